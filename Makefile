@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: help build dist dist-test run check test torture lint fuzz bench tools rocksdb-tools test-tools
+.PHONY: help build dist dist-test run check test torture lint fuzz bench room tools rocksdb-tools test-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -56,7 +56,7 @@ run: tools
 	$(TARGET_DIR)/release/weir run $(if $(ORIGIN),--origin $(ORIGIN),--demo) --listen $(LISTEN)
 
 ## check: format, clippy, and every test that needs no RocksDB, no browser and no other language
-check: tools
+check: tools room
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --no-fail-fast -- \
@@ -64,7 +64,7 @@ check: tools
 
 ## test: the whole suite; last a thousand clients for one cold 100 MB object
 # First the program without RocksDB, of the crates that the tests need anyway.
-test: tools rocksdb-tools test-tools
+test: tools rocksdb-tools test-tools room
 	$(ROCKSDB_CARGO) test --workspace --locked --bins --no-run
 	@mkdir -p $(TARGET_DIR)
 	set -o pipefail; RUST_TEST_THREADS=$(TEST_THREADS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --no-fail-fast 2>&1 \
@@ -97,6 +97,10 @@ fuzz: tools
 bench: tools rocksdb-tools
 	$(ROCKSDB_CARGO) build --release --locked -p weir -p weir-stress --features weir/rocksdb
 	bench/run $(ARGS)
+
+# Said before anything is built, and not by scenarios one after another.
+room:
+	@tests/room $(TARGET_DIR)
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "make: no cargo: install Rust by rustup, see https://rustup.rs" >&2; exit 1; }

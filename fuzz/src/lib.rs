@@ -1,8 +1,8 @@
-//! The bodies of the fuzz targets, by room: each takes any bytes and panics where a promise is broken.
+//! The bodies of the fuzz targets, by crate. Each takes any bytes and panics if a promise is broken.
 //!
-//! `cargo fuzz run TARGET fuzz/corpus/TARGET fuzz/seeds/TARGET` grows a corpus on nightly; the tests of each
-//! room run the same bodies over the seeds and bounded mutations of them. Those of what lies on drives stand
-//! beside its readers (`weir_store::fuzzing`), which nobody else may see.
+//! `cargo fuzz run TARGET fuzz/corpus/TARGET fuzz/seeds/TARGET` grows a corpus on nightly. The tests of each
+//! crate run the same bodies over the seeds and over a bounded number of mutations. The bodies for formats on
+//! drives stand beside their readers (`weir_store::fuzzing`), which are private.
 #![forbid(unsafe_code)]
 
 pub mod listen;

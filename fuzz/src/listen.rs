@@ -1,9 +1,9 @@
-//! Promises of the PROXY header's reader that hold for any bytes: no panic, a header is whole only when all
-//! of it is there, limits kept, and bytes that came later never change what was said of the earlier ones.
+//! Promises of the PROXY header's reader that hold for any bytes: no panic; a header is complete only if all
+//! of it is there; limits are kept; later bytes never change the judgement of earlier ones.
 
 use weir_front::listen::{Parsed, V2_BYTES_MAX, parse};
 
-/// Any bytes as the start of a connection.
+/// Reads any bytes as the start of a connection.
 pub fn proxy_header(data: &[u8]) {
     let all = parse(data);
     if let Ok(Parsed::Complete { header_bytes, .. }) = all {

@@ -1,18 +1,18 @@
-//! Promises of the caching rules that hold for any fields: no panic, nothing kept that may not be kept, a
-//! response answers the request that it was made for, and what is stale stays so until the origin says
+//! Promises of the caching rules that hold for any fields: no panic; nothing is stored that may not be; a
+//! response answers the request that it was made for; what is stale stays stale until the origin says
 //! otherwise.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{
-    Answer, BodyEnd, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, Stored, Verdict,
-    accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
+    Answer, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, ResponseView, Stored,
+    Verdict, accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
     invalidation, is_hop_by_hop, matches, storable, unreachable_window, verdict, write_key,
 };
 
-/// Any bytes as three heads, an empty line between them: a request, the response to it, and a 304 for that.
-/// The first line of each is the target or the status.
+/// Reads any bytes as three heads with an empty line between them: a request, its response, and a 304. The
+/// first line of each is the target or the status.
 pub fn exchange(data: &[u8]) {
     let mut heads = data.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let (target, asked) = head(&mut heads);
@@ -68,7 +68,7 @@ fn key(view: &RequestView<'_>) {
 fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &HeaderMap) {
     let rules = CacheRules::default();
     let begin = moment();
-    let Ok(storable) = storable(view, status, said, BodyEnd::Framed, begin, begin, &rules) else { return };
+    let Ok(storable) = storable(view, &ResponseView::new(status, said, begin, begin), &rules) else { return };
     let stored = storable.into_stored();
     kept(&stored);
     assert!(matches(&stored.variant, view.headers), "it does not answer its own request");
@@ -102,7 +102,7 @@ fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &Hea
     let mut question = view.headers.clone();
     conditional(Some(&stored), &mut question);
     let now = later(begin, 7);
-    let fresh = freshen(&stored, news, now, now, &rules);
+    let fresh = freshen(&stored, &ResponseView::new(StatusCode::NOT_MODIFIED, news, now, now), &rules);
     kept(&fresh);
     assert_eq!((fresh.status, &fresh.variant), (stored.status, &stored.variant));
     assert_eq!(fresh.validators.etag, stored.validators.etag, "a 304 changes the tag");

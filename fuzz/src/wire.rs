@@ -1,5 +1,6 @@
-//! Promises of the codec that hold for any bytes: no panic, limits kept, nothing taken beyond the message,
-//! the same result however the bytes arrive, and what is taken reads the same once it is printed again.
+//! Promises of the codec that hold for any bytes: no panic; limits are kept; nothing is taken beyond the
+//! message; the result does not depend on how the bytes arrive; an accepted message reads the same after it
+//! is printed again.
 
 use bytes::BytesMut;
 use http::Method;
@@ -9,10 +10,10 @@ use weir_wire::{
     ResponseReader, Version, print,
 };
 
-/// Small, so that short inputs reach them.
+/// Small limits, so that short inputs reach them.
 const LIMITS: Limits = Limits { line_bytes_max: 200, head_bytes_max: 600, fields_max: 20 };
 
-/// Any bytes as the requests of one connection.
+/// Reads any bytes as the requests of a connection.
 pub fn request_head(data: &[u8]) {
     let at_once = requests([data]);
     assert_eq!(at_once, requests(data.chunks(1)), "bytes one by one");
@@ -20,7 +21,7 @@ pub fn request_head(data: &[u8]) {
     assert_eq!(at_once, requests([left, right]), "bytes in two halves");
 }
 
-/// Any bytes as the responses of one connection.
+/// Reads any bytes as the responses of a connection.
 pub fn response_head(data: &[u8]) {
     for method in [Method::GET, Method::HEAD] {
         let at_once = responses([data], &method);
@@ -30,7 +31,7 @@ pub fn response_head(data: &[u8]) {
     }
 }
 
-/// Any bytes as chunked content.
+/// Reads any bytes as chunked content.
 pub fn chunked_body(data: &[u8]) {
     let at_once = content([data], data.len());
     assert_eq!(at_once, content(data.chunks(1), data.len()), "bytes one by one");
@@ -49,7 +50,7 @@ pub fn chunked_body(data: &[u8]) {
     }
 }
 
-/// Any bytes as what follows the last chunk.
+/// Reads any bytes as what follows the last chunk.
 pub fn trailers(data: &[u8]) {
     let body = [b"0\r\n", data].concat();
     chunked_body(&body);
@@ -61,7 +62,8 @@ pub fn trailers(data: &[u8]) {
     }
 }
 
-/// All heads until one is refused, each as text, then the word of the refusal or what is left.
+/// All heads up to the first refused one, each as text, then the word of the refusal or the rest of the
+/// bytes.
 fn requests<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut reader = RequestReader::new(LIMITS);
     let mut buf = BytesMut::new();
@@ -109,7 +111,7 @@ fn check_request(head: &RequestHead) {
     assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed again");
 }
 
-/// All heads until one is malformed, each as text.
+/// All heads up to the first malformed one, each as text.
 fn responses<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, to: &Method) -> Vec<String> {
     let mut reader = ResponseReader::new(LIMITS);
     let mut buf = BytesMut::new();
@@ -154,7 +156,7 @@ fn check_response(head: &ResponseHead, to: &Method) {
     assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed again");
 }
 
-/// What came of chunked content: its bytes, and its end where it came to one.
+/// Chunked content: its bytes, and its end if it came to one.
 type Content = (Vec<u8>, Option<Result<Option<HeaderMap>, String>>);
 
 fn content<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, input_bytes: usize) -> Content {

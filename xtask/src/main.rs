@@ -1,7 +1,7 @@
-//! The house's chores: `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and
+//! The project's chores. `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and
 //! ARCHITECTURE.md.
 //!
-//! The same judgement is a test of this crate, so that `cargo test` fails where the tree is untidy.
+//! A test of this crate makes the same judgement, so that `cargo test` fails on an untidy tree.
 
 #![forbid(unsafe_code)]
 

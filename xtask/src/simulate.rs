@@ -1,8 +1,8 @@
-//! `cargo run -p xtask -- simulate [seed [folder]]`: hit ratios of policies on traces that follow from a
-//! seed, as a table.
+//! `cargo run -p xtask -- simulate [seed [folder]]` prints the hit ratios of policies on traces that follow
+//! from a seed, as a table.
 //!
 //! The columns of Weir are [`weir_store::simulation`]: the store's own decisions. The others are small and
-//! exact. With a folder the traces go through the real store as well, whose volume lies in there.
+//! exact. With a folder the traces also go through the real store, whose volume lies in that folder.
 
 mod policies;
 mod real;
@@ -18,24 +18,25 @@ use weir_store::simulation::Model;
 use policies::{Fifo, Lru, Policy, S3Fifo, Sieve, TinyLfu};
 use traces::Trace;
 
-/// The seed where none is given.
+/// The default seed.
 pub(crate) const SEED: u64 = 1;
-/// Weir's memory is this part of its volume.
+/// Weir's memory is this part of its volume's size.
 const MEMORY_PART: u64 = 8;
-/// A budget is this part of what is asked for: about 0.15 bytes for each that is fetched.
+/// A write budget is this part of the requested bytes: about 0.15 bytes for each fetched byte.
 const BUDGET_PART: u64 = 10;
 
-/// What came of a trace.
+/// The result of a trace.
 struct Outcome {
     hit_ratio: f64,
-    /// Bytes written for each that was fetched.
+    /// Bytes written for each fetched byte.
     written: f64,
 }
 
-/// All traces by all policies, as Markdown.
+/// The table of all traces and policies, as Markdown.
 pub(crate) fn table(seed: u64) -> String {
     let mut text = String::from(
-        "| trace | LRU | FIFO | S3-FIFO | SIEVE | W-TinyLFU | Weir always | Weir auto | Weir second | Weir auto, budget | written: always | auto | second | auto, budget |\n\
+        "| trace | LRU | FIFO | S3-FIFO | SIEVE | W-TinyLFU | Weir always | Weir auto | Weir second | Weir \
+        auto, budget | written: always | auto | second | auto, budget |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for trace in traces::all(seed) {
@@ -72,14 +73,15 @@ pub(crate) fn table(seed: u64) -> String {
     text
 }
 
-/// All traces by the real store, beside LRU and the model, as Markdown.
+/// The table of all traces through the real store, beside LRU and the model, as Markdown.
 ///
 /// # Errors
 /// The folder cannot be used, or a byte is not what was stored.
 pub(crate) fn real_table(seed: u64, folder: &Path) -> anyhow::Result<String> {
     let modes = [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second];
     let mut text = String::from(
-        "| trace | LRU | always | auto | second | written: always | auto | second |\n|---|---|---|---|---|---|---|---|\n",
+        "| trace | LRU | always | auto | second | written: always | auto | second |\n\
+        |---|---|---|---|---|---|---|---|\n",
     );
     for trace in traces::all(seed) {
         let mut lru = Lru::new(trace.cache_bytes);

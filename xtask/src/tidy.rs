@@ -1,11 +1,10 @@
-//! Tidy: ratchets and absences, judged on the text of the tracked files and on cargo's own view of the
-//! crates.
+//! Tidy: ratchets and absences, judged on the text of the tracked files and on cargo's view of the crates.
 //!
-//! A rule is a function from one file to its offences ([`rules`]); the direction of imports is one of the
-//! whole workspace ([`rooms`]). They read text, not syntax: rustfmt's layout is what makes that enough. What
-//! is counted with exceptions that may only shrink ([`ratchet`]) is: circles of imports ([`circles`]) and
-//! parameters ([`parameters`]), which do need syntax ([`syntax`]); words and the width of lines
-//! ([`wording`]). Pages are listed ([`indexes`]).
+//! A rule is a function from one file to its offences ([`rules`]). The direction of imports is a rule on the
+//! whole workspace ([`rooms`]). Rules read text, not syntax; rustfmt's layout makes that enough. Bounds with
+//! exceptions that may only shrink ([`ratchet`]) are: circles of imports ([`circles`]) and parameters
+//! ([`parameters`]), which do need syntax ([`syntax`]), and words and the width of lines ([`wording`]). Every
+//! page is in its index ([`indexes`]).
 
 mod circles;
 mod indexes;
@@ -32,10 +31,10 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// Every offence of the tree at `root`.
+/// All offences of the tree at `root`.
 ///
 /// # Errors
-/// Where the tree or cargo's metadata cannot be read.
+/// The tree or cargo's metadata cannot be read.
 pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
     let mut offences = rooms::judge(root)?;
     let sources = sources(root)?;
@@ -49,7 +48,7 @@ pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
     Ok(offences)
 }
 
-/// What the ratchets bound, as it is now.
+/// What the ratchets count now.
 fn counted(root: &Path, sources: &[Source]) -> Result<Vec<(Ratchet, Counts)>> {
     let found = vec![
         (ratchet::CIRCLES, circles::largest(root)?),
@@ -60,10 +59,10 @@ fn counted(root: &Path, sources: &[Source]) -> Result<Vec<(Ratchet, Counts)>> {
     Ok(found)
 }
 
-/// Writes the tables of the ratchets again: those named, or all.
+/// Writes the named tables of the ratchets again, or all.
 ///
 /// # Errors
-/// Something that may only shrink has grown.
+/// A sum that may only shrink has grown.
 pub(crate) fn write_ratchets(root: &Path, names: &[String]) -> Result<()> {
     let is_named = |name: &str| names.is_empty() || names.iter().any(|other| other == name);
     let counted = counted(root, &sources(root)?)?;
@@ -71,10 +70,10 @@ pub(crate) fn write_ratchets(root: &Path, names: &[String]) -> Result<()> {
     named.try_for_each(|(ratchet, found)| ratchet.write(root, found))
 }
 
-/// The lines of a folder with avoided words, or too wide.
+/// The lines of a folder that have avoided words or are too wide.
 ///
 /// # Errors
-/// Where the tree cannot be read.
+/// The tree cannot be read.
 pub(crate) fn lines(root: &Path, folder: &str) -> Result<Vec<Offence>> {
     let sources = sources(root)?;
     let mut found = wording::places(&sources, &wording::avoided(root)?, folder);

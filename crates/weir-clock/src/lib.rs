@@ -1,8 +1,7 @@
-//! The one room that reads the clocks. Everything else takes [`Now`] or a deadline as an argument.
+//! The only crate that reads the clocks. All others take [`Now`] or a deadline as an argument.
 //!
 //! Monotonic time is the runtime's, so that a test on virtual time moves the whole data plane. Wall time is
-//! the system's; a thread may put another in its place, which goes with the monotonic one and jumps when it
-//! is told to.
+//! the system's. A thread may replace it with one that follows the monotonic clock and jumps when told to.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -17,11 +16,11 @@ use tokio::time::Sleep;
 pub use weir_policy::Now;
 
 thread_local! {
-    /// This thread's wall clock, where it is not the system's.
+    /// This thread's wall clock, if it is not the system's.
     static WALL: Cell<Option<Wall>> = const { Cell::new(None) };
 }
 
-/// A wall clock that goes with the monotonic one.
+/// A wall clock that follows the monotonic one.
 #[derive(Clone, Copy, Debug)]
 struct Wall {
     since: Instant,
@@ -47,14 +46,14 @@ fn wall(mono: Instant) -> SystemTime {
     }
 }
 
-/// Sets this thread's wall clock, which from now on goes with its monotonic one: a jump, where it went
-/// otherwise before.
+/// Sets this thread's wall clock, which follows its monotonic clock from now on. Call it again to let it
+/// jump.
 pub fn set_wall(to: SystemTime) {
     WALL.set(Some(Wall { since: mono(), was: to }));
 }
 
-/// A deadline that moves with every request but touches the timer wheel only when it would fire:
-/// moving it later is a store, and the timer looks at the clock when the older instant comes.
+/// A deadline that moves with every request but touches the timer wheel only when it would fire. Moving it to
+/// a later time is a store; when the timer fires, it looks at the clock.
 pub struct Deadline {
     at: Instant,
     armed: Instant,
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_wall_that_is_set_goes_with_the_runtimes_clock() {
+    async fn a_wall_clock_that_was_set_follows_the_runtimes_clock() {
         let begun = now();
         let day = Duration::from_secs(86_400);
         set_wall(SystemTime::UNIX_EPOCH + day);

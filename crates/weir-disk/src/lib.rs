@@ -1,5 +1,5 @@
-//! What a volume asks of a drive: files read and written at an offset, synced, listed, unlinked. No cache
-//! knowledge here.
+//! What a volume needs of a drive: files that are read and written at an offset, synced, listed and unlinked.
+//! No cache knowledge here.
 //!
 //! The same program runs on files ([`OsDisk`]) and on a double that crashes and fails (`testing::CrashDisk`).
 //! Paths are relative to the volume's folder, with `/` between their parts.
@@ -30,7 +30,7 @@ pub struct Room {
 
 /// A folder on a drive.
 pub trait Disk: Send + Sync + Debug {
-    /// Makes a file, empty; what had that name is gone.
+    /// Creates an empty file, in place of one with that name.
     ///
     /// # Errors
     /// Those of the file system.
@@ -39,28 +39,28 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens a file for reading and writing.
     ///
     /// # Errors
-    /// `NotFound` where there is none; those of the file system.
+    /// `NotFound` if there is none; those of the file system.
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Takes the name away; who has the file open goes on with it.
+    /// Removes a name. Open handles of the file stay valid.
     ///
     /// # Errors
-    /// `NotFound` where there is none; those of the file system.
+    /// `NotFound` if there is none; those of the file system.
     fn unlink(&self, path: &str) -> io::Result<()>;
 
-    /// Renames a file, over what has the new name.
+    /// Renames a file, in place of one with the new name.
     ///
     /// # Errors
     /// Those of the file system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Makes a folder, if it is not there.
+    /// Makes a folder, if it does not exist.
     ///
     /// # Errors
     /// Those of the file system.
     fn make_folder(&self, folder: &str) -> io::Result<()>;
 
-    /// The names of the files in a folder, in no order; the empty path is the volume's own folder.
+    /// The names of the files in a folder, in no order. The empty path is the volume's own folder.
     ///
     /// # Errors
     /// Those of the file system.
@@ -72,13 +72,14 @@ pub trait Disk: Send + Sync + Debug {
     /// Those of the device.
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
 
-    /// Which file has that name: two are the same where these are; `None` where there is none.
+    /// The identity of the file with a name: two names are one file if these are equal. `None` if there is
+    /// none.
     ///
     /// # Errors
     /// Those of the file system.
     fn identity(&self, path: &str) -> io::Result<Option<Identity>>;
 
-    /// The whole of a file; `None` where there is none.
+    /// The content of a file; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be read, or is longer than `bytes_max`.
@@ -98,11 +99,11 @@ pub trait Disk: Send + Sync + Debug {
         Ok(Some(bytes))
     }
 
-    /// Puts a file with this content in the place of the one of that name, which stays until the new one is
-    /// durable. The new one is durable when this returns, and is returned open.
+    /// Replaces the file of a name, or makes one. The old file stays until the new one is durable. The new
+    /// one is durable when this returns, and is returned open.
     ///
     /// # Errors
-    /// Those of the file system: the old one stays, or the new one counts.
+    /// Those of the file system: either the old file stays or the new one counts.
     fn replace(&self, path: &str, bytes: &[u8]) -> io::Result<Arc<dyn DiskFile>> {
         let (new, file) = create_beside(self, path)?;
         file.write_all_at(&[bytes], 0)?;
@@ -112,11 +113,11 @@ pub trait Disk: Send + Sync + Debug {
         Ok(file)
     }
 
-    /// Makes these bytes the whole of a small file, in place: durable when this returns. It costs one sync
-    /// where the file is there.
+    /// Makes `bytes` the whole content of a small file, in place. It is durable when this returns. Costs one
+    /// sync if the file exists.
     ///
     /// # Errors
-    /// Those of the file system: the file has what it had, these bytes, or neither.
+    /// Those of the file system: the file has its old content, these bytes, or neither.
     fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let (file, is_new) = match self.open(path) {
             Ok(file) => (file, false),
@@ -137,28 +138,28 @@ pub trait Disk: Send + Sync + Debug {
     /// Those of the file system.
     fn room(&self) -> io::Result<Room>;
 
-    /// Lets others have the folder: nothing more is written by who had it. What is open can still be read.
+    /// Releases the folder for others: its owner writes nothing more. Open files can still be read.
     fn release(&self) {}
 
-    /// Whether nothing could be written when it was taken. Then nothing ever is, also when it could be: it is
-    /// taken again for that.
+    /// Whether the file system was read-only when the folder was taken. Nothing is then ever written, even if
+    /// it could be later: the folder has to be taken again.
     fn is_sealed(&self) -> bool {
         false
     }
 
-    /// Whether it could be written by now, of one that is sealed.
+    /// Whether a sealed folder could be written by now.
     fn is_writable(&self) -> bool {
         !self.is_sealed()
     }
 
-    /// Whether the folder is still what its name means: not where its drive was unmounted, or another lies
-    /// over it.
+    /// Whether the folder is still the one that its path names. It is not if its drive was unmounted, or if
+    /// another was mounted over it.
     fn is_there(&self) -> bool {
         true
     }
 }
 
-/// Which file it is, whatever name it has.
+/// The identity of a file, whatever its name.
 pub type Identity = (u64, u64);
 
 /// An open file. Its offsets and lengths are in bytes.
@@ -169,21 +170,20 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Those of the device.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Reads what lies in the page cache and never waits for the device; may be fewer bytes than asked for.
+    /// Reads from the page cache and never waits for the device. May read fewer bytes than asked for.
     ///
     /// # Errors
-    /// `WouldBlock` where nothing of it lies there, or the file system cannot tell.
+    /// `WouldBlock` if none of the bytes are there, or if the file system cannot tell.
     fn read_resident_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all parts, one behind the other.
+    /// Writes all parts, one behind another.
     ///
     /// # Errors
-    /// Those of the device; how much was written is then unknown.
+    /// Those of the device. It is then unknown how much was written.
     fn write_all_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
     /// Makes durable what was written. After an error the kernel has forgotten what it could not write: a
-    /// further call answers `Ok`, and the bytes are lost. So never write behind what a failed one was asked
-    /// for.
+    /// further call returns `Ok`, and the bytes are lost. So never write behind the bytes of a failed sync.
     ///
     /// # Errors
     /// Those of the device.
@@ -195,7 +195,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Those of the file system.
     fn length(&self) -> io::Result<u64>;
 
-    /// Which file it is.
+    /// The file's identity.
     ///
     /// # Errors
     /// Those of the file system.
@@ -208,10 +208,10 @@ pub trait DiskFile: Send + Sync + Debug {
     fn truncate(&self, length: u64) -> io::Result<()>;
 }
 
-/// Fills `into` whole.
+/// Fills all of `into`.
 ///
 /// # Errors
-/// `UnexpectedEof` where the file ends before; those of the device.
+/// `UnexpectedEof` if the file ends before; those of the device.
 pub fn read_exact_at(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Result<()> {
     match read_at_most(file, into, offset)? {
         count if count == into.len() => Ok(()),
@@ -219,7 +219,7 @@ pub fn read_exact_at(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::R
     }
 }
 
-/// Fills `into` as far as the file goes; how many bytes that is.
+/// Fills `into` as far as the file goes. Returns the number of bytes.
 fn read_at_most(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
@@ -238,10 +238,10 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// How many names are tried for a file that is not finished.
+/// How many names are tried for an unfinished file.
 const NAMES_MAX: u32 = 4;
 
-/// Makes a file beside the one that it is to replace. Where its name is a folder's, or something is mounted
+/// Creates a file beside the one that it is to replace. If a folder has its name, or something is mounted
 /// there, it gets another one.
 fn create_beside<D: Disk + ?Sized>(disk: &D, path: &str) -> io::Result<(String, Arc<dyn DiskFile>)> {
     let mut tried = 1;
@@ -263,7 +263,7 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), IsADirectory | PermissionDenied | ResourceBusy)
 }
 
-/// Takes `count` written bytes off the front of `slices`.
+/// Removes `count` written bytes from the front of `slices`.
 fn advance(slices: &mut &mut [IoSlice<'_>], count: usize) {
     IoSlice::advance_slices(slices, count);
 }

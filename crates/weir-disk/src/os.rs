@@ -1,4 +1,4 @@
-//! A folder of the operating system's.
+//! A folder of the operating system.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -12,25 +12,25 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, Identity, Room, advance};
 
-/// How many parts one `pwritev` takes (IOV_MAX of Linux).
+/// The most parts of one `pwritev` (IOV_MAX of Linux).
 const PARTS_MAX: usize = 1024;
-/// What a volume's files and folders may be to others: nothing.
+/// Other users have no access to a volume's files and folders.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: u32 = 0o700;
-/// Held locked for as long as a volume is in use.
+/// The file that is locked for as long as a volume is in use.
 const LOCK: &str = "lock";
 
-/// A folder on a drive. One that this process alone uses is held open, and all in it is named from there:
-/// where its drive is unmounted, nothing is written to what lies beneath.
+/// A folder on a drive. A folder that only this process uses is held open, and all names start from there: if
+/// its drive is unmounted, nothing is written to what lies beneath.
 #[derive(Debug)]
 pub struct OsDisk {
     path: PathBuf,
     taken: Option<Taken>,
-    /// The file system was read-only when it was taken.
+    /// The file system was read-only when the folder was taken.
     is_sealed: bool,
 }
 
-/// A folder that this process alone uses.
+/// A folder that only this process uses.
 #[derive(Debug)]
 struct Taken {
     folder: OwnedFd,
@@ -38,24 +38,24 @@ struct Taken {
 }
 
 impl OsDisk {
-    /// A folder by its path alone, which may come later than this: whoever calls sees to it that no other
-    /// process uses it.
+    /// A folder by its path alone, which may be made later. The caller makes sure that no other process uses
+    /// it.
     pub fn at(folder: &Path) -> OsDisk {
         OsDisk { path: folder.to_owned(), taken: None, is_sealed: false }
     }
 
-    /// Takes possession of a folder; it is made if it is not there. On a file system that is read-only it is
+    /// Takes a folder for this process, and makes it if it is missing. On a read-only file system it is
     /// sealed.
     ///
     /// # Errors
-    /// `ResourceBusy` where another process uses it; those of the file system.
+    /// `ResourceBusy` if another process uses it; those of the file system.
     pub fn take(folder: &Path) -> io::Result<OsDisk> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
         let path = folder.to_owned();
         let folder =
             rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let (lock, is_sealed) = match rustix::fs::openat(&folder, LOCK, OPEN | OFlags::CREATE, FILE_MODE) {
-            // Who has no lock there has never had a volume there.
+            // Without a lock file there never was a volume.
             Err(Errno::ROFS) => (rustix::fs::openat(&folder, LOCK, READ, Mode::empty())?, true),
             lock => (lock?, false),
         };
@@ -67,7 +67,7 @@ impl OsDisk {
         }
     }
 
-    /// Whether a folder, or the nearest above it that is there, is on another drive than the root of the file
+    /// Whether a folder, or the nearest existing one above it, is on another drive than the root of the file
     /// system.
     ///
     /// # Errors
@@ -87,13 +87,13 @@ impl OsDisk {
 
 /// How files are opened.
 const OPEN: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
-/// And where nothing can be written.
+/// How files are opened on a read-only file system.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Disk for OsDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         self.check_unsealed()?;
-        // What has the name may have another's mode, or be no file.
+        // What has the name may have another mode, or may not be a file.
         match rustix::fs::unlinkat(self.folder(), self.name(path), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -112,7 +112,7 @@ impl Disk for OsDisk {
         let opened = match opened {
             Ok(opened) => opened,
             Err(Errno::NOENT) => return Err(Errno::NOENT.into()),
-            // What is no file is not opened, or not so.
+            // Something that is not a file cannot be opened, or not like this.
             Err(error) => return Err(self.check_is_file(path).err().unwrap_or_else(|| error.into())),
         };
         let file = File::from(opened);
@@ -157,7 +157,7 @@ impl Disk for OsDisk {
             let entry = entry?;
             let name = entry.file_name();
             let is_file = match entry.file_type() {
-                // What is no file is said when it is read.
+                // Something that is not a file is reported when it is read.
                 _ if self.taken.is_none() => !matches!(name.to_bytes(), b"." | b".."),
                 FileType::Unknown => {
                     let stat = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -187,7 +187,7 @@ impl Disk for OsDisk {
 
     fn release(&self) {
         if let Some(taken) = &self.taken {
-            // Where it fails, it is released with the last who has it open.
+            // If this fails, the lock is released with the last open handle.
             let _ = taken.lock.unlock();
         }
     }
@@ -198,7 +198,7 @@ impl Disk for OsDisk {
 
     fn is_writable(&self) -> bool {
         let is_read_only = |stat: rustix::fs::StatVfs| stat.f_flag.contains(StatVfsMountFlags::RDONLY);
-        // One that has shut itself after an error does not say so there.
+        // A file system that has shut itself after an error does not report that here.
         self.statvfs().is_ok_and(|stat| !is_read_only(stat))
             && rustix::fs::openat(self.folder(), self.name(LOCK), OPEN, Mode::empty()).is_ok()
     }
@@ -212,7 +212,7 @@ impl Disk for OsDisk {
 }
 
 impl OsDisk {
-    /// Nothing of a sealed one is changed, though it might be possible by now.
+    /// A sealed folder is not changed, even if that may be possible by now.
     fn check_unsealed(&self) -> io::Result<()> {
         if self.is_sealed { Err(Errno::ROFS.into()) } else { Ok(()) }
     }
@@ -223,7 +223,7 @@ impl OsDisk {
         Ok(rustix::fs::openat(self.folder(), self.name(path), flags, Mode::empty())?)
     }
 
-    /// From where names are followed.
+    /// The folder where names start.
     fn folder(&self) -> BorrowedFd<'_> {
         self.taken.as_ref().map_or(rustix::fs::CWD, |taken| taken.folder.as_fd())
     }
@@ -241,7 +241,7 @@ impl OsDisk {
         Ok(stat?)
     }
 
-    /// Whether what has a name is a file: to read from anything else may be to wait for ever.
+    /// Checks that a name is a file: reading from anything else may wait for ever.
     fn check_is_file(&self, path: &str) -> io::Result<()> {
         let stat = rustix::fs::statat(self.folder(), self.name(path), AtFlags::empty())?;
         let is = match FileType::from_raw_mode(stat.st_mode) {
@@ -259,7 +259,7 @@ impl OsDisk {
 #[derive(Debug)]
 struct OsFile {
     file: File,
-    /// Nothing is written to it.
+    /// Nothing is written to the file.
     is_sealed: bool,
 }
 

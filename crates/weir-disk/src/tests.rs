@@ -51,7 +51,7 @@ fn many_parts_are_written_whole() {
 }
 
 #[test]
-fn resident_reads_give_what_was_just_written_or_say_so() {
+fn resident_reads_find_what_was_just_written_or_fail() {
     let folder = Folder::new("resident");
     let disk = OsDisk::take(folder.path()).unwrap();
     let file = disk.create("f").unwrap();
@@ -125,7 +125,7 @@ fn after_a_power_cut_nothing_works_until_the_restart() {
     file.length().unwrap_err();
 }
 
-/// Whatever has the name of a file that is not finished is in nobody's way.
+/// Whatever has the name of an unfinished file is in nobody's way.
 #[test]
 fn a_file_is_replaced_beside_whatever_lies_there() {
     let folder = Folder::new("replace");
@@ -153,7 +153,7 @@ fn a_file_is_replaced_beside_whatever_lies_there() {
 }
 
 #[test]
-fn what_is_no_file_is_said_and_not_waited_for() {
+fn something_that_is_no_file_is_an_error() {
     let folder = Folder::new("kinds");
     let path = folder.path();
     let disk = OsDisk::at(path);
@@ -170,7 +170,7 @@ fn what_is_no_file_is_said_and_not_waited_for() {
     }
 }
 
-/// The power goes at every operation of a replacement: the old content is there, or the new one, whole.
+/// The power goes at every operation of a replacement: the file has the old content or the new, whole.
 #[test]
 fn a_replacement_is_whole_or_not_at_all() {
     for cut in 0..10 {
@@ -192,7 +192,7 @@ fn a_replacement_is_whole_or_not_at_all() {
 }
 
 #[test]
-fn who_has_lost_its_power_does_nothing_more() {
+fn a_process_without_power_does_nothing_more() {
     let disk = CrashDisk::new(1);
     let (old, file) = (disk.process(), disk.process().replace("x", b"old").unwrap());
     disk.cut(7);

@@ -72,7 +72,7 @@ pub struct StoredVariant {
 pub struct Asked {
     /// Method and target.
     pub line: String,
-    /// The fields, without those that are made anew for each request.
+    /// The fields, without those that are made again for each request.
     pub headers: Vec<(String, String)>,
 }
 
@@ -113,7 +113,7 @@ pub struct Explanation {
     pub hint: Option<&'static str>,
     /// What sends a request past the cache here.
     pub bypass: Vec<String>,
-    /// What makes a request here fetch anew.
+    /// What makes a request here fetch again.
     pub refresh: Vec<String>,
 }
 
@@ -336,9 +336,9 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
         (StoredFlags::MUST_REVALIDATE, "must-revalidate"),
         (StoredFlags::IMMUTABLE, "immutable"),
         (StoredFlags::PURGED, "soft-purged"),
-        (StoredFlags::DOUBTED, "suspect"),
+        (StoredFlags::SUSPECT, "suspect"),
     ];
-    let is_doubted = stored.facts.flags.has(StoredFlags::DOUBTED);
+    let is_suspect = stored.facts.flags.has(StoredFlags::SUSPECT);
     StoredVariant {
         selected,
         status: stored.status.as_u16(),
@@ -347,7 +347,7 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
         marks: marks
             .iter()
             .filter(|(flag, _)| {
-                stored.facts.flags.has(*flag) && !(is_doubted && *flag == StoredFlags::PURGED)
+                stored.facts.flags.has(*flag) && !(is_suspect && *flag == StoredFlags::PURGED)
             })
             .map(|(_, word)| *word)
             .collect(),

@@ -40,7 +40,7 @@ pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     match &held.generation {
         // What turns out to be gone is whole no more.
         Some(below)
-            if below.is_below() && below.is_whole() && !exchange.core.shared.store.prime(below).await =>
+            if below.is_on_disk() && below.is_whole() && !exchange.core.shared.store.prime(below).await =>
         {
             at_hand(exchange, route)
         }
@@ -95,7 +95,8 @@ fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held
 /// Whether a generation can answer: it is whole, or what is missing can be brought.
 pub(crate) fn is_usable(generation: &Generation) -> bool {
     // What is missing of a part must be told to be of the same version.
-    let is_partable = || generation.is_alone() || strong(&generation.head().stored.headers).is_some();
+    let is_partable =
+        || generation.is_unvalidated_part() || strong(&generation.head().stored.headers).is_some();
     generation.is_whole() || (generation.is_part() && is_partable())
 }
 

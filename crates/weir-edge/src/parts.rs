@@ -82,7 +82,7 @@ pub(crate) fn refill(
     route: &Arc<Route>,
     generation: &Generation,
 ) -> Option<Box<Refill>> {
-    strong(&generation.head().stored.headers).filter(|_| !generation.is_alone())?;
+    strong(&generation.head().stored.headers).filter(|_| !generation.is_unvalidated_part())?;
     generation.length()?;
     let again = outgoing::again(exchange, route)?;
     let errand = Errand {

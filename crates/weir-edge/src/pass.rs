@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use weir_clock as clock;
 use weir_front::{ContentError, Switch};
 use weir_policy::{
-    BodyEnd, Consult, Failure, HeadEffect, RequestView, consult, head_effect, is_placed, storable,
+    BodyEnd, Consult, Failure, HeadEffect, RequestView, ResponseView, consult, head_effect, is_placed,
+    storable,
 };
 use weir_store::Scope;
 use weir_upstream::Length;
@@ -281,9 +282,8 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
         let held = lookup::at_hand(exchange, route).generation.filter(|_| is_for_all);
         let Some(held) = held else { return };
         let effect = {
-            let said = (response.status, &response.headers);
-            let stored = &held.head().stored;
-            head_effect(stored, held.length(), said, exchange.now, now, &route.rules)
+            let view = ResponseView::new(response.status, &response.headers, exchange.now, now);
+            head_effect(&held.head().stored, held.length(), &view, &route.rules)
         };
         match effect {
             HeadEffect::None => {}
@@ -296,9 +296,10 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
     } else if exchange.request.method == Method::GET
         && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
     {
-        let end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
+        let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
-        let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
+        let view = ResponseView { body_end, ..ResponseView::new(status, &headers, exchange.now, now) };
+        let judged = storable(&exchange.view(), &view, &route.rules);
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && told.is_of_memory() {
             shared.desk.memory.accept(digest, now.mono);

@@ -17,7 +17,7 @@ use weir_store::{Scope, Store, Usage};
 use weir_upstream::Upstream;
 
 use weir_front::{
-    Body as _, Client, ContentError, Done, End, LocalFuture, Part, Request, Sent, Service as _,
+    Body as _, Client, ContentError, Done, End, LocalFuture, Part, Request, Sent, Service as _, Trust,
 };
 use weir_observe::SiteId;
 
@@ -28,7 +28,7 @@ use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
 use crate::shared::{Running, Shared};
-use weir_front::listen::{bind, seats};
+use weir_front::listen::{Peer, bind, seats};
 use weir_front::worker::{self, ListenerMode, Order, Start};
 
 use crate::service;
@@ -120,10 +120,14 @@ pub struct Alone {
 /// What came of a request.
 #[derive(Debug)]
 pub struct Answer {
+    /// Status and fields of each interim response before it.
+    pub interim: Vec<(StatusCode, HeaderMap)>,
     /// The status; `None` where there was no response.
     pub status: Option<StatusCode>,
     /// All fields.
     pub headers: HeaderMap,
+    /// Bytes of the content, or of the content that a GET would have had; `None` where that is not known.
+    pub length: Option<u64>,
     /// The body as far as it came.
     pub body: Vec<u8>,
     /// Why it broke off, where it did.
@@ -144,10 +148,11 @@ impl Alone {
     /// Has a request answered that has come to an end already: `content` is all of it.
     pub async fn ask(&self, mut request: Request, content: Bytes) -> Answer {
         let (core, plan) = (&*self.core, self.core.plan());
-        let mut client = Nobody { content: Some(content).filter(|content| !content.is_empty()) };
+        let content = Some(content).filter(|content| !content.is_empty());
+        let mut client = Nobody { content, interim: Vec::new() };
         let mut note = core.begin(&plan, &mut request);
         let response = core.call(&mut note, &mut client).await;
-        let Response { head, late, mut body, .. } = response;
+        let Response { head, late, length, mut body, .. } = response;
         let status = head.status();
         let headers = head.fields(&late);
         let (mut bytes, mut cut) = (Vec::new(), None);
@@ -164,7 +169,7 @@ impl Alone {
         let end = cut.map_or(End::Whole, End::Cut);
         let sent = Sent { body_bytes: bytes.len() as u64, first_byte: None, last_byte: None, end };
         core.done(note, &Done { status, sent, ended: clock::mono() });
-        Answer { status, headers, body: bytes, cut }
+        Answer { interim: client.interim, status, headers, length, body: bytes, cut }
     }
 
     /// What would happen to a request. Blocks.
@@ -173,6 +178,22 @@ impl Alone {
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
         explain::explain(&self.shared, question)
+    }
+
+    /// Whether this client's word about others is believed.
+    pub fn trust(&self, peer: &Peer) -> Trust {
+        let trusted = self.shared.running.load().trusted.contains(peer);
+        if trusted { Trust::Trusted } else { Trust::Untrusted }
+    }
+
+    /// What the store holds.
+    pub fn usage(&self) -> Usage {
+        self.shared.store.usage()
+    }
+
+    /// Fills under way. They go on while the caller's runtime runs.
+    pub fn fills(&self) -> usize {
+        self.shared.desk.running()
     }
 
     /// What was counted so far.
@@ -187,6 +208,7 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// A client that has sent all and waits for as long as it takes.
 struct Nobody {
     content: Option<Bytes>,
+    interim: Vec<(StatusCode, HeaderMap)>,
 }
 
 impl Client for Nobody {
@@ -201,9 +223,10 @@ impl Client for Nobody {
 
     fn interim<'f>(
         &'f mut self,
-        _: StatusCode,
-        _: &'f HeaderMap,
+        status: StatusCode,
+        fields: &'f HeaderMap,
     ) -> LocalFuture<'f, Result<(), ContentError>> {
+        self.interim.push((status, fields.clone()));
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -157,10 +157,10 @@ impl Again {
         }
         let mut request = self.request(headers);
         // Origins that disagree on what they have would take turns otherwise.
-        request.prefer = generation.maker().cloned();
+        request.prefer = generation.origin().cloned();
         let sent = self.upstream.send(request, None).await;
         let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
-        generation.set_maker(answer.origin.name_shared());
+        generation.set_origin(answer.origin.name_shared());
         let head = generation.head();
         part_in(answer, &head.stored.headers, want, (length, over))
     }

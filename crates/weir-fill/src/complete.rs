@@ -56,7 +56,7 @@ async fn complete(errand: &Errand, generation: &Arc<Generation>) {
     let Some(length) = generation.length() else { return };
     let mut tries = 0;
     while !generation.is_retired() && tries < TRIES_MAX {
-        generation.look_below().await;
+        generation.look_on_disk().await;
         let Some(gap) = generation.gap(Interval::new(0, length)) else { return };
         let Some(seat) = errand.seat(generation, gap.start, gap) else { continue };
         let end = seat.ended().await;

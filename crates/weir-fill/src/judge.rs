@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
+use weir_policy::{
+    BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, storable,
+};
 use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
@@ -83,13 +85,13 @@ impl Errand {
         if self.cold.is_some() && response.status == StatusCode::OK {
             self.handle(fill, Manner::Whole);
         }
-        let end = match response.length {
+        let body_end = match response.length {
             Length::UntilClose => BodyEnd::Close,
             _ => BodyEnd::Framed,
         };
-        let rules = self.settings.rules();
-        let judged =
-            storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
+        let view = ResponseView::new(response.status, &response.headers, requested, received);
+        let view = ResponseView { body_end, ..view };
+        let judged = storable(&self.view(), &view, self.settings.rules());
         // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
         let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
@@ -105,7 +107,7 @@ impl Errand {
                         return self.go_on_in_part(fill, made, &response.headers, part, give);
                     }
                     Ok((generation, writer)) => {
-                        generation.set_maker(response.origin.name_shared());
+                        generation.set_origin(response.origin.name_shared());
                         self.means.desk.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
@@ -203,7 +205,8 @@ impl Errand {
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
             // Where it cannot be kept its lead has it all the same.
-            let _ = self.means.store.keep_alone(storable, key, fill.stamp(), (length, start), bytes);
+            let _ =
+                self.means.store.keep_unvalidated_part(storable, key, fill.stamp(), (length, start), bytes);
         }
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
@@ -247,7 +250,7 @@ impl Errand {
         part: Part,
         give: Give,
     ) -> bool {
-        generation.set_maker(maker);
+        generation.set_origin(maker);
         self.means.desk.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
@@ -299,8 +302,8 @@ impl Errand {
         headers: &HeaderMap,
         (requested, received): (Now, Now),
     ) -> Result<Storable, NotStored> {
-        let (status, end) = (StatusCode::OK, BodyEnd::Framed);
-        storable(&self.view(), status, headers, end, requested, received, self.settings.rules())
+        let whole = ResponseView::new(StatusCode::OK, headers, requested, received);
+        storable(&self.view(), &whole, self.settings.rules())
     }
 
     /// What has come is not what any client asked for: each asks by itself.
@@ -404,9 +407,10 @@ impl Errand {
         };
         let (fresh, is_for_all) = {
             let stored = &generation.head().stored;
-            let (news, rules) = (&response.headers, self.settings.rules());
-            let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
-            (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
+            let rules = self.settings.rules();
+            let view = ResponseView::new(response.status, &response.headers, requested, received);
+            let is_for_all = may_freshen(&self.client_headers, stored, &view, rules);
+            (weir_policy::freshen(stored, &view, rules), is_for_all)
         };
         // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
         let is_gone = matches!(

@@ -247,15 +247,15 @@ impl Reader {
     fn volume(&self, memory: Memory) -> Volume {
         let generation = self.read_from();
         // What has been brought leaves memory once it is on the volume.
-        let is_held = || generation.is_below() && generation.gap(self.first()).is_none();
+        let is_held = || generation.is_on_disk() && generation.gap(self.first()).is_none();
         let is_worth_a_read = || match (&self.filled, memory) {
-            (Some(_), Memory::Gone) if is_windowed(generation) => generation.is_stored_below(),
-            (None, Memory::Gone) => generation.is_below(),
+            (Some(_), Memory::Gone) if is_windowed(generation) => generation.is_stored_on_disk(),
+            (None, Memory::Gone) => generation.is_on_disk(),
             _ => is_held(),
         };
         match self.tried {
             Tried::Nothing if is_worth_a_read() => Volume::Readable,
-            Tried::Nothing | Tried::Read(_) if generation.is_below() => Volume::Unlooked,
+            Tried::Nothing | Tried::Read(_) if generation.is_on_disk() => Volume::Unlooked,
             Tried::Nothing | Tried::Read(_) | Tried::Looked => Volume::Nothing,
         }
     }
@@ -309,7 +309,7 @@ impl Reader {
             Some(Filled { generation, store, .. }) if is_windowed(generation) => {
                 // Taken first: what is written after the read wakes it.
                 let writing = store.writing(generation);
-                (store.fetch_below(generation, place, start, bytes_max).await, writing)
+                (store.fetch_on_disk(generation, place, start, bytes_max).await, writing)
             }
             filled => {
                 let generation = filled.map_or(&self.generation, |filled| &filled.generation);
@@ -324,7 +324,7 @@ impl Reader {
     }
 
     async fn look_below(&mut self) -> Option<Piece> {
-        self.generation.look_below().await;
+        self.generation.look_on_disk().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {
             // It has come meanwhile.
@@ -375,7 +375,7 @@ impl Reader {
         refill.waited();
         // Taken first: what is written after the look wakes it.
         let writing = refill.errand.means.store.writing(&self.generation)?;
-        self.generation.look_below().await;
+        self.generation.look_on_disk().await;
         self.generation.gap(self.first()).is_some().then_some(writing)
     }
 

@@ -391,7 +391,7 @@ impl Errand {
     /// Whether a window is so far ahead of its foremost reader that the origin must wait.
     fn is_ahead(&self, fill: &Fill, writer: &mut Writer) -> bool {
         let Some(window_bytes) = writer.window_bytes() else { return false };
-        if writer.is_stowing() {
+        if writer.is_writing_to_volume() {
             return false;
         }
         let front = fill.transfer.front();
@@ -404,7 +404,7 @@ impl Errand {
     /// back-pressure; a fill that ends meanwhile drops the rest.
     async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
         // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
-        let is_sunk = writer.is_stowing() && writer.window_bytes().is_some();
+        let is_sunk = writer.is_writing_to_volume() && writer.window_bytes().is_some();
         writer.let_go(if is_sunk { u64::MAX } else { fill.transfer.front() });
         let longest = clock::mono() + MEMORY_WAIT_MAX;
         while let Err(full) = writer.push(bytes) {
@@ -439,7 +439,7 @@ impl Errand {
         if !is_windowed(generation) || storing == Storing::Window {
             return;
         }
-        if !writer.is_stowing() {
+        if !writer.is_writing_to_volume() {
             fill.apply(Event::Outgrown);
             // Nobody reads what a background refresh keeps only a window of.
             drop(self.seat.lock().take());

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use http::{HeaderValue, Method};
 use proptest::prelude::*;
-use weir_policy::{BodyEnd, CacheRules, Interval, RequestView, Storable, storable};
+use weir_policy::{CacheRules, Interval, RequestView, ResponseView, Storable, storable};
 use weir_store::{Full, Scope, Settings, Store, Writer};
 use weir_upstream::{Upstream, UpstreamSettings};
 
@@ -50,7 +50,7 @@ fn proof() -> Storable {
         is_trusted: false,
     };
     let (now, rules) = (clock::now(), CacheRules::default());
-    storable(&view, StatusCode::OK, &headers, BodyEnd::Framed, now, now, &rules).unwrap()
+    storable(&view, &ResponseView::new(StatusCode::OK, &headers, now, now), &rules).unwrap()
 }
 
 #[derive(Default)]

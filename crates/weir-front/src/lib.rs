@@ -1,8 +1,8 @@
 //! The front: where clients connect and what they speak. It reads requests, has a [`Service`] answer each
-//! with a value, and sends that. It knows bytes, streams and deadlines, and must not know a word of caching.
+//! with a value, and sends that. It knows bytes, streams and deadlines, and no word of caching.
 //!
-//! Read [`message`] first: all that passes between a connection and the service is there. Inside: [`listen`]
-//! accepts and spreads connections, [`worker`] keeps those of one core, `h1` speaks HTTP/1.
+//! Read [`message`] first: it has all that passes between a connection and the service. Inside, [`listen`]
+//! accepts and spreads connections, [`worker`] keeps those of one core, and `h1` speaks HTTP/1.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,35 +1,35 @@
-//! What clients may, and when they are cut off.
+//! The limits of clients, and when a client is cut off.
 
 use std::time::Duration;
 
-/// How long, how much and how slow a client may be. Each limit has its status in `docs/guide`.
+/// How long, how large and how slow a client's requests may be. `docs/guide` has the status of each limit.
 #[derive(Clone, Debug)]
 pub struct ClientLimits {
-    /// Request line, head and fields.
+    /// The limits of request line, head and fields.
     pub head: weir_wire::Limits,
     /// Bytes of a request body.
     pub body_bytes_max: u64,
-    /// From the first byte of a head to its last: 408.
+    /// The time from the first byte of a head to its last: 408.
     pub head_time_max: Duration,
-    /// Between two requests.
+    /// The time between two requests.
     pub idle_time_max: Duration,
-    /// The least rate of a request body, in bytes a second, after the first ten seconds: 408.
+    /// The least rate of a request body after the first ten seconds, in bytes a second: 408.
     pub body_rate_min: u64,
-    /// Without progress in sending.
+    /// The time without progress in sending.
     pub send_stall_max: Duration,
-    /// The least rate at which a response is taken that holds an origin's connection, in bytes a second.
+    /// The least rate, in bytes a second, of a client whose response holds an origin's connection.
     pub read_rate_min: u64,
-    /// Of a request's body so much is held back before an origin's connection is taken.
+    /// How many bytes of a request's body are held back before an origin's connection is taken.
     pub body_hold_bytes: usize,
-    /// From the end of the client's side to the end of the request under way, where the client takes nothing
-    /// of it.
+    /// The time from the end of the client's side to the end of the request, while the client takes nothing
+    /// of the response.
     pub half_close_max: Duration,
-    /// Connections of all clients: beyond, the longest idle are closed.
+    /// The most connections of all clients. Above it, the longest idle are closed.
     pub connections_max: usize,
-    /// Connections of one client, or requests of one that a trusted proxy names: beyond, they are turned
-    /// away.
+    /// The most connections of one client, or requests of one that a trusted proxy names. Further ones are
+    /// refused.
     pub per_client_max: usize,
-    /// Without a byte in either direction of a tunnel, or on an event stream.
+    /// The time without a byte in either direction of a tunnel, or on an event stream.
     pub tunnel_idle_max: Duration,
 }
 

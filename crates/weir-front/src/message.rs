@@ -1,5 +1,6 @@
-//! What passes between a connection and the service that answers: a [`Request`] goes in, a [`Response`] comes
-//! out as a value, and the connection sends it. Nothing here names a version's syntax, a chunk or a socket.
+//! What passes between a connection and the service that answers: a [`Request`] goes in, and a [`Response`]
+//! comes out as a value, which the connection sends. Nothing here names a version's syntax, a chunk or a
+//! socket.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +22,7 @@ use crate::listen::{Clients, Peer, Trusted};
 /// A future that stays on its thread.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
 
-/// Whether the peer's word about the client is believed (`trusted_proxies`).
+/// Whether the peer is trusted to name its client (`trusted_proxies`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// It is.
@@ -30,57 +31,57 @@ pub enum Trust {
     Untrusted,
 }
 
-/// What stays the same for all requests of a connection.
+/// What is the same for all requests of a connection.
 #[derive(Debug)]
 pub struct PeerInfo {
     /// The other end.
     pub peer: Peer,
-    /// Whether its word about the client is believed.
+    /// Whether it is trusted to name its client.
     pub trust: Trust,
-    /// How long, how much and how slow it may be.
+    /// How long, how large and how slow its requests may be.
     pub limits: Arc<ClientLimits>,
     /// `http`, until listeners speak TLS.
     pub scheme: &'static str,
 }
 
-/// How long the content of a request is (RFC 9110 §6.4).
+/// The length of a request's content (RFC 9110 §6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// There is none.
     None,
-    /// So many bytes, as declared; may be zero.
+    /// This many bytes, as declared; may be 0.
     Known(u64),
-    /// Until it ends.
+    /// Not known before its end.
     Unknown,
 }
 
-/// A request, whatever it came over.
+/// A request, over any protocol.
 #[derive(Debug)]
 pub struct Request {
     /// The method: any token but CONNECT and TRACE.
     pub method: Method,
-    /// What is asked for.
+    /// The target.
     pub target: Target,
-    /// The host that is asked; empty only on HTTP/1.0.
+    /// The requested host; empty only on HTTP/1.0.
     pub host: Host,
     /// All fields as received.
     pub headers: HeaderMap,
-    /// How long its content is.
+    /// The length of its content.
     pub content: Length,
-    /// The protocols asked for (RFC 9110 §7.8).
+    /// The requested protocols (RFC 9110 §7.8).
     pub upgrade: Option<HeaderValue>,
     /// Whether interim responses (1xx) may be sent.
     pub takes_interim: bool,
     /// The protocol's name for the log: `HTTP/1.1`.
     pub protocol: &'static str,
-    /// Who sent it.
+    /// The client or proxy that sent it.
     pub peer: Rc<PeerInfo>,
-    /// When its head had been read.
+    /// When its head was read.
     pub at: Now,
 }
 
 impl Request {
-    /// That of an HTTP/1 head.
+    /// The request of an HTTP/1 head.
     pub fn of_head(head: RequestHead, peer: Rc<PeerInfo>, at: Now) -> Request {
         let RequestHead { method, target, host, version, headers, framing, upgrade, .. } = head;
         let (takes_interim, protocol) = match version {
@@ -100,31 +101,31 @@ impl Request {
         !matches!(self.content, Length::None | Length::Known(0))
     }
 
-    /// Whether more content is declared than the client may send.
+    /// Whether it declares more content than the client may send.
     pub fn is_too_large(&self) -> bool {
         matches!(self.content, Length::Known(length) if length > self.peer.limits.body_bytes_max)
     }
 }
 
-/// What is next in a request's content.
+/// The next part of a request's content.
 #[derive(Debug)]
 pub enum Part {
     /// Bytes.
     Data(Bytes),
-    /// The end. Trailers stay with the connection: no rule for fields has seen them (RFC 9110 §6.5.1).
+    /// The end. Trailers stay with the connection, since no rule for fields has seen them (RFC 9110 §6.5.1).
     End,
 }
 
-/// Why a request's content cannot be read on.
+/// Why a request's content cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// More than the limit: 413.
     #[error("request body too large")]
     TooLarge,
-    /// Below the least rate: 408.
+    /// Slower than the least rate: 408.
     #[error("request body too slow")]
     TooSlow,
-    /// Not as its framing demands: 400, or 431 for its trailers.
+    /// Malformed framing: 400, or 431 for its trailers.
     #[error("request body malformed: {}", .0.reason())]
     Malformed(Refusal),
     /// The client went away.
@@ -132,28 +133,28 @@ pub enum ContentError {
     Gone,
 }
 
-/// The client of a request under way. A hit asks nothing of it.
+/// The client of a request under way. A hit never asks it anything.
 pub trait Client {
-    /// Ready once the client has gone away. Polling it again after that is allowed.
+    /// Ready once the client has gone away. May be polled again after that.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// The next part of the request's content. A dropped future loses nothing.
+    /// The next part of the request's content. Dropping the future loses nothing.
     fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>>;
 
-    /// Sends an interim response (1xx); an error says that the client has gone. To be awaited to its end.
+    /// Sends an interim response (1xx). An error says that the client has gone. Await it to its end.
     fn interim<'f>(
         &'f mut self,
         status: StatusCode,
         headers: &'f HeaderMap,
     ) -> LocalFuture<'f, Result<(), ContentError>>;
 
-    /// Whether it has ended its side: who leaves does that, too.
+    /// Whether the client has closed its side. A client that leaves does so, too.
     fn has_ended(&self) -> bool;
 
-    /// The request has moved on: a client that has ended its side is waited for from now on.
+    /// Notes progress of the request: from now on a client that has closed its side is waited for.
     fn moved(&mut self);
 
-    /// The site that bytes sent to it are counted for until the request ends.
+    /// The site to which bytes sent on this connection are charged until the request ends.
     fn count_for(&mut self, site: SiteId);
 }
 
@@ -165,21 +166,21 @@ pub async fn gone(client: &mut dyn Client) {
     std::future::poll_fn(|cx| client.poll_gone(cx)).await;
 }
 
-/// A body broke off: the connection is cut, never ended cleanly.
+/// A body broke off. The connection is cut, never ended cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("body cut: {word}")]
 pub struct Cut {
-    /// The word for the log.
+    /// The word for logs.
     pub word: &'static str,
 }
 
-/// A response's content, in order.
+/// The content of a response, in order.
 pub trait Body {
-    /// What lies in memory from here on: blocks, the offset in the first of them, and how many bytes are
-    /// wanted of all. `None` where it has to be asked for with [`Body::next`].
+    /// What lies in memory: blocks, the offset in the first of them, and how many bytes of all are wanted.
+    /// `None` if the next bytes must be asked for by [`Body::next`].
     fn at_hand(&self) -> Option<(&[Bytes], usize, u64)>;
 
-    /// So many bytes of what is at hand were sent.
+    /// Notes that `bytes` of what is at hand were sent.
     fn advance(&mut self, bytes: u64);
 
     /// The next bytes, at most `bytes_max`; `None` at the clean end.
@@ -191,43 +192,43 @@ pub trait Body {
     /// Safe: bytes are taken only when they are returned.
     fn next(&mut self, bytes_max: usize) -> impl Future<Output = Result<Option<Bytes>, Cut>>;
 
-    /// Whether a connection to an origin waits for the client.
+    /// Whether a connection to an origin waits for this client.
     fn holds_origin(&self) -> bool;
 
-    /// The trailers behind the end, as far as the client may see them.
+    /// The trailers behind the end that the client may see.
     fn trailers(&mut self) -> Option<HeaderMap>;
 }
 
-/// Whether bytes may go out now.
+/// Whether bytes may be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// So many.
+    /// This many bytes.
     Go(u64),
-    /// None until then.
+    /// None until this moment.
     Wait(Instant),
 }
 
-/// What holds a response's body back.
+/// Limits the rate of a response's body.
 pub trait Pace {
-    /// Learns what came to be known since.
+    /// Waits for news of its limits.
     ///
     /// # Cancel safety
     /// Safe.
     fn look(&mut self) -> impl Future<Output = ()>;
 
-    /// How many of `wanted` bytes may go out `now`.
+    /// How many of `wanted` bytes may be sent `now`.
     fn turn(&mut self, now: Instant, wanted: u64) -> Turn;
 
-    /// So many bytes went out.
+    /// Notes that `bytes` were sent.
     fn took(&mut self, bytes: u64);
 }
 
-/// A request's content that still goes up while the response comes down.
+/// The content of a request that still goes up while the response comes down.
 pub trait Upload {
-    /// Moves one part; when nothing is left to move, waits until the client goes away.
+    /// Moves one part up. If nothing is left to move, waits until the client goes away.
     ///
     /// # Errors
-    /// The content cannot be read on, or the client went away.
+    /// The content cannot be read any further, or the client went away.
     ///
     /// # Cancel safety
     /// Safe.
@@ -247,11 +248,11 @@ pub struct Switch {
     pub stream: Box<dyn Duplex>,
 }
 
-/// Status and fields that many responses share, encoded once.
+/// A status and fields that many responses share, encoded once.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     status: StatusCode,
-    /// As HTTP/1 has them; other versions take names and values from here without a copy.
+    /// In the form of HTTP/1. Other versions take names and values from here without a copy.
     text: Bytes,
 }
 
@@ -264,23 +265,23 @@ impl Prepared {
         Prepared { status, text: text.into() }
     }
 
-    /// Of what [`Prepared::text`] gave.
+    /// A prepared head from the text of [`Prepared::text`].
     pub fn of_text(status: StatusCode, text: Bytes) -> Prepared {
         Prepared { status, text }
     }
 
-    /// As it is to be kept.
+    /// The text, to be stored.
     pub fn text(&self) -> &Bytes {
         &self.text
     }
 
-    /// The fields by name; values are not copied.
+    /// The fields by name. Values are not copied.
     pub fn fields(&self) -> HeaderMap {
         let mut fields = HeaderMap::new();
         let mut at = 0;
         while let Some(length) = memchr::memchr(b'\n', &self.text[at..]) {
-            // Invariant: every line ends with CRLF, and what stands there was a field before. The status line
-            // has no such name.
+            // Invariant: every line ends with CRLF and was written from a field. The status line has no colon
+            // behind a field name.
             let line = self.text.slice(at..at + length.saturating_sub(1));
             at += length + 1;
             let Some(colon) = memchr::memchr(b':', &line) else { continue };
@@ -294,12 +295,12 @@ impl Prepared {
     }
 }
 
-/// Status and fields of a response; what differs from response to response is said by a [`Late`].
+/// The status and fields of a response. A [`Late`] has those that differ from response to response.
 #[derive(Clone, Debug)]
 pub enum Head {
-    /// Encoded before.
+    /// Encoded earlier.
     Prepared(Prepared),
-    /// Of this response alone.
+    /// Made for this response alone.
     Made(StatusCode, Box<HeaderMap>),
     /// There is no response: the client has gone.
     None,
@@ -315,7 +316,7 @@ impl Head {
         }
     }
 
-    /// All fields by name, `late` among them: for a protocol that encodes fields one by one.
+    /// All fields by name, with those of `late`: for a protocol that encodes field by field.
     pub fn fields(self, late: &impl Late) -> HeaderMap {
         let mut fields = match self {
             Head::Prepared(prepared) => prepared.fields(),
@@ -339,7 +340,7 @@ impl Fields for ByName<'_> {
     }
 }
 
-/// Where fields are written to.
+/// Takes fields one by one.
 pub trait Fields {
     /// Adds a field with a name in lower case; `value` writes a value without CR, LF or NUL.
     fn add(&mut self, name: &'static str, value: impl FnOnce(&mut Vec<u8>));
@@ -347,7 +348,7 @@ pub trait Fields {
 
 /// The fields that differ from response to response.
 pub trait Late {
-    /// Writes them, behind all others.
+    /// Writes them behind all others.
     fn write(&self, to: &mut impl Fields);
 }
 
@@ -357,11 +358,11 @@ pub struct Response<S: Service> {
     pub head: Head,
     /// Fields that differ from response to response.
     pub late: S::Late,
-    /// Bytes of the content, or of the content that a GET would have had; `None` where that is not known.
+    /// The bytes of the content, or of the content that a GET would have had; `None` if that is not known.
     pub length: Option<u64>,
-    /// The content. It is not asked for anything where method or status allow none.
+    /// The content. It is not asked for if method or status allow none.
     pub body: S::Body,
-    /// What holds it back.
+    /// The limit of its rate.
     pub pace: Option<Box<S::Pace>>,
     /// The request's content that still goes up.
     pub upload: Option<Box<dyn Upload>>,
@@ -376,11 +377,11 @@ pub struct Response<S: Service> {
 pub enum End {
     /// All was written.
     Whole,
-    /// The body broke off, or its client was too slow; the word for the log.
+    /// The body broke off, or the client was too slow. Has the word for logs.
     Cut(&'static str),
     /// The client went away.
     ClientGone,
-    /// It had ended its side, and went away or waited too long.
+    /// The client had closed its side, and went away or waited too long.
     HalfClosed,
 }
 
@@ -391,47 +392,47 @@ pub struct Sent {
     pub body_bytes: u64,
     /// When the first byte was written.
     pub first_byte: Option<Instant>,
-    /// When the last byte was written, where that is known.
+    /// When the last byte was written, if that is known.
     pub last_byte: Option<Instant>,
     /// How it ended.
     pub end: End,
 }
 
-/// What came of a request: all that is to be noted.
+/// The result of a request: all that is noted of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// The response's status; `None` where there was none.
+    /// The response's status; `None` if there was no response.
     pub status: Option<StatusCode>,
     /// What was sent of it.
     pub sent: Sent,
-    /// When all ended.
+    /// When the request was over.
     pub ended: Instant,
 }
 
-/// Why something is answered that is not a request as it should be.
+/// Why something is answered that is not a correct request.
 #[derive(Clone, Debug)]
 pub enum Refused {
     /// It breaks the rules of its protocol.
     Malformed(Refusal),
-    /// Its head took too long.
+    /// Its head arrived too slowly.
     Late,
 }
 
-/// Answers requests. One for each core, on its thread.
+/// Answers requests. Each core has one, on its thread.
 #[expect(async_fn_in_trait, reason = "it stays on its thread")]
 pub trait Service: Sized + 'static {
-    /// The configuration that a request is answered by, from its first to its last byte.
+    /// The configuration that answers a request, from its first byte to its last.
     type Plan;
     /// A response's content.
     type Body: Body;
-    /// What may hold it back.
+    /// What may limit its rate.
     type Pace: Pace;
     /// Fields that differ from response to response.
     type Late: Late;
     /// What is noted of a request until it is done.
     type Note<'c>;
 
-    /// What new requests are answered by.
+    /// The plan for new requests.
     fn plan(&self) -> Self::Plan;
 
     /// Begins with a request.
@@ -443,25 +444,25 @@ pub trait Service: Sized + 'static {
     /// The request is done; called once for each [`Service::begin`].
     fn done(&self, note: Self::Note<'_>, done: &Done);
 
-    /// Answers what is not a request.
+    /// Answers something that is not a request.
     fn refuse(&self, why: &Refused) -> Response<Self>;
 
-    /// What [`Service::refuse`] said has been sent to `peer`.
+    /// Notes that the response of [`Service::refuse`] was sent to `peer`.
     fn refused(&self, why: &Refused, peer: Peer, done: &Done);
 
-    /// What new connections may.
+    /// The limits of new connections.
     fn limits(&self) -> Arc<ClientLimits>;
 
-    /// Whose word about clients is believed.
+    /// The peers that are trusted to name clients.
     fn trusted(&self) -> Arc<Trusted>;
 
-    /// How much each client has.
+    /// The counts of all clients.
     fn clients(&self) -> &Arc<Clients>;
 
     /// Counters and logs of this core.
     fn observer(&self) -> &Observer;
 
-    /// Whether the process is going down: no further request on any connection.
+    /// Whether the process is shutting down: no connection begins another request.
     fn is_draining(&self) -> bool;
 }
 

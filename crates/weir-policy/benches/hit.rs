@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::hint::black_box;
 use std::time::{Instant, SystemTime};
 use weir_policy::{
-    BodyEnd, CacheRules, Consult, NotStored, Now, RequestView, Stored, answer, consult, matches, storable,
-    verdict, write_key,
+    CacheRules, Consult, NotStored, Now, RequestView, ResponseView, Stored, answer, consult, matches,
+    storable, verdict, write_key,
 };
 
 const ROUNDS: u32 = 2_000_000;
@@ -22,7 +22,7 @@ fn stored(view: &RequestView<'_>, vary: Option<&'static str>, now: Now) -> Resul
         response.insert(header::VARY, HeaderValue::from_static(vary));
     }
     let rules = CacheRules::default();
-    storable(view, StatusCode::OK, &response, BodyEnd::Framed, now, now, &rules)
+    storable(view, &ResponseView::new(StatusCode::OK, &response, now, now), &rules)
         .map(weir_policy::Storable::into_stored)
 }
 

@@ -1,5 +1,5 @@
-//! What is sent of a stored response: all of it, a part, or only that it did not change (RFC 9110 §13.2.2,
-//! §14).
+//! What is sent of a stored response: all of it, some ranges, or only the news that it is unchanged (RFC 9110
+//! §13.2.2, §14).
 
 use crate::condition::{Outcome, evaluate, range_stands};
 use crate::consult::{Ask, AskKind};
@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode};
 /// The answer to a request from a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The response as it is stored.
+    /// The stored response, whole.
     Full,
     /// 304.
     NotModified,
@@ -22,11 +22,11 @@ pub enum Answer {
     Partial(Interval, ContentRange),
     /// 206 with several parts, as `multipart/byteranges` (RFC 9110 §14.6, §15.3.7.2).
     Parts(Parts),
-    /// 416; the value says how long the body is.
+    /// 416. The value gives the length of the body.
     Unsatisfiable(ContentRange),
 }
 
-/// Several parts of a body, in the order in which they are sent: two at least, none empty, none beyond the
+/// Several parts of a body, in the order in which they are sent: at least two, none empty, none beyond the
 /// end, and no two that overlap or touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
@@ -35,7 +35,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Each part and the Content-Range that it is sent with.
+    /// Each part with its Content-Range.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Interval, ContentRange)> + ExactSizeIterator + '_ {
         let length = self.length;
         self.parts.iter().map(move |part| (*part, ContentRange { part: Some(*part), length }))
@@ -50,10 +50,10 @@ pub struct ContentRange {
 }
 
 impl ContentRange {
-    /// The field's value: `bytes 0-4/10`, or `bytes */10` where nothing is sent.
+    /// The field's value: `bytes 0-4/10`, or `bytes */10` if nothing is sent.
     pub fn value(&self) -> HeaderValue {
         let text = self.to_string();
-        // Invariant: digits and the marks between them are legal in a field value.
+        // Invariant: digits and these marks are legal in a field value.
         HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
     }
 }
@@ -67,8 +67,8 @@ impl std::fmt::Display for ContentRange {
     }
 }
 
-/// What to send of `stored`, of `length` bytes (`None`: not known yet, so that ranges are not answered). A
-/// 304 has those of its fields that [`is_in_304`](crate::is_in_304) lets through.
+/// What to send of `stored`, whose body has `length` bytes (`None`: not known yet, so ranges are not
+/// answered). Of its fields, [`is_in_304`](crate::is_in_304) says which go into a 304.
 pub fn answer(request: &RequestView<'_>, ask: &Ask, stored: &Stored, length: Option<u64>) -> Answer {
     if ask.is_conditional() {
         match evaluate(request.headers, stored) {

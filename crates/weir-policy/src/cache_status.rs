@@ -12,17 +12,17 @@ pub enum Forward {
     Bypass,
     /// The method's semantics.
     Method,
-    /// Nothing is held under the key.
+    /// Nothing is stored under the key.
     UriMiss,
-    /// What is held does not fit the request's fields.
+    /// No stored variant fits the request's fields.
     VaryMiss,
-    /// What is held is stale, or may not be used without asking.
+    /// The stored response is stale, or may not be used without validation.
     Stale,
-    /// The client's directives refuse what is held.
+    /// The client's directives refuse the stored response.
     Request,
-    /// Something is held, but not the range asked for.
+    /// Something is stored, but not the requested range.
     Partial,
-    /// Nothing held could be used, and it is not known why.
+    /// No stored response could be used, and the reason is not known.
     Miss,
 }
 
@@ -68,45 +68,45 @@ impl From<crate::MissReason> for Forward {
 
 impl From<crate::RevalidateReason> for Forward {
     fn from(reason: crate::RevalidateReason) -> Forward {
-        use crate::RevalidateReason::{Doubted, NoCache, Purged, Refresh, Request, Stale};
+        use crate::RevalidateReason::{NoCache, Purged, Refresh, Request, Stale, Suspect};
         match reason {
-            Stale | Purged | NoCache | Doubted => Forward::Stale,
+            Stale | Purged | NoCache | Suspect => Forward::Stale,
             Request => Forward::Request,
             Refresh => Forward::Bypass,
         }
     }
 }
 
-/// What is said of a request that went forward.
+/// What the field says of a request that went forward.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forwarded<'a> {
-    /// The origin's status, where it differs from the one sent or is worth saying.
+    /// The origin's status, if it differs from the one that was sent or is worth saying.
     pub status: Option<StatusCode>,
     /// Whether the response was stored.
     pub is_stored: bool,
     /// Whether the request was answered from another request's response.
     pub is_collapsed: bool,
-    /// Seconds the response stays fresh.
+    /// How long the response stays fresh, in seconds.
     pub ttl_s: Option<i64>,
-    /// What else is to be said: a word.
+    /// A further detail: a word.
     pub detail: Option<&'a str>,
 }
 
-/// Writes `weir; hit; ttl=58`. A negative `ttl_s` says that it went out stale.
+/// Writes `weir; hit; ttl=58`. A negative `ttl_s` says that a stale response was sent.
 pub fn hit(out: &mut Vec<u8>, ttl_s: i64) {
     out.extend_from_slice(CACHE);
     out.extend_from_slice(b"; hit");
     parameter_number(out, "ttl", ttl_s);
 }
 
-/// Writes `weir; hit; ttl=-3; detail=...` for a hit of which more is to be said.
+/// Writes `weir; hit; ttl=-3; detail=...`.
 pub fn hit_with(out: &mut Vec<u8>, ttl_s: i64, detail: &str) {
     hit(out, ttl_s);
     parameter_word(out, "detail", detail);
 }
 
-/// Writes `weir; fwd=uri-miss; fwd-status=200; stored; collapsed; ttl=60; detail=...`, as much of it as
-/// there is.
+/// Writes `weir; fwd=uri-miss; fwd-status=200; stored; collapsed; ttl=60; detail=...`, leaving out what
+/// `said` does not have.
 pub fn forwarded(out: &mut Vec<u8>, forward: Forward, said: &Forwarded<'_>) {
     out.extend_from_slice(CACHE);
     out.extend_from_slice(b"; fwd=");
@@ -128,13 +128,13 @@ pub fn forwarded(out: &mut Vec<u8>, forward: Forward, said: &Forwarded<'_>) {
     }
 }
 
-/// Writes `weir; detail=...` for a response that neither a cache nor an origin gave.
+/// Writes `weir; detail=...` for a response that came from neither a cache nor an origin.
 pub fn local(out: &mut Vec<u8>, detail: &str) {
     out.extend_from_slice(CACHE);
     parameter_word(out, "detail", detail);
 }
 
-/// Adds `; key="..."` to a member (RFC 9211 §2.7). What a string cannot hold becomes `?`.
+/// Adds `; key="..."` to a member (RFC 9211 §2.7). Bytes that a string cannot have become `?`.
 pub fn key(out: &mut Vec<u8>, key: &[u8]) {
     parameter_string(out, "key", key);
 }
@@ -159,7 +159,7 @@ fn parameter_number(out: &mut Vec<u8>, name: &str, number: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// A token where the text is one, else a string.
+/// Writes a token if the text is one, a string otherwise.
 fn parameter_word(out: &mut Vec<u8>, name: &str, text: &str) {
     let is_token = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '*')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte));
@@ -171,7 +171,7 @@ fn parameter_word(out: &mut Vec<u8>, name: &str, text: &str) {
     }
 }
 
-/// A string (RFC 8941 §3.3.3): what cannot be in one becomes `?`.
+/// Writes a string (RFC 8941 §3.3.3). Bytes that a string cannot have become `?`.
 fn parameter_string(out: &mut Vec<u8>, name: &str, text: &[u8]) {
     name_of(out, name);
     out.push(b'"');

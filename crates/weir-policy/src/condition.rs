@@ -5,10 +5,10 @@ use crate::stored::{ETag, Stored};
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use std::time::SystemTime;
 
-/// What the preconditions come to, in the order of RFC 9110 §13.2.2.
+/// The result of the preconditions, in the order of RFC 9110 §13.2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Go on: If-Range is still to be asked.
+    /// They hold. If-Range is still to be evaluated.
     Hold,
     /// 304.
     NotModified,
@@ -16,8 +16,8 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// Evaluates the preconditions on what is held. They count only where the answer would be a success
-/// (RFC 9110 §13.2.1); a field that cannot be read is as if it were not there.
+/// Evaluates the preconditions on the stored response. They count only where the answer would be a success
+/// (RFC 9110 §13.2.1). A field that cannot be read counts as absent.
 pub(crate) fn evaluate(request: &HeaderMap, stored: &Stored) -> Outcome {
     if !stored.status.is_success() {
         return Outcome::Hold;
@@ -44,8 +44,8 @@ pub(crate) fn evaluate(request: &HeaderMap, stored: &Stored) -> Outcome {
     Outcome::Hold
 }
 
-/// Whether If-Range lets the range stand (RFC 9110 §13.1.5): it is absent, or names exactly what is held by a
-/// strong validator.
+/// Whether If-Range lets the range be sent (RFC 9110 §13.1.5): it is absent, or names the stored response
+/// exactly, by a strong validator.
 pub(crate) fn range_stands(request: &HeaderMap, stored: &Stored) -> bool {
     let mut lines = request.get_all(header::IF_RANGE).iter();
     let Some(line) = lines.next() else { return true };
@@ -61,8 +61,8 @@ pub(crate) fn range_stands(request: &HeaderMap, stored: &Stored) -> bool {
     }
 }
 
-/// When what is held last changed, as far as is known: Last-Modified, else Date, else its arrival
-/// (RFC 9111 §4.3.2).
+/// When the stored response last changed, as far as is known: Last-Modified, else Date, else its arrival (RFC
+/// 9111 §4.3.2).
 fn last_changed(stored: &Stored) -> SystemTime {
     let validators = &stored.validators;
     validators.last_modified.or(validators.date).unwrap_or(stored.facts.received_wall)
@@ -74,7 +74,7 @@ fn date_in(request: &HeaderMap, name: &HeaderName, stored: &Stored) -> Option<Sy
     lines.next().is_none().then(|| date_of(line, stored.facts.received_wall)).flatten()
 }
 
-/// Whether one of the entity tags listed, or `*`, matches what is held.
+/// Whether a listed entity tag, or `*`, matches the stored response.
 fn any_tag(
     request: &HeaderMap,
     name: &HeaderName,
@@ -90,8 +90,8 @@ fn any_tag(
     })
 }
 
-/// The members of a list of entity tags; a comma inside the quotes belongs to the tag. Members that are no
-/// entity tags are handed on as they are: they match nothing but themselves.
+/// The members of a list of entity tags. A comma inside the quotes belongs to the tag. A member that is no
+/// entity tag is returned as it is and matches only itself.
 fn tags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! May the cache be asked for this request at all? The first decision of the walk; it looks at the request
-//! only.
+//! May the cache be used for this request at all? The first decision of the walk, taken from the request
+//! alone.
 
 use crate::control::RequestDirectives;
 use crate::glob;
@@ -12,17 +12,17 @@ use http::{HeaderMap, HeaderName, Method, header};
 pub enum Consult {
     /// It may answer.
     Use(Ask),
-    /// The request goes to the origin, and its response is not stored (but see
-    /// [`storable()`](crate::storable()) for POST).
+    /// The request goes to the origin, and its response is not stored. [`storable()`](crate::storable()) has
+    /// the exception for POST.
     Pass(PassReason),
 }
 
-/// A request the cache may answer: what later decisions need of it, read once.
+/// A request that the cache may answer, with what later decisions need of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// GET or HEAD.
     pub kind: AskKind,
-    /// What the client said about reuse.
+    /// The request's cache directives.
     pub directives: RequestDirectives,
     pub(crate) marks: AskMarks,
 }
@@ -36,7 +36,7 @@ pub enum AskKind {
     Head,
 }
 
-/// What else was found in the request.
+/// What else the request has, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AskMarks(u8);
 
@@ -52,7 +52,7 @@ impl Ask {
         self.marks.0 & mark != 0
     }
 
-    /// Whether the client set a precondition (RFC 9110 §13.1).
+    /// Whether the client sent a precondition (RFC 9110 §13.1).
     pub fn is_conditional(&self) -> bool {
         self.has(AskMarks::CONDITIONAL)
     }
@@ -62,37 +62,37 @@ impl Ask {
         self.has(AskMarks::RANGE)
     }
 
-    /// Whether the request is authenticated: it must not join a fill that is not known to be public
-    /// (RFC 9111 §3.5).
+    /// Whether the request is authenticated. Such a request must not join a fill that is not known to be
+    /// public (RFC 9111 §3.5).
     pub fn is_authenticated(&self) -> bool {
         self.has(AskMarks::AUTHORIZATION)
     }
 
-    /// Whether the route wants this request to fetch anew and replace what is held.
+    /// Whether the route wants this request to fetch again and replace the stored response.
     pub fn is_refresh(&self) -> bool {
         self.has(AskMarks::REFRESH)
     }
 }
 
-/// Why a request goes past the cache.
+/// Why a request bypasses the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassReason {
     /// The method is neither GET nor HEAD.
     Method,
-    /// A GET or HEAD with content: the content is in no key.
+    /// A GET or HEAD with content, which is in no key.
     Body,
     /// The client said no-store.
     NoStore,
-    /// A cookie that the route passes.
+    /// It has a cookie for which the route bypasses the cache.
     BypassCookie,
-    /// A field that the route passes.
+    /// It has a field for which the route bypasses the cache.
     BypassHeader,
-    /// A path that the route passes.
+    /// The route bypasses the cache for this path.
     BypassPath,
-    /// A path with a segment `.` or `..`, plain or encoded: an origin that resolves it answers for another
-    /// path than the one that the route was chosen by.
+    /// The path has a segment `.` or `..`, plain or encoded. An origin that resolves it answers for another
+    /// path than the one by which the route was chosen.
     DotSegment,
-    /// Responses to this key were found not to be storable a moment ago; the edge's memory says so.
+    /// Responses for this key were found not to be storable a moment ago. The edge remembers this.
     Uncacheable,
 }
 
@@ -142,11 +142,11 @@ pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
     Consult::Use(Ask { kind, directives, marks })
 }
 
-/// Whether a path has a segment `.` or `..`, its dots and slashes plain or encoded (RFC 3986 §3.3, §6.2.2.3).
-/// Some origins take `\\` for `/`, and let parameters follow the dots.
+/// Whether a path has a segment `.` or `..`, with its dots and slashes plain or encoded (RFC 3986 §3.3,
+/// §6.2.2.3). Some origins take `\\` for `/`, and some let parameters follow the dots.
 fn has_dot_segment(path: &str) -> bool {
     let path = path.as_bytes();
-    // Most paths have neither: this look is all that they cost.
+    // Most paths have neither dots nor escapes. For them this loop is the whole cost.
     let mut before = b' ';
     let is_plain = path.iter().all(|byte| {
         let is_plain = *byte != b'%' && !(*byte == b'.' && matches!(before, b'/' | b'\\'));
@@ -172,7 +172,7 @@ fn has_dot_segment(path: &str) -> bool {
     matches!(dots, Some(1 | 2))
 }
 
-/// The first byte of a path, decoded where it is encoded, and how many it takes.
+/// The first byte of a path, decoded if it is encoded, and how many bytes it takes.
 fn decoded(path: &[u8]) -> (u8, usize) {
     let digit = |at: usize| path.get(at).and_then(|digit| char::from(*digit).to_digit(16));
     match (path[0], digit(1), digit(2)) {
@@ -181,7 +181,8 @@ fn decoded(path: &[u8]) -> (u8, usize) {
     }
 }
 
-/// One look over the fields, in place of a dozen look-ups: what is there, and whether directives are.
+/// Reads all fields once instead of looking a dozen of them up. Returns the marks, and whether there are
+/// directives.
 fn scan(headers: &HeaderMap) -> (AskMarks, bool) {
     let mut marks = AskMarks::default();
     let mut has_directives = false;
@@ -195,7 +196,7 @@ fn scan(headers: &HeaderMap) -> (AskMarks, bool) {
     (marks, has_directives)
 }
 
-/// The mark that a field leaves; zero stands for Cache-Control and Pragma.
+/// The mark of a field; 0 for Cache-Control and Pragma.
 fn mark_of(name: &HeaderName) -> Option<u8> {
     let text = name.as_str();
     match text.len() {
@@ -208,13 +209,13 @@ fn mark_of(name: &HeaderName) -> Option<u8> {
     }
 }
 
-/// If-Range is none: without Range it means nothing.
+/// If-Range is not one: without Range it means nothing.
 fn is_precondition(name: &HeaderName) -> bool {
     [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE]
         .contains(name)
 }
 
-/// Which of the conditions holds for the request, if any.
+/// The first condition that holds for the request.
 fn bypass(request: &RequestView<'_>, triggers: &Triggers) -> Option<PassReason> {
     if !triggers.paths.is_empty() {
         let path = request.path();

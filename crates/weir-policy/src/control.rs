@@ -1,5 +1,5 @@
-//! Cache-Control, read (RFC 9111 §5.2). Malformed input never panics and errs towards not reusing (§4.2.1):
-//! what should be a number and is none counts as zero.
+//! Reads Cache-Control (RFC 9111 §5.2). Malformed input never panics, and is read in the way that reuses less
+//! (§4.2.1): a number that cannot be read counts as zero.
 
 use crate::request::RequestView;
 use crate::rules::{CacheRules, ClientDirectives};
@@ -32,9 +32,22 @@ impl Directives {
     }
 }
 
+/// The field that a response's directives came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ControlField {
+    /// Cache-Control.
+    #[default]
+    Plain,
+    /// CDN-Cache-Control.
+    Cdn,
+    /// Surrogate-Control.
+    Surrogate,
+}
+
 /// The directives of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseControl {
+    pub(crate) field: ControlField,
     pub(crate) set: Directives,
     pub(crate) max_age_s: Option<u32>,
     pub(crate) s_maxage_s: Option<u32>,
@@ -58,8 +71,8 @@ impl ResponseControl {
         control
     }
 
-    /// Adds one directive. Of conflicting lifetimes the shortest counts (§4.2.1 would let us take the
-    /// response as stale); of a directive with and without an argument, the one without.
+    /// Adds one directive. Of conflicting lifetimes the shortest counts (§4.2.1 would also allow to take the
+    /// response as stale). Of a directive with and without an argument, the one without counts.
     pub(crate) fn add(&mut self, name: &[u8], argument: Option<Argument<'_>>) {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         if is("max-age") {
@@ -89,8 +102,9 @@ impl ResponseControl {
         }
     }
 
-    /// `no-cache` or `private`: for the whole response without an argument, with one that names no fields or
-    /// with one without which the body cannot be read; else for the fields named (§5.2.2.4, §5.2.2.7).
+    /// `no-cache` or `private`. Without an argument it concerns the whole response. So it does if the
+    /// argument names no fields, or a field without which the body cannot be read. Otherwise it concerns the
+    /// named fields (§5.2.2.4, §5.2.2.7).
     fn withhold(&mut self, argument: Option<Argument<'_>>, whole: Directives) {
         let named = argument.map(|argument| argument.field_names()).unwrap_or_default();
         match named {
@@ -102,7 +116,7 @@ impl ResponseControl {
     }
 }
 
-/// How stale a response a client takes (RFC 9111 §5.2.1.2).
+/// How stale a response the client accepts (RFC 9111 §5.2.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaxStale {
     /// However stale.
@@ -111,7 +125,7 @@ pub enum MaxStale {
     Seconds(u32),
 }
 
-/// The directives of a request (RFC 9111 §5.2.1), empty where the route does not listen to the client.
+/// The directives of a request (RFC 9111 §5.2.1). Empty if the route does not listen to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
     bits: u8,
@@ -130,22 +144,22 @@ impl RequestDirectives {
     const NO_STORE: u8 = 2;
     const ONLY_IF_CACHED: u8 = 4;
 
-    /// Whether `no-cache` was said, in Cache-Control or, where there is none, in Pragma (RFC 9111 §5.4).
+    /// Whether `no-cache` is there, in Cache-Control or, if that is absent, in Pragma (RFC 9111 §5.4).
     pub fn no_cache(&self) -> bool {
         self.bits & Self::NO_CACHE != 0
     }
 
-    /// Whether `no-store` was said.
+    /// Whether `no-store` is there.
     pub fn no_store(&self) -> bool {
         self.bits & Self::NO_STORE != 0
     }
 
-    /// Whether `only-if-cached` was said.
+    /// Whether `only-if-cached` is there.
     pub fn only_if_cached(&self) -> bool {
         self.bits & Self::ONLY_IF_CACHED != 0
     }
 
-    /// Reads a request's directives, as far as the route listens to this client.
+    /// Reads a request's directives, if the route listens to this client.
     pub(crate) fn read(request: &RequestView<'_>, rules: &CacheRules) -> RequestDirectives {
         let mut directives = RequestDirectives::default();
         let listens = match rules.client_directives {
@@ -173,8 +187,8 @@ impl RequestDirectives {
         directives
     }
 
-    /// Adds one directive; a max-age that is no number is zero, a max-stale or stale-if-error that is none is
-    /// not there, a min-fresh that is none is for ever: always the reading that reuses less.
+    /// Adds one directive. A value that cannot be read counts in the way that reuses less: a max-age as zero,
+    /// a max-stale or stale-if-error as absent, a min-fresh as infinite.
     fn add(&mut self, name: &[u8], argument: Option<Argument<'_>>) {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let seconds = argument.map(|argument| argument.seconds());
@@ -209,7 +223,7 @@ impl RequestDirectives {
 pub(crate) struct Argument<'a>(pub(crate) &'a [u8]);
 
 impl Argument<'_> {
-    /// delta-seconds (RFC 9111 §1.2.2): digits alone; too many of them are [`DELTA_SECONDS_MAX`].
+    /// delta-seconds (RFC 9111 §1.2.2): digits alone. A larger number counts as [`DELTA_SECONDS_MAX`].
     pub(crate) fn seconds(self) -> Option<u32> {
         delta_seconds(self.0)
     }
@@ -239,11 +253,11 @@ fn shortest(held: &mut Option<u32>, argument: Option<Argument<'_>>) {
     *held = Some(held.map_or(said, |held| held.min(said)));
 }
 
-/// Calls `visit` with every directive of one field line: its name, and its argument without the quotes.
+/// Calls `visit` with each directive of a field line: its name, and its argument without the quotes.
 ///
-/// The name is what stands before `=`, blanks taken off: of `max-age =5` the argument is ` =5`, which is no
-/// number. From the first quoted string that does not end on, quotes are bytes like any other, so that none
-/// can hide the directives behind it.
+/// The name is what stands before `=`, without blanks: the argument of `max-age =5` is ` =5`, which is not a
+/// number. From the first quoted string without an end, quotes are bytes like any other, so that none can
+/// hide the directives behind it.
 pub(crate) fn each_directive<'a>(line: &'a [u8], mut visit: impl FnMut(&'a [u8], Option<Argument<'a>>)) {
     let mut rest = line;
     let mut quotes = Quotes::Count;
@@ -269,15 +283,15 @@ pub(crate) fn each_directive<'a>(line: &'a [u8], mut visit: impl FnMut(&'a [u8],
     }
 }
 
-/// Whether quotes still hold commas together in a line.
+/// Whether quotes still protect commas in a line.
 #[derive(PartialEq, Eq)]
 enum Quotes {
     Count,
     Ignored,
 }
 
-/// Where the first directive of `rest` ends: at the comma outside of quotes, or at the end. Each byte is
-/// looked at twice at most, whatever quotes there are.
+/// Where the first directive of `rest` ends: at a comma outside of quotes, or at the end. Looks at each byte
+/// at most twice, whatever the quotes.
 fn directive_end(rest: &[u8], quotes: &mut Quotes) -> usize {
     let mut at = 0;
     let mut comma_in_quotes = None;
@@ -301,8 +315,8 @@ fn directive_end(rest: &[u8], quotes: &mut Quotes) -> usize {
     comma_in_quotes.unwrap_or(rest.len())
 }
 
-/// The inside of a quoted string, or the bytes as they are. Escapes stay as they are: no directive that is
-/// known needs one.
+/// The inside of a quoted string, or the bytes as they are. Escapes are not decoded: no known directive needs
+/// one.
 fn unquoted(argument: &[u8]) -> &[u8] {
     match argument {
         [b'"', inside @ .., b'"'] => inside,

@@ -1,29 +1,30 @@
-//! Dates in fields, read as a recipient should (RFC 9110 §5.6.7): all three forms, whatever the case of their
-//! names and of their zone (RFC 9111 §4.2). It must not read a clock.
+//! Reads dates of fields as a recipient should (RFC 9110 §5.6.7): all three forms, with names and zone in any
+//! case (RFC 9111 §4.2). It must not read a clock.
 
 use http::HeaderValue;
 use std::time::{Duration, SystemTime};
 
-/// The names of the days. A date may begin with another one than it falls on: the date counts.
+/// The names of the days. The name may be wrong for the date; the date counts.
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/// Bytes of a form without the name of the day: `, 06 Nov 1994 08:49:37 GMT`.
+/// The length of this form without the day's name: `, 06 Nov 1994 08:49:37 GMT`.
 const FIXDATE_REST_BYTES: usize = 26;
-/// The same: `, 06-Nov-94 08:49:37 GMT`.
+/// The length of this form without the day's name: `, 06-Nov-94 08:49:37 GMT`.
 const RFC850_REST_BYTES: usize = 24;
 /// The longest date: `Wednesday` with the longest rest.
 const DATE_BYTES_MAX: usize = 9 + FIXDATE_REST_BYTES;
-/// A year of two digits that would lie further ahead than this is one of the past (RFC 9110 §5.6.7).
+/// A year of two digits that would lie further ahead than this lies in the past (RFC 9110 §5.6.7).
 const AHEAD_MAX: Duration = Duration::from_secs(50 * 31_556_952);
 
-/// A date, `None` where the value is none. `near` is about now: it tells the century of a year of two digits.
+/// Reads a date; `None` if the value is not one. `near` is about now and decides the century of a year of two
+/// digits.
 ///
-/// `UTC` is taken for `GMT`; a date in any other zone is none (RFC 9111 §4.2).
+/// `UTC` counts as `GMT`. A date in another zone is not read (RFC 9111 §4.2).
 pub(crate) fn date_of(value: &HeaderValue, near: SystemTime) -> Option<SystemTime> {
     let text = value.to_str().ok()?.trim();
     if text.len() > DATE_BYTES_MAX {
         return None;
     }
-    // As senders must write it, it needs no other look.
+    // The form that senders must write needs no rewriting.
     if text.len() == FIXDATE_REST_BYTES + 3
         && let Ok(date) = httpdate::parse_http_date(text)
     {
@@ -36,7 +37,7 @@ pub(crate) fn date_of(value: &HeaderValue, near: SystemTime) -> Option<SystemTim
     }
 }
 
-/// The text with each name as the grammar has it: `Sun`, `Nov`, `GMT`.
+/// The text with its names in the case of the grammar: `Sun`, `Nov`, `GMT`.
 fn cased(text: &str) -> String {
     let mut is_within = false;
     let mut cased: String = text
@@ -54,7 +55,7 @@ fn cased(text: &str) -> String {
     cased
 }
 
-/// Reads a date of any form; its names have their case.
+/// Reads a date in any form. Its names are in the case of the grammar.
 fn read(text: &str, near: SystemTime) -> Option<SystemTime> {
     let (name, rest) = text.split_at(text.find(|letter: char| !letter.is_ascii_alphabetic())?);
     if DAYS.iter().any(|day| &day[..3] == name) {
@@ -67,7 +68,7 @@ fn read(text: &str, near: SystemTime) -> Option<SystemTime> {
     }
     let centuries = || [21, 20, 19].map(|century| format!(", {day} {month} {century}{year} {time}"));
     let is_near = |date: &SystemTime| near.checked_add(AHEAD_MAX).is_none_or(|latest| *date <= latest);
-    // Of two centuries that will do, the one in which the day has its name.
+    // Of two possible centuries, the one in which the day has that name.
     let named = centuries().iter().find_map(|rest| on(&name[..3], rest).filter(is_near));
     named.or_else(|| centuries().iter().find_map(|rest| on_any_day(rest).filter(is_near)))
 }

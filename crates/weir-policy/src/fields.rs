@@ -3,31 +3,28 @@
 use http::{HeaderMap, HeaderName, header};
 use smallvec::SmallVec;
 
-/// Fields of one connection, wherever they are found: those of RFC 9110 §7.6.1 and of proxies themselves
-/// (RFC 9111 §3.1).
-const HOP_BY_HOP: [HeaderName; 10] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::PROXY_AUTHENTICATE,
-    HeaderName::from_static("proxy-authentication-info"),
-    header::PROXY_AUTHORIZATION,
-    header::TRAILER,
-];
-
-/// Whether a field belongs to one connection only, whatever Connection says.
+/// Whether a field belongs to one connection only, whatever Connection says: those of RFC 9110 §7.6.1 and of
+/// proxies themselves (RFC 9111 §3.1).
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
-    HOP_BY_HOP.contains(name)
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "proxy-authenticate"
+            | "proxy-authentication-info"
+            | "proxy-authorization"
+            | "trailer"
+    )
 }
 
-/// Removes what belongs to one connection only: the fixed list, and every field that Connection names. What
-/// Connection may not name is for the wire to refuse; here Connection cannot remove what frames or keys a
-/// message.
+/// Removes the fields of one connection: the fixed list, and every field that Connection names. The wire
+/// refuses what Connection may not name; here Connection cannot remove fields that frame or key a message.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    // Most heads have none or one of them: looking once costs less than a search for each name there is.
+    // Most heads have at most one of them. One pass costs less than a search for each name.
     let mut gone: SmallVec<[HeaderName; 4]> =
         headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     if gone.contains(&header::CONNECTION) {
@@ -40,14 +37,11 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the fields that Connection names beyond those of one connection: an origin does not see them, so
-/// no key and no variant may be told apart by them. `Connection` itself stays, with what it says of the
-/// connection.
+/// Removes the fields that Connection names beyond the fixed list. An origin does not see them, so they must
+/// not decide a key or a variant. `Connection` itself stays.
 pub fn strip_named(headers: &mut HeaderMap) {
-    if !headers.contains_key(header::CONNECTION) {
-        return;
-    }
-    let lines = headers.get_all(header::CONNECTION).iter();
+    // What browsers send names nothing that would stay.
+    let lines = headers.get_all(header::CONNECTION).iter().filter(|line| !line.as_bytes().eq(b"keep-alive"));
     let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     let gone: SmallVec<[HeaderName; 4]> = names
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
@@ -58,8 +52,8 @@ pub fn strip_named(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether two names are one to an origin behind CGI, for which an underscore is a hyphen (RFC 3875 §4.1.18),
-/// though they are two here.
+/// Whether two different names are the same to an origin behind CGI, which takes a hyphen for an underscore
+/// (RFC 3875 §4.1.18).
 pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
     let hyphenated = |byte: u8| if byte == b'_' { b'-' } else { byte };
     name != other
@@ -67,8 +61,7 @@ pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
         && name.as_str().bytes().map(hyphenated).eq(other.as_str().bytes().map(hyphenated))
 }
 
-/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). What describes a body that is not sent stays
-/// out.
+/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). Fields that describe the missing body do not.
 pub fn is_in_304(name: &HeaderName) -> bool {
     const OF_THE_BODY: [HeaderName; 7] = [
         header::CONTENT_ENCODING,

@@ -1,12 +1,12 @@
-//! Lifetime and age of a response (RFC 9111 §4.2). Ages are counted on monotonic time alone once a response
-//! is here, so that a wall clock that jumps changes nothing that is held.
+//! Lifetime and age of a response (RFC 9111 §4.2). Once a response is here, its age is counted on monotonic
+//! time alone, so that a wall clock that jumps changes no stored response.
 
-use crate::control::{DELTA_SECONDS_MAX, ResponseControl, delta_seconds};
+use crate::control::{ControlField, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds};
 use crate::date::date_of;
 use crate::now::Now;
+use crate::response::ResponseView;
 use crate::rules::{CacheRules, Heuristics};
 use crate::stored::{Stored, Validators};
-use crate::targeted::ControlField;
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ const OTHERS_TTL_MAX: Duration = Duration::from_secs(60);
 /// The longest lifetime guessed from Last-Modified.
 const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where a lifetime came from, in the order in which they are asked.
+/// Where a lifetime came from, in the order in which the sources are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifetimeSource {
     /// The route's `ttl_override`.
@@ -34,7 +34,7 @@ pub enum LifetimeSource {
     Route,
     /// Guessed from Last-Modified (RFC 9111 §4.2.2).
     Heuristic,
-    /// Nobody named one: kept only to be validated.
+    /// No source gives one: the response is stored only to be validated.
     Nothing,
 }
 
@@ -54,7 +54,7 @@ impl LifetimeSource {
         }
     }
 
-    /// Whether the origin itself named it.
+    /// Whether the origin itself gave it.
     pub fn is_explicit(self) -> bool {
         use LifetimeSource::{CdnCacheControl, Expires, MaxAge, SMaxage, SurrogateControl};
         matches!(self, CdnCacheControl | SurrogateControl | SMaxage | MaxAge | Expires)
@@ -64,7 +64,7 @@ impl LifetimeSource {
 /// How fresh a stored response is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
-    /// How long it is fresh, counted from its making.
+    /// How long it is fresh, counted from its generation by the origin.
     pub lifetime: Duration,
     /// How old it is (current_age, RFC 9111 §4.2.3).
     pub age: Duration,
@@ -115,7 +115,8 @@ pub fn freshness(stored: &Stored, now: Now) -> Freshness {
     }
 }
 
-/// Statuses that a lifetime may be guessed for (RFC 9110 §15.1). 206 is not stored as a whole response.
+/// Whether a lifetime may be guessed for this status (RFC 9110 §15.1). A 206 is never stored as a whole
+/// response.
 pub(crate) fn is_heuristically_cacheable(status: StatusCode, heuristics: Heuristics) -> bool {
     match status.as_u16() {
         200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 => true,
@@ -124,15 +125,14 @@ pub(crate) fn is_heuristically_cacheable(status: StatusCode, heuristics: Heurist
     }
 }
 
-/// What a response's own fields say about its lifetime; `None` where they say nothing (RFC 9111 §4.2.1).
+/// What the response's own fields say about its lifetime; `None` if they say nothing (RFC 9111 §4.2.1).
 pub(crate) fn explicit_lifetime(
     control: &ResponseControl,
-    field: ControlField,
     headers: &HeaderMap,
     received: Now,
 ) -> Option<(Duration, LifetimeSource)> {
     let named = |seconds: u32, source| Some((Duration::from_secs(u64::from(seconds)), source));
-    let (shared, own) = match field {
+    let (shared, own) = match control.field {
         ControlField::Plain => (LifetimeSource::SMaxage, LifetimeSource::MaxAge),
         ControlField::Cdn => (LifetimeSource::CdnCacheControl, LifetimeSource::CdnCacheControl),
         ControlField::Surrogate => (LifetimeSource::SurrogateControl, LifetimeSource::SurrogateControl),
@@ -143,14 +143,14 @@ pub(crate) fn explicit_lifetime(
     if let Some(seconds) = control.max_age_s {
         return named(seconds, own);
     }
-    if field != ControlField::Plain || !headers.contains_key(header::EXPIRES) {
+    if control.field != ControlField::Plain || !headers.contains_key(header::EXPIRES) {
         return None;
     }
     Some((expires_lifetime(headers, received), LifetimeSource::Expires))
 }
 
-/// Expires minus Date; zero for an Expires that is no date, or that is there twice with different values
-/// (RFC 9111 §5.3). A Date that is none is the time of receipt.
+/// Expires minus Date. Zero if Expires is not a date, or comes twice with different values (RFC 9111 §5.3).
+/// Without a valid Date the time of receipt counts.
 fn expires_lifetime(headers: &HeaderMap, received: Now) -> Duration {
     let mut lines = headers.get_all(header::EXPIRES).iter();
     let first = lines.next();
@@ -174,8 +174,9 @@ pub(crate) fn heuristic_lifetime(validators: &Validators, received: Now) -> Opti
     Some((unchanged / 10).min(HEURISTIC_MAX))
 }
 
-/// The age of a response when it came: corrected_initial_age (RFC 9111 §4.2.3).
-pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) -> Duration {
+/// The age of a response when it arrived: corrected_initial_age (RFC 9111 §4.2.3).
+pub(crate) fn initial_age(response: &ResponseView<'_>) -> Duration {
+    let ResponseView { headers, requested, received, .. } = *response;
     let date = headers.get(header::DATE).and_then(|value| date_of(value, received.wall));
     let apparent = date
         .map_or(Duration::ZERO, |date| whole_seconds(received.wall).duration_since(date).unwrap_or_default());
@@ -184,40 +185,37 @@ pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) ->
     apparent.max(said + response_delay)
 }
 
-/// The field Age in seconds (RFC 9111 §5.1): zero where there is none. Of a list, over however many lines,
-/// the first member counts; one that is not a non-negative integer is ignored.
+/// The field Age in seconds (RFC 9111 §5.1); zero if there is none. Of a list, over any number of lines, the
+/// first member counts. A value that is not a non-negative integer is ignored.
 pub fn age_s(headers: &HeaderMap) -> u32 {
     let lines = headers.get_all(header::AGE).iter();
     let members = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    // Empty members are none (RFC 9110 §5.6.1.2).
+    // Empty members do not count (RFC 9110 §5.6.1.2).
     let first = members.map(<[u8]>::trim_ascii).find(|member| !member.is_empty());
     first.and_then(delta_seconds).unwrap_or(0)
 }
 
-/// Whether a status says that this is what was asked for, or that the client has it, and not an error or a
-/// redirect: for these a route names lifetimes.
+/// Whether a status means the requested content, or that the client has it: neither an error nor a redirect.
+/// A route's lifetimes are for these statuses.
 pub fn is_of_content(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 206 | 304)
 }
 
-/// Lifetime by the route and by the origin, in their order: `ttl_override`, the origin's fields, the route's
-/// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only; of errors and
-/// redirects `ttl_override` says nothing, and `ttl` a minute at most.
+/// The lifetime, from the first source that has one: `ttl_override`, the origin's fields, the route's `ttl`,
+/// the heuristic. Guesses and the route's choices count only for statuses that allow them. `ttl_override`
+/// does not apply to errors and redirects, and `ttl` gives them at most a minute.
 pub(crate) fn lifetime(
-    status: StatusCode,
-    headers: &HeaderMap,
-    control: (&ResponseControl, ControlField),
+    response: &ResponseView<'_>,
+    control: &ResponseControl,
     validators: &Validators,
-    received: Now,
     rules: &CacheRules,
 ) -> Option<(Duration, LifetimeSource)> {
-    use crate::control::Directives;
-    let guessable = is_heuristically_cacheable(status, rules.heuristics);
-    let is_content = is_of_content(status);
+    let guessable = is_heuristically_cacheable(response.status, rules.heuristics);
+    let is_content = is_of_content(response.status);
     if is_content && let Some(ttl) = rules.ttl_override {
         return Some((ttl, LifetimeSource::Override));
     }
-    let explicit = explicit_lifetime(control.0, control.1, headers, received);
+    let explicit = explicit_lifetime(control, response.headers, response.received);
     if explicit.is_some() {
         return explicit;
     }
@@ -228,15 +226,16 @@ pub(crate) fn lifetime(
     if rules.heuristics == Heuristics::Off {
         return None;
     }
-    // A 5xx marked public is one the origin means to be kept (RFC 9111 §3, §4.2.2).
-    if guessable || control.0.has(Directives::PUBLIC) {
-        return heuristic_lifetime(validators, received).map(|guess| (guess, LifetimeSource::Heuristic));
+    // The origin means a 5xx with public to be kept (RFC 9111 §3, §4.2.2).
+    if guessable || control.has(Directives::PUBLIC) {
+        return heuristic_lifetime(validators, response.received)
+            .map(|guess| (guess, LifetimeSource::Heuristic));
     }
     None
 }
 
-/// HTTP dates know no fractions: without this a response received within the second of its Date would seem
-/// old.
+/// Cuts off fractions of a second, which HTTP dates do not have. Otherwise a response received within the
+/// second of its Date would seem old.
 pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs()),

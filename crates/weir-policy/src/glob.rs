@@ -1,17 +1,17 @@
 //! Patterns with `*`, as routes write them for cookies, field values, parameters and paths.
 
-/// Whether `text` fits `pattern`, where `*` stands for any run of bytes.
+/// Whether `text` matches `pattern`, in which `*` stands for any run of bytes.
 pub(crate) fn fits(pattern: &str, text: &[u8]) -> bool {
     run(pattern.as_bytes(), text, false)
 }
 
-/// Whether a path fits `pattern`, where `*` stands for any run without `/` and `**` for any run.
+/// Whether a path matches `pattern`, in which `*` stands for any run without `/`, and `**` for any run.
 pub(crate) fn path_fits(pattern: &str, path: &str) -> bool {
     run(pattern.as_bytes(), path.as_bytes(), true)
 }
 
-/// A star met on the way: where the pattern goes on behind it, where in the text it ends now, and whether it
-/// may take a `/`.
+/// A star of the pattern: where the pattern continues behind it, where its run ends in the text now, and
+/// whether the run may have a `/`.
 #[derive(Clone, Copy)]
 struct Star {
     pattern_next: usize,
@@ -20,7 +20,7 @@ struct Star {
 }
 
 impl Star {
-    /// Lets the star take one more byte; `false` where it may not.
+    /// Extends the star's run by one byte. False if it may not have it.
     fn grow(&mut self, text: &[u8]) -> bool {
         match text.get(self.text_next) {
             Some(b'/') if !self.takes_slash => false,
@@ -33,15 +33,15 @@ impl Star {
     }
 }
 
-/// The star, one byte longer, where it may grow.
+/// The star with a run that is one byte longer, if it may be.
 fn grown(star: &mut Option<Star>, text: &[u8]) -> Option<Star> {
     let star = star.as_mut()?;
     star.grow(text).then_some(*star)
 }
 
-/// Backtracks to the last `*` first and, where that one cannot grow, to the last `**`: a run of a later star
-/// can always be given to the earlier `**`, so no other star needs to be tried again, and the work is bounded
-/// by the product of the lengths.
+/// Backtracks to the last `*` first, and if that cannot grow, to the last `**`. A run of a later star can
+/// always be given to an earlier `**`, so no other star needs another try. The work is bounded by the product
+/// of the lengths.
 fn run(pattern: &[u8], text: &[u8], is_path: bool) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut last: Option<Star> = None;

@@ -1,4 +1,4 @@
-//! Byte intervals and sorted sets of them: the map of what is held of a body. No HTTP here.
+//! Byte intervals and sorted sets of them: which bytes of a body are held. No HTTP here.
 
 use smallvec::SmallVec;
 
@@ -36,7 +36,7 @@ impl Interval {
         other.is_empty() || (self.start <= other.start && other.end <= self.end)
     }
 
-    /// What both have, `None` where that is nothing.
+    /// The bytes of both; `None` if there are none.
     pub fn intersection(&self, other: Interval) -> Option<Interval> {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
         (start < end).then_some(Interval { start, end })
@@ -81,7 +81,7 @@ impl Intervals {
         self.parts.drain(first + 1..after);
     }
 
-    /// Takes an interval out.
+    /// Removes an interval.
     pub fn remove(&mut self, taken: Interval) {
         if taken.is_empty() {
             return;

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 /// Path and query of the objects to invalidate, all of the request's own scheme and host.
 pub type InvalidationTargets = SmallVec<[String; 2]>;
 
-/// What to invalidate after this response; empty where the method is safe or the response no success. The
-/// first is the request's own target; Location and Content-Location follow where they lie on the same origin.
-/// The edge marks the key of each in the ledger.
+/// The targets to invalidate after this response. Empty if the method is safe or the response is not a
+/// success. The first is the request's own target; Location and Content-Location follow if they lie on the
+/// same origin. The edge marks the key of each in the ledger.
 pub fn invalidation(
     request: &RequestView<'_>,
     status: StatusCode,
@@ -35,13 +35,14 @@ pub fn invalidation(
     targets
 }
 
-/// Methods that ask for no change (RFC 9110 §9.2.1). One that is not known is not safe.
+/// Whether a method asks for no change (RFC 9110 §9.2.1). An unknown method is not safe.
 fn is_safe(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method)
         || matches!(method.as_str(), "PROPFIND" | "REPORT" | "SEARCH" | "QUERY")
 }
 
-/// Resolves a URI reference against the request (RFC 3986 §5.2); `None` where it is none or lies elsewhere.
+/// Resolves a URI reference against the request (RFC 3986 §5.2). `None` if it is not one, or lies on another
+/// origin.
 pub(crate) fn same_origin_target(request: &RequestView<'_>, reference: &HeaderValue) -> Option<String> {
     let reference = reference.to_str().ok()?.trim();
     let reference = &reference[..reference.find('#').unwrap_or(reference.len())];

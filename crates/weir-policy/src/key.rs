@@ -1,5 +1,5 @@
-//! Keys: what makes two requests the same, and what of the query goes to the origin. No folding of paths, no
-//! rules by file ending; one authority, decided by the edge.
+//! Keys: which requests mean the same object, and how much of the query goes to the origin. Paths are not
+//! folded, and file endings have no rules. The edge has decided the authority.
 
 use crate::consult::cookies;
 use crate::glob;
@@ -16,18 +16,18 @@ pub struct CacheKey {
     pub digest: u128,
     /// `scheme://host/path?query` as forwarded, then a line for each keyed field and cookie.
     pub full: Bytes,
-    /// The site that it is of, by [`site_hash`]; 0 where it is of none. It is no part of the name: a host has
-    /// one site.
+    /// The object's site, by [`site_hash`]; 0 for none. It is not a part of the name, since a host has one
+    /// site.
     pub site: u64,
 }
 
 impl CacheKey {
-    /// The key whose full form is `full`, as [`write_key`] wrote it, of no site.
+    /// The key with the full form `full`, as [`write_key`] wrote it, and without a site.
     pub fn new(full: Bytes) -> CacheKey {
         CacheKey { digest: xxh3_128(&full), full, site: 0 }
     }
 
-    /// The same key, of a site.
+    /// The same key with a site.
     pub fn of_site(self, site: u64) -> CacheKey {
         CacheKey { site, ..self }
     }
@@ -37,20 +37,20 @@ impl CacheKey {
         self.full.split(|byte| *byte == b'\n').next().unwrap_or_default()
     }
 
-    /// What [`write_url`] returns for its URL. Costs a hash only where fields or cookies are in the key.
+    /// The digest that [`write_url`] returns for its URL. Hashes only if fields or cookies are in the key.
     pub fn url_digest(&self) -> u128 {
         let url = self.url();
         if url.len() == self.full.len() { self.digest } else { xxh3_128(url) }
     }
 }
 
-/// What is kept of a site's name: xxh3-64 of it, and never 0.
+/// The hash of a site's name: xxh3-64, and never 0.
 pub fn site_hash(name: &str) -> u64 {
     xxh3_64(name.as_bytes()).max(1)
 }
 
-/// Writes `scheme://host/path?query` of a request as forwarded to `out` (after what is there) and returns its
-/// digest: the first line of all keys that the rules make of this URL.
+/// Appends `scheme://host/path?query` of a request, as forwarded, to `out`, and returns its digest. It is the
+/// first line of all keys that the rules make of this URL.
 pub fn write_url(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
     let begin = out.len();
     out.extend_from_slice(request.scheme.as_bytes());
@@ -60,15 +60,15 @@ pub fn write_url(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>)
     xxh3_128(&out[begin..])
 }
 
-/// Writes the full key to `out` (after what is there, which is not part of it) and returns its digest.
-/// Allocates nothing where the rules are the default ones and `out` has room.
+/// Appends the full key to `out` and returns its digest. Allocates nothing if the rules are the default ones
+/// and `out` has room.
 pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
     let begin = out.len();
     let digest = write_url(rules, request, out);
     if rules.headers.is_empty() && rules.cookies.is_empty() {
         return digest;
     }
-    // A line break cannot be in a field value or in a path, so that no value can pass for another line.
+    // Neither a field value nor a path can have a line break, so that no value can look like another line.
     for name in &rules.headers {
         write_lines(out, "", name.as_str(), b':', request.headers.get_all(name).iter().map(|v| v.as_bytes()));
     }
@@ -79,7 +79,7 @@ pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>)
     xxh3_128(&out[begin..])
 }
 
-/// A line for each value, or one with the name alone where there is none: absent and empty are two things.
+/// A line for each value, or one with the name alone if the field is absent: absent and empty differ.
 fn write_lines<'a>(
     out: &mut Vec<u8>,
     kind: &str,
@@ -106,7 +106,8 @@ fn write_lines<'a>(
     }
 }
 
-/// Path and query as the origin gets them: without what the key leaves out, in the key's order.
+/// Path and query as the origin gets them: without the parameters that the key leaves out, and in the key's
+/// order.
 pub fn forwarded<'a>(rules: &KeyRules, path_and_query: &'a str) -> Cow<'a, str> {
     if rules.query == QueryRule::All && rules.order == QueryOrder::Received {
         return Cow::Borrowed(path_and_query);

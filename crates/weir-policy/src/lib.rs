@@ -27,6 +27,7 @@ mod now;
 mod placed;
 mod range;
 mod request;
+mod response;
 mod rules;
 mod storable;
 mod stored;
@@ -48,11 +49,12 @@ pub use now::Now;
 pub use placed::is_placed;
 pub use range::{Asked, range_from_front, wanted_cold};
 pub use request::RequestView;
+pub use response::{BodyEnd, ResponseView};
 pub use rules::{
     CacheRules, ClientDirectives, CloseDelimited, Errors, HeaderTrigger, Heuristics, KeyRules, QueryOrder,
     QueryRule, RangeRules, SetCookie, StaleRules, Surrogate, Triggers,
 };
-pub use storable::{BodyEnd, NotStored, Storable, storable};
+pub use storable::{NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;
 pub use targeted::SURROGATE_CAPABILITY;

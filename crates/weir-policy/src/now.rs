@@ -1,11 +1,11 @@
-//! The moment a decision is taken at: monotonic and wall time together. It must not read a clock itself.
+//! The moment of a decision: monotonic and wall time together. It must not read a clock itself.
 
 use std::time::{Duration, Instant, SystemTime};
 
 /// A moment, as the caller's clock gave it.
 ///
-/// Ages are counted on `mono`, so that a wall clock that jumps changes no object's freshness; `wall` is only
-/// compared with dates that an origin or a client sent (RFC 9111 §4.2.3).
+/// Ages are counted on `mono`, so that a wall clock that jumps changes no object's freshness. `wall` is only
+/// compared with dates from an origin or a client (RFC 9111 §4.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Monotonic time.
@@ -15,7 +15,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// The time since `earlier` on the monotonic clock, zero where it lies ahead.
+    /// The time since `earlier` on the monotonic clock; zero if `earlier` lies ahead.
     pub fn since(&self, earlier: Instant) -> Duration {
         self.mono.saturating_duration_since(earlier)
     }

@@ -1,21 +1,21 @@
 //! Whether a client can tell where the bytes of a 206 belong (RFC 9110 §14.4, §15.3.7). It judges parts that
-//! nothing is made of: what is stored is judged where it is put together.
+//! pass through; stored parts are judged where they are put together.
 
 use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
 use crate::range::ranges_of_bytes;
 
-/// Whether a response to a request with these fields, with a body of `length` bytes where that is known, is
-/// no 206 or one that says truly where it belongs. Units other than bytes, and parts that nobody asked for,
-/// are between the origin and its client.
+/// Whether a response to a request with these fields is not a 206, or is one that says truly where its bytes
+/// belong. `length` is the length of its body, if it is known. Units other than bytes, and parts that nobody
+/// requested, are left to the origin and its client.
 pub fn is_placed(request: &HeaderMap, status: StatusCode, response: &HeaderMap, length: Option<u64>) -> bool {
     let Some(ranges) = ranges_of_bytes(request).filter(|_| status == StatusCode::PARTIAL_CONTENT) else {
         return true;
     };
     let kind = response.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_multipart = kind.get(..20).is_some_and(|kind| kind.eq_ignore_ascii_case("multipart/byteranges"));
-    // RFC 9110 §15.3.7.2: several parts are no answer to one range, and have no Content-Range of their own.
+    // RFC 9110 §15.3.7.2: several parts do not answer a single range, and have no Content-Range of their own.
     if is_multipart && !response.contains_key(CONTENT_RANGE) {
         return ranges > 1;
     }
@@ -25,7 +25,7 @@ pub fn is_placed(request: &HeaderMap, status: StatusCode, response: &HeaderMap, 
     span.is_some_and(|bytes| length.is_none_or(|length| length == bytes))
 }
 
-/// How many bytes a Content-Range names; `None` where it makes no sense.
+/// The number of bytes that a Content-Range names; `None` if it makes no sense.
 fn bytes_of(place: &str) -> Option<u64> {
     let (unit, place) = place.split_once(' ')?;
     let (span, total) = place.split_once('/')?;
@@ -35,7 +35,7 @@ fn bytes_of(place: &str) -> Option<u64> {
     (unit.eq_ignore_ascii_case("bytes") && first <= last && fits).then(|| (last - first).checked_add(1))?
 }
 
-/// Digits and nothing else: a sign is none.
+/// A number of digits alone, without a sign.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn other_units_and_parts_that_nobody_asked_for_are_left_alone() {
+    fn other_units_and_unrequested_parts_are_left_alone() {
         check("items=0-9", &[(CONTENT_RANGE, "items 0-9/10")], true);
         check("", &[(CONTENT_RANGE, "0-9/10")], true);
         check("", &[], true);

@@ -1,41 +1,41 @@
-//! The field Range (RFC 9110 §14.1.2, §14.2): ranges of bytes are answered; other units, sets that cannot be
-//! read and sets that ask for more work than they are worth are as if it were not there.
+//! The field Range (RFC 9110 §14.1.2, §14.2). Ranges of bytes are answered. Other units, sets that cannot be
+//! read, and sets that ask for more work than they are worth count as absent.
 
 use crate::intervals::Interval;
 use http::{HeaderMap, header};
 use smallvec::SmallVec;
 
-/// Ranges that a set may have; with more it is not answered.
+/// The most ranges of a set. A longer one is not answered.
 const RANGES_MAX: usize = 32;
-/// Bytes that a part's delimiter and fields cost, about: ranges with fewer between them are sent as one
-/// (RFC 9110 §15.3.7.2).
+/// About what a part's delimiter and fields cost, in bytes. Ranges with fewer bytes between them are sent as
+/// one (RFC 9110 §15.3.7.2).
 const PART_BYTES: u64 = 80;
-/// Ranges of a set that may overlap another of it (RFC 9110 §14.2).
+/// The most ranges of a set that may overlap others (RFC 9110 §14.2).
 const OVERLAPPING_MAX: usize = 2;
-/// Ranges shorter than what a part costs that a set may have in another than ascending order (RFC 9110
+/// The most ranges of a set that may be shorter than what a part costs and out of ascending order (RFC 9110
 /// §14.2).
 const SCATTERED_MAX: usize = 8;
 
 /// What Range asks for of a body of known length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// All of it: no Range, or none that is answered.
+    /// The whole body: there is no Range, or none that is answered.
     All,
-    /// These bytes: never none, never beyond the end.
+    /// These bytes: never empty, never beyond the end.
     Part(Interval),
-    /// Two parts at least, in the order in which they were asked for; each has a byte, none lies beyond the
-    /// end, and between any two of them lie more bytes than a part costs.
+    /// At least two parts, in the requested order. None is empty or lies beyond the end, and between any two
+    /// lie more bytes than a part costs.
     Parts(Vec<Interval>),
     /// Only bytes beyond the end: 416.
     Nothing,
 }
 
-/// What the first range of a set asks for, of a body that nothing is known of.
+/// What the first range of a set asks for, if nothing is known of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// These bytes, never none; the end is [`u64::MAX`] where it is open.
+    /// These bytes, never empty. The end is [`u64::MAX`] if the range is open.
     From(Interval),
-    /// So many bytes before the end, never none.
+    /// This many bytes before the end, never 0.
     Suffix(u64),
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn wanted(request: &HeaderMap, length: u64) -> Wanted {
     specs(request).map_or(Wanted::All, |specs| of_length(&specs, length))
 }
 
-/// Where the first range of a set begins and ends, for a body whose length is not known yet; `None` where
-/// Range is not answered, or the range counts from the end.
+/// The first range of a set, for a body whose length is not known yet. `None` if Range is not answered, or if
+/// the range counts from the end.
 pub fn range_from_front(request: &HeaderMap) -> Option<Interval> {
     match wanted_cold(request)? {
         Asked::From(interval) => Some(interval),
@@ -60,23 +60,23 @@ pub fn range_from_front(request: &HeaderMap) -> Option<Interval> {
     }
 }
 
-/// What the first range of a set asks for, for a body of which nothing is known yet; `None` where Range is
-/// not answered. A range of which no body could have a byte is passed over (RFC 9110 §14.1.2).
+/// What the first range of a set asks for, for a body of which nothing is known yet. `None` if Range is not
+/// answered. Skips a range of which no body could have a byte (RFC 9110 §14.1.2).
 pub fn wanted_cold(request: &HeaderMap) -> Option<Asked> {
     let specs = specs(request)?;
-    // A set that is too much of the longest body there could be is as if it were not there.
+    // A set that is too much for the longest possible body counts as absent.
     if of_length(&specs, u64::MAX) == Wanted::All {
         return None;
     }
     specs.iter().find(|spec| spec.within(u64::MAX).is_some()).map(|spec| spec.0)
 }
 
-/// How many ranges of bytes Range has; `None` where it is not answered.
+/// The number of byte ranges in Range; `None` if it is not answered.
 pub(crate) fn ranges_of_bytes(request: &HeaderMap) -> Option<usize> {
     specs(request).map(|specs| specs.len())
 }
 
-/// The set of ranges in Range; `None` where it is not one of bytes, or has too many members.
+/// The set of ranges in Range; `None` if its unit is not bytes, or if it has too many members.
 fn specs(request: &HeaderMap) -> Option<Specs> {
     let mut lines = request.get_all(header::RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else { return None };
@@ -85,7 +85,7 @@ fn specs(request: &HeaderMap) -> Option<Specs> {
         return None;
     }
     let mut specs = Specs::new();
-    // Empty members of a list are allowed and say nothing (RFC 9110 §5.6.1.2).
+    // A list may have empty members, which mean nothing (RFC 9110 §5.6.1.2).
     for spec in set.split(',').map(str::trim).filter(|spec| !spec.is_empty()) {
         if specs.len() == RANGES_MAX {
             return None;
@@ -113,7 +113,7 @@ fn of_length(specs: &[Spec], length: u64) -> Wanted {
     }
 }
 
-/// Whether a set looks like a broken client's, or an attacker's (RFC 9110 §14.2).
+/// Whether a set looks like that of a broken client or an attacker (RFC 9110 §14.2).
 fn is_excessive(parts: &[Interval]) -> bool {
     let overlaps = |(at, part): &(usize, &Interval)| {
         parts.iter().enumerate().any(|(other, of)| other != *at && part.intersection(*of).is_some())
@@ -123,13 +123,13 @@ fn is_excessive(parts: &[Interval]) -> bool {
         || (!parts.is_sorted() && parts.iter().filter(is_small).count() > SCATTERED_MAX)
 }
 
-/// Makes one of parts that overlap, touch, or lie closer together than a part costs; it stands where the
-/// first of them stood.
+/// Joins parts that overlap, touch, or lie closer together than a part costs. The joined part takes the place
+/// of the first.
 fn join_near(parts: &mut Vec<Interval>) {
     let mut at = 0;
     while let Some(part) = parts.get(at).copied() {
         match parts[at + 1..].iter().position(|other| distance(part, *other) < PART_BYTES) {
-            // The longer part may be near to others: look again.
+            // The longer part may be near others: look again.
             Some(behind) => {
                 let other = parts.remove(at + 1 + behind);
                 parts[at] = Interval::new(part.start.min(other.start), part.end.max(other.end));
@@ -139,12 +139,12 @@ fn join_near(parts: &mut Vec<Interval>) {
     }
 }
 
-/// Bytes between two parts; none where they overlap.
+/// The bytes between two parts; 0 if they overlap.
 fn distance(a: Interval, b: Interval) -> u64 {
     a.start.max(b.start).saturating_sub(a.end.min(b.end))
 }
 
-/// Bytes that the parts come to with what each costs.
+/// The bytes of the parts with what each costs.
 fn cost(parts: &[Interval]) -> u64 {
     parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.length()).saturating_add(PART_BYTES))
 }
@@ -161,7 +161,7 @@ impl Spec {
         (first <= last).then(|| Spec(Asked::From(Interval::new(first, last.saturating_add(1)))))
     }
 
-    /// What there is of it in a body of `length` bytes; `None` where that is nothing.
+    /// The bytes of it in a body of `length` bytes; `None` if there are none.
     fn within(self, length: u64) -> Option<Interval> {
         match self.0 {
             Asked::From(interval) => interval.intersection(Interval::new(0, length)),
@@ -173,7 +173,7 @@ impl Spec {
     }
 }
 
-/// Digits as a position; too many of them lie beyond every end.
+/// Digits as a position. A number that is too large lies beyond every end.
 fn position(digits: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

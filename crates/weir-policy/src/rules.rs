@@ -6,27 +6,27 @@ use std::time::Duration;
 /// The caching rules of one route. `Default` is Weir's safe default for every choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CacheRules {
-    /// The lifetime where the origin names none (`ttl`), of errors and redirects a minute at most. `None`:
-    /// then only Last-Modified gives one.
+    /// The lifetime if the origin gives none (`ttl`); at most a minute for errors and redirects. `None`: only
+    /// Last-Modified gives one.
     pub ttl: Option<Duration>,
-    /// The lifetime of 200 and 203 whatever the origin names (`ttl_override`). It never makes storable what
-    /// no-store, private, Set-Cookie, Authorization or the status forbid, and `no-cache` still asks for
-    /// validation.
+    /// The lifetime of 200 and 203, whatever the origin says (`ttl_override`). It never makes a response
+    /// storable that no-store, private, Set-Cookie, Authorization or the status forbid, and `no-cache` still
+    /// demands validation.
     pub ttl_override: Option<Duration>,
-    /// The lifetime told to browsers (`browser_ttl`) in place of the origin's max-age and Expires, where the
-    /// status is [`is_of_content`](crate::is_of_content).
+    /// The lifetime that browsers are told (`browser_ttl`) in place of the origin's max-age and Expires, for
+    /// statuses that are [`is_of_content`](crate::is_of_content).
     pub browser_ttl: Option<Duration>,
     /// Windows in which a stale response may be used.
     pub stale: StaleRules,
     /// What to do with a response that sets a cookie.
     pub set_cookie: SetCookie,
-    /// When a request goes past the cache: neither answered from it nor stored.
+    /// When a request bypasses the cache: it is neither answered from it nor stored.
     pub bypass: Triggers,
-    /// When a request fetches anew and what comes is stored in place of what is held.
+    /// When a request fetches again and replaces the stored response.
     pub refresh: Triggers,
     /// Whose Cache-Control in requests counts.
     pub client_directives: ClientDirectives,
-    /// Whether a body delimited by the end of the connection may be stored.
+    /// Whether a body that ends with the connection may be stored.
     pub close_delimited: CloseDelimited,
     /// Which statuses a lifetime is guessed for.
     pub heuristics: Heuristics,
@@ -38,16 +38,17 @@ pub struct CacheRules {
     pub key: KeyRules,
 }
 
-/// Grace windows of a route (RFC 5861), each counted from the moment the response turns stale. `None` leaves
-/// it to the origin's directives. What the origin forbids (must-revalidate, proxy-revalidate, s-maxage,
-/// no-cache) stays forbidden.
+/// A route's windows for stale responses (RFC 5861), counted from the moment the response becomes stale.
+/// `None` leaves a window to the origin's directives. What the origin forbids (must-revalidate,
+/// proxy-revalidate, s-maxage, no-cache) stays forbidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StaleRules {
     /// stale-while-revalidate in place of the origin's.
     pub while_revalidate: Option<Duration>,
     /// stale-if-error in place of the origin's.
     pub if_error: Option<Duration>,
-    /// Where the origin gives no answer at all. `None`: an hour, or what the origin says by stale-if-error.
+    /// The window if the origin gives no answer at all. `None`: an hour, or what the origin says by
+    /// stale-if-error.
     pub if_unreachable: Option<Duration>,
 }
 
@@ -66,16 +67,16 @@ pub enum SetCookie {
 /// Whose Cache-Control in requests counts (RFC 9111 §5.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientDirectives {
-    /// Everybody's.
+    /// Every client's.
     #[default]
     Honour,
-    /// Those of trusted proxies only.
+    /// Those from trusted proxies.
     Trusted,
     /// Nobody's.
     Ignore,
 }
 
-/// What to do with a body that ends with the connection: nothing says that it arrived whole.
+/// What to do with a body that ends with the connection, since nothing says that it arrived whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseDelimited {
     /// Do not store it.
@@ -89,26 +90,25 @@ pub enum CloseDelimited {
 /// `ttl`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Heuristics {
-    /// 200, 203, 204, 300, 301, 308, 404, 405, 410: those of RFC 9110 §15.1 that one client's odd request
-    /// cannot bring about for all others.
+    /// 200, 203, 204, 300, 301, 308, 404, 405, 410: the statuses of RFC 9110 §15.1 that one client's odd
+    /// request cannot cause for all others.
     #[default]
     Safe,
-    /// All of RFC 9110 §15.1, with 414, which is never stored otherwise, and 501.
+    /// All statuses of RFC 9110 §15.1, including 501 and 414, which is never stored otherwise.
     Whole,
     /// Never from Last-Modified; the route's `ttl` is used as with `Safe`.
     Off,
 }
 
-/// Whether a 5xx or a 400 may be stored. By heuristics or a route's `ttl` none ever is.
+/// Whether a 5xx or a 400 may be stored. Heuristics and a route's `ttl` never make it so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Errors {
-    /// A 5xx where the origin itself gives it a lifetime; a 400 never, since one client's odd request brings
-    /// it about.
+    /// A 5xx if the origin itself gives it a lifetime; never a 400, since one client's odd request causes it.
     #[default]
     Explicit,
     /// Neither.
     NoStore,
-    /// Both where the origin itself gives them a lifetime.
+    /// Both, if the origin itself gives them a lifetime.
     Store400,
 }
 
@@ -122,7 +122,7 @@ pub enum Surrogate {
     Ignore,
 }
 
-/// Conditions on a request; any one that holds is enough.
+/// Conditions on a request. One that holds is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
     /// Patterns of cookie names; `*` stands for any run of characters.
@@ -138,7 +138,7 @@ pub struct Triggers {
 pub struct HeaderTrigger {
     /// The field.
     pub name: HeaderName,
-    /// A pattern for its value (`*` stands for any run of characters); `None`: it is enough that it is there.
+    /// A pattern for its value, in which `*` stands for any run of characters. `None`: any value.
     pub value: Option<String>,
 }
 
@@ -155,8 +155,8 @@ pub struct KeyRules {
     pub cookies: Vec<String>,
 }
 
-/// Which query parameters are part of the key; what is not is dropped from the origin's request too. Names
-/// are compared as received, without decoding; `*` in a pattern stands for any run of characters.
+/// Which query parameters are part of the key. The others are dropped from the origin's request as well.
+/// Names are compared as received, without decoding; `*` in a pattern stands for any run of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum QueryRule {
     /// All.
@@ -176,22 +176,22 @@ pub enum QueryOrder {
     /// As received.
     #[default]
     Received,
-    /// Sorted by name, parameters of one name in the order received; so towards the origin, too.
+    /// Sorted by name, parameters of one name in the order received. The origin gets them sorted as well.
     Sorted,
 }
 
-/// How ranges are fetched that are not held.
+/// How missing ranges are fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeRules {
     /// A range is fetched to the end of the chunk in which it ends, in bytes.
     pub chunk_bytes: u64,
     /// Whether the rest of the object is fetched in the background.
     pub fills_whole: bool,
-    /// Whether parts are kept that do not say which version they are of, each by itself.
+    /// Whether parts are stored that do not say which version they belong to, each by itself.
     pub keeps_alone: bool,
-    /// How far ahead of a reader what is missing is asked for, in bytes.
+    /// How far ahead of a reader missing bytes are requested.
     pub ahead_bytes: u64,
-    /// How many origin requests a response has under way for what it is missing.
+    /// The most origin requests that one response has under way for its missing bytes.
     pub parallel: usize,
 }
 

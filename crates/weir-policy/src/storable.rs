@@ -1,4 +1,4 @@
-//! May this response be stored (RFC 9111 §3), and what of it? The only maker of [`Storable`].
+//! May this response be stored (RFC 9111 §3), and which of its fields? The only maker of [`Storable`].
 
 use crate::consult::cookies;
 use crate::control::{Directives, RequestDirectives, ResponseControl};
@@ -7,42 +7,34 @@ use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
 use crate::now::Now;
 use crate::request::RequestView;
+use crate::response::{BodyEnd, ResponseView};
 use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
-use crate::targeted::{ControlField, effective};
+use crate::targeted::effective;
 use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
 
-/// How the body of a response ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyEnd {
-    /// By its length, its chunked coding or because it has none: one can tell whether it arrived whole.
-    Framed,
-    /// With the connection.
-    Close,
-}
-
-/// Proof that a response may be stored, and what is to be stored of its head.
+/// Proof that a response may be stored, with the head that is stored.
 #[derive(Clone, Debug)]
 pub struct Storable(Stored);
 
 impl Storable {
-    /// What is to be stored.
+    /// The head that is stored.
     pub fn stored(&self) -> &Stored {
         &self.0
     }
 
-    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who
-    /// take that, though it may not say so where it did not.
+    /// Makes it a variant by Accept-Encoding, as others under its key are. The origin codes for clients that
+    /// accept it, though it may not say so in a response without a coding.
     #[must_use]
     pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
         self.0.variant.vary_on_codings(request, &mut self.0.headers);
         self
     }
 
-    /// Hands over what is to be stored.
+    /// Returns the head that is stored.
     pub fn into_stored(self) -> Stored {
         self.0
     }
@@ -51,34 +43,34 @@ impl Storable {
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotStored {
-    /// The method's responses are not kept.
+    /// Responses to this method are not stored.
     Method,
     /// The request had content, which is in no key.
     RequestBody,
     /// The client said no-store.
     RequestNoStore,
-    /// The request goes past the cache by the route's rules.
+    /// The route's rules let the request bypass the cache.
     Bypass,
-    /// Not a whole response (206, 304), or one that is never stored (511).
+    /// Not a whole response (206, 304), or a status that is never stored (511).
     Status,
-    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...): others will most likely
-    /// be answered otherwise, whatever lifetime this has. A 501 and a 505 only where they have none of their
-    /// own.
+    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...). Other requests will most
+    /// likely get another answer, whatever the lifetime of this one. A 501 and a 505 only if they have no
+    /// explicit lifetime.
     Refused,
-    /// A 5xx without a lifetime of its own, or on a route that stores none.
+    /// A 5xx without an explicit lifetime, or on a route that stores none.
     ServerError,
-    /// must-understand with a status whose caching is not known.
+    /// must-understand with a status whose caching rules are not known.
     MustUnderstand,
     /// no-store.
     NoStore,
     /// private.
     Private,
-    /// Vary: `*`, or one that cannot be read.
+    /// Vary is `*`, or cannot be read.
     VaryAny,
     /// Vary: Cookie.
     VaryCookie,
-    /// The request has another spelling of a field that the response varies on, or that is in the key: an
-    /// origin may have taken the one for the other.
+    /// The request has another spelling of a field that is in the key or that the response varies on. An
+    /// origin may have mistaken one for the other.
     Respelled,
     /// The request was authenticated and the response is not marked for sharing (RFC 9111 §3.5).
     Authorization,
@@ -88,17 +80,17 @@ pub enum NotStored {
     SetKeyCookie,
     /// Its body ends with the connection.
     CloseDelimited,
-    /// Nobody names a lifetime.
+    /// No source gives a lifetime.
     NoFreshness,
-    /// It may not be used without validation, and there is nothing to validate with.
+    /// It must be validated before each use, and has no validators.
     NoCache,
-    /// It was stale when it came, and there is nothing to validate with.
+    /// It was stale when it arrived, and has no validators.
     Stale,
-    /// It is larger than the store keeps; the edge says so.
+    /// It is larger than the store accepts. The edge says so.
     TooLarge,
-    /// The store has no room at the moment; the edge says so.
+    /// The store has no room at the moment. The edge says so.
     NoRoom,
-    /// A 304 that confirms nothing that was asked about; the edge says so.
+    /// A 304 to a request without a condition. The edge says so.
     UnaskedNotModified,
 }
 
@@ -132,14 +124,14 @@ impl NotStored {
         }
     }
 
-    /// Whether those who already wait for the response may share it although it is not stored: it is
-    /// short-lived or an error, but nothing in it says that it is for one client.
+    /// Whether requests that wait for the response may share it although it is not stored. It is short-lived
+    /// or an error, but nothing in it says that it is for one client.
     pub fn may_be_shared(self) -> bool {
         matches!(self, NotStored::ServerError | NotStored::Stale | NotStored::NoFreshness)
     }
 
-    /// Whether the response alone is the reason, so that the next client's response will most likely not be
-    /// storable either: only such reasons may be remembered for a key.
+    /// Whether the reason lies in the response alone, so that the next client's response will most likely not
+    /// be storable either. Only such reasons may be remembered for a key.
     pub fn is_of_response(self) -> bool {
         use NotStored::{
             Authorization, Bypass, Method, NoRoom, Refused, RequestBody, RequestNoStore, Respelled,
@@ -160,24 +152,21 @@ impl NotStored {
     }
 }
 
-/// Decides whether the response (`status`, `headers` as the origin sent them) to `request` may be stored.
+/// Decides whether the response to `request` may be stored (RFC 9111 §3).
 ///
-/// `requested` is when the request was sent to the origin, `received` when its head came. A HEAD is not
-/// stored by this function: the edge fetches with GET. A POST is where it names its own target as
-/// Content-Location and has a lifetime of its own (RFC 9110 §9.3.3); it then answers GET and HEAD.
+/// A response to HEAD is never stored: the edge fetches with GET. A response to POST is stored where it names
+/// its own target as Content-Location and has an explicit lifetime (RFC 9110 §9.3.3); it then answers GET and
+/// HEAD.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it is not stored.
 pub fn storable(
     request: &RequestView<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
-    body_end: BodyEnd,
-    requested: Now,
-    received: Now,
+    response: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> Result<Storable, NotStored> {
-    let (control, field) = effective(headers, rules);
+    let ResponseView { status, headers, .. } = *response;
+    let control = effective(headers, rules);
     request_allows(request, rules)?;
     status_allows(status, &control, rules)?;
     if control.has(Directives::PRIVATE) {
@@ -195,14 +184,14 @@ pub fn storable(
         return Err(NotStored::Authorization);
     }
     cookie_allows(headers, &control, rules)?;
-    if body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
+    if response.body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
         return Err(NotStored::CloseDelimited);
     }
     if status.is_server_error() && rules.errors == Errors::NoStore {
         let is_bound = control.has(Directives::NO_CACHE);
         return Err(if is_bound { NotStored::NoCache } else { without_lifetime(status) });
     }
-    let stored = assemble(status, headers, (control, field), variant, requested, received, rules);
+    let stored = assemble(response, &control, variant, rules);
     is_of_use(&stored)?;
     if *request.method == Method::POST {
         post_allows(request, &stored, status)?;
@@ -210,7 +199,7 @@ pub fn storable(
     Ok(Storable(stored))
 }
 
-/// What of the request stands against storing (RFC 9111 §3, §5.2.1.5).
+/// Checks what in the request forbids storing (RFC 9111 §3, §5.2.1.5).
 fn request_allows(request: &RequestView<'_>, rules: &CacheRules) -> Result<(), NotStored> {
     if *request.method == Method::GET {
         if request.has_body {
@@ -225,13 +214,13 @@ fn request_allows(request: &RequestView<'_>, rules: &CacheRules) -> Result<(), N
     Ok(())
 }
 
-/// Whether a response says that it is not for a shared cache (RFC 9111 §5.2.2.5, §5.2.2.7).
+/// Whether a response forbids a shared cache to store it (RFC 9111 §5.2.2.5, §5.2.2.7).
 pub(crate) fn is_refused(control: &ResponseControl) -> bool {
     control.has(Directives::PRIVATE)
         || (control.has(Directives::NO_STORE) && !control.has(Directives::MUST_UNDERSTAND))
 }
 
-/// What of the status stands against storing, and no-store, which must-understand overrules where the status
+/// Checks what in the status forbids storing, and no-store. must-understand overrules no-store if the status
 /// is understood (RFC 9111 §5.2.2.3).
 fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
     let code = status.as_u16();
@@ -249,9 +238,9 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
 }
 
 /// Whether a status is never stored, whatever the response says: interim ones, parts (206), answers to a
-/// precondition (304, 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and other refusals
-/// of one request, for its length, framing, type, target or moment, which would be everybody's; but where the
-/// rules want them.
+/// precondition (304, 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and refusals of one
+/// request for its length, framing, type, target or moment, which all clients would get. The rules may allow
+/// some.
 fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
     match code {
         400 => rules.errors != Errors::Store400,
@@ -261,8 +250,8 @@ fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
     }
 }
 
-/// Statuses that find fault with one request, as long, odd or badly framed as it came, and say nothing of the
-/// resource.
+/// Whether a status finds fault with one request, as it was too long, odd or badly framed, and says nothing
+/// about the resource.
 fn is_of_request(code: u16) -> bool {
     matches!(code, 400 | 408 | 411..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 501 | 505)
 }
@@ -276,14 +265,15 @@ fn without_lifetime(status: StatusCode) -> NotStored {
     }
 }
 
-/// Whether the request has a second spelling of a field that tells objects or variants apart.
+/// Whether the request has a second spelling of a field that decides the key or the variant.
 fn is_ambiguous(headers: &HeaderMap, variant: &Variant, rules: &CacheRules) -> bool {
     let selecting = || variant.selecting.iter().map(|field| &field.name).chain(&rules.key.headers);
     selecting().next().is_some()
         && headers.keys().any(|name| selecting().any(|selecting| is_respelled(name, selecting)))
 }
 
-/// Final statuses whose caching is known: those of RFC 9110 §15 and 451 that ask for no partial storage.
+/// Whether the caching rules of a final status are known: the statuses of RFC 9110 §15 that ask for no
+/// partial storage, and 451.
 fn is_understood(code: u16) -> bool {
     matches!(
         code,
@@ -292,17 +282,17 @@ fn is_understood(code: u16) -> bool {
     )
 }
 
-/// Whether a response to an authenticated request is meant for others, too (RFC 9111 §3.5). A targeted field
-/// speaks to this cache as s-maxage does, but leaves out the word that §3.5 asks for, so it does not count by
-/// itself.
+/// Whether a response to an authenticated request may be given to other clients (RFC 9111 §3.5). A targeted
+/// field means to this cache what s-maxage means, but it lacks the directive that §3.5 asks for, so it does
+/// not count by itself.
 pub(crate) fn is_shareable(control: &ResponseControl) -> bool {
     control.has(Directives::PUBLIC)
         || control.has(Directives::MUST_REVALIDATE)
         || control.s_maxage_s.is_some()
 }
 
-/// The Set-Cookie rule. A cookie that no-cache="set-cookie" or private="set-cookie" takes out of the stored
-/// response sets nothing there.
+/// Checks the rule for Set-Cookie. A cookie that no-cache="set-cookie" or private="set-cookie" removes from
+/// the stored response does no harm.
 fn cookie_allows(
     headers: &HeaderMap,
     control: &ResponseControl,
@@ -323,31 +313,28 @@ fn cookie_allows(
     Ok(())
 }
 
-/// Puts together what is held of a response.
+/// Makes the stored head of a response.
 fn assemble(
-    status: StatusCode,
-    headers: &HeaderMap,
-    (control, field): (ResponseControl, ControlField),
+    response: &ResponseView<'_>,
+    control: &ResponseControl,
     variant: Variant,
-    requested: Now,
-    received: Now,
     rules: &CacheRules,
 ) -> Stored {
-    let validators = Validators::read(headers, received.wall);
-    let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
-    let mut kept = headers.clone();
-    clean(&mut kept, &control, rules, received);
+    let validators = Validators::read(response.headers, response.received.wall);
+    let facts = facts(response, control, &validators, rules);
+    let mut kept = response.headers.clone();
+    clean(&mut kept, control, rules, response.received);
     if variant.varies_on_codings() {
-        // The caches behind this one must know, too, whatever the origin forgot.
+        // The caches behind this one must know as well, even if the origin forgot to say it.
         vary_on_codings(&mut kept);
     }
     let tags = Tags::read(&kept);
-    Stored { status, headers: kept, validators, variant, facts, tags }
+    Stored { status: response.status, headers: kept, validators, variant, facts, tags }
 }
 
-/// Removes what may not be stored (RFC 9111 §3.1), a Content-Range in bytes, which a whole does not have (RFC
-/// 9110 §14.4), and what is counted anew for each use, and adds the Date that a recipient with a clock must
-/// add (RFC 9110 §6.6.1).
+/// Removes fields that may not be stored (RFC 9111 §3.1), a Content-Range in bytes, which a whole response
+/// does not have (RFC 9110 §14.4), and Age, which is computed for each use. Adds the Date that a recipient
+/// with a clock must add (RFC 9110 §6.6.1).
 pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &CacheRules, received: Now) {
     strip_hop_by_hop(headers);
     headers.remove(header::AGE);
@@ -372,30 +359,27 @@ fn is_in_bytes(range: &HeaderValue) -> bool {
     range.as_bytes().get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"))
 }
 
-/// Works out what freshness needs.
+/// Computes what freshness needs.
 pub(crate) fn facts(
-    status: StatusCode,
-    headers: &HeaderMap,
-    control: (&ResponseControl, ControlField),
+    response: &ResponseView<'_>,
+    control: &ResponseControl,
     validators: &Validators,
-    (requested, received): (Now, Now),
     rules: &CacheRules,
 ) -> Facts {
-    let said = control.0;
-    let named = lifetime(status, headers, control, validators, received, rules);
+    let named = lifetime(response, control, validators, rules);
     let (lifetime, source) = named.unwrap_or((Duration::ZERO, LifetimeSource::Nothing));
     let mut flags = StoredFlags::default();
-    if said.has(Directives::NO_CACHE) {
+    if control.has(Directives::NO_CACHE) {
         flags.insert(StoredFlags::NO_CACHE);
     }
-    let forbids_stale = said.has(Directives::MUST_REVALIDATE) || said.has(Directives::PROXY_REVALIDATE);
-    if forbids_stale || said.s_maxage_s.is_some() {
+    let forbids_stale = control.has(Directives::MUST_REVALIDATE) || control.has(Directives::PROXY_REVALIDATE);
+    if forbids_stale || control.s_maxage_s.is_some() {
         flags.insert(StoredFlags::MUST_REVALIDATE);
     }
-    if said.has(Directives::IMMUTABLE) {
+    if control.has(Directives::IMMUTABLE) {
         flags.insert(StoredFlags::IMMUTABLE);
     }
-    if said.if_error_s.is_some() && rules.stale.if_error.is_none() {
+    if control.if_error_s.is_some() && rules.stale.if_error.is_none() {
         flags.insert(StoredFlags::NAMES_IF_ERROR);
     }
     let window = |route: Option<Duration>, origin_s: Option<u32>| match (route, origin_s) {
@@ -408,17 +392,17 @@ pub(crate) fn facts(
     Facts {
         lifetime,
         source,
-        initial_age: initial_age(headers, requested, received),
-        received_mono: received.mono,
-        received_wall: received.wall,
-        while_revalidate: unless_bound(window(rules.stale.while_revalidate, said.while_revalidate_s)),
-        if_error: unless_bound(window(rules.stale.if_error, said.if_error_s)),
+        initial_age: initial_age(response),
+        received_mono: response.received.mono,
+        received_wall: response.received.wall,
+        while_revalidate: unless_bound(window(rules.stale.while_revalidate, control.while_revalidate_s)),
+        if_error: unless_bound(window(rules.stale.if_error, control.if_error_s)),
         flags,
     }
 }
 
-/// Whether a stored response could ever be used: fresh now, or something to validate it with, or a window in
-/// which it may be used stale.
+/// Whether a stored response could ever be used: it is fresh, or has validators, or has a window in which it
+/// may be used stale.
 fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     let facts = &stored.facts;
     let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);
@@ -436,14 +420,14 @@ fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     if usable <= facts.initial_age { Err(NotStored::Stale) } else { Ok(()) }
 }
 
-/// A POST is stored for later GETs only if it says itself that it is what a GET would give, and for how long
-/// (RFC 9110 §9.3.3).
+/// Checks that a POST says itself what a GET would return, and for how long. Only then is it stored for later
+/// GETs (RFC 9110 §9.3.3).
 fn post_allows(request: &RequestView<'_>, stored: &Stored, status: StatusCode) -> Result<(), NotStored> {
     let mut locations = stored.headers.get_all(header::CONTENT_LOCATION).iter();
     let location = locations.next().filter(|_| locations.next().is_none());
     let target = location.and_then(|location| same_origin_target(request, location));
     let names_itself = target.as_deref() == Some(request.path_and_query);
-    // A keyed field or cookie may not be in a POST as it will be in the GET; Vary sees to the rest.
+    // A field or cookie in the key may differ between a POST and a GET. Vary takes care of the rest.
     let is_plain = cookies(request.headers).next().is_none();
     if status == StatusCode::OK && names_itself && is_plain && stored.facts.source.is_explicit() {
         Ok(())

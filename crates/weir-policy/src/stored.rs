@@ -1,4 +1,4 @@
-//! A response as it is held: cleaned head, validators, variant, and what freshness needs, worked out once.
+//! A stored response: its cleaned head, validators, variant, and what freshness needs, computed once.
 
 use crate::date::date_of;
 use crate::freshness::LifetimeSource;
@@ -7,16 +7,16 @@ use crate::vary::Variant;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The head of a stored response with all that later decisions need.
+/// The head of a stored response with what later decisions need.
 ///
-/// Its parts are open so that the store can write them to a disk and read them back; only
-/// [`Storable`](crate::Storable) proves that a response may be stored at all.
+/// Its parts are public so that the store can write them to a disk and read them back. Only
+/// [`Storable`](crate::Storable) proves that a response may be stored.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// The status.
     pub status: StatusCode,
-    /// End-to-end fields, without what may not be stored (RFC 9111 §3.1) and without Age; Date is always
-    /// there.
+    /// End-to-end fields, without those that may not be stored (RFC 9111 §3.1) and without Age. Date is
+    /// always there.
     pub headers: HeaderMap,
     /// What it can be validated with.
     pub validators: Validators,
@@ -24,14 +24,14 @@ pub struct Stored {
     pub variant: Variant,
     /// What freshness needs.
     pub facts: Facts,
-    /// What it can be purged by: the tags in `headers`.
+    /// The tags in `headers`, by which it can be purged.
     pub tags: Tags,
 }
 
 impl Stored {
-    /// Makes it stale from the moment `since` on, as a soft purge does: its lifetime ends there, if it has
-    /// not ended before, and the windows of staleness (RFC 5861) are counted from there. One that came later
-    /// is stale as it came.
+    /// Makes it stale from the moment `since` on, as a soft purge does. Its lifetime ends there, unless it
+    /// has ended before, and the windows for stale responses (RFC 5861) are counted from there. A response
+    /// that arrived later is stale from its arrival.
     pub fn outdate(&mut self, since: Instant) {
         let facts = &mut self.facts;
         let age = facts.initial_age + since.saturating_duration_since(facts.received_mono);
@@ -39,11 +39,11 @@ impl Stored {
         facts.flags.insert(StoredFlags::PURGED);
     }
 
-    /// Makes sure that it is not used again before it has been asked about, whatever it says of staleness: it
-    /// comes from where it may have been replaced without anybody noticing.
-    pub fn doubt(&mut self, since: Instant) {
+    /// Demands validation before it is used again, whatever its windows: it may have been replaced unnoticed,
+    /// on a volume that was away.
+    pub fn suspect(&mut self, since: Instant) {
         self.outdate(since);
-        self.facts.flags.insert(StoredFlags::DOUBTED);
+        self.facts.flags.insert(StoredFlags::SUSPECT);
         (self.facts.while_revalidate, self.facts.if_error) = (Duration::ZERO, Duration::ZERO);
     }
 }
@@ -55,15 +55,15 @@ pub struct Facts {
     pub lifetime: Duration,
     /// Where the lifetime came from.
     pub source: LifetimeSource,
-    /// How old it was when it came (corrected_initial_age, RFC 9111 §4.2.3).
+    /// Its age on arrival (corrected_initial_age, RFC 9111 §4.2.3).
     pub initial_age: Duration,
     /// When it came, monotonic: ages are counted from here.
     pub received_mono: Instant,
     /// When it came, wall time: for validation by date and for people.
     pub received_wall: SystemTime,
-    /// How long after expiry it may be used while it is being revalidated (RFC 5861 §3).
+    /// How long after expiry it may be used while it is revalidated (RFC 5861 §3).
     pub while_revalidate: Duration,
-    /// How long after expiry it may be used where the origin fails (RFC 5861 §4).
+    /// How long after expiry it may be used if the origin fails (RFC 5861 §4).
     pub if_error: Duration,
     /// What else the response said.
     pub flags: StoredFlags,
@@ -80,11 +80,11 @@ impl StoredFlags {
     pub const MUST_REVALIDATE: StoredFlags = StoredFlags(2);
     /// Does not change while it is fresh (RFC 8246).
     pub const IMMUTABLE: StoredFlags = StoredFlags(4);
-    /// Stale before its time: it was purged softly.
+    /// It is stale early: it was purged softly.
     pub const PURGED: StoredFlags = StoredFlags(8);
-    /// Perhaps replaced meanwhile: never without validation.
-    pub const DOUBTED: StoredFlags = StoredFlags(16);
-    /// The origin says itself how stale it may be where there is an error (stale-if-error, RFC 5861 §4).
+    /// It may have been replaced: never without validation.
+    pub const SUSPECT: StoredFlags = StoredFlags(16);
+    /// The origin itself says how stale it may be in case of an error (stale-if-error, RFC 5861 §4).
     pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
 
     /// Whether all of `other` is in it.
@@ -98,14 +98,14 @@ impl StoredFlags {
     }
 }
 
-/// What a response can be validated with (RFC 9110 §8.8).
+/// The validators of a response (RFC 9110 §8.8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validators {
     /// Its entity tag.
     pub etag: Option<ETag>,
-    /// Last-Modified, where it is a date.
+    /// Last-Modified, if it is a date.
     pub last_modified: Option<SystemTime>,
-    /// Date, where it is a date.
+    /// Date, if it is a date.
     pub date: Option<SystemTime>,
 }
 
@@ -125,7 +125,7 @@ impl Validators {
         self.etag.is_none() && self.last_modified.is_none()
     }
 
-    /// Whether Last-Modified is a strong validator: at least a second before Date, both by the origin's clock
+    /// Whether Last-Modified is a strong validator: at least a second before Date, both on the origin's clock
     /// (RFC 9110 §8.8.2.2).
     pub fn is_last_modified_strong(&self) -> bool {
         match (self.last_modified, self.date) {
@@ -142,8 +142,8 @@ impl Validators {
 pub struct ETag(HeaderValue);
 
 impl ETag {
-    /// Reads a field value; `None` where it is not one entity tag. A value without quotes, which some origins
-    /// send, is taken as an opaque strong tag: it is sent back as it came.
+    /// Reads a field value; `None` if it is not one entity tag. A value without quotes, as some origins send,
+    /// counts as an opaque strong tag and is sent back as it came.
     pub fn read(value: &HeaderValue) -> Option<ETag> {
         let bytes = value.as_bytes().trim_ascii();
         (!bytes.is_empty()).then(|| ETag(value.clone()))

@@ -1,20 +1,20 @@
 //! The tags of a response: names that its origin gives it, by which it is purged together with others. It
 //! knows no ledger.
 //!
-//! Five fields are read, each as its inventor has it: `Surrogate-Key` (Fastly; members parted by spaces),
-//! `Cache-Tag` (Cloudflare), `Edge-Cache-Tag` (Akamai) and `X-Cache-Tags` (all parted by commas), `xkey`
-//! (Varnish; both). Tags are compared byte by byte. What is kept of a tag is a hash of 64 bits: two tags that
-//! share one are purged together, which costs a fetch and serves nothing wrong.
+//! Five fields are read, each as its inventor defines it: `Surrogate-Key` (Fastly; separated by spaces),
+//! `Cache-Tag` (Cloudflare), `Edge-Cache-Tag` (Akamai) and `X-Cache-Tags` (all separated by commas), `xkey`
+//! (Varnish; both). Tags are compared byte by byte. A tag is stored as a hash of 64 bits. Two tags with the
+//! same hash are purged together, which costs a fetch and serves nothing wrong.
 
 use http::{HeaderMap, HeaderName};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most tags of a response that are kept. One that bears more dies with every tag that is purged.
+/// The most tags of a response that are stored. Every purge by tag removes a response with more tags.
 pub const TAGS_MAX: usize = 512;
-/// The longest tag, in bytes. A longer one cannot be purged by, so that none is kept.
+/// The longest tag in bytes. A longer one is not stored, since no purge can name it.
 pub const TAG_BYTES_MAX: usize = 1024;
 
-/// Fields in which origins name tags, and what parts them.
+/// The fields in which origins name tags, with their separators.
 const FIELDS: [(HeaderName, &[u8]); 5] = [
     (HeaderName::from_static("surrogate-key"), b" \t"),
     (HeaderName::from_static("cache-tag"), b","),
@@ -23,14 +23,14 @@ const FIELDS: [(HeaderName, &[u8]); 5] = [
     (HeaderName::from_static("xkey"), b" \t,"),
 ];
 
-/// The tags that a response bears, as sorted hashes.
+/// The tags of a response, as sorted hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags {
     hashes: Box<[u64]>,
     extent: Extent,
 }
 
-/// Whether all tags are kept.
+/// Whether all tags are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
     #[default]
@@ -40,7 +40,7 @@ enum Extent {
 }
 
 impl Tags {
-    /// Reads the tags of a response's fields. Allocates nothing where there are none.
+    /// Reads the tags of a response's fields. Allocates nothing if there are none.
     pub fn read(headers: &HeaderMap) -> Tags {
         let mut hashes: Vec<u64> = Vec::new();
         let mut extent = Extent::All;
@@ -62,12 +62,12 @@ impl Tags {
         Tags { hashes: hashes.into_boxed_slice(), extent }
     }
 
-    /// Their hashes in order, none twice.
+    /// The hashes in order, each once.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
     }
 
-    /// Whether these are all; if not, the response bears tags that are not among them.
+    /// Whether these are all tags. If not, the response has others as well.
     pub fn is_complete(&self) -> bool {
         self.extent == Extent::All
     }
@@ -78,7 +78,8 @@ fn shrink(hashes: &mut Vec<u64>) {
     hashes.dedup();
 }
 
-/// The tags in a response's fields, as they stand there. What is longer than [`TAG_BYTES_MAX`] is left out.
+/// The tags in a response's fields as they were sent. Leaves out those that are longer than
+/// [`TAG_BYTES_MAX`].
 pub fn of(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     FIELDS
         .into_iter()
@@ -89,7 +90,7 @@ pub fn of(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
         })
 }
 
-/// What is kept of a tag: xxh3-64 of its bytes.
+/// The hash of a tag: xxh3-64 of its bytes.
 pub fn tag_hash(tag: &[u8]) -> u64 {
     xxh3_64(tag)
 }

@@ -1,47 +1,35 @@
-//! Cache control meant for caches like this one: CDN-Cache-Control (RFC 9213) and Surrogate-Control (W3C Edge
-//! Architecture), each of which takes the place of Cache-Control and Expires when it is there and can be
-//! read.
+//! Cache directives for caches like this one: CDN-Cache-Control (RFC 9213) and Surrogate-Control (W3C Edge
+//! Architecture). Each of them takes the place of Cache-Control and Expires if it is there and can be read.
 
 use crate::control::{
-    Argument, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds, each_directive,
+    Argument, ControlField, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds, each_directive,
 };
 use crate::rules::{CacheRules, Surrogate};
 use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-/// The value of Surrogate-Capability to send to origins: it names this surrogate for targeted
-/// Surrogate-Control.
+/// The Surrogate-Capability that origins get: it names this surrogate, so that they can aim Surrogate-Control
+/// at it.
 pub const SURROGATE_CAPABILITY: &str = "weir=\"Surrogate/1.0\"";
 const DEVICE: &[u8] = b"weir";
 
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-control");
 
-/// Where the directives that count came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ControlField {
-    /// Cache-Control.
-    Plain,
-    /// CDN-Cache-Control.
-    Cdn,
-    /// Surrogate-Control.
-    Surrogate,
-}
-
-/// The directives that count for this cache, and the field that gave them.
-pub(crate) fn effective(headers: &HeaderMap, rules: &CacheRules) -> (ResponseControl, ControlField) {
+/// The directives that count for this cache. They all come from one field.
+pub(crate) fn effective(headers: &HeaderMap, rules: &CacheRules) -> ResponseControl {
     if let Some(control) = cdn_cache_control(headers) {
-        return (control, ControlField::Cdn);
+        return ResponseControl { field: ControlField::Cdn, ..control };
     }
     if rules.surrogate == Surrogate::Honour
         && let Some(control) = surrogate_control(headers)
     {
-        return (control, ControlField::Surrogate);
+        return ResponseControl { field: ControlField::Surrogate, ..control };
     }
-    (ResponseControl::read(headers), ControlField::Plain)
+    ResponseControl::read(headers)
 }
 
-/// CDN-Cache-Control, `None` where it is absent, empty or not a dictionary (RFC 9213 §2.1, §2.2).
+/// CDN-Cache-Control; `None` if it is absent, empty or not a dictionary (RFC 9213 §2.1, §2.2).
 fn cdn_cache_control(headers: &HeaderMap) -> Option<ResponseControl> {
     let joined = joined(headers, &CDN_CACHE_CONTROL)?;
     let dictionary: Dictionary = Parser::new(&joined).parse().ok()?;
@@ -72,13 +60,13 @@ fn cdn_cache_control(headers: &HeaderMap) -> Option<ResponseControl> {
     Some(control)
 }
 
-/// Directives whose value is a number of seconds; with one of another type the field cannot be read.
+/// Whether a directive's value must be a number of seconds. With another type the field cannot be read.
 fn is_timed(name: &str) -> bool {
     matches!(name, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error")
 }
 
-/// Surrogate-Control, `None` where it says nothing to this surrogate. A directive aimed at this device counts
-/// before one aimed at all; one aimed at another is not ours.
+/// Surrogate-Control; `None` if it says nothing to this surrogate. A directive aimed at this device counts
+/// before one aimed at all. Directives aimed at other devices are ignored.
 fn surrogate_control(headers: &HeaderMap) -> Option<ResponseControl> {
     let mut for_all = None;
     let mut for_us = None;
@@ -112,7 +100,7 @@ fn aimed<'a>(
     }
 }
 
-/// `max-age=fresh[+stale]`, `no-store`; all else is for surrogates of other kinds.
+/// `max-age=fresh[+stale]` and `no-store`. Other directives are for surrogates of other kinds.
 fn add_surrogate(control: &mut Option<ResponseControl>, name: &[u8], argument: Option<Argument<'_>>) {
     if name.eq_ignore_ascii_case(b"no-store") {
         control.get_or_insert_default().set.insert(Directives::NO_STORE);
@@ -128,7 +116,7 @@ fn add_surrogate(control: &mut Option<ResponseControl>, name: &[u8], argument: O
     }
 }
 
-/// All lines of a field as one, `None` where there is none or one is not ASCII.
+/// All lines of a field as one; `None` if there is none, or if one is not ASCII.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut lines = headers.get_all(name).iter();
     let mut joined = lines.next()?.to_str().ok()?.to_owned();

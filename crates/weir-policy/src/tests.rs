@@ -36,9 +36,11 @@ fn rules() -> impl Strategy<Value = CacheRules> {
 }
 
 proptest! {
-    /// Once stale, stale later.
+    /// What is stale stays stale.
     #[test]
-    fn staleness_only_grows(control in directives(), rules in rules(), first in 0_u64..300, more in 0_u64..300) {
+    fn staleness_only_grows(
+        control in directives(), rules in rules(), first in 0_u64..300, more in 0_u64..300,
+    ) {
         let response = format!("cache-control: {control}\netag: \"a\"");
         let Ok(storable) = judged("", 200, &response, &rules) else { return Ok(()) };
         let stored = storable.into_stored();
@@ -50,9 +52,12 @@ proptest! {
         prop_assert!(is_sent(first) || !is_sent(first + more));
     }
 
-    /// Adding no-store or private never makes storable, nor does it leave storable what nothing overrules.
+    /// Adding no-store or private never makes a response storable. What nothing overrules makes it not
+    /// storable.
     #[test]
-    fn forbidding_never_permits(control in directives(), rules in rules(), status in 200_u16..600, private in any::<bool>()) {
+    fn forbidding_never_permits(
+        control in directives(), rules in rules(), status in 200_u16..600, private in any::<bool>(),
+    ) {
         let word = if private { "private" } else { "no-store" };
         let before = judged("", status, &format!("cache-control: {control}\netag: \"a\""), &rules);
         let after = judged("", status, &format!("cache-control: {control}, {word}\netag: \"a\""), &rules);
@@ -62,18 +67,14 @@ proptest! {
         }
     }
 
-    /// Age is additive: what passes here and what passed before count alike.
+    /// Age is additive: time in this cache and time before it count alike.
     #[test]
     fn age_is_additive(said in 0_u64..1000, delay in 0_u64..1000, here_ms in 0_u64..1_000_000) {
         let response = fields(&format!("cache-control: max-age=5000\nage: {said}"));
         let headers = fields("");
         let stored = crate::storable(
             &request(&Method::GET, "/", &headers),
-            http::StatusCode::OK,
-            &response,
-            crate::BodyEnd::Framed,
-            at(0),
-            at(delay),
+            &crate::ResponseView::new(http::StatusCode::OK, &response, at(0), at(delay)),
             &CacheRules::default(),
         ).expect("storable").into_stored();
         let now = freshness(&stored, at_ms(delay * 1000 + here_ms));
@@ -81,7 +82,7 @@ proptest! {
         prop_assert_eq!(now.is_fresh(), now.age < now.lifetime);
     }
 
-    /// An authenticated request's response is stored only where its own response allows sharing.
+    /// A response to an authenticated request is stored only if it allows sharing itself.
     #[test]
     fn authorization_never_helps(control in directives(), rules in rules()) {
         let response = format!("cache-control: {control}\netag: \"a\"");
@@ -89,7 +90,7 @@ proptest! {
         prop_assert!(with.is_err() || judged("", 200, &response, &rules).is_ok());
     }
 
-    /// Two requests have one key exactly where scheme, host and forwarded target are the same.
+    /// Two requests have the same key exactly if scheme, host and forwarded target are the same.
     #[test]
     fn keys_tell_targets_apart(a in "/[a-c?&=%]{0,6}", b in "/[a-c?&=%]{0,6}", secure in any::<bool>()) {
         let headers = fields("");

@@ -1,8 +1,8 @@
 //! Validation: the conditional request to the origin (RFC 9111 §4.3.1), what a 304 changes (§3.2, §4.3.4),
-//! and what a HEAD says about what is held (§4.3.5).
+//! and what a HEAD says about a stored response (§4.3.5).
 
 use crate::fields::strip_hop_by_hop;
-use crate::now::Now;
+use crate::response::ResponseView;
 use crate::rules::{CacheRules, SetCookie};
 use crate::storable::{facts, is_refused, is_shareable};
 use crate::stored::{ETag, Stored, StoredFlags, Validators};
@@ -11,10 +11,10 @@ use crate::targeted::effective;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use std::time::Duration;
 
-/// Makes the fields of a request to the origin conditional on `stored`, which the request selects of what is
-/// held (RFC 9111 §4.3.1): on its entity tag and its date, as far as it has them. Nothing else that is held
-/// is asked about: a 304 that meant another variant could not be told from one that means this one. The
-/// client's own preconditions are removed: the edge evaluates those on what comes back.
+/// Makes a request to the origin conditional on `stored`, the stored response that the request selects (RFC
+/// 9111 §4.3.1): on its entity tag and its date, if it has them. No other stored response is named, since a
+/// 304 for another variant could not be told from one for this. Removes the client's own preconditions, which
+/// the edge evaluates on the response.
 pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
     const CONDITIONS: [header::HeaderName; 5] = [
         header::IF_NONE_MATCH,
@@ -38,57 +38,49 @@ pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
     }
 }
 
-/// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the
-/// body, its age and lifetime counted anew (RFC 9111 §3.2, §4.3.4). The variant stays.
+/// The stored response after a 304: the fields of the 304 replace its own, except those that describe the
+/// body. Its age and lifetime start again (RFC 9111 §3.2, §4.3.4). The variant stays.
 ///
-/// Of a 304 that names another entity tag (§4.3.4) the time alone is taken: it says that what was asked about
-/// is good, and its fields belong to something else. Of one that is private or no-store no field is taken,
-/// since it is for one client, and what is held is not used again without asking.
-pub fn freshen(
-    stored: &Stored,
-    headers_304: &HeaderMap,
-    requested: Now,
-    received: Now,
-    rules: &CacheRules,
-) -> Stored {
-    let fresh = updated(stored, headers_304, requested, received, rules);
-    if is_refused(&effective(&fresh.headers, rules).0) {
+/// Of a 304 with another entity tag (§4.3.4) only Age and Date count: it says that the stored response is
+/// good, but its fields belong to another. Of a 304 with private or no-store no field counts, since it is for
+/// one client; the stored response then needs validation before each use.
+pub fn freshen(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRules) -> Stored {
+    let fresh = updated(stored, not_modified, rules);
+    if is_refused(&effective(&fresh.headers, rules)) {
         let mut bound = stored.clone();
         bound.facts.flags.insert(StoredFlags::NO_CACHE);
         (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
         return bound;
     }
-    let said = headers_304.get(header::ETAG).and_then(ETag::read);
+    let said = not_modified.headers.get(header::ETAG).and_then(ETag::read);
     match (&stored.validators.etag, said) {
         (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => {
-            let mut time = headers_304.clone();
+            let mut time = not_modified.headers.clone();
             let gone: Vec<HeaderName> =
                 time.keys().filter(|name| !matches!(**name, header::DATE | header::AGE)).cloned().collect();
             for name in &gone {
                 time.remove(name);
             }
-            updated(stored, &time, requested, received, rules)
+            updated(stored, &ResponseView { headers: &time, ..*not_modified }, rules)
         }
         _ => fresh,
     }
 }
 
-/// Whether a 304 with these fields, in answer to a request with those, may change what is held for all: where
-/// the request was authenticated, what is held or the 304 must say that it is for others, too (RFC 9111
-/// §3.5).
+/// Whether a 304 to a request with these fields may change the stored response for all clients. If the
+/// request was authenticated, the stored response or the 304 must allow sharing (RFC 9111 §3.5).
 pub fn may_freshen(
     request: &HeaderMap,
     stored: &Stored,
-    headers_304: &HeaderMap,
-    now: Now,
+    not_modified: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> bool {
     !request.contains_key(header::AUTHORIZATION)
-        || is_shareable(&effective(&updated(stored, headers_304, now, now, rules).headers, rules).0)
+        || is_shareable(&effective(&updated(stored, not_modified, rules).headers, rules))
 }
 
-/// Whether two entity tags are the same but for the name of a content coding at their end: some servers add
-/// it to the tag of a response and leave it away in the 304.
+/// Whether two entity tags differ only by the name of a content coding at their end. Some servers add it to
+/// the tag of a response and leave it out of the 304.
 fn is_same_but_coding(held: &ETag, said: &ETag) -> bool {
     fn stem(tag: &ETag) -> &[u8] {
         let tag = tag.value().as_bytes().trim_ascii();
@@ -100,8 +92,10 @@ fn is_same_but_coding(held: &ETag, said: &ETag) -> bool {
     stem(held) == stem(said)
 }
 
-fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rules: &CacheRules) -> Stored {
-    let mut news = news.clone();
+/// The stored response with the fields of a newer one in place of its own (RFC 9111 §3.2).
+fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Stored {
+    let received = newer.received;
+    let mut news = newer.headers.clone();
     strip_hop_by_hop(&mut news);
     let mut headers = stored.headers.clone();
     for name in news.keys().filter(|name| is_updated(name, rules)) {
@@ -110,19 +104,20 @@ fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rul
             headers.append(name.clone(), value.clone());
         }
     }
-    // Without a Date of its own the 304 was made when it came.
+    // A 304 without a Date counts as generated when it arrived.
     if !news.contains_key(header::DATE)
         && let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(received.wall))
     {
         headers.insert(header::DATE, date);
     }
-    let (control, field) = effective(&headers, rules);
+    let control = effective(&headers, rules);
     let validators = Validators::read(&headers, received.wall);
     let mut aged = headers.clone();
     for value in news.get_all(header::AGE) {
         aged.append(header::AGE, value.clone());
     }
-    let facts = facts(stored.status, &aged, (&control, field), &validators, (requested, received), rules);
+    let aged = ResponseView { status: stored.status, headers: &aged, ..*newer };
+    let facts = facts(&aged, &control, &validators, rules);
     for name in &control.withheld {
         headers.remove(name);
     }
@@ -130,9 +125,9 @@ fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rul
     Stored { status: stored.status, headers, validators, variant: stored.variant.clone(), facts, tags }
 }
 
-/// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). What describes the bytes that are held
-/// stays; a cookie is for the client whose request was validated, unless the route gives everybody the same;
-/// Vary stays, since the variant was chosen by it.
+/// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). Fields that describe the stored bytes
+/// stay. A cookie is for the client whose request was validated, unless the route gives every client the
+/// same. Vary stays, since it selected the variant.
 fn is_updated(name: &HeaderName, rules: &CacheRules) -> bool {
     const KEPT: [HeaderName; 8] = [
         header::CONTENT_ENCODING,
@@ -150,35 +145,34 @@ fn is_updated(name: &HeaderName, rules: &CacheRules) -> bool {
     !KEPT.contains(name)
 }
 
-/// What a response to a HEAD means for what is held.
+/// What a response to a HEAD does to a stored response.
 #[derive(Clone, Debug)]
 pub enum HeadEffect {
     /// Nothing.
     None,
-    /// It is still the same: keep this in place of it.
+    /// The stored response is still current: replace it with this.
     Freshen(Box<Stored>),
-    /// The origin has another one by now.
+    /// The origin has another version by now.
     Invalidate,
 }
 
-/// What a response to a HEAD says about a stored GET response of the same variant (RFC 9111 §4.3.5).
+/// What a response to a HEAD says about a stored response to GET of the same variant (RFC 9111 §4.3.5).
 pub fn head_effect(
     stored: &Stored,
     length: Option<u64>,
-    (status, headers): (StatusCode, &HeaderMap),
-    requested: Now,
-    received: Now,
+    response: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> HeadEffect {
+    let ResponseView { status, headers, .. } = *response;
     if status == StatusCode::NOT_FOUND || status == StatusCode::GONE {
         return HeadEffect::Invalidate;
     }
-    let fresh = updated(stored, headers, requested, received, rules);
-    // What is for one client alone says nothing of what is for all.
-    if status != stored.status || is_refused(&effective(&fresh.headers, rules).0) {
+    let fresh = updated(stored, response, rules);
+    // A response for one client says nothing about the response for all.
+    if status != stored.status || is_refused(&effective(&fresh.headers, rules)) {
         return HeadEffect::None;
     }
-    let said = Validators::read(headers, received.wall);
+    let said = Validators::read(headers, response.received.wall);
     let differs = said.etag.as_ref().is_some_and(|tag| stored.validators.etag.as_ref() != Some(tag))
         || (said.last_modified.is_some() && said.last_modified != stored.validators.last_modified)
         || headers

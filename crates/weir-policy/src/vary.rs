@@ -1,6 +1,6 @@
 //! Variants: which requests a stored response answers (RFC 9111 §4.1). Values are compared in a normal form
-//! where that changes no meaning: Accept-Encoding, Accept-Language, blanks around commas, several lines as
-//! one. A response with a Content-Encoding varies on Accept-Encoding, whether it says so or not.
+//! where that keeps their meaning: Accept-Encoding, Accept-Language, blanks around commas, several lines as
+//! one. A response with a Content-Encoding varies on Accept-Encoding even if it does not say so.
 
 mod encoding;
 mod language;
@@ -12,23 +12,23 @@ use crate::vary::members::{Members, normal_form};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use smallvec::SmallVec;
 
-/// Fields that a response may vary on; one that names more is like one that names none that can be known.
+/// The most fields that a response may vary on. With more, no other request can be known to want the same.
 const FIELDS_MAX: usize = 32;
 
-/// The fields that a response varies on, with what the request it was made for had in them.
+/// The fields that a response varies on, with their values in the request that it was made for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// One entry a field, sorted by name, none twice.
+    /// One entry for each field, sorted by name.
     pub selecting: SmallVec<[Selecting; 2]>,
-    /// Content-Language, where the response varies on Accept-Language and names one language.
+    /// Content-Language, if the response varies on Accept-Language and names one language.
     pub language: Option<HeaderValue>,
-    /// How the response is coded.
+    /// The response's coding.
     coding: Coding,
 }
 
 impl Variant {
-    /// The variant as it was written down, of a response with these fields. One that is coded and was stored
-    /// when nobody asked for whom is for those who take that coding, and says so from now on.
+    /// The variant as it was stored, of a response with these fields. A coded response that was stored
+    /// without a Vary on Accept-Encoding is for clients that accept its coding, and says so from now on.
     pub fn from_parts(
         mut selecting: SmallVec<[Selecting; 2]>,
         language: Option<HeaderValue>,
@@ -44,8 +44,8 @@ impl Variant {
         Variant { selecting, language, coding }
     }
 
-    /// The variant that a response to a request with these fields is; `None` where no other request can be
-    /// known to want the same (Vary `*`, Cookie, or what cannot be read).
+    /// The variant of a response to a request with these fields. `None` if no other request can be known to
+    /// want the same: Vary has `*` or Cookie, or cannot be read.
     pub fn of(request: &HeaderMap, response: &HeaderMap) -> Option<Variant> {
         match Varies::read(request, response) {
             Varies::On(variant) => Some(variant),
@@ -53,8 +53,8 @@ impl Variant {
         }
     }
 
-    /// Whether this variant answers every request that `older`, of the same key, answers: then one that comes
-    /// later takes its place.
+    /// Whether this variant answers every request that `older`, of the same key, answers. It then takes the
+    /// place of `older`.
     pub fn covers(&self, older: &Variant) -> bool {
         if self.selecting == older.selecting && self.language == older.language {
             return true;
@@ -71,8 +71,8 @@ impl Variant {
             })
     }
 
-    /// Makes it vary on Accept-Encoding as the request has it, as others of its key do; `response` says so
-    /// then.
+    /// Makes it vary on Accept-Encoding as the request has it, as others under its key do. Adds that to the
+    /// Vary of `response`.
     pub(crate) fn vary_on_codings(&mut self, request: &HeaderMap, response: &mut HeaderMap) {
         if let Err(place) = place_of_codings(&self.selecting) {
             self.selecting.insert(place, Selecting::read(header::ACCEPT_ENCODING, request));
@@ -86,12 +86,12 @@ impl Variant {
     }
 }
 
-/// Where Accept-Encoding stands among fields that are sorted by name, or would stand.
+/// The position of Accept-Encoding among fields sorted by name, or the one where it would stand.
 fn place_of_codings(selecting: &[Selecting]) -> Result<usize, usize> {
     selecting.binary_search_by(|field| field.name.as_str().cmp(header::ACCEPT_ENCODING.as_str()))
 }
 
-/// Has a response say that it varies on Accept-Encoding, unless it does.
+/// Adds Accept-Encoding to the Vary of a response, unless it has it.
 pub(crate) fn vary_on_codings(response: &mut HeaderMap) {
     let members = |line: &HeaderValue| {
         let mut members = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -107,13 +107,13 @@ pub(crate) fn vary_on_codings(response: &mut HeaderMap) {
 pub struct Selecting {
     /// The field.
     pub name: HeaderName,
-    /// Its value in the request, in normal form; `None` where it was absent.
+    /// Its value in the request, in normal form; `None` if it was absent.
     pub value: Option<Box<[u8]>>,
     codings: Option<Codings>,
 }
 
 impl Selecting {
-    /// What `request` has in the field `name`.
+    /// The value of the field `name` in `request`.
     pub fn read(name: HeaderName, request: &HeaderMap) -> Selecting {
         if name == header::ACCEPT_ENCODING {
             return Selecting::of_codings(Codings::read(request));
@@ -125,7 +125,7 @@ impl Selecting {
         Selecting { name, value, codings: None }
     }
 
-    /// The field as it was written down: `value` is a normal form that [`Selecting::read`] gave.
+    /// The field as it was stored: `value` is a normal form from [`Selecting::read`].
     pub fn from_parts(name: HeaderName, value: Option<Box<[u8]>>) -> Selecting {
         let codings = (name == header::ACCEPT_ENCODING).then(|| Codings::of_value(value.as_deref()));
         Selecting { name, value, codings }
@@ -153,14 +153,14 @@ impl Selecting {
     }
 }
 
-/// What Vary says of a response, as far as storing goes.
+/// What Vary means for storing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Varies {
-    /// On these fields; none: the same for all.
+    /// These fields. If there are none, the response is the same for all requests.
     On(Variant),
-    /// On things that no request shows (`*`, or a Vary that cannot be read).
+    /// Something that no request shows (`*`, or a Vary that cannot be read).
     Any,
-    /// On Cookie: a variant a visitor.
+    /// Cookie: a variant for each visitor.
     Cookie,
 }
 
@@ -173,7 +173,7 @@ impl Varies {
                 if member.is_empty() {
                     continue;
                 }
-                // `*` is a token character, so that it would pass for a field name.
+                // `*` is a token character, so it would count as a field name.
                 match HeaderName::from_bytes(member) {
                     Ok(name) if member != b"*" && names.len() < FIELDS_MAX => names.push(name),
                     _ => return Varies::Any,
@@ -195,9 +195,9 @@ impl Varies {
     }
 }
 
-/// Whether a response of this variant answers a request with these fields: they are those that it was made
-/// for, or ones for which the origin would have given the same ([`Codings::stand_for`], and the language that
-/// is liked best).
+/// Whether a response of this variant answers a request with these fields. It does if the request has the
+/// fields that it was made for, or fields for which the origin would have sent the same
+/// ([`Codings::stand_for`], and the preferred language).
 pub fn matches(variant: &Variant, request: &HeaderMap) -> bool {
     variant.selecting.iter().all(|field| {
         field.matches(variant.coding, request)
@@ -206,8 +206,8 @@ pub fn matches(variant: &Variant, request: &HeaderMap) -> bool {
     })
 }
 
-/// Accept-Encoding of `request` in the normal form to send to the origin; `None`: the field is left out.
-/// Requests with the same normal form are the same to [`matches`].
+/// The Accept-Encoding to send to the origin: the normal form of `request`'s. `None`: send no such field.
+/// [`matches`] treats requests with the same normal form alike.
 pub fn accept_encoding(request: &HeaderMap) -> Option<HeaderValue> {
     Codings::read(request).value()
 }

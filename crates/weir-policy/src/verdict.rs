@@ -1,4 +1,5 @@
-//! What to do with what was found (RFC 9111 §4, §4.2.4, §5.2.1; RFC 5861). The only maker of [`Reusable`].
+//! What to do with the stored response that was found (RFC 9111 §4, §4.2.4, §5.2.1; RFC 5861). The only maker
+//! of [`Reusable`].
 
 use crate::consult::Ask;
 use crate::control::MaxStale;
@@ -9,18 +10,18 @@ use crate::stored::{Stored, StoredFlags};
 use http::StatusCode;
 use std::time::Duration;
 
-/// The route's `stale.if_unreachable` where it has none.
+/// The route's `stale.if_unreachable` if it has none.
 const IF_UNREACHABLE: Duration = Duration::from_secs(60 * 60);
 
-/// Proof that a stored response may be sent for the request it was judged for, with its freshness at that
-/// moment.
+/// Proof that a stored response may be sent for the request that it was judged for, with its freshness at
+/// that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reusable {
     freshness: Freshness,
 }
 
 impl Reusable {
-    /// How fresh it was when it was judged; the field Age comes from here.
+    /// Its freshness when it was judged. The field Age comes from here.
     pub fn freshness(&self) -> Freshness {
         self.freshness
     }
@@ -29,37 +30,37 @@ impl Reusable {
 /// What to do with a request that the cache may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Send what is held.
+    /// Send the stored response.
     Hit(Reusable),
-    /// Send what is held, stale as it is.
+    /// Send the stored response, although it is stale.
     Stale(Reusable, StaleUse),
-    /// Ask the origin whether what is held is still good (or for a new one, where it cannot be validated).
+    /// Validate the stored response with the origin, or fetch another if it has no validators.
     Revalidate(Revalidation),
     /// Fetch it.
     Miss(MissReason),
-    /// 504: the client wants nothing but what is held (only-if-cached), and nothing held will do.
+    /// 504: the client wants only a stored response (only-if-cached), and none can be used.
     GatewayTimeout,
 }
 
-/// Why a stale response goes out.
+/// Why a stale response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleUse {
-    /// Within stale-while-revalidate: refresh it in the background (RFC 5861 §3).
+    /// It is within stale-while-revalidate: refresh it in the background (RFC 5861 §3).
     WhileRevalidate,
-    /// The client takes it (max-stale): no refresh is needed.
+    /// The client accepts it (max-stale): no refresh is needed.
     MaxStale,
 }
 
-/// A revalidation to be done before anything goes out.
+/// A revalidation that must come before anything is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revalidation {
     /// Why.
     pub why: RevalidateReason,
-    /// The freshness of what is held.
+    /// The freshness of the stored response.
     pub freshness: Freshness,
 }
 
-/// Why what is held may not go out without asking the origin.
+/// Why the stored response may not be sent without asking the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevalidateReason {
     /// It is stale.
@@ -68,12 +69,12 @@ pub enum RevalidateReason {
     Purged,
     /// It says no-cache.
     NoCache,
-    /// It comes from where it may have been replaced unnoticed: a volume that was away.
-    Doubted,
+    /// It may have been replaced unnoticed, on a volume that was away.
+    Suspect,
     /// The client wants it validated: no-cache, or a max-age or min-fresh that it does not meet.
     Request,
-    /// The route wants this request to fetch anew. What is held is not to be validated but replaced: send no
-    /// conditional fields.
+    /// The route wants this request to fetch again. The stored response is not validated but replaced: send
+    /// no conditional fields.
     Refresh,
 }
 
@@ -84,7 +85,7 @@ impl RevalidateReason {
             RevalidateReason::Stale => "stale",
             RevalidateReason::Purged => "soft-purged",
             RevalidateReason::NoCache => "no-cache",
-            RevalidateReason::Doubted => "suspect",
+            RevalidateReason::Suspect => "suspect",
             RevalidateReason::Request => "request",
             RevalidateReason::Refresh => "refresh",
         }
@@ -94,11 +95,11 @@ impl RevalidateReason {
 /// Why there is nothing to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MissReason {
-    /// Nothing is held under the key.
+    /// Nothing is stored under the key.
     Uri,
-    /// Other variants are held; the edge says this in place of `Uri` where its look-up saw some.
+    /// Other variants are stored. The edge says this in place of `Uri` if its look-up saw some.
     Vary,
-    /// What was held was purged, or lost on its way; the edge says so.
+    /// The stored response was purged, or lost. The edge says so.
     Gone,
 }
 
@@ -138,8 +139,8 @@ pub fn verdict(ask: &Ask, stored: Option<&Stored>, now: Now) -> Verdict {
     Verdict::Revalidate(Revalidation { why, freshness })
 }
 
-/// What stands against sending what is held as it is (RFC 9111 §4). What the client asks for counts before
-/// staleness, since no grace window may override it.
+/// What forbids sending the stored response as it is (RFC 9111 §4). The client's wishes come before
+/// staleness, since no window may override them.
 fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<RevalidateReason> {
     if ask.is_refresh() {
         return Some(RevalidateReason::Refresh);
@@ -150,8 +151,8 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return Some(RevalidateReason::NoCache);
     }
-    if stored.facts.flags.has(StoredFlags::DOUBTED) {
-        return Some(RevalidateReason::Doubted);
+    if stored.facts.flags.has(StoredFlags::SUSPECT) {
+        return Some(RevalidateReason::Suspect);
     }
     let why = match stored.facts.flags.has(StoredFlags::PURGED) {
         true => RevalidateReason::Purged,
@@ -160,8 +161,8 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     (!freshness.is_fresh()).then_some(why)
 }
 
-/// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1). The max-age of a browser that
-/// loads a page anew is no reason to ask for what is immutable and fresh (RFC 8246 §2).
+/// Whether the client's directives refuse the stored response (RFC 9111 §5.2.1). A browser that reloads a
+/// page sends max-age; that is no reason to validate what is immutable and fresh (RFC 8246 §2).
 fn wants_validation(ask: &Ask, stored: &Stored, freshness: &Freshness) -> bool {
     let directives = &ask.directives;
     if directives.no_cache() {
@@ -174,15 +175,14 @@ fn wants_validation(ask: &Ask, stored: &Stored, freshness: &Freshness) -> bool {
     is_too_old || is_too_close
 }
 
-/// Whether what is stale may go out all the same, and why. The windows are zero where the response forbids
-/// it.
+/// Whether a stale response may be sent all the same, and why. Its windows are zero if it forbids that.
 fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleUse> {
     let staleness = freshness.staleness();
     if staleness < freshness.while_revalidate {
         return Some(StaleUse::WhileRevalidate);
     }
     let flags = stored.facts.flags;
-    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::DOUBTED);
+    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::SUSPECT);
     match ask.directives.max_stale {
         Some(MaxStale::Any) if !forbids => Some(StaleUse::MaxStale),
         Some(MaxStale::Seconds(taken)) if !forbids && staleness <= seconds(taken) => Some(StaleUse::MaxStale),
@@ -190,13 +190,13 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
     }
 }
 
-/// Whether a request may read what a fill brings that another request leads (RFC 9111 §4). `arrived` is when
-/// the request came, `now` when it looks at the fill's head.
+/// Whether a request may read the response of a fill that another request leads (RFC 9111 §4). `arrived` is
+/// when the request came, `now` when it looks at the fill's head.
 ///
-/// A head that came after the request is as good as one made for it, short as its lifetime may be; one that
-/// was there before is judged like anything held, so that a long fill does not outlive its freshness. What
-/// says no-cache is for the request alone that it was made for (§5.2.2.4). Where not, the request plans anew
-/// or goes past the cache.
+/// A head that came after the request counts as one made for it, however short its lifetime. An earlier head
+/// is judged like any stored response, so that a long fill does not outlive its freshness. A response with
+/// no-cache is only for the request that it was made for (§5.2.2.4). If this returns nothing, the request
+/// plans again or bypasses the cache.
 pub fn joined(ask: &Ask, stored: &Stored, arrived: Now, now: Now) -> Option<Reusable> {
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return None;
@@ -210,20 +210,21 @@ pub fn joined(ask: &Ask, stored: &Stored, arrived: Now, now: Now) -> Option<Reus
     }
 }
 
-/// How an attempt to get an answer from the origin went wrong.
+/// How the origin failed to give an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It answered with this status.
+    /// The origin answered with this status.
     Status(StatusCode),
-    /// It could not be reached, or gave no answer at all: the cache is disconnected (RFC 9111 §4.2.4).
+    /// The origin could not be reached, or gave no answer at all: the cache is disconnected (RFC 9111
+    /// §4.2.4).
     NoAnswer,
-    /// What it sent is no response, or Weir itself could not ask it.
+    /// What the origin sent is no response, or Weir itself could not ask.
     Unusable,
-    /// It has not answered yet, and the route's `revalidation_wait` is over.
+    /// The origin has not answered yet, and the route's `revalidation_wait` is over.
     Slow,
 }
 
-/// What lets a response out in place of an answer.
+/// Why a stored response may be sent in place of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
     /// It is fresh, or stale within stale-if-error (RFC 5861 §4).
@@ -232,8 +233,8 @@ pub enum Excuse {
     Unreachable,
 }
 
-/// Whether what is held may go out because the origin gave no good answer about it (stale-if-error, RFC 5861
-/// §4; disconnected, RFC 9111 §4.2.4), and what lets it. Where not, the failure is passed on.
+/// Whether a stored response may be sent because the origin gave no good answer (stale-if-error, RFC 5861 §4;
+/// disconnected, RFC 9111 §4.2.4), and why. If not, the failure is passed on.
 pub fn error_reusable(
     ask: &Ask,
     stored: &Stored,
@@ -247,7 +248,7 @@ pub fn error_reusable(
         return None;
     }
     let flags = stored.facts.flags;
-    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::DOUBTED);
+    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::SUSPECT);
     if ask.directives.no_cache() || needs_asking {
         return None;
     }
@@ -272,14 +273,14 @@ pub fn error_reusable(
     is_within.then_some((reusable, Excuse::Unreachable))
 }
 
-/// For how long past its freshness a response goes out where the origin gives no answer at all: zero where a
+/// How long past its freshness a response may be sent if the origin gives no answer at all. Zero if a
 /// directive forbids that (RFC 9111 §4.2.4).
 ///
-/// What the origin says by stale-if-error is the most, "absent other information" (RFC 5861 §4): that is the
-/// route's own key.
+/// The origin's stale-if-error is the limit "absent other information" (RFC 5861 §4). The route's own key is
+/// such information.
 pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
     let flags = stored.facts.flags;
-    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::DOUBTED];
+    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::SUSPECT];
     if bonds.iter().any(|bond| flags.has(*bond)) {
         return Duration::ZERO;
     }

@@ -1,5 +1,4 @@
-//! A plain hit takes no memory from the allocator: consult, key, variant, verdict and answer work on what is
-//! there.
+//! A plain hit allocates nothing: consult, key, variant, verdict and answer work on what exists.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used)]
 
@@ -8,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Instant, SystemTime};
 use weir_policy::{
-    Answer, BodyEnd, CacheRules, Consult, Now, RequestView, Stored, Verdict, answer, consult, matches,
+    Answer, CacheRules, Consult, Now, RequestView, ResponseView, Stored, Verdict, answer, consult, matches,
     storable, verdict, write_key,
 };
 
@@ -16,7 +15,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count for each thread.
+/// The system's allocator, with a counter for each thread.
 struct Counting;
 
 // SAFETY: every call is handed on to the system's allocator unchanged.
@@ -58,12 +57,12 @@ fn stored(view: &RequestView<'_>, rules: &CacheRules, now: Now) -> Stored {
         .insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=3600, stale-while-revalidate=60"));
     response.insert(header::ETAG, HeaderValue::from_static("\"abc\""));
     response.insert(header::VARY, HeaderValue::from_static("accept-encoding, accept-language, referer"));
-    storable(view, StatusCode::OK, &response, BodyEnd::Framed, now, now, rules)
+    storable(view, &ResponseView::new(StatusCode::OK, &response, now, now), rules)
         .expect("storable")
         .into_stored()
 }
 
-/// The hit's decisions; how many times memory was taken.
+/// The decisions of a hit. Returns the number of allocations.
 fn hit(
     view: &RequestView<'_>,
     stored: &Stored,

@@ -1,6 +1,7 @@
-//! Runs the fuzz body of this room over its seeds and bounded mixtures of their lines, on any toolchain.
+//! Runs the fuzz body of this crate over its seeds and over a bounded number of mixtures of their lines, on
+//! any toolchain.
 //!
-//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the number of
+//! `WEIR_FUZZ_SEED` sets the randomness (printed if something fails), `WEIR_FUZZ_ROUNDS` the number of
 //! mixtures.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -11,7 +12,7 @@ mod policy;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// What mixtures put in, beside lines of the seeds.
+/// Words that mixtures insert, beside lines of the seeds.
 const WORDS: &[&str] = &[
     "cache-control: no-store",
     "cache-control: private",

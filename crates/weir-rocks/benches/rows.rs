@@ -1,9 +1,9 @@
 //! What rows in RocksDB cost: CPU a row and bytes written an object while a million objects come and go, at
 //! full speed and at a rate; how much of a core RocksDB's threads take in any 100 ms; searching. On the file
-//! system of the folder for temporary files. Run with `crates/weir-rocks/with-library cargo bench -p
-//! weir-rocks --features rocksdb [-- NAME…]`; figures only, no judgement. Names: `flood`,
-//! `rate=OBJECTS_A_SECOND`. `WRITE_MB`, `PERMILLE` and `MEMORY_MB` in the environment change the settings,
-//! `SYNC_MS` (30,000) how often rows are made durable, `OBJECTS` how many are put.
+//! system of the temporary folder. Run `crates/weir-rocks/with-library cargo bench -p weir-rocks --features
+//! rocksdb [-- NAME…]`; names: `flood`, `rate=OBJECTS_A_SECOND`. It prints figures and judges nothing.
+//! `WRITE_MB`, `PERMILLE` and `MEMORY_MB` in the environment change the settings, `SYNC_MS` (30,000) how
+//! often rows are made durable, `OBJECTS` how many are put.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use weir_rocks::{Settings, open};
 use weir_volume::catalogue::{Change, Rows, Wanted};
 
-/// Objects that are put, two rows each. The younger half is held at a time; the segments of older ones are
-/// dropped.
+/// Objects that are put, with two rows each. The younger half is held at a time; the segments of older ones
+/// are dropped.
 const OBJECTS: u64 = 1_000_000;
 /// Objects of a segment.
 const SEGMENT: u64 = 10_000;
 /// Rows in a batch.
 const BATCH: usize = 256;
-/// Of RocksDB's threads.
+/// The window over which the CPU of RocksDB's threads is taken.
 const WINDOW: Duration = Duration::from_millis(100);
 
 fn main() {
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// A million objects, at a rate or as fast as it goes.
+/// Puts a million objects, at a rate or as fast as possible.
 fn put(rate: Option<u64>) {
     let objects = number("OBJECTS").unwrap_or(OBJECTS);
     let folder = Folder::new();
@@ -129,11 +129,12 @@ fn search(rows: &dyn Rows) {
 }
 
 /// The rows of an object with one tag, as the catalogue makes them: one by its site and URL, one by the tag,
-/// each with the object's number; the value says in which segment the object lies, its digest and its stamp.
+/// each with the object's number. The value has the object's segment, its digest and its stamp.
 fn rows_of(object: u64) -> [(Vec<u8>, Vec<u8>); 2] {
     let mixed = object.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let url = format!(
-        "https://www.site-{:02}.example/catalogue/section-{:03}/articles/2026/11/item-{:016x}.html?page={}&sort=price",
+        "https://www.site-{:02}.example/catalogue/section-{:03}/articles/2026/11/item-{:016x}.html\
+         ?page={}&sort=price",
         mixed % 50,
         mixed / 50 % 400,
         mixed,
@@ -168,7 +169,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Looks at the clocks of RocksDB's threads.
+/// Samples the CPU time of RocksDB's threads.
 struct Watch {
     ended: Arc<AtomicBool>,
     thread: thread::JoinHandle<Vec<f64>>,
@@ -191,14 +192,14 @@ impl Watch {
         Self { ended, thread }
     }
 
-    /// Cores in each window.
+    /// The cores in use in each window.
     fn stop(self) -> Vec<f64> {
         self.ended.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// What RocksDB's threads have taken.
+/// The CPU time of RocksDB's threads so far.
 fn rocks_cpu() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten().map(|thread| thread.path());
     let rocks = threads.filter(|thread| {
@@ -216,7 +217,7 @@ fn process_cpu() -> Duration {
     threads.map(|thread| on_cpu(&thread.path().join("schedstat"))).sum()
 }
 
-/// The first number of a thread's `schedstat`: nanoseconds that it ran.
+/// The first number of a thread's `schedstat`: the nanoseconds that it ran.
 fn on_cpu(schedstat: &std::path::Path) -> Duration {
     let text = std::fs::read_to_string(schedstat).unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or_default())
@@ -230,7 +231,7 @@ fn row(name: &str, value: f64, unit: &str) {
     println!("  {name:<44} {value:>12.2} {unit}");
 }
 
-/// A folder that goes with the measurement.
+/// A folder that is removed with the value.
 struct Folder(PathBuf);
 
 impl Folder {

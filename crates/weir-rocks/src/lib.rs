@@ -1,9 +1,9 @@
 //! RocksDB as the rows of a catalogue: the only crate that names it, and the only C++ in Weir.
 //!
-//! It knows rows as bytes and nothing of what they say. Without the feature `rocksdb` it is empty.
+//! It knows rows as bytes and nothing of their meaning. Without the feature `rocksdb` it is empty.
 //!
-//! There is no log of single writes: what was applied and not yet synced is lost in a crash, all of it that
-//! came after some moment. A catalogue is made from the volume's segments, which know better.
+//! There is no log of single writes. A crash loses all that was applied after some moment and not synced. A
+//! catalogue is made from the volume's segments, which are the truth.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

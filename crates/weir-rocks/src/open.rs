@@ -1,4 +1,4 @@
-//! Opening and destroying: the options of the database, and what is said where it cannot be opened.
+//! Opening and destroying: the options of the database, and the errors where it cannot be opened.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,51 +15,53 @@ use weir_volume::catalogue::{Rows, RowsError, Wanted};
 use crate::pace::Sieves;
 use crate::rows::{RocksRows, failed};
 
-/// Between two tries to take the database's lock.
+/// The time between two attempts to take the database's lock.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
-/// Below this RocksDB writes tables too small to be worth a file each.
+/// With less memory RocksDB writes tables that are too small to be worth a file each.
 pub const MEMORY_BYTES_MIN: usize = 4 << 20;
 
-/// Of a table's blocks, in bytes before compression. Nothing is looked up by key, so that a search reads many
-/// in a row.
+/// The size of a table's blocks before compression, in bytes. Nothing is looked up by key, so that a search
+/// reads many in a row.
 const BLOCK_BYTES: usize = 16 << 10;
-/// Of a block of a table's index.
+/// The size of a block of a table's index, in bytes.
 const INDEX_BLOCK_BYTES: usize = 4 << 10;
-/// Of a table in bytes.
+/// The size of a table in bytes.
 const TABLE_BYTES: u64 = 16 << 20;
-/// Of the tables that a compaction reads, mostly: so much more is on the drive until it is done.
+/// About the most bytes of the tables that a compaction reads. This much more is on the drive until it is
+/// done.
 const COMPACTION_BYTES: u64 = 4 * TABLE_BYTES;
-/// Tables held open.
+/// The most tables that are open.
 const OPEN_TABLES_MAX: i32 = 256;
-/// Of one write to a table: what is worked for at full speed before the limiter is asked.
+/// The size of a write to a table, in bytes: the work at full speed before the limiter is asked.
 const WRITE_BYTES: u64 = 256 << 10;
-/// How often the rate limiter grants bytes, in microseconds: what it grants at once is written at full speed.
+/// How often the rate limiter grants bytes, in microseconds. One grant is written at full speed.
 const REFILL_MICROSECONDS: i64 = 10_000;
-/// One in so many grants goes to compactions although a flush waits.
+/// One in this many grants goes to compactions even if a flush waits.
 const FAIRNESS: i32 = 10;
-/// The diary that RocksDB keeps of itself (`LOG`): files, and bytes a file.
+/// The files of RocksDB's own log (`LOG`), and the bytes of each.
 const DIARIES: usize = 2;
 const DIARY_BYTES: usize = 256 << 10;
-/// Of the list of tables (`MANIFEST`) before it is begun anew, and of what is set aside for it ahead.
+/// The size of the list of tables (`MANIFEST`) before it begins again, and the bytes reserved for it in
+/// advance.
 const LIST_BYTES: usize = 1 << 20;
 const LIST_AHEAD_BYTES: usize = 64 << 10;
 
 /// What rows may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of memory: half for rows that are not yet on the drive, half for indexes of tables. At least
+    /// Bytes of memory: half for rows that are not on the drive yet, half for indexes of tables. At least
     /// [`MEMORY_BYTES_MIN`] are taken.
     pub memory_bytes: usize,
-    /// Bytes a second that are written by flushes and compactions together. Who applies more for long is made
-    /// to wait.
+    /// The bytes a second that flushes and compactions may write together. A caller that applies more over a
+    /// longer time is delayed.
     pub write_bytes_per_second: u64,
-    /// Thousandths of a core that a compaction takes at most, over some hundred milliseconds.
+    /// Thousandths of a core that a compaction may take, over some hundred milliseconds.
     pub compaction_permille: u32,
-    /// A table that was not written anew for so long is, so that what is unwanted leaves also where nothing
-    /// is applied.
+    /// A table that is older than this is written again, so that unwanted rows are removed even if nothing is
+    /// applied.
     pub rewrite_after: Duration,
-    /// How long the database's lock is waited for: a process that was killed holds it until the kernel has
-    /// taken it down.
+    /// How long to wait for the database's lock. A killed process holds it until the kernel has removed the
+    /// process.
     pub lock_patience: Duration,
 }
 
@@ -75,14 +77,14 @@ impl Default for Settings {
     }
 }
 
-/// Why there are no rows.
+/// Why the rows cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenError {
-    /// Another process, or this one, has them open and did not let go within [`Settings::lock_patience`].
+    /// A process has them open and did not release them within [`Settings::lock_patience`].
     Held(RowsError),
-    /// What is there is no sound database: [`destroy`] it and make the rows anew.
+    /// The folder has no sound database: [`destroy`] it and make the rows again.
     Damaged(RowsError),
-    /// The drive or the file system refuses; the rows may be sound.
+    /// The drive or the file system refuses. The rows may be sound.
     Refused(RowsError),
 }
 
@@ -95,15 +97,15 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Opens the rows in a folder; where it is not there or empty, it is made. Blocks, and waits for the lock of
-/// a process that was just killed. `wanted` is asked by RocksDB's thread for compactions until the rows are
-/// dropped; as [`Rows::apply`] may wait for that thread, it must not wait for who applies. Where it panics,
-/// the row stays.
+/// Opens the rows in a folder, and makes the folder if it is missing or empty. Blocks, and waits for the lock
+/// of a process that was just killed. RocksDB's compaction thread calls `wanted` until the rows are dropped.
+/// [`Rows::apply`] may wait for that thread, so `wanted` must not wait for a caller of it. If `wanted`
+/// panics, the row stays.
 ///
 /// The folder belongs to RocksDB: nothing else may lie in it.
 ///
 /// # Errors
-/// See [`OpenError`]; nothing was changed, but the folder may have been made.
+/// See [`OpenError`]. Nothing was changed, but the folder may have been made.
 pub fn open(folder: &Path, settings: &Settings, wanted: Wanted) -> Result<Arc<dyn Rows>, OpenError> {
     let memory = settings.memory_bytes.max(MEMORY_BYTES_MIN);
     let cache = Cache::new_hyper_clock_cache(memory / 2, 0);
@@ -132,10 +134,10 @@ pub fn open(folder: &Path, settings: &Settings, wanted: Wanted) -> Result<Arc<dy
     }
 }
 
-/// Removes the rows in a folder and what RocksDB kept beside them; a folder that is not there is no error.
+/// Removes the rows in a folder and all that RocksDB kept beside them. A missing folder is not an error.
 ///
 /// # Errors
-/// Where someone has them open, or the file system refuses; some may be gone.
+/// A process has them open, or the file system refuses. Some files may be gone.
 pub fn destroy(folder: &Path) -> Result<(), RowsError> {
     DB::destroy(&Options::default(), folder).map_err(|error| failed("be removed", error))?;
     match std::fs::remove_dir_all(folder) {
@@ -151,7 +153,7 @@ fn options(settings: &Settings, buffer_bytes: usize, cache: &Cache, wanted: Want
     options.create_if_missing(true);
     options.set_write_buffer_size(buffer_bytes);
     options.set_max_write_buffer_number(2);
-    // One thread flushes and one compacts, both written for by the limiter.
+    // One thread flushes and one compacts. The limiter counts both.
     options.set_max_background_jobs(1);
     options.set_ratelimiter(settings.write_bytes_per_second as i64, REFILL_MICROSECONDS, FAIRNESS);
     options.set_compaction_filter_factory(Sieves { wanted, permille: settings.compaction_permille });
@@ -182,7 +184,7 @@ fn options(settings: &Settings, buffer_bytes: usize, cache: &Cache, wanted: Want
     options
 }
 
-/// Tables without filters, because nothing is looked up by key, whose indexes are in the cache and nowhere
+/// Tables without filters, since nothing is looked up by key. Their indexes lie in the cache and nowhere
 /// else.
 fn tables(cache: &Cache) -> BlockBasedOptions {
     let mut tables = BlockBasedOptions::default();
@@ -194,15 +196,14 @@ fn tables(cache: &Cache) -> BlockBasedOptions {
     tables
 }
 
-/// The kernel says that the lock is another's, or RocksDB that it is this process's own.
+/// The kernel says that another process has the lock, or RocksDB that this process has it.
 fn is_held(error: &rocksdb::Error) -> bool {
     let why = error.as_ref();
     error.kind() == ErrorKind::IOError
         && (why.contains("While lock file") || why.contains("lock hold by current process"))
 }
 
-/// What is listed and not there, or not as it was written, cannot be mended; anything else that the file
-/// system says may pass.
+/// A listed file that is missing or changed cannot be mended. Other errors of the file system may pass.
 fn is_damaged(error: &rocksdb::Error) -> bool {
     match error.kind() {
         ErrorKind::Corruption | ErrorKind::InvalidArgument | ErrorKind::NotSupported => true,

@@ -1,8 +1,8 @@
-//! What tidying up may cost: rows that nobody wants are left out, and the thread rests so that it takes a
+//! What compactions may cost: they leave out unwanted rows, and their thread rests so that it takes only a
 //! share of a core.
 //!
-//! RocksDB's rate limiter counts bytes written. A compaction that drops what it reads writes little and would
-//! take a whole core; so the filter, which sees every row, looks at its thread's clock as well.
+//! RocksDB's rate limiter counts written bytes. A compaction that drops what it reads writes little and would
+//! take a whole core. So the filter, which sees every row, watches its thread's clock as well.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,11 +39,11 @@ impl CompactionFilterFactory for Sieves {
     }
 }
 
-/// Leaves out what is not wanted.
+/// Leaves out unwanted rows.
 pub(crate) struct Sieve {
     wanted: Wanted,
     pace: Pace,
-    /// Since the last look at the clocks.
+    /// Rows since the last look at the clocks.
     rows: u32,
 }
 
@@ -54,7 +54,7 @@ impl CompactionFilter for Sieve {
             self.rows = 0;
             sleep(self.pace.rest(now(ClockId::Monotonic), now(ClockId::ThreadCPUTime)));
         }
-        // The caller is C++, through which a panic cannot pass; a row in doubt stays.
+        // The caller is C++, and a panic cannot pass through it. A row in doubt stays.
         match catch_unwind(AssertUnwindSafe(|| (self.wanted)(key, value))) {
             Ok(false) => CompactionDecision::Remove,
             Ok(true) | Err(_) => CompactionDecision::Keep,
@@ -78,8 +78,7 @@ impl Pace {
         Self { permille, last: None }
     }
 
-    /// What to rest now, given the wall's clock and the thread's own. Time in which the thread did nothing is
-    /// not saved up.
+    /// How long to rest now, from the wall's clock and the thread's own. Idle time is not saved up.
     fn rest(&mut self, wall: Duration, own: Duration) -> Duration {
         let rest = self.last.map_or(Duration::ZERO, |(wall_before, own_before)| {
             let worked = own.saturating_sub(own_before);
@@ -91,7 +90,7 @@ impl Pace {
     }
 }
 
-/// What a clock says.
+/// The reading of a clock.
 pub(crate) fn now(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     // Neither clock is ever negative.

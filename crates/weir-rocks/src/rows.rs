@@ -14,14 +14,14 @@ use weir_volume::catalogue::{Change, Rows, RowsError, RowsUsage, Visit};
 
 use crate::pace::now;
 
-/// How old what is said of the bytes on the drive may be.
+/// How old the figure for the bytes on the drive may be.
 const LIST_EVERY: Duration = Duration::from_secs(1);
-/// What a file's blocks are counted in, whatever the file system's own are.
+/// The unit in which a file's blocks are counted, whatever the file system's own is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Rows in a RocksDB database. Dropped, it writes out what is in memory and closes.
+/// Rows in a RocksDB database. Dropping it writes what is in memory and closes the database.
 pub(crate) struct RocksRows {
-    /// None once it is closed.
+    /// `None` once it is closed.
     pub(crate) database: RwLock<Option<DB>>,
     pub(crate) folder: PathBuf,
     /// Kept because the counters are asked through them.
@@ -30,7 +30,7 @@ pub(crate) struct RocksRows {
     pub(crate) listed: Mutex<Listed>,
 }
 
-/// What the folder takes, as it was when it was last listed; that is asked oftener than it changes.
+/// The bytes of the folder when it was last listed. It is asked more often than it changes.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     at: Option<Duration>,
@@ -61,9 +61,9 @@ impl Rows for RocksRows {
 
     fn scan(&self, from: &[u8], visit: &mut Visit<'_>) -> Result<(), RowsError> {
         let mut options = ReadOptions::default();
-        // A search reads much and seldom the same twice; the cache is for the tables' indexes.
+        // A search reads much and seldom the same twice. The cache is for the tables' indexes.
         options.fill_cache(false);
-        // Files that went away meanwhile are unlinked by RocksDB's own thread, not by the one that searches.
+        // RocksDB's own thread unlinks files that were replaced during a search, not the searching thread.
         options.set_background_purge_on_iterator_cleanup(true);
         let database = self.database.read();
         let database = database.as_ref().ok_or_else(|| closed("read rows"))?;
@@ -79,8 +79,8 @@ impl Rows for RocksRows {
     }
 
     fn sync(&self) -> Result<(), RowsError> {
-        // Tables are written whole and synced before they are listed, oldest first: what is listed after a
-        // crash is a prefix.
+        // Tables are written whole and synced before they are listed, oldest first. So after a crash the list
+        // is a prefix.
         let result = match &*self.database.read() {
             Some(database) => database.flush().map_err(|error| failed("sync rows", error)),
             None => Err(closed("sync rows")),
@@ -111,7 +111,7 @@ impl Rows for RocksRows {
 }
 
 impl RocksRows {
-    /// Everything in the folder, tables that only a search still reads included; nothing where it cannot be
+    /// The bytes of the whole folder, including tables that only a search still reads. 0 if it cannot be
     /// listed.
     fn disk_bytes(&self) -> u64 {
         let (mut listed, now) = (self.listed.lock(), now(ClockId::Monotonic));

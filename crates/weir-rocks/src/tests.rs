@@ -1,4 +1,4 @@
-//! Rows on a real drive: what they keep, what they let go, what they take.
+//! Rows on a real drive: what they keep, what they drop, and what they take.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -16,7 +16,7 @@ use weir_volume::catalogue::{Change, Rows, Wanted};
 
 use crate::{MEMORY_BYTES_MIN, Settings, open};
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// Little memory, so that tables are written in a test; a lock that is not waited for long.
+/// Settings with little memory, so that a test writes tables, and little patience for a lock.
 fn small() -> Settings {
     Settings {
         memory_bytes: MEMORY_BYTES_MIN,
@@ -66,7 +66,7 @@ fn keys(rows: &dyn Rows) -> Vec<String> {
 }
 
 #[test]
-fn what_is_closed_can_be_opened_by_another_though_somebody_still_has_it() {
+fn closed_rows_can_be_opened_by_another() {
     let folder = Folder::new();
     let rows = opened(&folder.0);
     put(&*rows, "a", "1");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, matches, storable};
+use weir_policy::{CacheKey, CacheRules, Now, RequestView, ResponseView, Storable, matches, storable};
 use weir_store::{Found, Mark, Scope, Store};
 
 const OBJECTS: u64 = 1_000_000;
@@ -70,7 +70,7 @@ fn find() {
 }
 
 /// A purge by tag among a million objects that bear four tags each, and what look-ups cost until they are
-/// stamped anew.
+/// stamped again.
 fn purge() {
     let store = Store::new(16 * GIB);
     let tags = "shop page product-17 lang-en";
@@ -229,7 +229,7 @@ fn proof_with(more: &[(&'static str, &'static str)]) -> Storable {
         is_trusted: false,
     };
     let now = now();
-    match storable(&view, StatusCode::OK, &headers, BodyEnd::Framed, now, now, &CacheRules::default()) {
+    match storable(&view, &ResponseView::new(StatusCode::OK, &headers, now, now), &CacheRules::default()) {
         Ok(proof) => proof,
         Err(why) => panic!("not storable: {why:?}"),
     }

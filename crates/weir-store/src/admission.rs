@@ -1,44 +1,44 @@
-//! What may go down to the drive: the decision, and what it remembers.
+//! What is admitted to the volumes: the decision, and what it remembers.
 //!
-//! A drive wears by what is written to it, and most of what is asked for is never asked for again. Each
-//! request is noted in a sketch ([`Sketch`]), under the digest by which the volumes know the key; whether a
-//! body goes down while it arrives is said by [`Admission::judge`], of values alone. What does not stays in
-//! memory, and goes down from there once it is asked for again ([`thread`]): without another request to the
-//! origin, and off the way of the one that decided.
+//! A drive wears by what is written to it, and most of what is asked for is never asked for again. A sketch
+//! ([`Sketch`]) counts the requests of each key, under the digest by which the volumes know it.
+//! [`Admission::judge`] says, of values only, whether a body is written while it arrives. Other bodies stay
+//! in memory. When one of them is asked for again it is written from there ([`Task`]), without another
+//! request to the origin, by another thread.
 
 mod file;
 mod sketch;
-pub(crate) mod thread;
+mod task;
 
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, TrySendError};
 
 pub(crate) use self::sketch::{Extent, Sketch};
-use self::thread::Task;
+pub(crate) use self::task::Task;
 use crate::budget::Charge;
 use weir_disk::Disk;
 
-/// So often something was asked for that `second` lets down; what `auto` begins with once a volume is full.
+/// How many requests `second` wants, and `auto` at least once a volume is full.
 const FREQUENCY_SECOND: u32 = 2;
-/// The most that `auto` demands.
+/// The most requests that `auto` wants.
 const FREQUENCY_DEMANDED_MAX: u32 = 8;
-/// Where so many twenty-fourths of a day's budget are used before their time, `auto` writes nothing.
+/// Where so many twenty-fourths of a day's budget are used too early, `auto` admits nothing.
 const AHEAD_MAX: u64 = 6;
-/// The sketch is made for objects of so many bytes on the volumes.
+/// The size of an object for which the sketch is made, in bytes.
 const OBJECT_BYTES: u64 = 8 << 10;
-/// And takes at most this share of the memory.
+/// The sketch takes at most this part of the memory.
 const MEMORY_SHARE: u64 = 32;
 
-/// What may go down to the drive.
+/// What is admitted to the volumes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AdmissionMode {
     /// All that may be stored.
     #[default]
     Always,
-    /// All while the volume has room and its budget is not used before its time; then what is asked for often
+    /// All while the volume has room and its budget is not used too early; then what is asked for often
     /// enough.
     Auto,
     /// What was asked for before.
@@ -47,15 +47,14 @@ pub enum AdmissionMode {
 
 const MODES: [AdmissionMode; 3] = [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second];
 
-/// How a store decides, and where it remembers.
+/// How a store decides, and where it remembers that.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionSettings {
-    /// What may go down.
+    /// What is admitted.
     pub mode: AdmissionMode,
-    /// The state folder, in which the sketch and the budgets' use are kept over a restart, where they are to
-    /// be.
+    /// The state folder, where the sketch and the budgets' use survive a restart; `None` where they do not.
     pub disk: Option<Arc<dyn Disk>>,
-    /// The bytes of all volumes together, by which the sketch is sized.
+    /// The bytes of all volumes together, which give the size of the sketch.
     pub volumes_bytes: u64,
 }
 
@@ -64,48 +63,93 @@ pub struct AdmissionSettings {
 pub struct AdmissionUsage {
     /// Bodies that stayed in memory.
     pub refused: u64,
-    /// What the sketch takes in memory, in bytes.
+    /// The memory of the sketch, in bytes.
     pub memory_bytes: u64,
 }
 
-/// How a volume stands when it is asked to take something.
+/// The room of a volume, and its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Nothing need go for it.
+    /// Nothing has to be evicted for the next body.
     pub(crate) is_left: bool,
-    /// Twenty-fourths of the day's budget that are used before their time.
+    /// Twenty-fourths of the day's budget that are used too early.
     pub(crate) ahead: u64,
-    /// Half of what may be written by now is written: the other half is for what was asked for before.
+    /// Half of what may be written by now is written. The other half is for what was asked for before.
     pub(crate) is_half_spent: bool,
 }
 
-/// The decision and what it remembers; one for all volumes.
+/// The decision and what it remembers, for all volumes.
 #[derive(Debug)]
 pub(crate) struct Admission {
     mode: AtomicU8,
     sketch: Sketch,
-    /// The memory that the sketch takes.
+    /// The state folder, where there is one.
+    disk: Option<Arc<dyn Disk>>,
+    /// The charge for the sketch.
     charge: OnceLock<Charge>,
-    /// What the thread is to do, where there is one.
+    /// Where the thread takes its tasks from, once it runs.
     tasks: OnceLock<Sender<Task>>,
     refused: AtomicU64,
 }
 
 impl Admission {
-    /// For a store of so much memory. What was remembered before is read from the folder.
+    /// For a store with this much memory. The sketch is read from the folder, if it is there.
     pub(crate) fn new(settings: &AdmissionSettings, memory_bytes: u64) -> Admission {
         let extent = Extent::of(settings.volumes_bytes / OBJECT_BYTES, memory_bytes / MEMORY_SHARE);
         let known = settings.disk.as_ref().and_then(|disk| file::read(&**disk, extent));
-        Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)))
+        let admission = Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)));
+        Admission { disk: settings.disk.clone(), ..admission }
     }
 
     pub(crate) fn with(mode: AdmissionMode, sketch: Sketch) -> Admission {
         Admission {
             mode: AtomicU8::new(mode as u8),
             sketch,
+            disk: None,
             charge: OnceLock::new(),
             tasks: OnceLock::new(),
             refused: AtomicU64::new(0),
+        }
+    }
+
+    /// The state folder, where there is one.
+    pub(crate) fn disk(&self) -> Option<&dyn Disk> {
+        self.disk.as_deref()
+    }
+
+    /// Writes the sketch to the state folder. What cannot be written is forgotten by a restart.
+    pub(crate) fn write_sketch(&self) {
+        if let Some(disk) = self.disk() {
+            let _ = file::write(disk, &self.sketch);
+        }
+    }
+
+    pub(crate) fn has_thread(&self) -> bool {
+        self.tasks.get().is_some()
+    }
+
+    /// Sets where the thread takes its tasks from. Only the first call has an effect.
+    pub(crate) fn set_tasks(&self, tasks: Sender<Task>) {
+        let _ = self.tasks.set(tasks);
+    }
+
+    /// Gives the thread a task. Never waits.
+    pub(crate) fn ask(&self, task: Task) {
+        if let Some(tasks) = self.tasks.get() {
+            match tasks.try_send(task) {
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            }
+        }
+    }
+
+    /// Lets the thread finish its tasks, write down what it remembers, and end. Blocks.
+    pub(crate) fn stop(&self) {
+        let (done, wait) = crossbeam_channel::bounded(1);
+        if let Some(tasks) = self.tasks.get()
+            && tasks.send(Task::Stop(done)).is_ok()
+        {
+            // An error means that it has ended already.
+            let _ = wait.recv();
         }
     }
 
@@ -132,7 +176,7 @@ impl Admission {
         self.sketch.note(digest);
     }
 
-    /// Whether something that was asked for, and noted, may go down.
+    /// Whether a key that was asked for, and noted, is admitted.
     pub(crate) fn judge(&self, digest: u128, room: Room) -> bool {
         let frequency = || self.sketch.frequency(digest);
         match self.mode() {
@@ -144,12 +188,12 @@ impl Admission {
         }
     }
 
-    /// Counts something that arrives and stays in memory.
+    /// Counts a body that stays in memory.
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lets the sketch age where it is time. By one thread.
+    /// Ages the sketch when it is time. Called by one thread only.
     pub(crate) fn grow_old_if_due(&self) {
         if self.sketch.is_due() {
             self.sketch.grow_old();
@@ -161,9 +205,9 @@ impl Admission {
     }
 }
 
-/// How often something must have been asked for to be worth what it takes: once while there is room and at
-/// most half of the budget due is spent, twice afterwards, and the more often the more of the budget is used
-/// before its time. `None` where nothing is.
+/// How many requests a body needs to be admitted: one while there is room and at most half of the budget due
+/// is spent, two afterwards, and more the more of the budget is used too early. `None` where nothing is
+/// admitted.
 fn demanded(room: Room) -> Option<u32> {
     let Room { is_left, ahead, is_half_spent } = room;
     if ahead > AHEAD_MAX {

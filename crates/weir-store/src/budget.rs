@@ -2,12 +2,11 @@
 //! when dropped.
 //!
 //! Every byte that the store keeps is charged before it is kept, so that the sum never passes the limit. A
-//! block is a [`Bytes`] whose owner holds its charge: it stays counted until the last clone, in whichever
-//! response, has dropped. What transfers under way need to go on with is reserved: other charges leave it
-//! free, so that none of them waits for another. Not counted: whole blocks in stock for the next (a
-//! thirty-second of the ceiling), the pieces of an unfinished block that a reader still holds after they were
-//! joined (they belong to the reader's bytes in flight), and the block under construction in each writing
-//! thread.
+//! block is a [`Bytes`] whose owner holds its charge: it stays counted until its last clone, in whichever
+//! response, is dropped. Running transfers reserve what they need to go on. Other charges leave that free, so
+//! that no transfer waits for another. Not counted are whole blocks in stock for reuse (a thirty-second of
+//! the ceiling), the pieces of a joined block that a reader still holds (they belong to the reader's bytes in
+//! flight), and the block that each writing thread is building.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,25 +14,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::body::BLOCK_BYTES;
+use weir_volume::BLOCK_BYTES;
 
-/// What the allocator, the reference count and the slot of a block cost beside its bytes.
+/// What allocator, reference count and slot of a block cost beside its bytes.
 pub(crate) const BLOCK_OVERHEAD_BYTES: u64 = 128;
 
-/// Whole blocks that were let go and wait for their next use are at most this part of the ceiling.
+/// Freed blocks that wait for reuse are at most this part of the ceiling.
 const STOCK_PART: u64 = 32;
-/// And so many at least and at most.
+/// And at least and at most this many.
 const STOCK_BLOCKS: (usize, usize) = (16, 1024);
 
 /// A ceiling in bytes and what is charged against it.
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: u64,
-    /// Room of whole blocks, for the next: an allocator that gets them back from one thread and gives them to
-    /// another keeps pages in which little lives.
+    /// Freed blocks for reuse. An allocator that gets them from one thread and gives them to another would
+    /// keep pages in which little lives.
     stock: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     used_bytes: AtomicU64,
-    /// What is kept free of all charges but those of whom it was promised to.
+    /// Bytes that only the holders of reserves may charge.
     reserved_bytes: AtomicU64,
 }
 
@@ -62,12 +61,11 @@ impl Budget {
     /// Takes `bytes`, if the ceiling and what is reserved allow it.
     pub(crate) fn charge(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
         let charge = self.charge_below(bytes, self.limit_bytes.saturating_sub(self.reserved_bytes()))?;
-        // Of a reserve that came meanwhile and this charge one gives way at least.
+        // Where a reserve was made meanwhile, at least one of the two gives way.
         self.is_kept().then_some(charge)
     }
 
-    /// Takes `bytes` that are covered by a reserve: its holder sees to it that what it has taken so is never
-    /// more than that.
+    /// Takes `bytes` that a reserve covers. Its holder must never have taken more than the reserve.
     pub(crate) fn charge_reserved(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
         self.charge_below(bytes, self.limit_bytes)
     }
@@ -78,8 +76,8 @@ impl Budget {
         Some(Charge { budget: Arc::clone(self), bytes })
     }
 
-    /// Keeps `bytes` free of the charges of others, if they are free now and reserves do not come to more
-    /// than half of the ceiling.
+    /// Keeps `bytes` free of the charges of others, if they are free now and all reserves together stay
+    /// within half of the ceiling.
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64) -> Option<Reserve> {
         if !self.may_reserve(bytes) {
             return None;
@@ -89,7 +87,7 @@ impl Budget {
         (self.is_kept() && self.may_reserve(0)).then_some(reserve)
     }
 
-    /// Whether reserves leave room for another one, whatever is charged.
+    /// Whether another reserve fits, whatever is charged.
     pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
         self.reserved_bytes().saturating_add(bytes) <= self.limit_bytes / 2
     }
@@ -104,7 +102,7 @@ impl Budget {
         self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes
     }
 
-    /// Room for a block of so many bytes.
+    /// Room for a block of this size.
     pub(crate) fn room(&self, bytes: usize) -> Vec<u8> {
         let stocked = if bytes == BLOCK_BYTES { self.stock.1.try_recv().ok() } else { None };
         stocked.unwrap_or_else(|| Vec::with_capacity(bytes))
@@ -134,7 +132,7 @@ impl Charge {
         &self.budget
     }
 
-    /// Takes `bytes` of this charge out as one of its own.
+    /// Splits `bytes` off as a charge of their own.
     pub(crate) fn split(&mut self, bytes: u64) -> Charge {
         assert!(bytes <= self.bytes, "a charge of {} bytes cannot give {bytes}", self.bytes);
         self.bytes -= bytes;
@@ -157,7 +155,7 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes that are kept free for one; given up on drop.
+/// Bytes that are kept free for one holder; given up on drop.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     budget: Arc<Budget>,
@@ -170,7 +168,7 @@ impl Reserve {
         self.bytes
     }
 
-    /// Takes `bytes` of the budget for its holder, who has `taken` so many by now.
+    /// Takes `bytes` of the budget for the holder, which has `taken` so many by now.
     pub(crate) fn charge(&self, taken: u64, bytes: u64) -> Option<Charge> {
         if taken + bytes > self.bytes { None } else { self.budget.charge_reserved(bytes) }
     }
@@ -193,7 +191,7 @@ impl Drop for Block {
         if self.bytes.len() == BLOCK_BYTES {
             let mut room = Vec::from(std::mem::take(&mut self.bytes));
             room.clear();
-            // Where there are enough it goes back to the allocator.
+            // Where enough are in stock it goes back to the allocator.
             let _ = self.charge.budget.stock.0.try_send(room);
         }
     }

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets for what lies on drives: each takes any bytes and panics where a promise is
+//! The bodies of the fuzz targets for what lies on drives. Each takes any bytes and panics where a promise is
 //! broken.
 
 pub use crate::ledger::record::fuzzed::ledger;

@@ -1,8 +1,12 @@
 //! A generation: one version of one variant, its head and its bytes.
 //!
 //! Residence: *filling* → *resident* → *retired*, and back to *resident* when a retired one is freshened. It
-//! changes only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for
-//! those who hold it: its blocks live by reference count.
+//! changes only under memory's lock (see `memory`) and may be read without it. The blocks of a retired
+//! generation live as long as its readers hold it.
+
+mod body;
+mod head;
+mod slot;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,22 +18,23 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use crate::body::{Body, Piece, Read};
 use crate::budget::Charge;
-use crate::ghost::GHOST_BYTES;
-use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
 use crate::ledger::Stamp;
-use crate::queues::NODE_BYTES;
-use crate::tier::{Below, Gone, Place, SharedPut, Tier};
+use crate::tier::{Gone, OnDiskBody, Place, SharedPut, VolumeTier};
 
-/// How often a generation was used lately, at most (S3-FIFO, Yang et al., SOSP '23, §4).
+pub(crate) use self::body::{Added, Body};
+pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
+pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
+pub use self::head::{Head, HeadRef, Printed};
+
+/// The most uses that are counted of a generation (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;
 
-/// What the index looks at without touching the generation's reference count.
+/// The part of a generation that the index reads without touching the generation's reference count.
 #[derive(Debug)]
 pub(crate) struct Label {
     pub(crate) key: CacheKey,
-    /// Grows with every generation of the store: the newer one of two is preferred.
+    /// Grows with every generation of the store. Of two, the one with the larger number is preferred.
     pub(crate) sequence: u64,
     pub(crate) head: ArcSwap<Head>,
     stamp: AtomicU64,
@@ -47,7 +52,7 @@ impl Label {
         self.stamp.fetch_max(stamp.number(), Ordering::AcqRel);
     }
 
-    /// What is charged for everything but the head and the body.
+    /// The bytes charged for everything but the head and the body.
     pub(crate) fn overhead_bytes(&self) -> u64 {
         self.charge.bytes()
     }
@@ -56,11 +61,11 @@ impl Label {
         self.uses.load(Ordering::Relaxed)
     }
 
-    /// Notes a use; writes nothing, and says false, once the most is reached.
+    /// Counts a use. Once the most is reached it writes nothing and returns false.
     pub(crate) fn note_use(&self) -> bool {
         let uses = self.uses();
         if uses < USES_MAX {
-            // Two uses at once may count as one: it is an estimate.
+            // Two uses at the same moment may count as one: the count is an estimate.
             self.uses.store(uses + 1, Ordering::Relaxed);
         }
         uses < USES_MAX
@@ -79,18 +84,18 @@ pub(crate) enum Residence {
     Retired(Retirement),
 }
 
-/// Why a generation is found no more.
+/// Why a generation is no longer found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retirement {
-    /// Its space was needed.
+    /// Its memory was needed.
     Evicted,
     /// A newer generation of its variant is whole, or the key has too many variants.
     Replaced,
-    /// A mark of the ledger concerns it, or it was removed by name.
+    /// A mark of the ledger concerns it, or it was removed by its key.
     Invalidated,
-    /// It is too large to be kept: it lives on as a window.
+    /// It is too large to be kept, and continues as a window.
     Outgrown,
-    /// Its fill ended before its body.
+    /// Its transfer ended before its body was whole.
     Abandoned,
 }
 
@@ -126,27 +131,27 @@ pub struct Generation {
     pub(crate) label: Arc<Label>,
     pub(crate) body: Body,
     residence: AtomicU8,
-    /// Its place in the queues; read and written under the shelf's lock.
+    /// Its place in the queues, under memory's lock.
     place: AtomicU32,
     /// Its number on a volume; 0 while it is on none.
     object: AtomicU64,
     /// The volume that it is on.
-    home: Mutex<Weak<Tier>>,
-    /// Where its bytes are, if it came up from the volume.
-    below: OnceLock<Below>,
-    /// When its head was last written down anew.
+    home: Mutex<Weak<VolumeTier>>,
+    /// Where its bytes lie on the volume, if it was loaded from there or found there later.
+    on_disk: OnceLock<OnDiskBody>,
+    /// When its head was last written to the volume.
     refreshed: Mutex<Option<Instant>>,
-    /// Its transfer ended before its body, and what has come is kept.
+    /// Its transfer ended early, and the bytes that arrived are kept.
     is_rested: AtomicBool,
-    /// What a reader found out about its bytes; 0 while nobody did.
+    /// What a reader found out about its bytes; 0 for nothing.
     finding: AtomicU64,
-    /// It is a part that must not be put together with another.
-    is_alone: AtomicBool,
-    /// That it is stored whole has been told.
+    /// It is a part that must not be combined with another.
+    is_unvalidated_part: AtomicBool,
+    /// Its completion has been reported.
     is_told: AtomicBool,
-    /// Who made it, where that is known: whom to ask for the rest.
-    maker: OnceLock<Arc<str>>,
-    /// What brings further parts of it down to the volume, while something does.
+    /// The origin that made it, if known: the rest is asked for there.
+    origin: OnceLock<Arc<str>>,
+    /// The write that adds further parts of it to the volume, while there is one.
     shared_put: Mutex<Weak<SharedPut>>,
 }
 
@@ -156,7 +161,7 @@ impl Generation {
         &self.label.key
     }
 
-    /// The ledger's number when its (last conditional) origin request was sent.
+    /// The ledger's number when its origin request was sent, or the last conditional one.
     pub fn stamp(&self) -> Stamp {
         self.label.stamp()
     }
@@ -171,53 +176,54 @@ impl Generation {
         self.body.length()
     }
 
-    /// The intervals that can be read now from memory. Costs a walk over the blocks while the body grows.
+    /// The intervals that memory holds now. While the body grows this walks over its blocks.
     pub fn held(&self) -> Intervals {
         self.body.held()
     }
 
-    /// How many bytes can be read now from memory.
+    /// How many bytes memory holds now.
     pub fn held_bytes(&self) -> u64 {
         self.body.held_bytes()
     }
 
-    /// True once every byte is held. It stays so: nothing about the bytes can change any more.
+    /// True once every byte is held. It stays true: the bytes cannot change any more.
     pub fn is_whole(&self) -> bool {
-        self.body.is_whole() || self.below.get().is_some_and(Below::is_whole)
+        self.body.is_whole() || self.on_disk.get().is_some_and(OnDiskBody::is_whole)
     }
 
-    /// True when it is at rest in part: what is missing can be brought by [`crate::Store::resume`]. Of a body
-    /// that begins to arrive that is not said.
+    /// True when it is at rest with bytes missing, which [`crate::Store::resume`] can add. False for a body
+    /// whose first transfer is still running.
     pub fn is_part(&self) -> bool {
         !self.is_whole()
             && self.length().is_some()
-            && match self.below.get() {
-                // What was found wrong is completed for those who read it, and stored anew for the next.
-                Some(below) => !below.is_damaged(),
+            && match self.on_disk.get() {
+                // A body that was found damaged is completed for its readers and stored again as a new
+                // object.
+                Some(body) => !body.is_damaged(),
                 None => self.is_rested.load(Ordering::Acquire),
             }
     }
 
-    /// Notes who made it, once.
-    pub fn set_maker(&self, name: &Arc<str>) {
-        let _ = self.maker.set(Arc::clone(name));
+    /// Notes the origin that made it. Only the first call has an effect.
+    pub fn set_origin(&self, name: &Arc<str>) {
+        let _ = self.origin.set(Arc::clone(name));
     }
 
-    /// Who made it, as far as is known since this process holds it.
-    pub fn maker(&self) -> Option<&Arc<str>> {
-        self.maker.get()
+    /// The origin that made it, if this process knows.
+    pub fn origin(&self) -> Option<&Arc<str>> {
+        self.origin.get()
     }
 
-    /// True when it is a part that stays as it came: what is missing of it is never brought.
-    pub fn is_alone(&self) -> bool {
-        self.is_alone.load(Ordering::Acquire)
+    /// True for a part that is never completed.
+    pub fn is_unvalidated_part(&self) -> bool {
+        self.is_unvalidated_part.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_alone(&self) {
-        self.is_alone.store(true, Ordering::Release);
+    pub(crate) fn set_unvalidated_part(&self) {
+        self.is_unvalidated_part.store(true, Ordering::Release);
     }
 
-    /// Whether it is now to be told that it is stored whole: to the first who asks.
+    /// True for the first caller once: that caller reports that it is stored whole.
     pub fn begin_telling(&self) -> bool {
         !self.is_told.swap(true, Ordering::AcqRel)
     }
@@ -226,116 +232,115 @@ impl Generation {
         self.is_rested.store(true, Ordering::Release);
     }
 
-    /// True while something writes into it.
+    /// True while a transfer writes into it.
     pub fn is_filling(&self) -> bool {
         self.residence() == Residence::Filling
     }
 
-    /// The first part of an interval that is held neither in memory nor on the volume.
+    /// The first interval within another that neither memory nor the volume holds.
     pub fn gap(&self, within: Interval) -> Option<Interval> {
         self.gaps(within, 1).first().copied()
     }
 
-    /// The first `most` parts of an interval that are held neither in memory nor on the volume, in order.
+    /// The first `most` intervals within another that neither memory nor the volume holds, in order.
     pub fn gaps(&self, within: Interval, most: usize) -> SmallVec<[Interval; 4]> {
         if self.is_whole() {
             return SmallVec::new();
         }
         let mut held = self.body.held_within(within);
-        if let Some(below) = self.below.get() {
-            for run in below.held().iter().filter_map(|run| run.intersection(within)) {
+        if let Some(body) = self.on_disk.get() {
+            for run in body.held().iter().filter_map(|run| run.intersection(within)) {
                 held.insert(run);
             }
         }
         held.gaps(within).take(most).collect()
     }
 
-    /// Learns what has come to the volume since.
+    /// Looks up what has been written to the volume since the last look.
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn look_below(&self) {
-        if let Some(below) = self.below.get() {
-            below.renew_waiting(self.key()).await;
+    pub async fn look_on_disk(&self) {
+        if let Some(body) = self.on_disk.get() {
+            body.renew_waiting(self.key()).await;
         }
     }
 
-    /// As [`Generation::look_below`], at once: false where that would need waiting for the drive.
-    pub fn look_below_now(&self) -> bool {
-        self.below.get().is_none_or(|below| below.renew(self.key()))
+    /// As [`Generation::look_on_disk`], at once. False where that would have to wait for the drive.
+    pub fn look_on_disk_now(&self) -> bool {
+        self.on_disk.get().is_none_or(|body| body.renew(self.key()))
     }
 
-    /// Where it lies on the volume, if it came up from there or was found there since.
-    pub(crate) fn below(&self) -> Option<&Below> {
-        self.below.get()
+    /// Where its bytes lie on the volume, if it was loaded from there or found there later.
+    pub(crate) fn on_disk(&self) -> Option<&OnDiskBody> {
+        self.on_disk.get()
     }
 
-    /// Whether it was found on the volume not to be what was stored.
-    pub(crate) fn is_damaged_below(&self) -> bool {
-        self.below.get().is_some_and(Below::is_damaged)
+    /// Whether its bytes on the volume were found damaged.
+    pub(crate) fn is_damaged_on_disk(&self) -> bool {
+        self.on_disk.get().is_some_and(OnDiskBody::is_damaged)
     }
 
     pub(crate) fn shared_put(&self) -> &Mutex<Weak<SharedPut>> {
         &self.shared_put
     }
 
-    /// Drops what is in memory and on the volume as well.
-    pub(crate) fn forget_below(&self) {
-        if let Some(below) = self.below.get() {
-            below.renew(self.key());
-            self.body.forget(&below.held());
+    /// Drops from memory what the volume has as well.
+    pub(crate) fn forget_on_disk(&self) {
+        if let Some(body) = self.on_disk.get() {
+            body.renew(self.key());
+            self.body.forget(&body.held());
         }
     }
 
-    /// True when its bytes are on the volume and must be asked for: see [`Generation::fetch`].
-    pub fn is_below(&self) -> bool {
-        self.below.get().is_some() && !self.body.is_whole()
+    /// True when its bytes lie on the volume and must be read from there: see [`Generation::fetch`].
+    pub fn is_on_disk(&self) -> bool {
+        self.on_disk.get().is_some() && !self.body.is_whole()
     }
 
-    /// What is at `offset` of a body on the volume, at most `max` bytes (and at most
-    /// [`crate::PIECE_BYTES_MAX`]), checked against what was stored; `None` at its end. `place` is kept
-    /// between two reads of one body.
+    /// Reads at `offset` from the volume: at most `max` bytes, and at most [`crate::PIECE_BYTES_MAX`], with
+    /// the checksum compared. `None` at the end of the body. Pass the same `place` for all reads of one body.
     ///
     /// # Errors
-    /// [`Gone`] where the bytes are there no more, or are not what was stored.
+    /// [`Gone`] where the bytes are missing or damaged.
     ///
     /// # Cancel safety
-    /// Safe: nothing was taken.
+    /// Safe: nothing was consumed.
     pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
-        match self.below.get() {
-            Some(below) => below.read(self.key(), place, offset, max).await,
+        match self.on_disk.get() {
+            Some(body) => Ok(body.read(self.key(), place, offset, max).await?.map(Piece::Bytes)),
             None => Err(Gone),
         }
     }
 
-    /// Whether it was written to the volume, or was begun to be.
-    pub fn is_stored_below(&self) -> bool {
+    /// Whether it was written to the volume, or its write was begun.
+    pub fn is_stored_on_disk(&self) -> bool {
         self.object() > 0
     }
 
-    /// What a reader found out about its bytes and left for the next one; 0 while nobody did.
+    /// What an earlier reader found out about its bytes; 0 for nothing.
     pub fn finding(&self) -> u64 {
         self.finding.load(Ordering::Relaxed)
     }
 
-    /// Leaves for the next reader what was found out about its bytes: a number that means something to
-    /// readers alone. It is forgotten with the generation, and not written to the volume.
+    /// Keeps what a reader found out about its bytes for the next reader. The number has a meaning for
+    /// readers only. It is lost with the generation and never written to the volume.
     pub fn set_finding(&self, finding: u64) {
         self.finding.store(finding, Ordering::Relaxed);
     }
 
-    /// Whether two are the same version of the same object, one of them come up from the volume.
+    /// Whether two are the same version of the same object, one of them loaded from the volume.
     pub fn is_same(&self, other: &Generation) -> bool {
         self.object() > 0 && self.object() == other.object()
     }
 
-    /// Its number on the volume; 0 while it is not there.
+    /// Its number on the volume; 0 while it is on none.
     pub(crate) fn object(&self) -> u64 {
         self.object.load(Ordering::Acquire)
     }
 
     /// The volume that it is on, or was last.
-    pub(crate) fn home(&self) -> Option<Arc<Tier>> {
+    pub(crate) fn home(&self) -> Option<Arc<VolumeTier>> {
         self.home.lock().upgrade()
     }
 
@@ -344,13 +349,13 @@ impl Generation {
         self.object.store(number, Ordering::Release);
     }
 
-    /// Says on which volume it is, by which number.
-    pub(crate) fn set_home(&self, number: u64, tier: &Arc<Tier>) {
+    /// Sets the volume that it is on, and its number there.
+    pub(crate) fn set_home(&self, number: u64, tier: &Arc<VolumeTier>) {
         *self.home.lock() = Arc::downgrade(tier);
         self.object.store(number, Ordering::Release);
     }
 
-    /// Whether so much time has passed since this was last so.
+    /// Whether `interval` has passed since this last returned true.
     pub(crate) fn is_refresh_due(&self, now: Instant, interval: Duration) -> bool {
         let mut refreshed = self.refreshed.lock();
         let is_due = refreshed.is_none_or(|last| now.saturating_duration_since(last) >= interval);
@@ -360,35 +365,35 @@ impl Generation {
         is_due
     }
 
-    /// Says where its bytes are.
-    pub(crate) fn set_below(&self, below: Below) {
-        let _ = self.below.set(below);
+    /// Sets where its bytes lie on the volume. Only the first call has an effect.
+    pub(crate) fn set_on_disk(&self, body: OnDiskBody) {
+        let _ = self.on_disk.set(body);
     }
 
-    /// What is at `offset`, at most `max` bytes (and at most [`crate::PIECE_BYTES_MAX`]).
-    /// Takes no lock once the body is whole.
+    /// Reads at `offset` from memory: at most `max` bytes, and at most [`crate::PIECE_BYTES_MAX`]. Takes no
+    /// lock once the body is whole.
     pub fn read(&self, offset: u64, max: usize) -> Read {
         self.body.read(offset, max)
     }
 
-    /// The blocks of a whole body: each of [`crate::BLOCK_BYTES`] but the last. Borrowed, so that a hit
-    /// writes them out without touching a reference count.
+    /// The blocks of a whole body: each of [`crate::BLOCK_BYTES`], the last one may be shorter. They are
+    /// borrowed, so that a hit sends them without touching a reference count.
     pub fn blocks(&self) -> Option<&[Bytes]> {
         self.body.blocks()
     }
 
-    /// The first byte that is still held of a body that has outgrown the store; else 0.
+    /// The first byte that a window still holds; 0 for a body that is no window.
     pub fn window_start(&self) -> u64 {
         self.body.window_start()
     }
 
-    /// True when it is found no more: replaced, evicted, dead, outgrown or abandoned. Its bytes stay
+    /// True when it is no longer found: replaced, evicted, dead, outgrown or abandoned. Its bytes stay
     /// readable.
     pub fn is_retired(&self) -> bool {
         self.retirement().is_some()
     }
 
-    /// Why it is found no more.
+    /// Why it is no longer found.
     pub fn retirement(&self) -> Option<Retirement> {
         match self.residence() {
             Residence::Retired(why) => Some(why),
@@ -400,17 +405,17 @@ impl Generation {
         Residence::from_code(self.residence.load(Ordering::Acquire))
     }
 
-    /// Called under the shelf's lock only.
+    /// Called under memory's lock only.
     pub(crate) fn set_residence(&self, residence: Residence) {
         self.residence.store(residence.to_code(), Ordering::Release);
     }
 
-    /// Its place in the queues, or [`NO_PLACE`]. Under the shelf's lock only.
+    /// Its place in the queues, or [`NO_PLACE`]. Under memory's lock only.
     pub(crate) fn place(&self) -> u32 {
         self.place.load(Ordering::Relaxed)
     }
 
-    /// Under the shelf's lock only.
+    /// Under memory's lock only.
     pub(crate) fn set_place(&self, place: u32) {
         self.place.store(place, Ordering::Relaxed);
     }
@@ -438,25 +443,17 @@ impl Generation {
             place: AtomicU32::new(NO_PLACE),
             object: AtomicU64::new(0),
             home: Mutex::default(),
-            below: OnceLock::new(),
+            on_disk: OnceLock::new(),
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),
-            is_alone: AtomicBool::new(false),
+            is_unvalidated_part: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
-            maker: OnceLock::new(),
+            origin: OnceLock::new(),
             shared_put: Mutex::default(),
         }
     }
 }
 
-/// What a generation costs in memory beside its head and its body: itself, its key, its places in index and
-/// queues.
-pub(crate) fn overhead_bytes(key: &CacheKey) -> u64 {
-    const INDEX_BYTES: u64 = 112;
-    let own = size_of::<Generation>() + size_of::<Label>() + key.full.len() + 32;
-    own as u64 + 4 * ALLOCATION_BYTES + INDEX_BYTES + NODE_BYTES + GHOST_BYTES
-}
-
-/// The place of what is in no queue.
+/// The place of a generation that is in no queue.
 pub(crate) const NO_PLACE: u32 = u32::MAX;

@@ -1,12 +1,12 @@
-//! The register: which volumes the house knows, how far each was when it was last seen, and since when one
-//! that was away is not to be believed. A file of the state folder, written whole and renamed, a line a
-//! volume (`docs/format/register.md`).
+//! The register: which volumes Weir knows, how far each had come when it was last seen, and which of them are
+//! suspect. It is a file of the state folder, replaced as a whole, with a line for each volume
+//! (`docs/format/register.md`).
 //!
-//! A volume that was pulled, ejected, restored from a copy, or used elsewhere lacks what happened meanwhile:
-//! what was purged there may have no mark any more, and what was replaced may lie on another volume. So a
-//! volume is believed only if it is the one that was seen last, no older, and no copy of it ([`Opening`]):
-//! otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
-//! ([`Arrival::dead_below`]) where marks were dropped in its absence.
+//! A volume that was pulled, ejected, restored from a copy, or used elsewhere lacks what happened meanwhile.
+//! The mark of a purge may have been dropped since, and a newer version may lie on another volume. So a
+//! volume is believed only if it is the one that was seen last, no older, and no copy of it ([`Opening`]).
+//! Otherwise what it holds is revalidated before it is used ([`Arrival::suspect_before`]), or is dead
+//! ([`Arrival::dead_before`]) where marks were dropped in its absence.
 
 mod text;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +22,16 @@ use crate::volume::{Bears, Opening, Reached, random};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
-/// No ledger gets so far: a volume that says so was written by none.
+/// No ledger comes this far: a volume that says so was written by none.
 const NUMBER_MAX: u64 = 1 << 63;
-/// How many volumes are remembered that nobody expects back.
+/// The most volumes remembered that nobody expects back.
 const FORGOTTEN_AFTER: usize = 256;
-/// How many starts are remembered that did not come far enough to forget the others.
+/// The most starts remembered that ended before they could forget the others.
 const ANNOUNCED_MAX: usize = 16;
-/// A register is never longer than this, in bytes.
+/// The largest register, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The volumes that the house knows.
+/// The volumes that Weir knows.
 #[derive(Debug)]
 pub struct Register {
     disk: Arc<dyn Disk>,
@@ -39,14 +39,14 @@ pub struct Register {
     own: Mutex<Announced>,
 }
 
-/// What this process has announced.
+/// The openings that this process has announced.
 #[derive(Debug, Default)]
 struct Announced {
-    /// What the numbers of first openings are made of; durable.
+    /// The seed of the numbers of first openings; durable.
     with: Option<u64>,
-    /// The volumes that have had theirs.
+    /// The volumes that had their first opening.
     opened: BTreeSet<u128>,
-    /// What starts before have announced and perhaps not written down.
+    /// The seeds that earlier starts announced.
     before: Vec<u64>,
 }
 
@@ -56,52 +56,51 @@ impl Announced {
     }
 }
 
-/// The number of the opening of a volume that was announced so.
+/// The announced number of a volume's opening.
 fn announced_opening(with: u64, id: u128) -> u64 {
     xxh3_64_with_seed(&id.to_le_bytes(), with)
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct State {
-    /// Objects have got numbers up to here.
+    /// Objects have numbers up to this one.
     numbers: u64,
     /// The ledger has reached this number, durably.
     ledger: u64,
-    /// What openings were announced with by starts that have not come as far as [`Register::call`], and by
-    /// the last one.
+    /// The seeds announced by the last start, and by starts that ended before [`Register::call`].
     announced: Vec<u64>,
     volumes: BTreeMap<u128, Entry>,
-    /// The file may not say this; not written down.
+    /// The file may say less; not written.
     is_unwritten: bool,
 }
 
 /// What is known of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
-    /// Its durable epoch when it was last written down, and where its log ended: it is never behind that.
+    /// Its durable epoch when it was last written here, and where its log ended. It is never behind that.
     reached: Reached,
-    /// What it says of its last opening.
+    /// The number of its last opening.
     opening: u64,
-    /// With which ledger it was used last; 0 where that had no id yet.
+    /// The ledger that it was used with last; 0 where that had no identity yet.
     ledger: u128,
     /// It was there all the time since.
     is_present: bool,
-    /// It has arrived in this process; not written down. One that has not lacks what happens now, though it
-    /// may have been present.
+    /// It has arrived in this process; not written. If it has not, it lacks what happens now, though it may
+    /// have been present.
     is_here: bool,
-    /// It has arrived in this process, and may have left; not written down.
+    /// It has arrived in this process, and may have left; not written.
     was_here: bool,
-    /// It is to come back.
+    /// It is expected back.
     is_expected: bool,
-    trusted_from: u64,
-    dead_below: u64,
+    suspect_before: u64,
+    dead_before: u64,
     /// Its folder was on a drive of its own.
     is_mount: bool,
     path: String,
 }
 
 impl Entry {
-    /// Whether a volume of that opening would be believed at the next start.
+    /// Whether a volume with this opening would be believed at the next start.
     fn matches(&self, opening: Opening, is_announced: bool) -> bool {
         self.is_present && (self.opening == opening.own || is_announced)
     }
@@ -110,15 +109,15 @@ impl Entry {
 /// A volume that has been opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Arriving<'a> {
-    /// Which one.
+    /// Its identity.
     pub id: u128,
     /// Its folder.
     pub path: &'a str,
     /// How far it has come.
     pub reached: Reached,
-    /// What it said of its last opening, and says of this one.
+    /// The numbers of its last opening and of this one.
     pub opening: Opening,
-    /// Which numbers of a ledger it bears.
+    /// The ledger's numbers that it holds.
     pub bears: Bears,
     /// Whether it holds nothing.
     pub is_empty: bool,
@@ -126,32 +125,32 @@ pub struct Arriving<'a> {
     pub is_mount: bool,
 }
 
-/// What a volume that has been opened is to be told.
+/// What a volume is told that has been opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// What was asked for before this number of the ledger is asked about before it is used.
-    pub trusted_from: Stamp,
-    /// What was asked for before this number is gone.
-    pub dead_below: Stamp,
-    /// Why it is not believed from now on.
+    /// What was asked for before this number of the ledger is revalidated before it is used.
+    pub suspect_before: Stamp,
+    /// What was asked for before this number is dead.
+    pub dead_before: Stamp,
+    /// Why it is not believed, if it is not.
     pub distrust: Option<Distrust>,
 }
 
-/// Why what a volume holds is not used as it is.
+/// Why a volume is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distrust {
-    /// The house does not know it.
+    /// Weir does not know it.
     Unknown,
     /// It was away, was used elsewhere, or is a copy.
     Away,
-    /// It bears numbers that the ledger has not reached: the ledger is a copy from before.
+    /// It has numbers that the ledger has not reached: the ledger is an old copy.
     Ahead,
-    /// It was used with a ledger that is gone: what that made dead is not known, and all of it is dead.
+    /// It was used with a ledger that is lost. What that made dead is not known, so that all of it is dead.
     Orphaned,
 }
 
 impl Distrust {
-    /// What it comes to, after the volume's name.
+    /// What follows, as a sentence after the volume's name.
     pub fn sentence(self) -> &'static str {
         match self {
             Distrust::Unknown => "is not known here: what it holds is asked about before it is used",
@@ -169,11 +168,11 @@ impl Distrust {
 }
 
 impl Register {
-    /// The register of a state folder. One that is lost or damaged knows nothing, so that every volume that
-    /// holds something is asked about; whether it was damaged is said beside it.
+    /// Opens the register of a state folder. A lost or damaged one knows nothing, so that every volume with
+    /// content is suspect. The second value says whether it was damaged.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn open(disk: Arc<dyn Disk>) -> io::Result<(Register, bool)> {
         let (state, is_damaged) = load(&*disk)?;
         let register = Register { disk, state: Mutex::new(state), own: Mutex::default() };
@@ -190,9 +189,9 @@ impl Register {
         Ok(())
     }
 
-    /// Says, before volumes are opened, that their openings will be this process's: one that is killed before
-    /// it could write down that a volume has come is known by the next. Where that cannot be written their
-    /// numbers are as any.
+    /// Announces, before volumes are opened, that their openings will be this process's. If it is killed
+    /// before it could write that a volume came, the next start knows the opening. If the announcement cannot
+    /// be written, openings have random numbers.
     pub fn announce(&self) {
         let mut state = self.state.lock();
         let (with, before) = (random::word(), state.announced.clone());
@@ -204,7 +203,7 @@ impl Register {
         *self.own.lock() = Announced { with, opened: BTreeSet::new(), before };
     }
 
-    /// The number of an opening of a volume that is about to be opened.
+    /// The number for a volume that is about to be opened.
     pub fn opening(&self, id: u128) -> u64 {
         let mut own = self.own.lock();
         let is_first = own.opened.insert(id);
@@ -221,13 +220,13 @@ impl Register {
         self.state.lock().ledger
     }
 
-    /// Whether the file may not say what is known.
+    /// Whether the file may say less than is known.
     pub fn is_unwritten(&self) -> bool {
         self.state.lock().is_unwritten
     }
 
-    /// Whether the volume that was last in a folder was on a drive of its own: then an empty folder that is
-    /// on the root's drive is a mount that is missing.
+    /// Whether the last volume in a folder was on a drive of its own. Then an empty folder on the root's
+    /// drive is a missing mount.
     pub fn was_mount(&self, path: &str) -> bool {
         self.state.lock().volumes.values().any(|entry| entry.path == path && entry.is_mount)
     }
@@ -237,7 +236,7 @@ impl Register {
         self.state.lock().volumes.values().any(|entry| entry.path == path)
     }
 
-    /// The volume that is expected in a folder in which another one is found.
+    /// The volume that is expected in a folder, where another one is found.
     pub fn other_in(&self, path: &str, found: u128) -> Option<u128> {
         let state = self.state.lock();
         let is_other =
@@ -245,34 +244,35 @@ impl Register {
         state.volumes.iter().find(is_other).map(|(id, _)| *id)
     }
 
-    /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so
-    /// that whatever is marked from now on concerns it; durable when it returns.
+    /// Notes that a volume is there, and raises the ledger beyond all numbers that the volume has, so that
+    /// all later marks concern it. Durable when it returns.
     ///
-    /// Where it cannot be written down that is done later, and a start before then finds another opening than
-    /// the last one it knows.
+    /// If it cannot be written now that is done later. A start before then finds another opening than the
+    /// last that it knows.
     ///
     /// # Errors
-    /// It cannot be written down, nor would that be noticed; or its numbers are no ledger's: the volume is
-    /// not to be used.
+    /// It can neither be written nor be noticed at the next start, or the volume has numbers that no ledger
+    /// gave. Then the volume must not be used.
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
         let distrust = distrust(&volume, known, ledger, &self.own.lock().before);
-        let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
-        let largest = volume.bears.largest.max(trusted_from).max(dead_below);
+        let (suspect_before, dead_before) =
+            known.map_or((0, 0), |entry| (entry.suspect_before, entry.dead_before));
+        let largest = volume.bears.largest.max(suspect_before).max(dead_before);
         if largest >= NUMBER_MAX {
             return Err(io::Error::other("it bears numbers that no ledger gave"));
         }
         ledger.raise(largest);
-        let (mut trusted_from, mut dead_below) = match volume.is_empty {
-            // There is nothing to ask about.
+        let (mut suspect_before, mut dead_before) = match volume.is_empty {
+            // There is nothing to revalidate.
             true => (0, 0),
-            false => (trusted_from.max(ledger.doubted().number()), dead_below),
+            false => (suspect_before.max(ledger.suspect_before().number()), dead_before),
         };
         match distrust {
-            Some(Distrust::Orphaned) => dead_below = ledger.step().number(),
+            Some(Distrust::Orphaned) => dead_before = ledger.step().number(),
             Some(Distrust::Unknown | Distrust::Away | Distrust::Ahead) => {
-                trusted_from = ledger.step().number();
+                suspect_before = ledger.step().number();
             }
             None => {}
         }
@@ -284,25 +284,25 @@ impl Register {
             is_here: true,
             was_here: true,
             is_expected: true,
-            trusted_from,
-            dead_below,
+            suspect_before,
+            dead_before,
             is_mount: volume.is_mount,
             path: volume.path.to_owned(),
         };
         let mut wanted = state.clone();
-        // What was in that folder before is not to be waited for.
+        // The volume that was in that folder before is not expected any more.
         for other in wanted.volumes.values_mut().filter(|other| other.path == volume.path) {
             (other.is_expected, other.is_present, other.is_here) = (false, false, false);
         }
         if distrust == Some(Distrust::Ahead) {
-            // What the ledger has lost may concern the others as well.
+            // Marks that the ledger has lost may concern the other volumes as well.
             for other in wanted.volumes.values_mut() {
-                other.trusted_from = other.trusted_from.max(trusted_from);
+                other.suspect_before = other.suspect_before.max(suspect_before);
             }
         }
         wanted.volumes.insert(volume.id, entry);
         wanted.ledger = wanted.ledger.max(ledger.state().durable);
-        // Where nothing can be written, what is there must not believe it at the next start.
+        // If nothing can be written, the file must not say what would be believed at the next start.
         let is_announced = self.own.lock().has_announced(volume.id, volume.opening.own);
         let is_another =
             !state.is_unwritten && known.is_none_or(|entry| !entry.matches(volume.opening, is_announced));
@@ -311,13 +311,17 @@ impl Register {
             Err(error) if !is_safe => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        Ok(Arrival { trusted_from: Stamp::of(trusted_from), dead_below: Stamp::of(dead_below), distrust })
+        Ok(Arrival {
+            suspect_before: Stamp::of(suspect_before),
+            dead_before: Stamp::of(dead_before),
+            distrust,
+        })
     }
 
-    /// Says that a volume is not there from now on, and whether it is expected back; durable when it returns.
+    /// Notes that a volume is not there, and whether it is expected back. Durable when it returns.
     ///
     /// # Errors
-    /// It is not durable. What the house does now without the volume may be undone by it after a crash.
+    /// It is not durable. After a crash the volume may be believed, though it lacks what happens from now on.
     pub fn leave(&self, id: u128, is_expected: bool) -> io::Result<()> {
         self.change(|volumes| {
             if let Some(entry) = volumes.get_mut(&id) {
@@ -326,10 +330,10 @@ impl Register {
         })
     }
 
-    /// Takes back that a volume is not there: it was all the time, and what it owed is durable.
+    /// Takes back that a volume is not there: it was all the time, and its removals are durable now.
     ///
     /// # Errors
-    /// It is not durable: at its next opening it is asked about.
+    /// It is not durable: at its next opening the volume is suspect.
     pub fn settle(&self, id: u128, reached: Reached) -> io::Result<()> {
         self.change(|volumes| {
             if let Some(entry) = volumes.get_mut(&id) {
@@ -339,8 +343,8 @@ impl Register {
         })
     }
 
-    /// Says of all volumes whose folders are not among these that nobody expects them, and of all others but
-    /// the present ones that they are away.
+    /// Notes that volumes outside of these folders are not expected, and that all but the present ones are
+    /// away.
     ///
     /// # Errors
     /// As [`Register::leave`].
@@ -356,33 +360,31 @@ impl Register {
         self.write(&mut state, wanted)
     }
 
-    /// Whether a volume is away that is expected back, or is still being opened: marks are kept for it while
-    /// there is room.
+    /// Whether an expected volume is away or still being opened: marks are kept for it while there is room.
     pub(crate) fn is_somebody_away(&self) -> bool {
         self.state.lock().volumes.values().any(|entry| entry.is_expected && !entry.is_here)
     }
 
-    /// Says before marks are dropped that whatever was not swept by them is dead: all that is not here, and
-    /// `unswept`. `reached` is how far those have come that were.
+    /// Notes, before marks are dropped, that what was not swept by them is dead: all volumes that are not
+    /// here, and `unswept`. `reached` says how far the swept ones have come.
     ///
     /// # Errors
-    /// Nothing was said: the marks are to be kept.
+    /// Nothing was noted: the marks must be kept.
     pub(crate) fn lose(&self, until: Stamp, unswept: &[u128], reached: &[(u128, Reached)]) -> io::Result<()> {
         self.change(|volumes| {
             for (id, entry) in volumes.iter_mut() {
                 if !entry.is_here || unswept.contains(id) {
-                    entry.dead_below = entry.dead_below.max(until.number());
+                    entry.dead_before = entry.dead_before.max(until.number());
                 }
             }
             note(volumes, reached);
         })
     }
 
-    /// Writes down how far the volumes that are there, and the ledger, have come, and which numbers objects
-    /// got.
+    /// Writes how far the present volumes and the ledger have come, and the numbers of objects.
     ///
     /// # Errors
-    /// It was not written down.
+    /// It was not written.
     pub fn note(&self, reached: &[(u128, Reached)], numbers: u64, ledger: &Ledger) -> io::Result<()> {
         let mut state = self.state.lock();
         let mut wanted = state.clone();
@@ -399,8 +401,8 @@ impl Register {
         self.write(&mut state, wanted)
     }
 
-    /// Writes what is wanted, if it is news; in memory it is so in either case, so that this process does not
-    /// forget.
+    /// Writes the wanted state, if it is new. In memory it holds in either case, so that this process does
+    /// not forget it.
     fn write(&self, state: &mut State, mut wanted: State) -> io::Result<()> {
         wanted.forget();
         if *state == wanted && !state.is_unwritten {
@@ -413,9 +415,9 @@ impl Register {
     }
 }
 
-/// Why a volume is not to be believed. What it says of this very ledger counts though it holds nothing, or
-/// was away. `announced` is what starts announced that were perhaps killed before they could write down that
-/// it came.
+/// Why a volume is not believed. What it says of this ledger counts even if it is empty or was away.
+/// `announced` are the seeds of earlier starts, which may have been killed before they could write that it
+/// came.
 fn distrust(
     volume: &Arriving<'_>,
     known: Option<&Entry>,
@@ -423,7 +425,7 @@ fn distrust(
     announced: &[u64],
 ) -> Option<Distrust> {
     let Bears { largest, reached } = volume.bears;
-    // One that was here in this process has followed the ledger since that was opened.
+    // A volume that was here in this process has followed the ledger since then.
     let was_here = known.is_some_and(|entry| entry.was_here);
     if reached.ledger == ledger.id() && reached.number > ledger.found() && !was_here {
         return Some(Distrust::Ahead);
@@ -432,7 +434,7 @@ fn distrust(
         let why = if ledger.past() == Past::New { Distrust::Orphaned } else { Distrust::Unknown };
         return (!volume.is_empty).then_some(why);
     };
-    // Without an id only what was used with a ledger that has got its own since.
+    // Without an identity, only with a ledger that has got its own since.
     if entry.ledger != ledger.id() && !(entry.ledger == 0 && ledger.is_adopted()) {
         return Some(Distrust::Orphaned);
     }
@@ -442,7 +444,7 @@ fn distrust(
     if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
         return Some(Distrust::Away);
     }
-    let largest = largest.max(entry.trusted_from).max(entry.dead_below);
+    let largest = largest.max(entry.suspect_before).max(entry.dead_before);
     (largest > ledger.current().number()).then_some(Distrust::Ahead)
 }
 
@@ -469,7 +471,7 @@ fn note(volumes: &mut BTreeMap<u128, Entry>, reached: &[(u128, Reached)]) {
 }
 
 impl State {
-    /// Bounds what is remembered of volumes that nobody expects.
+    /// Forgets the oldest volumes that nobody expects.
     fn forget(&mut self) {
         let unexpected: Vec<u128> =
             self.volumes.iter().filter(|(_, entry)| !entry.is_expected).map(|(id, _)| *id).collect();

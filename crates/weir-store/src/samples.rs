@@ -1,9 +1,9 @@
 //! What the tests of this crate are made of: keys, heads and bodies whose bytes are known by their place.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, CacheRules, RequestView, Storable, Stored, storable};
+use weir_policy::{CacheKey, CacheRules, RequestView, ResponseView, Storable, Stored, storable};
 
-use crate::body::Body;
+use crate::generation::Body;
 use crate::{Budget, Found, Generation, Head, Piece, Read, Scope, Stamp, Store};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) fn proof(request: &[(&str, &str)], response: &[(&str, &str)]) -> Stor
         is_trusted: false,
     };
     let rules = CacheRules::default();
-    storable(&view, StatusCode::OK, &response, BodyEnd::Framed, now(), now(), &rules).unwrap()
+    storable(&view, &ResponseView::new(StatusCode::OK, &response, now(), now()), &rules).unwrap()
 }
 
 pub(crate) fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -72,7 +72,7 @@ pub(crate) fn find_as(
     }
 }
 
-/// Reads `[start, …)` until something else than bytes comes.
+/// Reads `[start, …)` until something other than bytes comes.
 pub(crate) fn read_from(generation: &Generation, start: u64, max: usize) -> (Vec<u8>, Read) {
     let mut bytes = Vec::new();
     loop {

@@ -1,30 +1,30 @@
 //! The store's decisions driven by a trace, without bytes, files or threads: for `cargo xtask simulate`.
 //!
-//! What decides is what runs in the store: the queues of memory and their ghosts, [`crate::admission`], the
-//! counts of uses and the choice of what is written anew ([`crate::volume`]). What is modelled is the log:
-//! segments that are filled and dropped in order, each object in one of them.
+//! The decisions are those of the store: the queues of memory and their ghosts, [`crate::admission`], the
+//! counts of uses, and what is reinserted ([`crate::volume`]). The log is modelled: segments that are filled
+//! and dropped in order, each object in one of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, Stored, storable};
+use weir_policy::{CacheKey, CacheRules, Now, RequestView, ResponseView, Storable, Stored, storable};
 
 use crate::admission::{Admission, AdmissionMode, Extent, Room, Sketch};
-use crate::body::Body;
 use crate::budget::Budget;
+use crate::generation::Body;
 use crate::generation::Generation;
-use crate::head::Head;
+use crate::generation::Head;
 use crate::ledger::Stamp;
-use crate::queues::Queues;
+use crate::memory::Queues;
 use crate::volume::reinsert::{Wanted, allowance_bytes, choose, uses_after};
 use crate::volume::testing::{KeyHash, Uses};
 
-/// What an object of a few KB takes in memory beside its body, and in the log, in bytes; as the store has it.
+/// What an object of a few KB costs beside its body, in memory and in the log, in bytes: as in the store.
 const MEMORY_OVERHEAD_BYTES: u64 = 900;
 const LOG_OVERHEAD_BYTES: u64 = 384;
-/// The sketch is made for objects of so many bytes.
+/// The size of an object for which the sketch is made, in bytes.
 const OBJECT_BYTES: u64 = 8 << 10;
 /// A shard's bits of a volume's index.
 const SHARD_BITS: u32 = 12;
@@ -50,7 +50,7 @@ pub struct Model {
     uses: Uses,
     segment_bytes: u64,
     segments_max: usize,
-    /// The oldest first; the last one is being written.
+    /// The oldest first; the last one is open.
     segments: VecDeque<Segment>,
     /// The number of the oldest one.
     oldest: u64,
@@ -58,12 +58,12 @@ pub struct Model {
     places: HashMap<u64, u64>,
     has_dropped: bool,
     written_bytes: u64,
-    /// What may be written in all.
+    /// How much may be written in all, in bytes.
     budget_bytes: Option<u64>,
 }
 
 impl Model {
-    /// A memory and a volume of these sizes in bytes. `now` is any moment.
+    /// A memory and a volume of these sizes in bytes. `now` may be any moment.
     pub fn new(memory_bytes: u64, volume_bytes: u64, mode: AdmissionMode, now: Now) -> Model {
         let segment_bytes = (volume_bytes / 32).next_power_of_two() / 2;
         let extent = Extent::of(volume_bytes / OBJECT_BYTES, memory_bytes / 32);
@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    /// The same, which may write so many bytes in all.
+    /// The same model with a limit on what may be written, in bytes.
     pub fn within(self, budget_bytes: u64) -> Model {
         Model { budget_bytes: Some(budget_bytes), ..self }
     }
@@ -98,7 +98,7 @@ impl Model {
         self.written_bytes
     }
 
-    /// A request for an object of that many bytes; whether it was a hit.
+    /// A request for an object of `bytes` bytes. True for a hit.
     pub fn request(&mut self, object: u64, bytes: u64) -> bool {
         self.admission.grow_old_if_due();
         let digest = digest_of(object);
@@ -123,7 +123,7 @@ impl Model {
         is_hit
     }
 
-    /// As `Store::find` does with what it has found.
+    /// Does what `Store::find` does with a hit.
     fn used(&mut self, generation: &Arc<Generation>, object: u64, bytes: u64) {
         if !generation.label.note_use() {
             return;
@@ -144,7 +144,7 @@ impl Model {
         Room { is_left, ahead: 0, is_half_spent }
     }
 
-    /// Takes an object into memory, where it fits.
+    /// Puts an object into memory, where it fits.
     fn keep(&mut self, object: u64, bytes: u64) -> Option<Weak<Generation>> {
         let weight = bytes + MEMORY_OVERHEAD_BYTES;
         if weight > self.memory_bytes / 2 {
@@ -207,7 +207,7 @@ impl Model {
         self.written_bytes += cost;
     }
 
-    /// The oldest segment goes; what of it is worth that is written anew, as far as the open one has room.
+    /// Drops the oldest segment. What of it is worth that is reinserted, as far as the open segment has room.
     fn drop_oldest(&mut self) {
         self.has_dropped = true;
         let Some(segment) = self.segments.pop_front() else { return };
@@ -247,7 +247,7 @@ fn digest_of(object: u64) -> u128 {
     xxhash_rust::xxh3::xxh3_128(&object.to_le_bytes())
 }
 
-/// A response that may be stored, as good as any other.
+/// A response that may be stored.
 pub fn any_response(now: Now) -> Storable {
     let request = HeaderMap::new();
     let mut response = HeaderMap::new();
@@ -262,7 +262,7 @@ pub fn any_response(now: Now) -> Storable {
         is_trusted: false,
     };
     let rules = CacheRules::default();
-    match storable(&view, StatusCode::OK, &response, BodyEnd::Framed, now, now, &rules) {
+    match storable(&view, &ResponseView::new(StatusCode::OK, &response, now, now), &rules) {
         Ok(storable) => storable,
         Err(_) => unreachable!("this response may be stored"),
     }

@@ -1,9 +1,10 @@
 //! The store as the edge sees it: find, begin, freshen, retire, and the ledger.
 //!
-//! It knows what is held, not what it means: which generation answers a request is the caller's to say
-//! (`select`), and no header is ever read here.
+//! It knows what is held, not what it means: the caller's `select` says which generation answers a request.
+//! No header is read here.
 
-mod below;
+mod writer;
+mod written;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,26 +15,28 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
-use crate::admission::AdmissionSettings;
-use crate::body::{BLOCK_BYTES, Body, Piece};
+use self::writer::Kind;
+pub use self::writer::{Full, Unsealed, Writer};
+use crate::admission::{Admission, AdmissionSettings};
 use crate::budget::Reserve;
 #[cfg(test)]
 use crate::catalogue::Progress;
 use crate::catalogue::Rows;
-use crate::generation::{Generation, Retirement, overhead_bytes};
-use crate::head::{Head, detached, head_bytes};
+use crate::generation::{BLOCK_BYTES, Body, Piece};
+use crate::generation::{Generation, Retirement};
+use crate::generation::{Head, detached, head_bytes};
+use crate::inside::{Ask, Inside, VolumeWrite};
+use crate::inside::{Listing, Page, Unlisted, list};
+use crate::inside::{Live, SiteStocks, live, share_quotas, stocks};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
-use crate::listing::{Listing, Page, Unlisted, list};
-use crate::shelf::Shelf;
-use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
-use crate::tier::{Ask, Gone, Place, Seating, Stowing};
+use crate::memory::{Limits, overhead_bytes};
+use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
-use crate::tier::{Outdone, Tier};
+use crate::tier::{Superseded, VolumeTier};
 use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
-use crate::writer::{Kind, Writer};
 
-/// How many of its newest bytes a body keeps that has outgrown the store.
+/// The default of [`Settings::window_bytes`].
 pub const WINDOW_BYTES: u64 = 8 << 20;
 
 /// The limits of a store.
@@ -41,13 +44,13 @@ pub const WINDOW_BYTES: u64 = 8 << 20;
 pub struct Settings {
     /// The ceiling of memory: bodies, heads, keys and everything else that an object costs.
     pub memory_bytes: u64,
-    /// How many of its newest bytes a body keeps that has outgrown the store.
+    /// How many of its newest bytes a window keeps: a body that has outgrown the store.
     pub window_bytes: u64,
-    /// What all such windows may take together.
+    /// What all windows may take together.
     pub windows_bytes_max: u64,
-    /// How many marks of each kind a ledger in memory keeps.
+    /// The most marks of each kind that a ledger in memory keeps.
     pub marks_max: usize,
-    /// What may go down to the volumes.
+    /// What is admitted to the volumes.
     pub admission: AdmissionSettings,
 }
 
@@ -63,41 +66,44 @@ impl Settings {
         }
     }
 
-    /// The largest body that is kept: half of the memory.
-    pub(crate) fn object_bytes_max(&self) -> u64 {
-        self.memory_bytes / 2
+    fn limits(&self) -> Limits {
+        Limits {
+            memory_bytes: self.memory_bytes,
+            window_bytes: self.window_bytes,
+            windows_bytes_max: self.windows_bytes_max,
+        }
     }
 }
 
 /// The answer of [`Store::find`].
 #[derive(Debug)]
 pub enum Found {
-    /// At once: the newest generation that was selected, if there is one.
+    /// Found at once: the newest generation that was selected, if there is one.
     Ready(Option<Arc<Generation>>),
-    /// Nothing in memory was selected, but the volume may hold something under the key: ask it, then look
+    /// Nothing in memory was selected, but a volume may hold something under the key: ask it, then look
     /// again.
     Ask(Ask),
 }
 
-/// The store takes nothing at the moment: all memory is in use by readers. Stream the response without it.
+/// The store has no memory for another object: readers hold it. Stream the response without storing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the store has no memory for another object")]
 pub struct NotAdmitted;
 
-/// What the store holds and what has happened to it.
+/// What the store holds, and what it has done since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// The ceiling.
     pub limit_bytes: u64,
-    /// Charged now: everything that is kept, and what readers hold of what is kept no more.
+    /// Charged now: all that is kept, and what readers hold of bodies that have left.
     pub used_bytes: u64,
-    /// Generations at rest, and what they weigh.
+    /// Generations at rest.
     pub generations: u64,
-    /// What the generations at rest weigh.
+    /// What the generations at rest weigh, in bytes.
     pub resident_bytes: u64,
     /// Keys in the index.
     pub objects: u64,
-    /// Bodies that have outgrown the store and are still being transferred.
+    /// Windows: bodies that have outgrown the store and are still arriving.
     pub windows: u64,
     /// Marks in the ledger.
     pub marks: u64,
@@ -111,10 +117,10 @@ pub struct Usage {
     pub refused: u64,
 }
 
-/// The house's objects. Cheap to clone: all clones are one store.
+/// The store. Cheap to clone: all clones are one store.
 #[derive(Debug, Clone)]
 pub struct Store {
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) inside: Arc<Inside>,
 }
 
 impl Store {
@@ -129,17 +135,18 @@ impl Store {
         Store::with_ledger(settings, ledger)
     }
 
-    /// An empty store with these limits and that ledger.
+    /// An empty store with these limits and this ledger.
     pub fn with_ledger(settings: Settings, ledger: Ledger) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings, ledger)) }
+        let admission = Admission::new(&settings.admission, settings.memory_bytes);
+        Store { inside: Arc::new(Inside::new(settings.limits(), ledger, admission)) }
     }
 
-    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found
-    /// at once; what is searched on it is found by `rows`, where there are some, else by walking over it.
-    /// `rows` were opened with [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
+    /// A store with these limits, this ledger and one volume below its memory. What the volume holds is found
+    /// at once. `rows` are its catalogue, opened with [`catalogue::wanted`](crate::catalogue::wanted) of that
+    /// volume; without rows a search walks over the volume.
     ///
     /// # Errors
-    /// The thread that sweeps cannot be started.
+    /// The sweeper's thread cannot be started.
     pub fn with_volume(
         settings: Settings,
         ledger: Ledger,
@@ -162,64 +169,64 @@ impl Store {
         clock: fn() -> Now,
     ) -> Store {
         let store = Store::with_ledger(settings, ledger);
-        let tier = Tier::new(volume, rows, Seating::of("volume", 1), Outdone::default(), clock);
-        store.shelf.tiers.attach(&tier).unwrap();
+        let tier = VolumeTier::new(volume, rows, Seating::of("volume", 1), Superseded::default(), clock);
+        store.inside.volumes.tiers.attach(&tier).unwrap();
         store
     }
 
-    /// Who is told when something leaves memory, or has to leave a volume; the first counts.
+    /// Sets the listener for what leaves memory or is evicted from volumes. Only the first call has an
+    /// effect.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
-        let _ = self.shelf.watched.set(watcher);
+        let _ = self.inside.memory.watched.set(watcher);
     }
 
-    /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for
-    /// whoever watches the store to be told of it.
+    /// The listener that a volume of this name is opened with
+    /// ([`VolumeSettings`](crate::volume::VolumeSettings)). It passes evictions on to the store's listener.
     pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
-        Arc::new(VolumeWatcher::new(name, &self.shelf.watched))
+        Arc::new(VolumeWatcher::new(name, &self.inside.memory.watched))
     }
 
-    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks
-    /// through the index; may block.
+    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Walks over
+    /// the index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
-        stocks(&self.shelf)
+        stocks(&self.inside)
     }
 
-    /// Says how many bytes the volumes may hold of which sites, by their hashes; of others as many as there
-    /// is room for. Each volume has its share by weight. Beyond it a site's own oldest content leaves; at 0
-    /// nothing of it is stored on a volume. What is in memory is not counted.
+    /// Sets how many bytes the volumes may hold of each site, by its hash. Other sites have no quota. Each
+    /// volume has a share by its weight. Beyond its quota a site's oldest objects are evicted; with a quota
+    /// of 0 nothing of it is stored on a volume. Memory does not count.
     pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
-        *self.shelf.quotas.lock() = quotas;
-        share_quotas(&self.shelf);
+        *self.inside.volumes.quotas.lock() = quotas;
+        share_quotas(&self.inside);
     }
 
-    /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long
-    /// as that takes.
+    /// What is usable now: not purged, and fresh. Reads every head, and blocks for as long as that takes.
     ///
     /// # Errors
     /// The drive fails.
     pub fn live(&self, now: Now) -> Result<Live, ReadError> {
-        live(&self.shelf, now)
+        live(&self.inside, now)
     }
 
-    /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the
-    /// volume. Blocks for as long as reading those takes.
+    /// A page of what is cached. Walks over memory's index, and reads a bounded number of records of the
+    /// volumes. Blocks for as long as that takes.
     ///
     /// # Errors
     /// [`Unlisted`].
     pub fn list(&self, listing: &Listing, now: Now) -> Result<Page, Unlisted> {
-        list(&self.shelf, listing, now)
+        list(&self.inside, listing, now)
     }
 
-    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead;
-    /// what a soft mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`].
-    /// Takes no lock, and writes no shared memory but one reference count (and, the first times, the use).
+    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One
+    /// that a soft mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`].
+    /// Takes no lock, and writes no shared memory but one reference count (and the first uses).
     pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
         let is_soft = Cell::new(false);
-        let found = self.shelf.index.find(digest, |label| {
+        let found = self.inside.memory.index.find(digest, |label| {
             if label.key.full != full {
                 return false;
             }
-            let judged = self.shelf.judge(label);
+            let judged = self.inside.memory.judge(label);
             let is_wanted = judged != Judged::Dead && select(&label.head.load().stored);
             if is_wanted && judged != Judged::Alive {
                 is_soft.set(true);
@@ -227,51 +234,55 @@ impl Store {
             is_wanted
         });
         if let Some(generation) = found.as_ref().filter(|generation| generation.label.note_use()) {
-            self.shelf.note_use(generation);
-            // The volume is told as seldom as the label is written.
+            self.inside.volumes.note_use(generation);
+            // The volume hears of a use as rarely as the label does.
             if let Some(home) = generation.home() {
                 home.note_use(generation);
             }
         }
-        let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
-        if found.is_none() && self.shelf.tiers.hold_more(digest, full, site, &self.shelf.index) {
+        let found = found.filter(|generation| !is_soft.get() || self.inside.memory.soften(generation));
+        let loaded = || {
+            let all = self.inside.memory.index.all(digest);
+            all.iter().filter(|generation| generation.object() > 0).count()
+        };
+        if found.is_none() && self.inside.volumes.tiers.hold_more(full, site, loaded) {
             let key = CacheKey { digest, full: Bytes::copy_from_slice(full), site };
-            return Found::Ask(Ask::new(&self.shelf, key));
+            return Found::Ask(Ask::new(&self.inside, key));
         }
         Found::Ready(found)
     }
 
     /// All generations under a key that no mark has made dead, newest first: for a conditional request.
     pub fn variants(&self, digest: u128, full: &[u8]) -> SmallVec<[Arc<Generation>; 2]> {
-        let mut all = self.shelf.index.all(digest);
+        let mut all = self.inside.memory.index.all(digest);
         all.retain(|generation| generation.key().full == full && self.may_serve(generation));
         all
     }
 
-    /// Whether no mark has made a generation dead meanwhile: for who has held it for a while. What a soft
-    /// mark concerns has been made stale then.
+    /// Whether no mark has made a generation dead meanwhile, for a caller that has held it for a while. If a
+    /// soft mark concerns it, it has been made stale.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
-        match self.shelf.judge(&generation.label) {
+        match self.inside.memory.judge(&generation.label) {
             Judged::Alive => true,
-            Judged::Stale(_) => self.shelf.soften(generation),
+            Judged::Stale(_) => self.inside.memory.soften(generation),
             Judged::Dead => false,
         }
     }
 
-    /// Makes sure of a generation whose bytes lie on the volume, before its head goes out: its first block is
-    /// read and checked, and a body of one block comes up into memory. False where it is gone: look again, it
+    /// Checks a generation whose bytes lie on a volume, before its head is sent: its first block is read and
+    /// checked, and a body of one block is loaded into memory. False where the bytes are gone: look again; it
     /// is a miss.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn prime(&self, generation: &Arc<Generation>) -> bool {
-        if !generation.is_below() {
+        if !generation.is_on_disk() {
             return true;
         }
         match generation.fetch(&mut Place::default(), 0, BLOCK_BYTES).await {
             Ok(Some(Piece::Bytes(bytes))) => {
                 if generation.length() == Some(bytes.len() as u64) {
-                    self.shelf.lift(generation, &bytes);
+                    self.inside.memory.load_body(generation, &bytes);
                 }
                 true
             }
@@ -280,10 +291,10 @@ impl Store {
         }
     }
 
-    /// Begins a generation whose body will be written in order from the start. It is found at once; older
+    /// Begins a generation whose body will be written in order from the start. It is found at once. Older
     /// ones of its variant stay until it is sealed. `stamp` is the ledger's number when the origin request
-    /// was sent: if a mark has made it dead meanwhile, it serves its readers but is not found. A `length` of
-    /// more than half of the memory makes a window from the start.
+    /// was sent: where a mark has made it dead meanwhile, it serves its readers but is not found. A `length`
+    /// of more than half of the memory makes a window from the start.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -295,14 +306,14 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let made = self.generation(storable, key, stamp, length)?;
-        let stowing = self.shelf.begin_below(&made.0);
-        Ok(self.begin_whole(made, length, stowing))
+        let volume_write = self.inside.volumes.begin(&made.0);
+        Ok(self.begin_whole(made, length, volume_write))
     }
 
-    /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where
-    /// memory cannot keep it and a volume takes it, it is at rest in part from the start, as after
-    /// [`Store::begin_part`], so that who wants another part of it has that brought to the very same
-    /// generation: [`Generation::is_part`] tells. Only for what has a strong validator.
+    /// As [`Store::begin`], for a body of known length of which the origin serves ranges. Where memory cannot
+    /// keep it and a volume takes it, it begins as a part, as after [`Store::begin_part`], so that readers of
+    /// other ranges add to the same generation: see [`Generation::is_part`]. Only for responses with a strong
+    /// validator.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -313,21 +324,21 @@ impl Store {
         stamp: Stamp,
         length: u64,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
-        if length <= self.shelf.settings.object_bytes_max() {
+        if length <= self.inside.memory.limits.object_bytes_max() {
             return self.begin(storable, key, stamp, Some(length));
         }
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
-        // A part does not take the place of a whole.
-        if self.shelf.has_whole_of_variant(&generation) {
-            let stowing = self.shelf.begin_below(&generation);
-            return Ok(self.begin_whole((generation, reserve), Some(length), stowing));
+        // A part does not replace a whole.
+        if self.inside.memory.has_whole_of_variant(&generation) {
+            let volume_write = self.inside.volumes.begin(&generation);
+            return Ok(self.begin_whole((generation, reserve), Some(length), volume_write));
         }
         // Held until the writer has taken it over.
-        let Some(_put) = self.shelf.begin_part_below(&generation) else {
+        let Some(_put) = self.inside.volumes.begin_part(&generation) else {
             return Ok(self.begin_whole((generation, reserve), Some(length), None));
         };
         generation.set_rested();
-        self.shelf.begin(&generation);
+        self.inside.memory.begin(&generation);
         let writer = self
             .resume_with(&generation, Interval { start: 0, end: length }, Some(reserve))
             .ok_or(NotAdmitted)?;
@@ -338,26 +349,26 @@ impl Store {
         &self,
         (generation, reserve): (Arc<Generation>, Reserve),
         length: Option<u64>,
-        stowing: Option<Stowing>,
+        volume_write: Option<VolumeWrite>,
     ) -> (Arc<Generation>, Writer) {
-        let shelf = &self.shelf;
+        let inside = &self.inside;
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
-        let mut writer = Writer::new(Arc::clone(shelf), Arc::clone(&generation), id, (0, end), Kind::Whole);
+        let mut writer = Writer::new(Arc::clone(inside), Arc::clone(&generation), id, (0, end), Kind::Whole);
         writer.hold(reserve);
-        writer.stow(stowing);
-        if length.is_some_and(|length| length > shelf.settings.object_bytes_max()) {
+        writer.write_to(volume_write);
+        if length.is_some_and(|length| length > inside.memory.limits.object_bytes_max()) {
             writer.outgrow();
         } else {
-            shelf.begin(&generation);
+            inside.memory.begin(&generation);
         }
         (generation, writer)
     }
 
-    /// Begins a generation of `length` bytes that is at rest in part from the start: it is found and used at
-    /// once, and its bytes come as the further ones of any part do. The writer is for the first `interval`
-    /// that comes. `stamp` as for [`Store::begin`]. Only for what has a strong validator.
+    /// Begins a generation of `length` bytes that is a part from the start: it is found and used at once, and
+    /// all its bytes arrive as those of any part do. The writer is for `interval`, the first that arrives.
+    /// `stamp` as for [`Store::begin`]. Only for responses with a strong validator.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -372,18 +383,18 @@ impl Store {
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         // Held until the writer has taken it over.
-        let _put = self.shelf.begin_part_below(&generation);
-        self.shelf.begin(&generation);
+        let _put = self.inside.volumes.begin_part(&generation);
+        self.inside.memory.begin(&generation);
         let writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         Ok((generation, writer))
     }
 
-    /// Keeps a part by itself, in memory alone: it answers what lies in it, and is never put together with
-    /// another ([`Generation::is_alone`]). `stamp` as for [`Store::begin`].
+    /// Keeps a part that is never combined with another, in memory only ([`Generation::is_unvalidated_part`]). It
+    /// answers requests for what lies in it. `stamp` as for [`Store::begin`].
     ///
     /// # Errors
     /// [`NotAdmitted`] where it cannot be kept.
-    pub fn keep_alone(
+    pub fn keep_unvalidated_part(
         &self,
         storable: Storable,
         key: CacheKey,
@@ -394,8 +405,8 @@ impl Store {
         let interval = Interval { start, end: start + bytes.len() as u64 };
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
-        generation.set_alone();
-        self.shelf.begin(&generation);
+        generation.set_unvalidated_part();
+        self.inside.memory.begin(&generation);
         let mut writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         let kept = writer.push(bytes).map_err(|_| NotAdmitted);
         writer.rest();
@@ -409,25 +420,29 @@ impl Store {
         stamp: Stamp,
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
-        let shelf = &self.shelf;
-        shelf.expecting.note(|| key::digest(&key.full, key.site));
+        let inside = &self.inside;
+        inside.volumes.pending.note(|| key::digest(&key.full, key.site));
         let stored = detached(storable.into_stored());
-        // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
-        let charges = shelf.charge(overhead_bytes(&key)).and_then(|own| {
-            Some((own, shelf.charge(head_bytes(&stored))?, shelf.reserve(length.unwrap_or(u64::MAX))?))
+        // Where readers hold so much that its body could not go on, it would wait for them.
+        let charges = inside.memory.charge(overhead_bytes(&key)).and_then(|own| {
+            Some((
+                own,
+                inside.memory.charge(head_bytes(&stored))?,
+                inside.memory.reserve(length.unwrap_or(u64::MAX))?,
+            ))
         });
         let Some((own, head, reserve)) = charges else {
-            shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
+            inside.memory.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(NotAdmitted);
         };
         let head = Head::new(stored, head);
-        let body = Body::new(length, shelf.budget.nothing());
-        Ok((Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own)), reserve))
+        let body = Body::new(length, inside.memory.budget.nothing());
+        Ok((Arc::new(Generation::new(key, inside.memory.next_sequence(), stamp, head, body, own)), reserve))
     }
 
-    /// A further writer for an interval of a generation that is not whole. What is held already is not
-    /// written again. `None` where nothing can be added: it is whole, or lives on as a window only, or
-    /// readers hold all memory.
+    /// A further writer for an interval of a generation that is not whole. Bytes that are held already are
+    /// not written again. `None` where nothing can be added: it is whole, or a window, or readers hold all
+    /// memory.
     pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
         self.resume_with(generation, interval, None)
     }
@@ -442,106 +457,106 @@ impl Store {
         if is_fixed || generation.length().is_some_and(|length| interval.end > length) {
             return None;
         }
-        let reserve = reserve.or_else(|| self.shelf.reserve(interval.length()))?;
-        self.shelf.refill(generation);
-        generation.body.grow(self.shelf.budget.nothing());
+        let reserve = reserve.or_else(|| self.inside.memory.reserve(interval.length()))?;
+        self.inside.memory.refill(generation);
+        generation.body.grow(self.inside.memory.budget.nothing());
         let Some(id) = generation.body.join_writer(interval.start, interval.end) else {
-            self.shelf.publish(generation);
+            self.inside.memory.publish(generation);
             return None;
         };
         let span = (interval.start, interval.end);
-        let mut writer = Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap);
+        let mut writer = Writer::new(Arc::clone(&self.inside), Arc::clone(generation), id, span, Kind::Gap);
         writer.hold(reserve);
-        let stowing = generation.home().and_then(|tier| {
+        let volume_write = generation.home().and_then(|tier| {
             tier.attach(generation);
             tier.resume(generation, interval.start)
         });
-        writer.stow(stowing);
+        writer.write_to(volume_write);
         Some(writer)
     }
 
-    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's
+    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4). `stamp` is the ledger's
     /// number when the conditional request was sent. A whole one that was evicted or invalidated meanwhile
-    /// comes back. True when it is in the store now; whoever holds it may serve it in either case.
+    /// comes back. True when it is in the store now. The caller may serve it in either case.
     pub fn freshen(&self, generation: &Arc<Generation>, stored: Stored, stamp: Stamp) -> bool {
         let stored = detached(stored);
-        let Some(charge) = self.shelf.charge(head_bytes(&stored)) else {
-            // Its head is uncounted for as long as its readers hold it, so it must not stay.
-            self.shelf.retire(generation, Retirement::Evicted);
-            generation.label.head.store(Arc::new(Head::new(stored, self.shelf.budget.nothing())));
+        let Some(charge) = self.inside.memory.charge(head_bytes(&stored)) else {
+            // Its new head is not charged while its readers hold it, so the generation must leave.
+            self.inside.memory.retire(generation, Retirement::Evicted);
+            generation.label.head.store(Arc::new(Head::new(stored, self.inside.memory.budget.nothing())));
             return false;
         };
-        self.shelf.freshen(generation, Head::new(stored, charge), stamp)
+        self.inside.memory.freshen(generation, Head::new(stored, charge), stamp)
     }
 
-    /// Takes one generation out of the store. Its readers finish.
+    /// Takes one generation out of the store. Its readers may finish.
     pub fn retire(&self, generation: &Arc<Generation>) {
-        self.shelf.retire(generation, Retirement::Invalidated);
+        self.inside.memory.retire(generation, Retirement::Invalidated);
     }
 
-    /// Makes everything in the scope dead, what is in flight included; returns the mark. Nobody waits until
-    /// it is durable. Independent of how much that is: space is given back by [`Store::sweep`].
+    /// Makes everything in the scope dead, running transfers included. Returns the mark without waiting until
+    /// it is durable. The cost does not depend on how much that is: [`Store::sweep`] frees the memory.
     pub fn invalidate(&self, scope: Scope, now: Now) -> Stamp {
         let mark = Mark::hard(scope);
-        let stamp = self.shelf.ledger.mark(&[mark], now);
+        let stamp = self.inside.memory.ledger.mark(&[mark], now);
         self.marked(&[mark]);
         stamp
     }
 
-    /// Whether something of a URL may be held, in memory or on a volume, or be on its way down, by the digest
-    /// that [`write_url`](weir_policy::write_url) returns and the text that it writes; `site` is the site's
-    /// hash. True where that cannot be told. Only for URLs whose keys nothing is added to. What is being
-    /// asked of an origin is not known here.
+    /// Whether something of a URL may be held in memory or on a volume, or is being written to one. `digest`
+    /// and `url` are what [`write_url`](weir_policy::write_url) returns and writes; `site` is the site's
+    /// hash. True where that is not known. Only for URLs whose keys nothing is added to. Requests to origins
+    /// that are under way are not considered.
     pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
-        self.shelf.may_hold(digest, url, site)
+        self.inside.may_hold(digest, url, site)
     }
 
-    /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest
-    /// mark. `acknowledge` is called once they are durable, by the ledger's thread.
+    /// Makes what the marks concern dead or stale, at once, running transfers included. Returns the largest
+    /// mark. The ledger's thread calls `acknowledge` once the marks are durable.
     pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
-        let stamp = self.shelf.ledger.purge(marks, now, acknowledge);
+        let stamp = self.inside.memory.ledger.purge(marks, now, acknowledge);
         self.marked(marks);
         stamp
     }
 
-    /// Gives back at once what is found at once, and sees to it that marks do not become too many.
+    /// Frees what is found at once, and keeps the marks from becoming too many.
     fn marked(&self, marks: &[Mark]) {
         for mark in marks {
             if let Mark { scope: Scope::Url { digest, .. }, force: Force::Hard } = mark {
-                self.shelf.retire_dead(*digest);
+                self.inside.memory.retire_dead(*digest);
             }
         }
-        if self.shelf.ledger.is_crowded() {
-            self.shelf.sweep();
+        if self.inside.memory.ledger.is_crowded() {
+            self.inside.memory.sweep();
         }
     }
 
-    /// One bounded step of giving back the space of what is dead. True while there is more to do.
+    /// Takes one bounded step of freeing what is dead. True while there is more to do.
     pub fn sweep(&self) -> bool {
-        self.shelf.sweep()
+        self.inside.memory.sweep()
     }
 
     /// The ledger: take [`Ledger::current`] before an origin request is sent.
     pub fn ledger(&self) -> &Ledger {
-        &self.shelf.ledger
+        &self.inside.memory.ledger
     }
 
-    /// Counts and bytes. Takes the shelf's lock for a moment.
+    /// Counts and bytes. Takes memory's lock for a moment.
     pub fn usage(&self) -> Usage {
-        let shelf = &self.shelf;
-        let load = shelf.load();
+        let inside = &self.inside;
+        let load = inside.memory.load();
         Usage {
-            limit_bytes: shelf.budget.limit_bytes(),
-            used_bytes: shelf.budget.used_bytes(),
+            limit_bytes: inside.memory.budget.limit_bytes(),
+            used_bytes: inside.memory.budget.used_bytes(),
             generations: load.count as u64,
             resident_bytes: load.bytes,
-            objects: shelf.index.len() as u64,
-            windows: shelf.windows(),
-            marks: shelf.ledger.marks() as u64,
-            evicted: shelf.counts.evicted.load(Ordering::Relaxed),
-            evicted_bytes: shelf.counts.evicted_bytes.load(Ordering::Relaxed),
-            outgrown: shelf.counts.outgrown.load(Ordering::Relaxed),
-            refused: shelf.counts.refused.load(Ordering::Relaxed),
+            objects: inside.memory.index.len() as u64,
+            windows: inside.memory.windows(),
+            marks: inside.memory.ledger.marks() as u64,
+            evicted: inside.memory.counts.evicted.load(Ordering::Relaxed),
+            evicted_bytes: inside.memory.counts.evicted_bytes.load(Ordering::Relaxed),
+            outgrown: inside.memory.counts.outgrown.load(Ordering::Relaxed),
+            refused: inside.memory.counts.refused.load(Ordering::Relaxed),
         }
     }
 }

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use weir_policy::Now;
 
-use crate::admission::thread::Task;
-use crate::admission::{self, AdmissionMode, AdmissionUsage};
+use crate::admission::{AdmissionMode, AdmissionUsage, Task};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
+use crate::inside::{Emptied, Emptying, Twice, is_unswept, share_quotas, start_background, start_sweeper};
 use crate::ledger::Stamp;
 use crate::register::Register;
-use crate::stocks::{is_unswept, share_quotas};
 use crate::store::Store;
-use crate::tier::{Emptied, Emptying, Outdone, Seating, SweepUsage, Tier, Twice, start};
+use crate::tier::{Seating, Superseded, SweepUsage, VolumeTier};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
 use crate::volume_state::VolumeState;
 
@@ -42,11 +41,11 @@ pub struct VolumeReport {
     /// Whether it is being emptied.
     pub is_draining: bool,
     /// What was asked for before this number is asked about before it is used.
-    pub trusted_from: Stamp,
+    pub suspect_before: Stamp,
     /// What was asked for before this number is gone from there.
-    pub dead_below: Stamp,
+    pub dead_before: Stamp,
     /// Removals could not be written: after a restart something may be back.
-    pub owes: bool,
+    pub has_failed_removals: bool,
     /// What it holds, and what was done with it.
     pub usage: VolumeUsage,
     /// What may still be written to it today.
@@ -54,7 +53,7 @@ pub struct VolumeReport {
     /// Bodies that went down to it while they arrived, since it was attached.
     pub admitted: u64,
     /// Bodies that went down to it from memory later.
-    pub promoted: u64,
+    pub written_later: u64,
     /// What its sweeper has done.
     pub sweeps: SweepUsage,
     /// What its catalogue takes, where there is one.
@@ -64,7 +63,7 @@ pub struct VolumeReport {
 /// A volume that is attached.
 #[derive(Debug, Clone)]
 pub struct Attached {
-    tier: Arc<Tier>,
+    tier: Arc<VolumeTier>,
 }
 
 impl Attached {
@@ -105,8 +104,8 @@ impl Attached {
     }
 
     /// Whether something that was to be removed may be there still, or again after a restart.
-    pub fn owes(&self) -> bool {
-        self.tier.owes()
+    pub fn has_failed_removals(&self) -> bool {
+        self.tier.has_failed_removals()
     }
 
     /// The state it is in, and what it holds.
@@ -115,7 +114,7 @@ impl Attached {
     }
 }
 
-impl Tier {
+impl VolumeTier {
     fn report(&self) -> VolumeReport {
         VolumeReport {
             id: self.volume().id(),
@@ -123,13 +122,13 @@ impl Tier {
             weight: self.weight(),
             state: self.state(),
             is_draining: self.is_draining(),
-            trusted_from: self.trusted_from(),
-            dead_below: self.dead_below(),
-            owes: self.owes(),
+            suspect_before: self.suspect_before(),
+            dead_before: self.dead_before(),
+            has_failed_removals: self.has_failed_removals(),
             usage: self.usage(),
             budget: self.volume().budget(),
             admitted: self.admitted(),
-            promoted: self.promoted(),
+            written_later: self.written_later(),
             sweeps: self.sweep_usage(),
             catalogue: self.catalogue.as_ref().map(Catalogue::usage),
         }
@@ -152,66 +151,66 @@ impl Store {
     ) -> Result<Attached, AttachError> {
         let memory_bytes = seating.memory_bytes;
         let mut seating = seating;
-        let outdone = match self.shelf.expecting.outdone(volume.next_number()) {
-            Some(outdone) => outdone,
+        let superseded = match self.inside.volumes.pending.superseded(volume.next_number()) {
+            Some(superseded) => superseded,
             None => {
-                seating.trusted_from = self.shelf.ledger.step();
-                Outdone::default()
+                seating.suspect_before = self.inside.memory.ledger.step();
+                Superseded::default()
             }
         };
-        let (ledger, durable) = self.shelf.ledger.durable();
+        let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
-        let tier = Tier::new(volume, rows, seating, outdone, clock);
-        tier.set_aside(self.shelf.charge(memory_bytes));
+        let tier = VolumeTier::new(volume, rows, seating, superseded, clock);
+        tier.set_aside(self.inside.memory.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
-        tier.open_budget(self.shelf.settings.admission.disk.as_deref());
-        admission::thread::start(&self.shelf, clock).map_err(AttachError::Thread)?;
-        self.shelf.tiers.attach(&tier)?;
+        tier.open_budget(self.inside.volumes.admission.disk());
+        start_background(&self.inside, clock).map_err(AttachError::Thread)?;
+        self.inside.volumes.tiers.attach(&tier)?;
         let own = Arc::clone(&tier);
-        if tier.volume().on_reader(move || own.drop_outdone()).is_err() {
-            tier.doubt(self.shelf.ledger.step());
+        if tier.volume().on_reader(move || own.drop_superseded()).is_err() {
+            tier.note_failed_removal(self.inside.memory.ledger.step());
         }
-        if let Err(error) = start(&self.shelf, &tier) {
-            self.shelf.tiers.detach(&tier);
+        if let Err(error) = start_sweeper(&self.inside, &tier) {
+            self.inside.volumes.tiers.detach(&tier);
             return Err(AttachError::Thread(error));
         }
-        share_quotas(&self.shelf);
-        self.shelf.admission.ask(Task::Offer);
+        share_quotas(&self.inside);
+        self.inside.volumes.admission.ask(Task::Offer);
         Ok(Attached { tier })
     }
 
     /// All that the volumes hold by now and was asked for before that number is asked about before it is
     /// used: marks are lost that may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
     pub fn distrust(&self, from: Stamp) {
-        self.shelf.tiers.all().iter().for_each(|tier| tier.trust_from(from));
+        self.inside.volumes.tiers.all().iter().for_each(|tier| tier.suspect(from));
     }
 
     /// Says that volumes will come that another process still has: what is begun from here on outdoes what
     /// they hold.
     pub fn expect_volumes(&self) {
-        self.shelf.expecting.begin();
+        self.inside.volumes.pending.begin();
     }
 
     /// Whether volumes are expected.
     pub fn expects_volumes(&self) -> bool {
-        self.shelf.expecting.is_on()
+        self.inside.volumes.pending.is_on()
     }
 
     /// All that were expected are there, or will be treated as having been away.
     pub fn end_expecting(&self) {
-        self.shelf.expecting.end();
+        self.inside.volumes.pending.end();
     }
 
     /// Whether what is purged may still be among the [`Store::stocks`] of a volume: it is until it is swept.
     pub fn is_unswept(&self) -> bool {
-        is_unswept(&self.shelf)
+        is_unswept(&self.inside)
     }
 
     /// Says where it is written down what volumes miss while they are away; once, before the first is
     /// attached.
     pub fn set_register(&self, register: Arc<Register>) {
-        let _ = self.shelf.register.set(register);
+        let _ = self.inside.volumes.register.set(register);
     }
 
     /// As [`Store::attach`], without rows and without threads: tests drive the sweeper.
@@ -222,27 +221,27 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Attached {
-        let (ledger, durable) = self.shelf.ledger.durable();
+        let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
-        let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
-        self.shelf.tiers.attach(&tier).unwrap();
+        let tier = VolumeTier::new(volume, None, seating, Superseded::default(), clock);
+        self.inside.volumes.tiers.attach(&tier).unwrap();
         Attached { tier }
     }
 
     /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for
     /// what has its bytes there alone. Its files are closed by [`Attached::close`], which may block.
     pub fn detach(&self, attached: &Attached) {
-        self.shelf.tiers.detach(&attached.tier);
-        self.shelf.let_go(&attached.tier);
-        share_quotas(&self.shelf);
+        self.inside.volumes.tiers.detach(&attached.tier);
+        self.inside.forget_volume(&attached.tier);
+        share_quotas(&self.inside);
     }
 
     /// Changes a volume's share of what comes; what is there stays where it is.
     pub fn weigh(&self, attached: &Attached, weight: u64) {
         attached.tier.set_weight(weight);
-        self.shelf.tiers.weigh();
-        share_quotas(&self.shelf);
+        self.inside.volumes.tiers.weigh();
+        share_quotas(&self.inside);
     }
 
     /// Moves what a volume that is being emptied holds to those that have room for it, in one pass. Blocks
@@ -251,48 +250,48 @@ impl Store {
     /// # Errors
     /// The drive fails.
     pub fn empty(&self, attached: &Attached) -> Result<Emptied, ReadError> {
-        Emptying::new(&self.shelf, &attached.tier).run()
+        Emptying::new(&self.inside, &attached.tier).run()
     }
 
     /// The volumes that are attached.
     pub fn volumes(&self) -> Vec<VolumeReport> {
-        self.shelf.tiers.all().iter().map(|tier| tier.report()).collect()
+        self.inside.volumes.tiers.all().iter().map(|tier| tier.report()).collect()
     }
 
     /// The longest body that is kept, in bytes: half of the memory, or of the largest volume.
     pub fn object_bytes_max(&self) -> u64 {
-        let layout = self.shelf.tiers.all();
-        let below = layout.iter().map(|tier| tier.volume().size_bytes() / 2).max();
-        self.shelf.settings.object_bytes_max().max(below.unwrap_or(0))
+        let layout = self.inside.volumes.tiers.all();
+        let on_disk = layout.iter().map(|tier| tier.volume().size_bytes() / 2).max();
+        self.inside.memory.limits.object_bytes_max().max(on_disk.unwrap_or(0))
     }
 
     /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long
     /// as reading them takes. By name: what was found, or that the drive fails.
     pub fn verify(&self) -> Vec<(Arc<str>, Result<Verified, ReadError>)> {
-        let layout = self.shelf.tiers.all();
+        let layout = self.inside.volumes.tiers.all();
         layout.iter().map(|tier| (Arc::clone(tier.name()), tier.verify())).collect()
     }
 
     /// What may go down to the volumes from now on.
     pub fn set_admission(&self, mode: AdmissionMode) {
-        self.shelf.admission.set_mode(mode);
+        self.inside.volumes.admission.set_mode(mode);
     }
 
     /// What was let down, and what was not.
     pub fn admission_usage(&self) -> AdmissionUsage {
-        self.shelf.admission.usage()
+        self.inside.volumes.admission.usage()
     }
 
     /// Writes down what was asked for and what was written today, and lets nothing more down from memory:
     /// before the volumes are closed. Blocks.
     pub fn finish_admission(&self) {
-        self.shelf.admission.stop();
+        self.inside.volumes.admission.stop();
     }
 
     /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
     pub fn close(&self) {
-        self.shelf.admission.stop();
-        for tier in self.shelf.tiers.all().iter() {
+        self.inside.volumes.admission.stop();
+        for tier in self.inside.volumes.tiers.all().iter() {
             tier.close();
         }
     }
@@ -300,7 +299,7 @@ impl Store {
 
 impl Attached {
     #[cfg(test)]
-    pub(crate) fn tier_for_tests(&self) -> &Arc<Tier> {
+    pub(crate) fn tier_for_tests(&self) -> &Arc<VolumeTier> {
         &self.tier
     }
 

@@ -1,5 +1,6 @@
-//! Who is told when something leaves memory, or a volume because it had to: one that is set once, outside of
-//! the store. It is called under the queues' lock, and by a volume's writer, so that it must not wait.
+//! The listener that is told when something leaves memory, or is evicted from a volume. It is set once, from
+//! outside of the store. It is called under the queues' lock and by a volume's writer, so that it must not
+//! wait.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -7,29 +8,28 @@ use std::sync::{Arc, OnceLock};
 use crate::generation::{Generation, Retirement};
 use crate::volume::{Eviction, EvictionListener, key};
 
-/// Who is told.
+/// A listener.
 pub trait Watcher: Debug + Send + Sync {
-    /// Whether it wants to be told of memory at all; asked each time.
+    /// Whether it wants to be told of memory; asked each time.
     fn wants(&self) -> bool;
 
-    /// A generation has left, and why. Must not wait, nor call the store.
+    /// A generation has left memory. Must not wait, nor call the store.
     fn left(&self, generation: &Generation, why: Retirement);
 
     /// Whether it wants to be told of volumes; asked each time.
     fn wants_volumes(&self) -> bool;
 
-    /// An object has left a volume since something had to. Memory may have it all the same. Must not wait,
-    /// nor call the store.
+    /// An object was evicted from a volume. Memory may still have it. Must not wait, nor call the store.
     fn left_volume(&self, evicted: &Evicted<'_>);
 
-    /// So many have left a volume of which the volume could not tell what they were.
+    /// So many objects were evicted that the volume could not name.
     fn untold(&self, count: u64);
 }
 
-/// What has left a volume.
+/// An object that was evicted from a volume.
 #[derive(Debug)]
 pub struct Evicted<'a> {
-    /// What people call the volume.
+    /// The name of the volume.
     pub volume: &'a Arc<str>,
     /// The site, by its hash.
     pub site: u64,
@@ -37,14 +37,14 @@ pub struct Evicted<'a> {
     pub key: &'a [u8],
     /// How many bytes of its body were held there.
     pub bytes: u64,
-    /// Why.
+    /// Why it was evicted.
     pub why: Eviction,
 }
 
-/// The shelf's place for a watcher, which may come later than those who tell.
+/// The place for a listener, which may be set after volumes were opened.
 pub(crate) type Watched = Arc<OnceLock<Arc<dyn Watcher>>>;
 
-/// What a volume tells, on its way to the watcher.
+/// Passes on what a volume reports.
 #[derive(Debug)]
 pub(crate) struct VolumeWatcher {
     volume: Arc<str>,
@@ -62,14 +62,14 @@ impl EvictionListener for VolumeWatcher {
         self.watched.get().is_some_and(|watcher| watcher.wants_volumes())
     }
 
-    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
+    fn evicted(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
         if let Some(watcher) = self.watched.get() {
             let (site, key) = key::split(on_volume).unwrap_or((0, on_volume));
             watcher.left_volume(&Evicted { volume: &self.volume, site, key, bytes, why });
         }
     }
 
-    fn miss(&self, count: u64) {
+    fn missed(&self, count: u64) {
         if let Some(watcher) = self.watched.get().filter(|_| count > 0) {
             watcher.untold(count);
         }

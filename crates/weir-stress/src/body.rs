@@ -1,4 +1,4 @@
-//! A body as it comes in: where it ends, and the checks of its bytes.
+//! A body that is being received: where it ends, and the checks of its bytes.
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -10,19 +10,19 @@ use crate::offsets;
 pub(crate) enum Content {
     /// Only counted.
     Counted,
-    /// Thrown away inside the kernel, only counted.
+    /// Discarded inside the kernel, and only counted.
     Discarded,
-    /// Hashed: all of one URL must agree.
+    /// Hashed: all bodies of one URL must be equal.
     Same,
     /// The offset pattern.
     Offsets,
 }
 
-/// What the bytes just fed have done.
+/// What the last bytes have done to the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     More,
-    /// The body has ended after so many of the bytes.
+    /// The body has ended after this many of the bytes.
     End(usize),
     /// The chunked coding is broken.
     Broken,
@@ -33,7 +33,7 @@ pub(crate) struct Body {
     place: Place,
     /// Bytes of content so far.
     pub(crate) received: u64,
-    /// Where in the offset pattern it began.
+    /// The offset of its first byte in the offset pattern.
     begin: u64,
     content: Content,
     right: bool,
@@ -42,10 +42,10 @@ pub(crate) struct Body {
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// So many bytes are left.
+    /// This many bytes are left.
     Length(u64),
     Close,
-    /// In a chunk's size line: the number so far, and whether the digits are over.
+    /// In a chunk's size line: the number so far, and whether its digits are complete.
     Size {
         bytes: u64,
         digits: u8,
@@ -53,7 +53,7 @@ enum Place {
     },
     Data(u64),
     AfterData,
-    /// In the trailers: bytes of the current line.
+    /// In the trailers: the bytes of the current line.
     Trailers(usize),
 }
 
@@ -74,7 +74,7 @@ impl Body {
         Self { place, received: 0, begin, content, right: true, hash }
     }
 
-    /// How many bytes may be thrown away unseen: the rest of a body of declared length.
+    /// How many bytes may be discarded unread: the rest of a body of declared length.
     pub(crate) fn blind_bytes(&self) -> Option<u64> {
         match self.place {
             Place::Length(bytes) if self.content == Content::Discarded && bytes > 0 => Some(bytes),
@@ -82,7 +82,7 @@ impl Body {
         }
     }
 
-    /// `bytes` of the rest were thrown away; whether that was the end.
+    /// Counts `bytes` that were discarded. Returns whether that was the end.
     pub(crate) fn skip(&mut self, bytes: u64) -> Progress {
         let Place::Length(left) = &mut self.place else { return Progress::Broken };
         *left = left.saturating_sub(bytes);
@@ -106,7 +106,7 @@ impl Body {
         }
     }
 
-    /// The connection has ended: whether the body has too.
+    /// Whether the end of the connection ends the body.
     pub(crate) fn ends_with_connection(&self) -> bool {
         matches!(self.place, Place::Close)
     }
@@ -174,7 +174,7 @@ impl Body {
     }
 }
 
-/// The next place after one byte of a chunk's size line.
+/// The state after one more byte of a chunk's size line.
 fn size_byte(byte: u8, size: u64, digits: u8, over: bool) -> Option<Place> {
     match byte {
         b'\n' if digits == 0 => None,

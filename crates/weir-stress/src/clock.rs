@@ -1,8 +1,8 @@
-//! The only place of this crate where the time is read.
+//! The only file of this crate that reads the time.
 
 use std::time::{Duration, Instant};
 
-/// Counts nanoseconds from its making; cheap to read.
+/// Counts nanoseconds from its creation. Cheap to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(Instant);
 

@@ -30,21 +30,21 @@ const EVENTS_MAX: usize = 512;
 const LISTENER: u64 = u64::MAX;
 const DATE_BYTES: usize = 29;
 
-/// A floor server, bound and not yet serving.
+/// A floor server that is bound and does not serve yet.
 #[derive(Debug)]
 pub struct Floor {
     listener: OwnedFd,
     address: SocketAddr,
 }
 
-/// What may be done with a response.
+/// Whether a response may be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Storing {
     Hour,
     Never,
 }
 
-/// A response ready to send, and where its date is.
+/// A response ready to send, and the position of its date.
 struct Response {
     bytes: Vec<u8>,
     date_at: usize,
@@ -53,15 +53,15 @@ struct Response {
 struct Connection {
     socket: OwnedFd,
     head: Vec<u8>,
-    /// What is being sent and how far, where the kernel did not take all at once.
+    /// What is being sent and how far, if the kernel did not take all at once.
     sending: Option<(Rc<Response>, usize)>,
 }
 
 impl Floor {
-    /// Binds to `address`; port 0 lets the kernel choose.
+    /// Binds to `address`. Port 0 lets the kernel choose.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -71,7 +71,7 @@ impl Floor {
         Ok(Self { listener: listener.into(), address })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -79,7 +79,7 @@ impl Floor {
     /// Serves until the process ends.
     ///
     /// # Errors
-    /// Only where epoll itself fails; a connection's error ends that connection.
+    /// Only if epoll itself fails. An error of a connection ends that connection.
     pub fn run(self) -> io::Result<()> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &self.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -147,7 +147,7 @@ impl Server {
 }
 
 impl Connection {
-    /// Sends what is left, or reads and answers; whether the connection lives on.
+    /// Sends what is left, or reads and answers. False once the connection is over.
     fn step(&mut self, shelf: &mut Shelf, buffer: &mut [u8]) -> bool {
         if let Some((response, from)) = self.sending.take()
             && !self.send(response, from)
@@ -182,7 +182,7 @@ impl Connection {
         self.head.len() < HEAD_BYTES_MAX
     }
 
-    /// Answers the whole requests at the front of `bytes`; how many bytes they had.
+    /// Answers the whole requests at the front of `bytes`. Returns how many bytes they had.
     fn answer(&mut self, shelf: &mut Shelf, bytes: &[u8]) -> Option<usize> {
         let mut used = 0;
         while self.sending.is_none() {
@@ -212,7 +212,7 @@ impl Connection {
     }
 }
 
-/// The responses, made when first asked for.
+/// The responses, each made when it is first requested.
 struct Shelf {
     responses: HashMap<(usize, Storing), Rc<Response>>,
     second: u64,
@@ -235,7 +235,7 @@ impl Shelf {
         self.second = second;
         self.date = httpdate::fmt_http_date(now);
         let date = self.date.as_bytes();
-        // Responses being sent keep their old date: theirs is another reference.
+        // Responses that are being sent keep their old date: they hold another reference.
         for response in self.responses.values_mut() {
             if let Some(response) = Rc::get_mut(response) {
                 response.bytes[response.date_at..response.date_at + DATE_BYTES].copy_from_slice(date);

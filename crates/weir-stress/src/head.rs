@@ -1,5 +1,5 @@
-//! Just enough of a response head to know its status and where the body ends
-//! (RFC 9112 §6.3). Not a validating parser: that is the server's business.
+//! Parses as much of a response head as is needed for its status and for where the body ends (RFC 9112 §6.3).
+//! It does not validate.
 
 /// How a body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) enum Framing {
     Close,
 }
 
-/// What matters of a head.
+/// What is needed of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -20,11 +20,11 @@ pub(crate) struct Head {
     pub(crate) head_bytes: usize,
 }
 
-/// The bytes are no response head.
+/// The bytes are not a response head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoHead;
 
-/// Reads a head at the start of `bytes`; none while it is not whole.
+/// Parses a head at the start of `bytes`. `None` while it is not complete.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, NoHead> {
     let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
     let status = status(bytes).ok_or(NoHead)?;

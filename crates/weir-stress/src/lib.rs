@@ -1,10 +1,9 @@
 //! `weir-stress`: a bounded load generator that verifies what it receives.
 //!
-//! One thread drives any number of users (connections) by `epoll` in a closed loop:
-//! each user asks, receives the whole response, checks it and asks again. It knows just
-//! enough HTTP/1.1 for that and shares no code with the server it measures. It always
-//! ends ([`StressArgs::seconds`], [`StressArgs::requests`]) and refuses targets that are
-//! not this machine unless told that they are the caller's.
+//! One thread drives any number of users (connections) by `epoll` in a closed loop: each user sends a
+//! request, receives the whole response, checks it and begins again. It knows just enough HTTP/1.1 for that
+//! and shares no code with the server that it measures. It always ends ([`StressArgs::seconds`],
+//! [`StressArgs::requests`]). It refuses targets that are not this machine unless the caller claims them.
 //!
 //! Flow: [`StressArgs`] → plan → load (users on an epoll) → [`Report`].
 

@@ -1,7 +1,7 @@
-//! The load itself: all users on one epoll, one thread, until the bound is reached.
+//! The load itself: all users on one epoll, in one thread, until the bound is reached.
 //!
-//! A timed load stops counting at its end, in the middle of responses; a counted one
-//! waits for the last. Nothing is allocated per request once it runs.
+//! A timed load stops counting at its end, in the middle of responses. A counted load waits for the last
+//! response. Requests allocate nothing once the load runs.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -20,17 +20,17 @@ use crate::plan::{Connections, Plan, StressError};
 use crate::tally::{Fault, Tally};
 use crate::user::{Phase, User, Want};
 
-/// Read at once; the socket's receive buffer is rarely fuller.
+/// The bytes of one read. The socket's receive buffer rarely has more.
 const READ_BYTES: usize = 256 * 1024;
-/// Read at once while the rest of the body can be thrown away unseen.
+/// The bytes of one read while the rest of the body can be discarded unread.
 const READ_BYTES_BEFORE_DISCARD: usize = 8 * 1024;
-/// Thrown away at once.
+/// The bytes that are discarded at once.
 const DISCARD_BYTES: usize = 8 * 1024 * 1024;
-/// A response head longer than this is broken.
+/// A response head that is longer than this is broken.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Faults in a row, without one response between, after which the load is given up.
+/// The load is given up after this many faults in a row, without a response in between.
 const FAULTS_IN_A_ROW_MAX: u64 = 1000;
-/// The same for loads of few users.
+/// The same for loads with few users, for each user.
 const FAULTS_IN_A_ROW_PER_USER: u64 = 20;
 const EVENTS_MAX: usize = 512;
 const TICK_NS: u64 = 100_000_000;
@@ -52,7 +52,7 @@ struct Load<'a> {
     started: u64,
     working: usize,
     faults_in_a_row: u64,
-    /// The digest of each object's body where all must be the same.
+    /// The digest of each object's body, if all must be equal.
     digests: HashMap<(u64, Option<(u64, u64)>), u64>,
     buffer: Vec<u8>,
 }
@@ -110,12 +110,12 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// A timed load is over at once, whoever is still waiting.
+    /// Ends a timed load at once, whatever is still outstanding.
     fn is_over(&self) -> bool {
         self.plan.time_ns.is_some_and(|end| self.clock.nanoseconds() >= end)
     }
 
-    /// A counted load ends with its last response.
+    /// Ends a counted load with its last response.
     fn is_done(&self) -> bool {
         let all_begun = self.plan.requests_max.is_some_and(|max| self.started >= max);
         (all_begun && self.working == 0) || self.is_over()
@@ -125,7 +125,7 @@ impl<'a> Load<'a> {
         self.plan.requests_max.is_none_or(|max| self.started < max) && !self.is_over()
     }
 
-    /// Lets an idle user ask for the next object, unless the load is at its end.
+    /// Lets an idle user request the next object, unless the load is at its end.
     fn begin(&mut self, index: usize) {
         if !self.may_begin() {
             self.users[index].hang_up();
@@ -139,13 +139,13 @@ impl<'a> Load<'a> {
         self.ask(index);
     }
 
-    /// Sends the user's request, over a new connection where there is none.
+    /// Sends the user's request, over a new connection if there is none.
     fn ask(&mut self, index: usize) {
         let user = &mut self.users[index];
         if user.socket.is_some() {
             match user.ask() {
                 Ok(()) => return,
-                // Closed meanwhile by the server.
+                // The server has closed the connection in the meantime.
                 Err(Errno::PIPE | Errno::CONNRESET) if user.used => user.hang_up(),
                 Err(error) => return self.fail(index, Fault::Send, || error.to_string()),
             }
@@ -214,7 +214,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// `bytes` new ones are at the front of the buffer.
+    /// Handles `bytes` new bytes at the front of the buffer.
     fn on_bytes(&mut self, index: usize, bytes: usize) {
         let user = &mut self.users[index];
         if let Phase::Body { body, .. } = &mut user.phase {
@@ -240,7 +240,7 @@ impl<'a> Load<'a> {
                 }
             }
             Ok(Some(head)) if (100..200).contains(&head.status) => {
-                // An interim head: the real one may follow in the same bytes.
+                // An interim head. The final one may follow in the same bytes.
                 let rest = all[head.head_bytes..].to_vec();
                 user.partial.clear();
                 self.buffer[..rest.len()].copy_from_slice(&rest);
@@ -260,7 +260,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// What the last `bytes` have done to the body.
+    /// Handles what the last `bytes` have done to the body.
     fn on_progress(&mut self, index: usize, progress: Progress, bytes: usize) {
         match progress {
             Progress::More => {}
@@ -272,7 +272,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The server has ended the connection.
+    /// Handles a connection that the server has closed.
     fn on_end(&mut self, index: usize) {
         let user = &mut self.users[index];
         match &user.phase {
@@ -289,7 +289,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// A whole response: judged, counted, and the next one begun.
+    /// Judges and counts a whole response, and begins the next request.
     fn finish(&mut self, index: usize) {
         let now_ns = self.clock.nanoseconds();
         let user = &mut self.users[index];
@@ -334,7 +334,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// A request that got no whole response.
+    /// Counts a request without a whole response.
     fn fail(&mut self, index: usize, fault: Fault, detail: impl FnOnce() -> String) {
         self.tally.fault(fault, detail);
         self.faults_in_a_row += 1;
@@ -343,7 +343,7 @@ impl<'a> Load<'a> {
         // Not at once: a server that refuses everything would make this recurse.
     }
 
-    /// Every tenth of a second: late responses fail, failed users begin again.
+    /// Runs every tenth of a second: late responses fail, and failed users begin again.
     fn on_tick(&mut self) {
         let now_ns = self.clock.nanoseconds();
         for index in 0..self.users.len() {
@@ -357,7 +357,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Writes the next request and says what it wants.
+/// Writes the next request, and returns what it asks for.
 fn write_request(plan: &Plan, picker: &mut Picker, out: &mut Vec<u8>) -> Want {
     let object = picker.next();
     out.clear();

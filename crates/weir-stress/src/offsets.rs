@@ -1,8 +1,8 @@
-//! The offset pattern: a body whose every line names its own place, so that a shifted,
-//! repeated or missing piece shows, and so that a person sees it with `curl -r`.
+//! The offset pattern: a body in which every line has its own offset, so that a shifted, repeated or missing
+//! piece shows, also to a person with `curl -r`.
 //!
-//! Lines of 16 bytes: the line's offset in 15 decimal digits and a line feed. Byte `o`
-//! of any offset body is the same whatever the length.
+//! Lines of 16 bytes: the line's offset in 15 decimal digits and a line feed. Byte `o` is the same in offset
+//! bodies of any length.
 
 /// Bytes of a line.
 const LINE: u64 = 16;
@@ -49,7 +49,7 @@ fn line(mut offset: u64) -> [u8; LINE as usize] {
     line
 }
 
-/// Adds to the decimal digits of a line; past 15 digits it begins again.
+/// Adds to the decimal digits of a line. They begin again past 15 digits.
 fn add(line: &mut [u8; LINE as usize], mut amount: u64) {
     for digit in line[..LINE as usize - 1].iter_mut().rev() {
         if amount == 0 {

@@ -1,14 +1,13 @@
-//! Which object is asked for next.
+//! Chooses which object is requested next.
 //!
-//! Zipf by rejection-inversion (Hörmann, Derflinger: "Rejection-inversion to generate
-//! variates from monotone discrete distributions", ACM TOMACS 6, 1996): constant time
-//! and memory however many objects there are.
+//! Zipf by rejection-inversion (Hörmann, Derflinger: "Rejection-inversion to generate variates from monotone
+//! discrete distributions", ACM TOMACS 6, 1996): constant time and memory for any number of objects.
 
 use fastrand::Rng;
 
 use crate::args::Pick;
 
-/// One-hit wonders are numbered from here on.
+/// The first number of the objects that are requested only once.
 pub(crate) const WONDERS_FROM: u64 = 1_000_000_000_000;
 
 /// Chooses object numbers.
@@ -37,7 +36,7 @@ impl Picker {
             Pick::Uniform => Order::Uniform,
             Pick::Zipf(exponent) => Order::Zipf(Zipf::new(objects, exponent)),
         };
-        // Runs with different seeds must not repeat each other's wonders.
+        // Runs with different seeds must not repeat each other's one-time objects.
         let wonder_next = WONDERS_FROM.wrapping_mul(1 + seed % 1_000_000);
         Self { rng: Rng::with_seed(seed), first, objects, order, wonders, wonder_next }
     }

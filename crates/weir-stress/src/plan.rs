@@ -1,4 +1,4 @@
-//! The arguments checked and made ready: everything that does not change during a load.
+//! The arguments, checked and prepared: all that does not change during a load.
 
 use std::io;
 
@@ -7,15 +7,15 @@ use crate::body::Content;
 use crate::clock;
 use crate::target::{Reach, Target};
 
-/// Most connections of one load; more would be the machine's test, not the server's.
+/// The most connections of a load. More would test the machine rather than the server.
 const USERS_MAX: usize = 100_000;
-/// Seconds a load lasts where nothing is said.
+/// How long a load lasts by default, in seconds.
 const SECONDS_DEFAULT: f64 = 5.0;
 
-/// Why a load could not be begun or was given up.
+/// Why a load could not begin, or was given up.
 #[derive(Debug, thiserror::Error)]
 pub enum StressError {
-    /// The URL is none that can be loaded.
+    /// The URL cannot be loaded.
     #[error("`{0}` is no target; write http://127.0.0.1:8080/path, `{{}}` for the object's number")]
     Url(String),
     /// The host has no address.
@@ -27,18 +27,19 @@ pub enum StressError {
         #[source]
         source: io::Error,
     },
-    /// A target elsewhere without the word that it is the caller's.
+    /// The target is another machine, and the caller does not claim it.
     #[error(
-        "`{0}` is not this machine; loading other people's servers is an attack: if it is yours, add --i-own-this-host"
+        "`{0}` is not this machine; loading other people's servers is an attack: if it is yours, add \
+        --i-own-this-host"
     )]
     Foreign(String),
-    /// A header that is none.
+    /// A header without the form of one.
     #[error("`{0}` is no header; write 'Name: value'")]
     Header(String),
-    /// Arguments that do not go together.
+    /// Arguments that contradict each other.
     #[error("{0}")]
     Arguments(&'static str),
-    /// Sockets or epoll are not to be had.
+    /// No sockets, or no epoll.
     #[error("{act}: {source}")]
     System {
         /// What was tried.
@@ -47,7 +48,7 @@ pub enum StressError {
         #[source]
         source: io::Error,
     },
-    /// Nothing but faults.
+    /// All requests failed.
     #[error("given up after {faults} faults in a row: {first}")]
     Hopeless {
         /// How many.
@@ -61,14 +62,14 @@ pub enum StressError {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) target: Target,
-    /// All of the request's head after the path, without the final empty line.
+    /// The request's head behind the path, without the final empty line.
     pub(crate) fields: Vec<u8>,
     pub(crate) connections: Connections,
     pub(crate) users: usize,
     pub(crate) status: u16,
     pub(crate) length: Option<u64>,
     pub(crate) content: Content,
-    /// The whole object's length where random ranges of it are asked for.
+    /// The whole object's length, if random ranges of it are requested.
     pub(crate) ranges_of: Option<u64>,
     pub(crate) requests_max: Option<u64>,
     pub(crate) time_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a load found, for people and for programs.
+//! The result of a load, for people and for programs.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ pub struct Report {
     sides: Vec<Side>,
 }
 
-/// One server's figures, all its turns together.
+/// The figures of one server over all its turns.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// What was asked for.
+    /// The requested URL.
     pub url: String,
     /// Whole responses.
     pub requests: u64,
@@ -33,13 +33,13 @@ pub struct Side {
     pub first_byte: Summary,
     /// Time to the last byte.
     pub total: Summary,
-    /// How many responses had which status.
+    /// The number of responses with each status.
     pub statuses: Vec<(u16, u64)>,
-    /// How many requests went wrong, and how.
+    /// The number of faults of each kind.
     pub faults: Vec<(Fault, u64)>,
     /// The first fault, in words.
     pub first_fault: Option<String>,
-    /// The load generator's own share of its CPU: near 1 it is what was measured.
+    /// The load generator's own share of a CPU. Near 1, the generator itself was measured.
     pub client_share: f64,
 }
 
@@ -61,12 +61,12 @@ impl Report {
         Self { users, sides }
     }
 
-    /// One side, or two: the target, then the one it is compared with.
+    /// One side, or two: the target, then the server that it is compared with.
     pub fn sides(&self) -> &[Side] {
         &self.sides
     }
 
-    /// Whether every response was whole and as expected.
+    /// Whether every response was complete and as expected.
     pub fn is_clean(&self) -> bool {
         self.sides.iter().all(|side| side.faults.is_empty() && side.requests > 0)
     }

@@ -2,12 +2,12 @@
 
 use hdrhistogram::Histogram;
 
-/// What went wrong with a request.
+/// What was wrong with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No connection was made.
     Connect,
-    /// The request was not taken.
+    /// The server did not take the request.
     Send,
     /// The connection ended before the response's head was whole.
     Closed,
@@ -15,17 +15,17 @@ pub enum Fault {
     Short,
     /// A head or a chunked body that cannot be read.
     Broken,
-    /// More bytes than the response has.
+    /// More bytes than the response declares.
     Surplus,
-    /// Not the status that was expected.
+    /// Another status than the expected one.
     Status,
-    /// Not the length that was expected.
+    /// Another length than the expected one.
     Length,
-    /// Not the bytes that were expected.
+    /// Other bytes than the expected ones.
     Content,
-    /// Not the range that was asked for.
+    /// Another range than the requested one.
     Range,
-    /// Not whole within the timeout.
+    /// Not complete within the timeout.
     Timeout,
 }
 
@@ -82,8 +82,8 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        // Two digits: every figure is within 1 %, and the table stays in the CPU's cache.
-        // Invariant: the bounds are constants that the histogram takes (its own test covers them).
+        // Two digits: every figure is within 1 %, and the table stays in the CPU's cache. Invariant: the
+        // histogram accepts these constant bounds (a test of its own covers them).
         #[expect(clippy::expect_used, reason = "constant bounds")]
         let histogram = || Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("the bounds are valid");
         Self {

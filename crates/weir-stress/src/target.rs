@@ -1,4 +1,4 @@
-//! Where the load goes: a URL taken apart, resolved, and refused when it is not ours.
+//! The target of the load: a URL, parsed, resolved, and refused if it is not the caller's.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -12,11 +12,11 @@ pub(crate) struct Target {
     pub(crate) host: String,
     /// The path and query before the object's number.
     pub(crate) before: String,
-    /// What follows the number; none where the URL has no `{}`.
+    /// What follows the number; `None` if the URL has no `{}`.
     pub(crate) after: Option<String>,
 }
 
-/// Whose host may be loaded.
+/// Which hosts may be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Loopback,
@@ -24,7 +24,7 @@ pub(crate) enum Reach {
 }
 
 impl Target {
-    /// Takes `http://host:port/path` apart and resolves the host.
+    /// Parses `http://host:port/path` and resolves the host.
     pub(crate) fn new(url: &str, reach: Reach) -> Result<Self, StressError> {
         let unreadable = || StressError::Url(url.to_owned());
         let rest = url.strip_prefix("http://").ok_or_else(unreadable)?;

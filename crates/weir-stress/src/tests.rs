@@ -1,4 +1,4 @@
-//! The pure parts, and loads of the floor server and of servers that do wrong.
+//! The pure parts, and loads against the floor server and against faulty servers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -30,8 +30,8 @@ fn floor() -> SocketAddr {
     address
 }
 
-/// Answers each request of each connection with what `answer` makes of its head.
-/// Ends a connection after an answer where `answer` says so.
+/// A server that answers each request with `answer` of its head, and closes the connection if `answer` says
+/// so.
 fn server(answer: impl Fn(&str) -> (Vec<u8>, bool) + Send + Sync + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -111,7 +111,7 @@ fn heads_are_read() {
 }
 
 #[test]
-fn arguments_that_do_not_go_together_are_refused() {
+fn contradicting_arguments_are_refused() {
     for (line, part) in [
         ("http://127.0.0.1/x -o 5", "`{}`"),
         ("http://127.0.0.1/x --ranges", "--length"),
@@ -169,7 +169,8 @@ fn every_way_of_framing_is_followed() {
     let bodies: [(&'static str, bool); 5] = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false),
         (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nA: b\r\n\
+            \r\n",
             false,
         ),
         ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", true),
@@ -188,7 +189,7 @@ fn every_way_of_framing_is_followed() {
 }
 
 #[test]
-fn faults_are_named() {
+fn each_fault_is_named() {
     let cases: [(&'static str, bool, Fault); 7] = [
         ("HTTP/1.1 503 No\r\nContent-Length: 5\r\n\r\nhello", false, Fault::Status),
         ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhell", false, Fault::Length),
@@ -239,7 +240,8 @@ fn ranges(shift: u64) -> SocketAddr {
         let mut body = vec![0; (end - start) as usize];
         offsets::fill(start + shift, &mut body);
         let head = format!(
-            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {start}-{}/10000\r\nContent-Length: {}\r\n\r\n",
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {start}-{}/10000\r\nContent-Length: {}\r\n\
+            \r\n",
             end - 1,
             body.len()
         );

@@ -1,4 +1,4 @@
-//! One user: a connection with at most one request at a time, and what it is waiting for.
+//! A user: a connection with at most one request at a time, and what it waits for.
 
 use std::os::fd::OwnedFd;
 
@@ -9,24 +9,24 @@ use crate::body::Body;
 use crate::head::Head;
 use crate::plan::{Connections, Plan};
 
-/// Where a user is in its round.
+/// The phase of a user's round.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// Without a connection, not asking.
+    /// No connection, and no request.
     Idle,
     /// Waiting for the connection.
     Connecting,
-    /// Asked; the head is not whole.
+    /// The request is sent; the head is not complete.
     Head,
-    /// The head is there.
+    /// The head is complete.
     Body { head: Head, body: Body },
 }
 
-/// What was asked for.
+/// The requested object.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Want {
     pub(crate) object: u64,
-    /// The interval that the answer must have.
+    /// The interval that the response must have.
     pub(crate) interval: Option<(u64, u64)>,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct User {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
     pub(crate) want: Want,
-    /// The request, kept for when the connection is there.
+    /// The request, kept until the connection is there.
     pub(crate) request: Vec<u8>,
-    /// The beginning of a head that did not come in one piece.
+    /// The beginning of a head that came in several pieces.
     pub(crate) partial: Vec<u8>,
     pub(crate) asked_ns: u64,
     pub(crate) first_byte_ns: u64,
-    /// Whether the connection has served a response before: then its end before the
-    /// next head is the server's right (RFC 9112 §9.5) and the request is asked again.
+    /// Whether the connection has served a response before. The server may then close it before the next head
+    /// (RFC 9112 §9.5), and the request is sent again.
     pub(crate) used: bool,
 }
 
@@ -64,7 +64,7 @@ impl User {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Ends the connection, if any.
+    /// Closes the connection, if there is one.
     pub(crate) fn hang_up(&mut self) {
         self.socket = None;
         self.phase = Phase::Idle;
@@ -72,7 +72,7 @@ impl User {
         self.used = false;
     }
 
-    /// Begins a connection; writable when it stands.
+    /// Begins a connection. It becomes writable when it is established.
     pub(crate) fn dial(&mut self, plan: &Plan) -> Result<(), Errno> {
         let family = if plan.target.address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -91,7 +91,7 @@ impl User {
         Ok(())
     }
 
-    /// Sends the request; it is small and the socket's buffer empty, so it goes at once.
+    /// Sends the request. It is small and the socket's buffer is empty, so it fits at once.
     pub(crate) fn ask(&mut self) -> Result<(), Errno> {
         let Some(socket) = &self.socket else { return Err(Errno::NOTCONN) };
         let sent = net::send(socket, &self.request, SendFlags::NOSIGNAL)?;

@@ -1,5 +1,5 @@
-//! Running a load: against one server, or against two that take turns, A B B A, so that
-//! what drifts on the machine hits both alike.
+//! Runs a load: against one server, or against two that take turns, A B B A, so that the machine's drift hits
+//! both alike.
 
 use crate::args::StressArgs;
 use crate::load::load;
@@ -7,11 +7,11 @@ use crate::plan::{Plan, StressError};
 use crate::report::{Report, Side};
 use crate::tally::Tally;
 
-/// Runs what the arguments say, in this thread, to its bound.
+/// Runs the load that the arguments describe, in this thread, to its bound.
 ///
 /// # Errors
-/// [`StressError`] when the arguments are wrong, the target is not ours, or nothing
-/// but faults came back. Single faults are in the report ([`Report::is_clean`]).
+/// [`StressError`] if the arguments are wrong, if the target is not on this machine, or if all requests
+/// failed. Single faults are in the report ([`Report::is_clean`]).
 pub fn run(args: &StressArgs) -> Result<Report, StressError> {
     let first = Plan::new(args, &args.url)?;
     let Some(other) = &args.vs else {

@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told and reads strictly what comes back.
+//! A client that sends exactly what it is told, and reads strictly.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -15,20 +15,20 @@ pub struct Client {
     scratch: Vec<u8>,
 }
 
-/// Where a received body goes.
+/// Takes a received body.
 type Sink<'a> = &'a mut dyn FnMut(&[u8]);
 
 impl Client {
     /// Connects.
     ///
     /// # Panics
-    /// Where nobody listens.
+    /// Nobody listens.
     pub fn connect(to: impl Into<Address>) -> Client {
         let to = to.into();
         Client::over(to.connect().unwrap_or_else(|why| panic!("connect to {to:?}: {why}")))
     }
 
-    /// A client over a stream that is already open.
+    /// A client over an open stream.
     pub fn over(socket: Socket) -> Client {
         Client { socket, buf: Vec::new(), scratch: vec![0; 64 * 1024] }
     }
@@ -44,7 +44,7 @@ impl Client {
         self
     }
 
-    /// Sends bytes as they are; `false` where the peer no longer takes them.
+    /// Sends bytes as they are. False if the peer no longer takes them.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.socket.write_all(bytes.as_ref()).and_then(|()| self.socket.flush()).is_ok()
     }
@@ -66,46 +66,45 @@ impl Client {
     /// Sends a GET and reads its response.
     ///
     /// # Panics
-    /// Where no whole response comes.
+    /// No whole response comes.
     pub fn get(&mut self, host: &str, target: &str, headers: &[(&str, &str)]) -> Response {
         self.send_get(host, target, headers);
         self.recv().unwrap_or_else(|why| panic!("GET {target} of {host}: {why}"))
     }
 
-    /// Reads one response to a request with any method but HEAD and CONNECT.
+    /// Reads a response to a request of any method but HEAD and CONNECT.
     ///
     /// # Errors
-    /// Where none came whole.
+    /// None came whole.
     pub fn recv(&mut self) -> Result<Response, Trouble> {
         self.receive(true, None)
     }
 
-    /// Reads one response to HEAD: no body follows its head.
+    /// Reads a response to HEAD, which has no body.
     ///
     /// # Errors
-    /// Where none came whole.
+    /// None came whole.
     pub fn recv_head(&mut self) -> Result<Response, Trouble> {
         self.receive(false, None)
     }
 
-    /// Reads one response and hands its body over piece by piece instead of keeping it.
+    /// Reads a response and passes its body on piece by piece instead of keeping it.
     ///
     /// # Errors
-    /// Where none came whole.
+    /// None came whole.
     pub fn recv_into(&mut self, sink: Sink<'_>) -> Result<Response, Trouble> {
         self.receive(true, Some(sink))
     }
 
-    /// Reads only a response's head, interim ones included one by one; the body stays in the stream.
+    /// Reads only a response's head; interim ones come one by one. The body stays in the stream.
     ///
     /// # Errors
-    /// Where none came.
+    /// None came.
     pub fn recv_head_only(&mut self) -> Result<Head, Trouble> {
         self.head(&Response::default())
     }
 
-    /// Reads what there is, at least one byte; empty at the end of the stream, on a reset and when patience
-    /// ends.
+    /// Reads at least one byte. Empty at the end of the stream, after a reset, and when the patience is over.
     pub fn read_some(&mut self) -> Vec<u8> {
         if self.buf.is_empty() && !matches!(self.fill(), Ok(true)) {
             return Vec::new();
@@ -113,14 +112,13 @@ impl Client {
         std::mem::take(&mut self.buf)
     }
 
-    /// Reads everything until the stream ends or patience does.
+    /// Reads until the stream ends or the patience is over.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         while matches!(self.fill(), Ok(true)) {}
         std::mem::take(&mut self.buf)
     }
 
-    /// Whether the peer has closed or reset the connection, waiting for it at most `longest`; bytes that come
-    /// are no end.
+    /// Waits up to `longest` for the peer to close or reset the connection. Bytes that come are not an end.
     pub fn is_closed_within(&mut self, longest: Duration) -> bool {
         let _ = self.socket.patience(longest);
         let ended = match self.fill() {
@@ -155,7 +153,7 @@ impl Client {
         }
     }
 
-    /// More bytes into `buf`, or why a response that has come as far as `so_far` does not go on.
+    /// Reads more bytes into `buf`, or says why a response that has come as far as `so_far` does not go on.
     fn more(&mut self, so_far: &Response) -> Result<(), Trouble> {
         match self.fill() {
             Ok(true) => Ok(()),
@@ -280,18 +278,18 @@ fn keep(piece: &[u8], response: &mut Response, sink: &mut Option<Sink<'_>>) {
     }
 }
 
-/// One GET on its own connection, with `Host: localhost`.
+/// Sends one GET on its own connection, with `Host: localhost`.
 ///
 /// # Panics
-/// Where no whole response comes.
+/// No whole response comes.
 pub fn get(to: impl Into<Address>, target: &str) -> Response {
     get_with(to, target, &[])
 }
 
-/// One GET on its own connection, with `Host: localhost` and more headers.
+/// Sends one GET on its own connection, with `Host: localhost` and more headers.
 ///
 /// # Panics
-/// Where no whole response comes.
+/// No whole response comes.
 pub fn get_with(to: impl Into<Address>, target: &str, headers: &[(&str, &str)]) -> Response {
     Client::connect(to).get("localhost", target, headers)
 }

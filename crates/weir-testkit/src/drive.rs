@@ -1,8 +1,8 @@
-//! Real file systems in a file, for what only a drive can do wrong: lose its power, run full, turn read-only,
-//! flip bits, answer no read.
+//! Real file systems in a file, for what only a drive can do: lose power, run full, turn read-only, flip
+//! bits, answer no read.
 //!
-//! They are made by the system's own tools and need the right to mount. Where the machine lacks it the
-//! scenario is skipped with a word; no scenario has to ask for it first.
+//! The system's own tools make them, which need the right to mount. Without it the scenario is skipped with a
+//! message; no scenario has to ask first.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -14,31 +14,31 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a file system may be busy before it is left to itself.
+/// How long to try to unmount a busy file system.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is called to cut the power: nothing safe in Rust makes this call. `FS_IOC_SHUTDOWN` without a flush
-/// of the log: everything that was not synced is lost, everything from now on fails.
+/// The call that cuts the power; nothing safe in Rust makes it. `FS_IOC_SHUTDOWN` without a flush of the log:
+/// all that was not synced is lost, and every later operation fails.
 const SHUTDOWN: &str = "open(my $f, '<', $ARGV[0]) or die $!; my $how = pack('L', 2); \
                         ioctl($f, 0x8004587d, $how) or die $!;";
 
-/// A file system of its own; it is unmounted and removed when it is dropped.
+/// A file system of its own. Dropping it unmounts and removes it.
 pub struct Drive {
     folder: PathBuf,
     kind: Kind,
     is_mounted: bool,
 }
 
-/// What it consists of.
+/// The kind of file system.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// ext4 on a loop device over the file `image`.
     Ext4,
-    /// In memory, of so many bytes.
+    /// In memory, with this many bytes.
     Tmpfs(u64),
 }
 
-/// A group of processes that reads slowly, for as long as it is not dropped.
+/// A group of processes whose reads are slow until this is dropped.
 pub struct Throttle {
     group: PathBuf,
 }
@@ -54,8 +54,8 @@ impl Drop for Throttle {
 }
 
 impl Drive {
-    /// ext4 of so many bytes on a loop device; `None`, with a word on the standard error, where that cannot
-    /// be made here.
+    /// ext4 of `bytes` on a loop device. `None`, with a message on the standard error, if it cannot be made
+    /// here.
     pub fn ext4(bytes: u64) -> Option<Drive> {
         Drive::make(Kind::Ext4, |drive| {
             let image = File::create(drive.image()).map_err(|error| error.to_string())?;
@@ -64,8 +64,8 @@ impl Drive {
         })
     }
 
-    /// A file system in memory of so many bytes; `None`, with a word on the standard error, where that cannot
-    /// be made here.
+    /// A file system in memory of `bytes`. `None`, with a message on the standard error, if it cannot be made
+    /// here.
     pub fn tmpfs(bytes: u64) -> Option<Drive> {
         Drive::make(Kind::Tmpfs(bytes), |_| Ok(()))
     }
@@ -79,7 +79,7 @@ impl Drive {
         match prepare(&drive).and_then(|()| drive.try_mount()) {
             Ok(()) => Some(drive),
             Err(why) => {
-                // Past the harness, which would keep it to itself.
+                // Written past the test harness, which would swallow it.
                 let name = std::thread::current().name().unwrap_or("a scenario").to_owned();
                 let _ =
                     writeln!(std::io::stderr(), "skipped: {name}: no file system can be made here: {why}");
@@ -118,21 +118,21 @@ impl Drive {
         Ok(())
     }
 
-    /// Mounts it again; what its journal holds is replayed.
+    /// Mounts it again and replays its journal.
     ///
     /// # Panics
-    /// Where that fails.
+    /// That fails.
     pub fn mount(&mut self) {
         self.try_mount().unwrap_or_else(|why| panic!("mounting a drive: {why}"));
     }
 
-    /// Unmounts it: nothing may be using it any more. Nothing of it stays in the page cache.
+    /// Unmounts it. Nothing may use it any more, and nothing of it stays in the page cache.
     ///
     /// # Panics
-    /// Where it stays busy.
+    /// It stays busy.
     pub fn unmount(&mut self) {
         let begun = Instant::now();
-        // A process that is being started holds what its parent has open for a moment.
+        // A process that is being started holds its parent's open files for a moment.
         while let Err(why) = run("umount", [], &[&self.path()]) {
             assert!(begun.elapsed() < UNMOUNT_PATIENCE, "unmounting a drive: {why}");
             std::thread::sleep(Duration::from_millis(10));
@@ -140,23 +140,22 @@ impl Drive {
         self.is_mounted = false;
     }
 
-    /// Takes it away while it is in use: its folder is empty from now on. Who has files of it open has them
-    /// still, until they are closed.
+    /// Removes it while it is in use: its folder is empty from now on. A process with open files still has
+    /// them until it closes them.
     ///
     /// # Panics
-    /// Where the system refuses.
+    /// The system refuses.
     pub fn pull(&mut self) {
         run("umount", ["-l"].map(OsStr::new), &[&self.path()])
             .unwrap_or_else(|why| panic!("pulling a drive: {why}"));
         self.is_mounted = false;
     }
 
-    /// Lets a process read no more than so many times a second from it, past the page cache; `None`, with a
-    /// word on the standard error, where the system has no such group for processes. It ends when what is
-    /// given back is dropped.
+    /// Limits a process to `per_second` reads a second from it, past the page cache. `None`, with a message
+    /// on the standard error, if the system has no such group for processes. Ends when the result is dropped.
     ///
     /// # Panics
-    /// Where it is not mounted on a device.
+    /// It is not mounted on a device.
     pub fn throttle_reads(&self, pid: u32, per_second: u32) -> Option<Throttle> {
         use std::os::unix::fs::MetadataExt;
         let device = std::fs::metadata(self.path()).unwrap().dev();
@@ -178,11 +177,10 @@ impl Drive {
         }
     }
 
-    /// Makes it read-only while it is in use, as ext4 does by itself when it finds that something is wrong
-    /// with it.
+    /// Makes it read-only while it is in use, as ext4 does by itself when it finds an error.
     ///
     /// # Panics
-    /// Where the system lacks the way to say so.
+    /// The system lacks the way to do so.
     pub fn turn_read_only(&self) {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let mount = self.path().display().to_string();
@@ -191,10 +189,10 @@ impl Drive {
         std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "a scenario").unwrap();
     }
 
-    /// Mounts it read-only, where nobody has a file of it open to write.
+    /// Mounts it read-only. No process may have a file of it open to write.
     ///
     /// # Panics
-    /// Where the system refuses.
+    /// The system refuses.
     pub fn seal(&self) {
         self.remount("remount,ro");
     }
@@ -202,7 +200,7 @@ impl Drive {
     /// Mounts it writable again.
     ///
     /// # Panics
-    /// Where the system refuses.
+    /// The system refuses.
     pub fn unseal(&self) {
         self.remount("remount,rw");
     }
@@ -212,20 +210,20 @@ impl Drive {
             .unwrap_or_else(|why| panic!("mounting a drive again: {why}"));
     }
 
-    /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is
-    /// mounted again.
+    /// Cuts the power: all that was not synced is lost, and every read and write fails until it is mounted
+    /// again.
     ///
     /// # Panics
-    /// Where the file system does not know of it.
+    /// The file system does not support it.
     pub fn cut_power(&self) {
         let cut = run("perl", ["-e", SHUTDOWN].map(OsStr::new), &[&self.path()]);
         cut.unwrap_or_else(|why| panic!("cutting a drive's power: {why}"));
     }
 
-    /// Takes all room but so many bytes, by a file that belongs to somebody else.
+    /// Fills all but `left_bytes` of its room with a foreign file.
     ///
     /// # Panics
-    /// Where the file cannot be written.
+    /// The file cannot be written.
     pub fn fill_up_to(&self, left_bytes: u64) {
         let piece = vec![0x5a; 1 << 16];
         let mut file = OpenOptions::new().create(true).append(true).open(self.other()).unwrap();
@@ -234,7 +232,7 @@ impl Drive {
             if file.write_all(&piece[..wanted]).is_err() {
                 break;
             }
-            // Room is given out when the bytes go to the device.
+            // Room is allocated when the bytes go to the device.
             if wanted < piece.len() {
                 let _ = file.sync_all();
                 break;
@@ -242,7 +240,7 @@ impl Drive {
         }
     }
 
-    /// Gives that room back.
+    /// Frees that room.
     pub fn empty(&self) {
         let _ = std::fs::remove_file(self.other());
     }
@@ -251,39 +249,39 @@ impl Drive {
         self.path().join("somebody-elses")
     }
 
-    /// What is free to those who have no privilege, in bytes.
+    /// The bytes that are free for processes without privileges.
     pub fn free_bytes(&self) -> u64 {
         let stat = rustix::fs::statvfs(self.path()).unwrap();
         stat.f_bavail * stat.f_frsize
     }
 
-    /// Writes everything to the device and lets the page cache forget all files, so that the next read is the
-    /// device's. What is being read or written at that moment may stay.
+    /// Writes everything to the device and drops all files from the page cache, so that the next read is the
+    /// device's. Pages that are in use at the moment may stay.
     pub fn forget_pages(&self) {
         if let Ok(folder) = File::open(self.path()) {
             let _ = rustix::fs::syncfs(folder);
         }
         each_file(&self.path(), &mut |path| {
-            // One that fails can no longer be opened, perhaps.
+            // A file system that fails may no longer open the file.
             if let Ok(file) = File::open(path) {
                 let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
         });
     }
 
-    /// Cuts the file below the file system: what lay behind `bytes` cannot be read or written any more.
+    /// Cuts the image below the file system: what lay behind `bytes` cannot be read or written any more.
     ///
     /// # Panics
-    /// Where there is no such file.
+    /// There is no image.
     pub fn lose_all_behind(&self, bytes: u64) {
         OpenOptions::new().write(true).open(self.image()).unwrap().set_len(bytes).unwrap();
     }
 
-    /// Flips a bit below the file system wherever one of these marks stands, which are of one length; how
-    /// many places there were. What is to be found must have been written to the device.
+    /// Flips a bit below the file system wherever one of these marks is, all of the same length. Returns the
+    /// number of places. What is searched for must have been written to the device.
     ///
     /// # Panics
-    /// Where the file cannot be read or written.
+    /// The image cannot be read or written.
     pub fn flip_at(&self, marks: &[&[u8]]) -> usize {
         let file = OpenOptions::new().read(true).write(true).open(self.image()).unwrap();
         let bytes = std::fs::read(self.image()).unwrap();
@@ -308,7 +306,7 @@ impl Drive {
 impl Drop for Drive {
     fn drop(&mut self) {
         if self.is_mounted && run("umount", [], &[&self.path()]).is_err() {
-            // Whoever still uses it goes on without a name for it.
+            // A process that still uses it goes on without a name for it.
             let _ = run("umount", [OsStr::new("-l")], &[&self.path()]);
         }
         let _ = std::fs::remove_file(self.image());
@@ -321,7 +319,7 @@ impl Drop for Drive {
 fn run<const N: usize>(tool: &str, args: [&OsStr; N], paths: &[&Path]) -> Result<(), String> {
     let mut command = Command::new(tool);
     command.args(args).args(paths).stdin(Stdio::null());
-    // Tools of the system that are not on everybody's path.
+    // Tools of the system that not every path has.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     let output = command.output().map_err(|why| format!("{tool}: {why}"))?;

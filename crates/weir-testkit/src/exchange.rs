@@ -1,4 +1,4 @@
-//! One request at the scripted origin and the ways of answering it.
+//! A request at the scripted origin, and the ways to answer it.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fields::{joined, lines};
 use crate::socket::Socket;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The head as bytes, its final empty line included.
@@ -22,7 +22,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the fields of a head; tolerant, since the origin wants to see whatever comes.
+    /// Parses the fields of a head. Tolerant, since the origin wants to see whatever comes.
     pub fn parse(raw: Vec<u8>, connection: usize) -> Request {
         let text = String::from_utf8_lossy(&raw).into_owned();
         let mut lines = text.split("\r\n");
@@ -59,12 +59,12 @@ pub(crate) enum After {
     Reset,
 }
 
-/// A request being answered. A handler writes what it likes; when it returns, the connection takes the next
-/// request unless the handler closed it or the request asked for that.
+/// A request that is being answered. A handler writes whatever it likes. When it returns, the connection
+/// takes the next request, unless the handler or the request has closed it.
 pub struct Exchange<'a> {
     /// The request.
     pub request: &'a Request,
-    /// Lines behind the last chunk of the request's body; known once that is read.
+    /// The lines behind the last chunk of the request's body, once the body was read.
     pub trailers: Vec<String>,
     socket: &'a mut Socket,
     buf: &'a mut Vec<u8>,
@@ -72,7 +72,7 @@ pub struct Exchange<'a> {
     body_left: Left,
 }
 
-/// What of the request's body has not been read yet.
+/// What of the request's body was not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Bytes(u64),
@@ -88,7 +88,7 @@ impl<'a> Exchange<'a> {
         Exchange { request, trailers: Vec::new(), socket, buf, after, body_left }
     }
 
-    /// Sends bytes as they are; `false` where the peer has gone.
+    /// Sends bytes as they are. False if the peer has gone.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.socket.write_all(bytes.as_ref()).and_then(|()| self.socket.flush()).is_ok()
     }
@@ -104,7 +104,7 @@ impl<'a> Exchange<'a> {
         self.send(out)
     }
 
-    /// Reads the whole of the request's body, decoded; short where the peer went away.
+    /// Reads the whole body of the request, decoded. It is short if the peer went away.
     pub fn body(&mut self) -> Vec<u8> {
         match std::mem::replace(&mut self.body_left, Left::Bytes(0)) {
             Left::Bytes(length) => {
@@ -147,7 +147,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Reads what has come, at least one byte, undecoded; empty at the end of the stream.
+    /// Reads at least one byte, undecoded. Empty at the end of the stream.
     pub fn read_some(&mut self) -> Vec<u8> {
         self.body_left = Left::Bytes(0);
         if self.buf.is_empty() {
@@ -156,7 +156,7 @@ impl<'a> Exchange<'a> {
         std::mem::take(self.buf)
     }
 
-    /// Waits until the peer closes or resets the connection; `false` when `longest` ends first.
+    /// Waits until the peer closes or resets the connection. False if `longest` is over first.
     pub fn peer_left_within(&mut self, longest: Duration) -> bool {
         let _ = self.socket.patience(longest);
         let mut byte = [0u8; 512];

@@ -1,4 +1,4 @@
-//! Header fields as pairs of text: the one place that looks them up and prints them.
+//! Header fields as pairs of text: the one file that looks them up and prints them.
 
 /// Names (as sent) and values, in order.
 pub(crate) type Fields = Vec<(String, String)>;
@@ -15,12 +15,12 @@ pub(crate) fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) ->
     fields.into_iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
 }
 
-/// Pairs of a caller as fields.
+/// The fields from a caller's pairs.
 pub(crate) fn owned(fields: &[(&str, &str)]) -> Fields {
     fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Fields as pairs for a caller.
+/// The fields as pairs for a caller.
 pub(crate) fn borrowed(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }

@@ -1,24 +1,24 @@
-//! A control group with a limit of memory, in which a Weir runs as in a small container. It is removed when
-//! it is dropped.
+//! A control group with a limit of memory, in which a Weir runs as in a small container. Dropping it removes
+//! it.
 //!
-//! It needs the right to make groups. Where the machine lacks it the scenario is skipped with a word.
+//! It needs the right to make groups. Without it the scenario is skipped with a message.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long processes that were killed may take to leave it.
+/// How long killed processes may take to leave it.
 const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A group of processes that may have so much memory together, the page cache included.
+/// A group of processes with a limit on their common memory, page cache included.
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: PathBuf,
     version: Version,
 }
 
-/// Of the control groups.
+/// The version of the control groups.
 #[derive(Clone, Copy, Debug)]
 enum Version {
     One,
@@ -40,7 +40,7 @@ impl Version {
         }
     }
 
-    /// Where it stands how many were killed.
+    /// The file that counts the kills.
     fn kills(self) -> &'static str {
         match self {
             Version::One => "memory.oom_control",
@@ -50,7 +50,7 @@ impl Version {
 }
 
 impl MemoryGroup {
-    /// A group that may have so many bytes; `None`, with a word on the standard error, where none can be made
+    /// A group with a limit of `bytes`. `None`, with a message on the standard error, if none can be made
     /// here.
     pub fn make(bytes: u64) -> Option<MemoryGroup> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -70,10 +70,10 @@ impl MemoryGroup {
         Some(group)
     }
 
-    /// Gives it another limit, in bytes.
+    /// Sets the limit, in bytes.
     ///
     /// # Errors
-    /// Where the machine refuses it.
+    /// The machine refuses it.
     fn limit(&self, bytes: u64) -> std::io::Result<()> {
         let file = self.folder.join(self.version.limit());
         if !file.exists() {
@@ -82,15 +82,15 @@ impl MemoryGroup {
         std::fs::write(file, bytes.to_string())
     }
 
-    /// Where a process writes its pid to enter it.
+    /// The file to which a process writes its pid to enter the group.
     pub(crate) fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
 
-    /// How many of its processes were killed for want of memory.
+    /// How many of its processes were killed for lack of memory.
     ///
     /// # Panics
-    /// Where the system does not say.
+    /// The system does not say.
     pub fn kills(&self) -> u64 {
         let text = std::fs::read_to_string(self.folder.join(self.version.kills())).unwrap();
         let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -107,7 +107,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Past the harness, which would keep it to itself.
+/// Written past the test harness, which would swallow it.
 fn skipped(why: &str) {
     let name = std::thread::current().name().unwrap_or("a scenario").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {name}: no control group can be made here: {why}");

@@ -1,14 +1,15 @@
 //! The test kit: a scripted origin, a raw client and the real Weir as a child process.
 //!
-//! It knows no other room: what it says about HTTP is written a second time and strictly, so that a mistake
-//! of the codec cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads
-//! the real clock, and panics where a test would have to: it is linked into tests alone.
+//! It knows no other crate. Its HTTP is written a second time, and strictly, so that a mistake of the codec
+//! cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads the real
+//! clock, and panics where a test would. Only tests link it.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-// The kit measures the real world and fails by panicking, as the tests do that it is written for.
+// The kit measures the real world and fails by panicking, as the tests do that use it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
+mod byteranges;
 mod client;
 mod drive;
 mod exchange;
@@ -20,11 +21,14 @@ mod ports;
 mod random;
 mod resource;
 mod response;
+mod room;
+mod server;
 mod socket;
 mod tls;
 mod wait;
 mod weir;
 
+pub use byteranges::byteranges;
 pub use client::{Client, get, get_with};
 pub use drive::{Drive, Throttle};
 pub use exchange::{Exchange, Request};
@@ -35,6 +39,7 @@ pub use ports::free_port;
 pub use random::Random;
 pub use resource::{Fault, Resource, Shape};
 pub use response::{Head, Response, Trouble};
+pub use server::Server;
 pub use socket::{Address, Socket};
 pub use tls::Authority;
 pub use wait::{Gate, until};

@@ -1,4 +1,4 @@
-//! The scripted origin: an HTTP/1 server of the test's own process that counts and records what reaches it.
+//! The scripted origin: an HTTP/1 server in the test's own process that counts and records its requests.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -37,7 +37,7 @@ struct Shared {
     sockets: Mutex<HashMap<usize, Socket>>,
 }
 
-/// A running origin; it stops when it is dropped.
+/// A running origin. Dropping it stops it.
 pub struct Origin {
     shared: Arc<Shared>,
     address: Address,
@@ -51,15 +51,15 @@ impl Default for Origin {
 }
 
 impl Origin {
-    /// An origin on a port of 127.0.0.1. A path without a script is answered with 404.
+    /// An origin on a port of 127.0.0.1. It answers a path without a script with 404.
     pub fn start() -> Origin {
         Origin::listen("127.0.0.1:0")
     }
 
-    /// An origin on this address, e.g. one that was given up before.
+    /// An origin on this address, for example one that was used before.
     ///
     /// # Panics
-    /// Where it cannot be bound.
+    /// The address cannot be bound.
     pub fn listen(address: &str) -> Origin {
         let listener = TcpListener::bind(address).unwrap_or_else(|why| panic!("bind {address}: {why}"));
         Origin::tcp(listener, "http", |stream| Some(Socket::Tcp(stream)))
@@ -70,7 +70,7 @@ impl Origin {
         Origin::with_tls(authority.server(names, Clients::Anybody))
     }
 
-    /// Like [`Origin::https`], but clients must show a certificate of the same authority.
+    /// As [`Origin::https`], but clients must show a certificate of the same authority.
     pub fn https_for_clients_of(authority: &Authority, names: &[&str]) -> Origin {
         Origin::with_tls(authority.server(names, Clients::Certified))
     }
@@ -109,7 +109,7 @@ impl Origin {
     /// An origin on a unix socket.
     ///
     /// # Panics
-    /// Where it cannot be bound.
+    /// The path cannot be bound.
     pub fn unix(path: &Path) -> Origin {
         let listener = UnixListener::bind(path).unwrap_or_else(|why| panic!("bind {path:?}: {why}"));
         let shared = Arc::new(Shared::default());
@@ -127,7 +127,7 @@ impl Origin {
         Origin { shared, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> Address {
         self.address.clone()
     }
@@ -135,11 +135,11 @@ impl Origin {
     /// Its TCP address.
     ///
     /// # Panics
-    /// On a unix socket.
+    /// It listens on a unix socket.
     pub fn addr(&self) -> SocketAddr {
         match &self.address {
             Address::Tcp(addr) => *addr,
-            Address::Unix(path) => panic!("{path:?} is no TCP address"),
+            Address::Unix(path) => panic!("{path:?} is not a TCP address"),
         }
     }
 
@@ -156,7 +156,7 @@ impl Origin {
         format!("{}://{name}:{}", self.scheme, self.addr().port())
     }
 
-    /// Puts a resource at a path (or at a target with its query), replacing what is there.
+    /// Puts a resource at a path (or at a target with its query), in place of what was there.
     pub fn put(&self, path: &str, resource: Resource) -> &Origin {
         self.on(path, move |exchange| resource.answer(exchange))
     }
@@ -203,7 +203,7 @@ impl Origin {
         self
     }
 
-    /// All requests so far, in the order of their heads.
+    /// All requests so far, in the order in which their heads arrived.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().clone()
     }
@@ -214,32 +214,32 @@ impl Origin {
         seen.iter().map(|s| &s.request).filter(|r| r.path() == path || r.target == path).cloned().collect()
     }
 
-    /// How many requests for a path have come.
+    /// The number of requests for a path.
     pub fn count(&self, path: &str) -> usize {
         self.requests(path).len()
     }
 
-    /// How many requests have come.
+    /// The number of all requests.
     pub fn total(&self) -> usize {
         self.shared.seen.lock().unwrap().len()
     }
 
-    /// Waits until `n` requests for a path have come.
+    /// Waits for the `n`-th request for a path.
     pub fn await_count(&self, path: &str, n: usize) {
         until(&format!("{n} requests for {path} at the origin"), || self.count(path) >= n);
     }
 
-    /// How many connections have been accepted.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The most requests that were being answered at one time.
+    /// The most requests that were answered at the same time.
     pub fn running_peak(&self) -> usize {
         self.shared.running_peak.load(Ordering::SeqCst)
     }
 
-    /// Closes every connection, as an origin does that restarts; it goes on listening.
+    /// Closes every connection, as a restarting origin does. It goes on listening.
     pub fn drop_connections(&self) {
         for (_, socket) in self.shared.sockets.lock().unwrap().drain() {
             socket.shutdown(Shutdown::Both);
@@ -262,7 +262,7 @@ fn serve(shared: &Arc<Shared>, mut socket: Socket) {
     let shared = shared.clone();
     let job = move || {
         let after = converse(&shared, &mut socket, number);
-        // While there is another handle of it, a connection is neither closed nor reset.
+        // While another handle exists, a connection is neither closed nor reset.
         drop(shared.sockets.lock().unwrap().remove(&number));
         match after {
             After::Next => {}
@@ -273,7 +273,7 @@ fn serve(shared: &Arc<Shared>, mut socket: Socket) {
     std::thread::Builder::new().stack_size(256 * 1024).spawn(job).unwrap();
 }
 
-/// Answers the requests of a connection, one after another, and says how it ends.
+/// Answers the requests of a connection one after another. Returns how it ends.
 fn converse(shared: &Shared, socket: &mut Socket, number: usize) -> After {
     let mut buf = Vec::new();
     while let Some(raw) = read_head(socket, &mut buf) {

@@ -1,7 +1,7 @@
 //! Bodies whose every byte tells where it belongs.
 
-/// `length` bytes of version `seed`: each 8-byte word names its own offset and the version, so that a
-/// shifted, mixed or repeated piece differs from what is expected there.
+/// `length` bytes of version `seed`. Each word of 8 bytes has its own offset and the version, so that a
+/// shifted, mixed or repeated piece differs from what is expected.
 pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let words = length.div_ceil(8) as u64;
     let mut bytes: Vec<u8> = (0..words)

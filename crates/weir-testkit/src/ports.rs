@@ -1,22 +1,70 @@
-//! Ports for servers that cannot say which one they were given.
+//! Ports for servers that cannot report a port of the kernel's choice.
 
+use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Mutex;
 
-/// Below the range from which the system takes clients' ports, so that no connection of a test sits on one.
+/// Below the range of ports for clients, so that no connection of a test uses one.
 const FIRST: u16 = 10_000;
-const COUNT: u16 = 20_000;
+/// Blocks of ports, each for one process at a time.
+const BLOCKS: u16 = 200;
+/// Ports in a block.
+const BLOCK: u16 = 100;
 
-/// A port of 127.0.0.1 on which nobody listens, never given twice within this process.
+/// The ports that this process may give out, and the locks that say so to others.
+struct Own {
+    next: u16,
+    end: u16,
+    locks: Vec<File>,
+}
+
+/// A port of 127.0.0.1 on which nobody listens, never given twice within this process, nor to another process
+/// of the kit while this one runs: two Weirs on one port would share its connections.
+///
+/// # Panics
+/// Where there is none.
 pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id().wrapping_mul(997) % u32::from(COUNT)) as u16;
-    for _ in 0..COUNT {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
-        let port = FIRST + (start + step) % COUNT;
+    static OWN: Mutex<Own> = Mutex::new(Own { next: 0, end: 0, locks: Vec::new() });
+    let mut own = OWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    loop {
+        if own.next == own.end {
+            let (block, lock) = free_block();
+            own.locks.push(lock);
+            own.next = FIRST + block * BLOCK;
+            own.end = own.next + BLOCK;
+        }
+        let port = own.next;
+        own.next += 1;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }
     }
-    panic!("no free port between {FIRST} and {}", FIRST + COUNT)
+}
+
+/// A block of ports that no other process has, and the lock that keeps it so until this one ends.
+fn free_block() -> (u16, File) {
+    let folder = std::env::temp_dir().join("weir-ports");
+    std::fs::create_dir_all(&folder).unwrap();
+    let start = (std::process::id().wrapping_mul(997) % u32::from(BLOCKS)) as u16;
+    for step in 0..BLOCKS {
+        let block = (start + step) % BLOCKS;
+        let lock = File::options().create(true).append(true).open(folder.join(block.to_string())).unwrap();
+        if lock.try_lock().is_ok() {
+            return (block, lock);
+        }
+    }
+    panic!("no free ports between {FIRST} and {}", FIRST + BLOCKS * BLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_block_has_it_alone() {
+        let (one, _lock) = free_block();
+        let (other, _other) = free_block();
+        assert_ne!(one, other);
+        assert_ne!(free_port(), free_port());
+    }
 }

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that repeat with their seed.
 
 /// A xorshift generator (Marsaglia 2003): good enough to mix scenarios, the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ impl Random {
     /// The numbers of this seed.
     pub fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // Seeds that lie close together begin alike.
+        // Close seeds begin alike.
         (0..8).for_each(|_| {
             random.number();
         });

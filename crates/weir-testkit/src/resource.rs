@@ -1,4 +1,4 @@
-//! What a path of the origin holds, and how it is sent: its headers, its pace, and what goes wrong with it.
+//! What the origin has at a path, and how it is sent: headers, pace and faults.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,14 +18,14 @@ pub enum Shape {
     Close,
 }
 
-/// What goes wrong once so many bytes of the body have been sent.
+/// A fault after this many bytes of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// An orderly end of the stream.
     Truncate(usize),
     /// A reset.
     Reset(usize),
-    /// Silence, until the peer leaves.
+    /// Silence until the peer leaves.
     Stall(usize),
 }
 
@@ -97,14 +97,14 @@ impl Resource {
         self
     }
 
-    /// An entity tag, quotes included; conditional requests are answered by it.
+    /// An entity tag, quotes included. Conditional requests are answered by it.
     #[must_use]
     pub fn etag(mut self, tag: &str) -> Self {
         self.etag = Some(tag.to_owned());
         self
     }
 
-    /// A Last-Modified so long ago; conditional requests are answered by it.
+    /// A Last-Modified that long ago. Conditional requests are answered by it.
     #[must_use]
     pub fn modified_ago(mut self, ago: Duration) -> Self {
         self.last_modified = Some(SystemTime::now() - ago);
@@ -125,21 +125,21 @@ impl Resource {
         self
     }
 
-    /// So long before the head.
+    /// The time before the head is sent.
     #[must_use]
     pub fn head_delay(mut self, delay: Duration) -> Self {
         self.head_delay = delay;
         self
     }
 
-    /// The head is sent once the gate opens.
+    /// Sends the head once the gate is open.
     #[must_use]
     pub fn head_gate(mut self, gate: &Gate) -> Self {
         self.head_gate = Some(gate.clone());
         self
     }
 
-    /// The body goes on past byte `at` once the gate opens.
+    /// Sends the body behind byte `at` once the gate is open.
     #[must_use]
     pub fn body_gate(mut self, at: usize, gate: &Gate) -> Self {
         self.body_gates.push((at, gate.clone()));
@@ -153,7 +153,7 @@ impl Resource {
         self
     }
 
-    /// What goes wrong.
+    /// The fault.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
@@ -167,7 +167,7 @@ impl Resource {
         self
     }
 
-    /// A trailer field; the body is chunked then.
+    /// A trailer field. The body is then chunked.
     #[must_use]
     pub fn trailer(mut self, name: &str, value: &str) -> Self {
         self.trailers.push((name.to_owned(), value.to_owned()));
@@ -177,14 +177,14 @@ impl Resource {
         self
     }
 
-    /// A single Range is answered with 206 (RFC 9110 §14), If-Range by the entity tag.
+    /// Answers a single Range with 206 (RFC 9110 §14), and If-Range by the entity tag.
     #[must_use]
     pub fn ranges(mut self) -> Self {
         self.knows_ranges = true;
         self
     }
 
-    /// Answers one request as this resource.
+    /// Answers a request with this resource.
     pub fn answer(&self, exchange: &mut Exchange<'_>) {
         exchange.body();
         for (status, headers) in &self.interim {
@@ -224,7 +224,7 @@ impl Resource {
         }
     }
 
-    /// The status and the part of the body that a request's Range asks for.
+    /// The status and the part of the body for a request's Range.
     fn part(&self, exchange: &Exchange<'_>, headers: &mut Fields) -> (u16, std::ops::Range<usize>) {
         let all = 0..self.body.len();
         if !self.knows_ranges || self.status != 200 {
@@ -233,7 +233,7 @@ impl Resource {
         headers.push(("Accept-Ranges".to_owned(), "bytes".to_owned()));
         let range = exchange.request.header("range");
         let wanted = range.as_deref().and_then(|v| v.strip_prefix("bytes="));
-        // Several ranges are as if there were none.
+        // Several ranges count as none.
         let wanted = wanted.filter(|set| !set.contains(',')).and_then(|range| range.split_once('-'));
         let current = exchange.request.header("if-range").is_none_or(|tag| Some(tag) == self.etag);
         let Some((first, last)) = wanted.filter(|_| current) else { return (200, all) };
@@ -285,7 +285,7 @@ impl Resource {
         }
     }
 
-    /// Sends the body at its pace; `false` where it ended early.
+    /// Sends the body at its pace. False if it ended early.
     fn send_body(&self, exchange: &mut Exchange<'_>, body: &[u8]) -> bool {
         let mut at = 0;
         let end = self.fault.map_or(body.len(), |fault| fault.at().min(body.len()));
@@ -324,7 +324,7 @@ impl Resource {
         }
     }
 
-    /// Does what is to go wrong here; `true` where nothing is.
+    /// Causes the fault; true unless there is one.
     fn fail(&self, exchange: &mut Exchange<'_>) -> bool {
         match self.fault {
             None => return true,

@@ -1,4 +1,4 @@
-//! What came back, read strictly: the kit accepts no response that a careful client would refuse.
+//! A received response, read strictly: the kit accepts none that a careful client would refuse.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Head {
     /// Parses a head without its final empty line.
     ///
     /// # Errors
-    /// A word on what is wrong with it.
+    /// What is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Head, String> {
         let text = String::from_utf8_lossy(bytes);
         let mut lines = text.split("\r\n");
@@ -65,7 +65,7 @@ pub struct Response {
     pub body: Vec<u8>,
     /// Trailer fields of a chunked body.
     pub trailers: Vec<(String, String)>,
-    /// Sizes of the chunks in which the body came; empty where it was not chunked.
+    /// The sizes of its chunks; empty if it was not chunked.
     pub chunks: Vec<usize>,
     /// From the call of `recv` to the final head.
     pub first_byte: Duration,
@@ -89,13 +89,13 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Weir's own member of `Cache-Status`, e.g. `weir; hit; ttl=58`; empty where there is none.
+    /// Weir's own member of `Cache-Status`, such as `weir; hit; ttl=58`; empty if there is none.
     pub fn cache_status(&self) -> String {
         let value = self.header("cache-status").unwrap_or_default();
         value.split(", ").filter(|m| m.starts_with("weir")).last().unwrap_or_default().to_owned()
     }
 
-    /// Whether Weir answered from its store without asking (RFC 9211 §2.1).
+    /// Whether Weir answered from its store without asking the origin (RFC 9211 §2.1).
     pub fn is_hit(&self) -> bool {
         self.cache_status().split("; ").any(|part| part == "hit")
     }
@@ -116,11 +116,11 @@ impl Response {
 pub enum Trouble {
     /// The connection ended (or was reset) before a byte of a response.
     Closed,
-    /// It ended within the response: what came of it.
+    /// The connection ended within the response. Has the part that came.
     Cut(Box<Response>),
-    /// Nothing came for as long as the client waits: what came of it.
+    /// Nothing came for the client's patience. Has the part that came.
     Silent(Box<Response>),
-    /// What came is no HTTP/1 response.
+    /// What came is not an HTTP/1 response.
     Malformed(String),
 }
 

@@ -1,4 +1,4 @@
-//! One stream type for what the kit speaks over: TCP, a unix socket, or TLS on the origin's side.
+//! One stream type for all connections of the kit: TCP, a unix socket, or TLS on the origin's side.
 
 use std::io::{Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,11 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest that any read or write of the kit waits, so that a broken peer fails a test and never hangs
-/// it.
+/// The longest wait of any read or write of the kit, so that a broken peer fails a test and never hangs it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where somebody listens.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// IPv4 or IPv6.
@@ -26,10 +25,10 @@ impl From<SocketAddr> for Address {
 }
 
 impl Address {
-    /// Opens a connection with the kit's patience on both directions.
+    /// Opens a connection with the kit's patience in both directions.
     ///
     /// # Errors
-    /// What the system says of the attempt.
+    /// Those of the system.
     pub fn connect(&self) -> Result<Socket> {
         let socket = match self {
             Address::Tcp(addr) => {
@@ -58,7 +57,7 @@ impl Socket {
     /// Sets the longest wait of each read and write.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn patience(&self, longest: Duration) -> Result<()> {
         match self {
             Socket::Unix(s) => s.set_read_timeout(Some(longest)).and(s.set_write_timeout(Some(longest))),
@@ -69,7 +68,7 @@ impl Socket {
         }
     }
 
-    /// Ends one or both directions; a peer that has already gone is no error.
+    /// Ends one or both directions. A peer that has already gone is not an error.
     pub fn shutdown(&self, how: Shutdown) {
         let _ = match self {
             Socket::Unix(s) => s.shutdown(how),
@@ -97,7 +96,7 @@ impl Socket {
         }
     }
 
-    /// A second handle by which another thread can end the connection.
+    /// A second handle, by which another thread can end the connection.
     pub(crate) fn handle(&self) -> Option<Socket> {
         match self {
             Socket::Tcp(s) => s.try_clone().ok().map(Socket::Tcp),

@@ -1,4 +1,4 @@
-//! The kit's own proof: its client against its origin.
+//! The kit's own tests: its client against its origin.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn request_bodies_are_decoded() {
 }
 
 #[test]
-fn interim_responses_and_trailers_are_kept_apart() {
+fn interim_responses_and_trailers_are_separate() {
     let origin = Origin::start();
     origin.put("/t", Resource::new("x").interim(103, &[("Link", "</a>")]).trailer("X-Sum", "1"));
     let response = get(origin.addr(), "/t");

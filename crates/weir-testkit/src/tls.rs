@@ -1,11 +1,11 @@
-//! A throw-away certificate authority for origins that speak https.
+//! A temporary certificate authority for origins that speak https.
 
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// An authority that issues certificates; made again for each test.
+/// An authority that issues certificates. Each test makes its own.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -27,7 +27,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// The authority's certificate, for the trusting side's CA file.
+    /// The authority's certificate, for the CA file of the trusting side.
     pub fn pem(&self) -> &str {
         &self.pem
     }
@@ -70,7 +70,7 @@ impl Authority {
     }
 }
 
-/// Which clients an https origin speaks to.
+/// The clients that an https origin accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clients {
     Anybody,

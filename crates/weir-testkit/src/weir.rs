@@ -15,10 +15,18 @@ use crate::response::Response;
 use crate::socket::{Address, PATIENCE};
 use crate::wait::until;
 
+/// How a config begins a volume.
+const VOLUME: &str = "[[cache.volume]]\n";
+
+/// A volume that is waited for as long as the kit waits.
+fn patient_volume() -> String {
+    format!("{VOLUME}read_timeout = \"{}s\"\n", PATIENCE.as_secs())
+}
+
 /// What a finished command left.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its exit code; `None` where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Its standard output.
     pub stdout: String,
@@ -26,7 +34,7 @@ pub struct Output {
     pub stderr: String,
 }
 
-/// A Weir to be started: the binary, its folder, its ports.
+/// A Weir to start: the binary, its folder, its ports.
 pub struct Setup {
     binary: PathBuf,
     folder: PathBuf,
@@ -34,14 +42,14 @@ pub struct Setup {
     admin: SocketAddr,
     args: Vec<String>,
     environment: Vec<(String, String)>,
-    /// The file to which it writes its pid first.
+    /// The file to which it first writes its pid.
     group: Option<PathBuf>,
 }
 
-/// A running Weir; it is killed by its pid and its folder removed when it is dropped.
+/// A running Weir. Dropping it kills the process by its pid and removes its folder.
 pub struct Weir {
     child: Option<Child>,
-    /// Processes that have taken over from the child and from each other.
+    /// Processes that have taken over from the child and from one another.
     successors: Vec<u32>,
     setup: Setup,
     stdout: Arc<Mutex<String>>,
@@ -49,7 +57,7 @@ pub struct Weir {
 }
 
 impl Setup {
-    /// A Weir of this binary with a folder and ports of its own, and nothing else said.
+    /// A Weir of this binary with a folder and ports of its own, and defaults for the rest.
     pub fn new(binary: impl AsRef<Path>) -> Setup {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +76,7 @@ impl Setup {
         }
     }
 
-    /// The folder, which goes with the Weir.
+    /// Its folder, which is removed with the Weir.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -108,7 +116,7 @@ impl Setup {
         self
     }
 
-    /// Starts `weir run` in front of one origin and waits until it takes connections.
+    /// Starts `weir run` in front of one origin, and waits until it accepts connections.
     pub fn run(mut self, origin: &str) -> Weir {
         let args =
             ["--origin", origin, "--listen", &self.listen.to_string(), "--admin", &self.admin.to_string()]
@@ -117,18 +125,18 @@ impl Setup {
         self.start()
     }
 
-    /// Starts `weir run --config` with this text, in which `{listen}`, `{admin}` and `{folder}` are replaced,
-    /// and waits until it takes connections.
+    /// Starts `weir run --config` with this text, and waits until it accepts connections. Replaces
+    /// `{listen}`, `{admin}` and `{folder}` in the text.
     pub fn run_config(mut self, text: &str) -> Weir {
         let path = self.write_config(text);
         self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
         self.start()
     }
 
-    /// As [`Setup::run_config`]; what it said where it ended.
+    /// As [`Setup::run_config`], but returns what a Weir said that has ended.
     ///
     /// # Errors
-    /// It ended before it took connections.
+    /// It ended before it accepted connections.
     pub fn try_run_config(mut self, text: &str) -> Result<Weir, String> {
         let path = self.write_config(text);
         self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
@@ -136,22 +144,31 @@ impl Setup {
         weir.try_start_again().map(|()| weir)
     }
 
-    /// Starts `weir run` with nothing but the arguments given, and waits until it takes connections on its
+    /// Starts `weir run` with the given arguments alone, and waits until it accepts connections on its
     /// address.
     pub fn run_bare(self) -> Weir {
         self.start()
     }
 
-    /// Writes the config file and says where it lies.
+    /// Writes the config file and says where it lies. A volume of it is slow where that is what the text is
+    /// about: elsewhere a drive that many share may take its time.
+    ///
+    /// # Panics
+    /// Where a volume of it would have no room in the temporary folder.
     pub fn write_config(&self, text: &str) -> PathBuf {
+        if text.contains(VOLUME) {
+            crate::room::check(&std::env::temp_dir());
+        }
+        let patient = if text.contains("read_timeout") { VOLUME.to_owned() } else { patient_volume() };
         let text = text
+            .replace(VOLUME, &patient)
             .replace("{listen}", &self.listen.to_string())
             .replace("{admin}", &self.admin.to_string())
             .replace("{folder}", &self.folder.display().to_string());
         self.file("weir.toml", text)
     }
 
-    /// Runs the binary with these arguments until it ends by itself.
+    /// Runs the binary with these arguments to its end.
     pub fn command(&self, args: &[&str]) -> Output {
         let mut command = Command::new(&self.binary);
         command.args(args).envs(self.environment.iter().cloned());
@@ -181,18 +198,18 @@ impl Setup {
 }
 
 impl Weir {
-    /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that
-    /// runs is waited for first. Its outputs begin again.
+    /// Starts it again in its folder with the same arguments, and waits until it accepts connections. Waits
+    /// first for the end of one that runs. Its outputs begin again.
     pub fn start_again(&mut self) {
         if let Err(said) = self.try_start_again() {
             panic!("weir has not started:\n{said}");
         }
     }
 
-    /// As [`Weir::start_again`]; what it said where it ended.
+    /// As [`Weir::start_again`], but returns what a Weir said that has ended.
     ///
     /// # Errors
-    /// It ended before it took connections.
+    /// It ended before it accepted connections.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         if let Some(mut child) = self.child.take() {
             child.wait().unwrap();
@@ -217,7 +234,7 @@ impl Weir {
         while Address::Tcp(self.addr()).connect().is_err() {
             if let Some(ended) = self.child.as_mut().and_then(|child| child.try_wait().unwrap()) {
                 self.child = None;
-                // What it said last may be on its way.
+                // Its last output may still be on its way.
                 std::thread::sleep(Duration::from_millis(50));
                 return Err(format!("{ended}\n{}", self.said()));
             }
@@ -251,7 +268,7 @@ impl Weir {
         self.setup.state()
     }
 
-    /// A connection to it.
+    /// Connects a client to it.
     pub fn client(&self) -> Client {
         Client::connect(self.addr())
     }
@@ -266,13 +283,13 @@ impl Weir {
         crate::client::get_with(self.addr(), target, headers)
     }
 
-    /// A text of the admin listener, e.g. `/metrics`.
+    /// A page of the admin listener, such as `/metrics`.
     pub fn admin_get(&self, target: &str) -> Response {
         crate::client::get(self.admin(), target)
     }
 
-    /// The value of one series of `/metrics`, e.g. `weir_requests_total{site="x"}`; `None` where it is not
-    /// there.
+    /// The value of one series of `/metrics`, such as `weir_requests_total{site="x"}`; `None` if it is
+    /// missing.
     pub fn metric(&self, series: &str) -> Option<f64> {
         let text = self.admin_get("/metrics").text();
         let values = text.lines().filter_map(|line| {
@@ -281,14 +298,14 @@ impl Weir {
                 rest.strip_prefix(' ').or_else(|| Some(rest.strip_prefix('{')?.split_once("} ")?.1))?;
             value.trim().parse::<f64>().ok()
         });
-        // A name alone is the sum of its series.
+        // A name without labels stands for the sum of its series.
         values.reduce(|one, other| one + other)
     }
 
     /// The pid.
     ///
     /// # Panics
-    /// Once it has been waited for.
+    /// After it was waited for.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("weir has ended").id()
     }
@@ -309,27 +326,27 @@ impl Weir {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Writes another config over the one it was started with; nothing is told to it.
+    /// Writes another config over the one it was started with, without telling it.
     pub fn rewrite_config(&self, text: &str) -> PathBuf {
         self.setup.write_config(text)
     }
 
-    /// Runs `weir` with these arguments and this Weir's state folder.
+    /// Runs `weir` with these arguments on this Weir's state folder.
     pub fn command(&self, args: &[&str]) -> Output {
         self.setup.command(args)
     }
 
-    /// `weir upgrade` with more arguments; the process that has taken over ends with this value.
+    /// Runs `weir upgrade` with more arguments. The process that has taken over ends with this value.
     pub fn upgrade(&mut self, args: &[&str]) -> Output {
         let output = self.command(&[&["upgrade"], args].concat());
         self.main_pid();
         output
     }
 
-    /// The pid of the process that has the state folder now, which ends with this value.
+    /// The pid of the process that has the state folder now. It ends with this value.
     ///
     /// # Panics
-    /// Where none has it.
+    /// No process has it.
     pub fn main_pid(&mut self) -> u32 {
         let lock = std::fs::read_to_string(self.state().join("lock")).unwrap();
         let pid = lock.trim().parse().unwrap_or_else(|why| panic!("a pid in {lock:?}: {why}"));
@@ -355,12 +372,12 @@ impl Weir {
         self.start_again();
     }
 
-    /// `weir reload`.
+    /// Runs `weir reload`.
     pub fn reload(&self) -> Output {
         self.command(&["reload"])
     }
 
-    /// Waits until it has ended by itself, at most so long; `None` where it has not.
+    /// Waits up to `longest` for it to end by itself; `None` if it has not.
     pub fn wait(&mut self, longest: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < longest {
@@ -373,22 +390,22 @@ impl Weir {
         None
     }
 
-    /// Whether it runs.
+    /// Whether it is running.
     pub fn runs(&mut self) -> bool {
         self.child.as_mut().is_some_and(|c| c.try_wait().unwrap().is_none())
     }
 
-    /// What it has written to its standard output.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.lock().unwrap().clone()
     }
 
-    /// What it has written to its standard error.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
 
-    /// Waits until its standard error contains a text.
+    /// Waits until its standard error has a text.
     pub fn await_stderr(&self, text: &str) {
         until(&format!("{text:?} on stderr of weir"), || self.stderr().contains(text));
     }
@@ -398,12 +415,12 @@ impl Weir {
         self.status_field("VmRSS:")
     }
 
-    /// The most resident memory so far, in bytes.
+    /// The largest resident memory so far, in bytes.
     pub fn rss_peak(&self) -> u64 {
         self.status_field("VmHWM:")
     }
 
-    /// Resident memory that is no file's, now, in bytes; 0 once it has ended.
+    /// Anonymous resident memory now, in bytes; 0 once it has ended.
     pub fn anonymous(&self) -> u64 {
         self.status_field("RssAnon:")
     }
@@ -453,20 +470,20 @@ impl Drop for Setup {
     }
 }
 
-/// Whether a process runs; one that has ended and was not waited for does not.
+/// Whether a process is running. One that has ended and was not waited for is not.
 fn is_alive(pid: u32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let has_ended = |stat: &str| {
         let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
         state.is_none_or(|state| matches!(state, 'Z' | 'X'))
     };
-    // The first thread may have ended before the others, which hold the sockets open until they have, too.
+    // The first thread may have ended before others, which hold the sockets open.
     tasks
         .map(|task| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default())
         .any(|stat| !has_ended(&stat))
 }
 
-/// Runs a command to its end, at most the kit's patience; it is killed then.
+/// Runs a command to its end. Kills it when the kit's patience is over.
 fn finish(mut command: Command) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|why| panic!("start {command:?}: {why}"));
@@ -484,7 +501,7 @@ fn finish(mut command: Command) -> Output {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    // The collectors hold the other handle until the pipe's end.
+    // The collectors hold the other handle until the pipe ends.
     until("the end of a command's output", || Arc::strong_count(&stdout) + Arc::strong_count(&stderr) == 2);
     let text = |s: &Arc<Mutex<String>>| s.lock().unwrap().clone();
     Output { code: status.and_then(|s| s.code()), stdout: text(&stdout), stderr: text(&stderr) }

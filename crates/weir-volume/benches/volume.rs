@@ -1,6 +1,6 @@
-//! What a volume costs: looking up, storing small and large, bytes of memory an object, restarts, reading. On
-//! the file system of the folder for temporary files. Run with `cargo bench -p weir-volume --bench volume [--
-//! NAME…]`; figures only, no judgement. Names: `million`, `large`.
+//! What a volume costs: look-ups, storing small and large bodies, bytes of memory an object, restarts, reads.
+//! On the file system of the temporary folder. Run `cargo bench -p weir-volume --bench volume [-- NAME…]`;
+//! names: `million`, `large`. It prints figures and judges nothing.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -121,7 +121,7 @@ fn large() {
             let put = volume.begin(&key(number), Bytes::from_static(b"head"), 1, Some(LENGTH)).unwrap();
             let mut at = 0;
             while at < LENGTH {
-                // The queue never waits; what fills it faster than the drive takes must.
+                // The queue never waits, so a sender that is faster than the drive must.
                 while volume.usage().queued_bytes > 32 << 20 {
                     std::thread::sleep(Duration::from_millis(1));
                 }

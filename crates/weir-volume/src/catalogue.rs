@@ -1,7 +1,7 @@
-//! What is searched on a volume: rows in the order of their bytes, kept beside the segments and made again
-//! from them.
+//! The catalogue: rows by which a volume is searched, in the order of their bytes. They lie beside the
+//! segments and can be made again from them.
 //!
-//! A look-up never needs a catalogue, and no answer depends on it: where it is lost, late or wrong, searching
+//! A look-up never needs a catalogue, and no answer depends on it. Where it is lost, late or wrong, a search
 //! takes longer.
 
 mod cover;

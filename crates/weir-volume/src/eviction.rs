@@ -1,30 +1,31 @@
-//! Telling what a volume had to let go. The volume's writer tells it, so that a listener must not wait.
+//! Reports what a volume has evicted. The volume's writer reports it, so a listener must not wait.
 
 use std::fmt::Debug;
 
-/// Why something had to leave a volume.
+/// Why an object was evicted from a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
     /// Room was needed: its segment was dropped.
     Room,
-    /// Its site had more than its quota.
+    /// Its site was above its quota.
     Quota,
 }
 
-/// Listens to what leaves a volume because something had to.
+/// Listens to the evictions of a volume.
 pub trait EvictionListener: Debug + Send + Sync {
-    /// Whether it wants to be told; asked each time, since telling costs a read.
+    /// Whether the listener wants to hear of evictions. The writer asks each time, since reporting costs a
+    /// read.
     fn is_listening(&self) -> bool;
 
-    /// What lay under that key of the volume's ([`crate::key::split`]) has left, with so many bytes of its
-    /// body. Must not wait.
-    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction);
+    /// An object was evicted: its key on the volume ([`crate::key::split`]), and the bytes of its body that
+    /// were held. Must not wait.
+    fn evicted(&self, on_volume: &[u8], bytes: u64, why: Eviction);
 
-    /// So many have left of which the volume cannot tell what they were.
-    fn miss(&self, count: u64);
+    /// `count` objects were evicted whose keys the volume could not read.
+    fn missed(&self, count: u64);
 }
 
-/// Nobody listens.
+/// A listener that hears nothing.
 #[derive(Debug)]
 pub(crate) struct Nobody;
 
@@ -33,7 +34,7 @@ impl EvictionListener for Nobody {
         false
     }
 
-    fn tell(&self, _: &[u8], _: u64, _: Eviction) {}
+    fn evicted(&self, _: &[u8], _: u64, _: Eviction) {}
 
-    fn miss(&self, _: u64) {}
+    fn missed(&self, _: u64) {}
 }

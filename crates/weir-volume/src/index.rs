@@ -1,11 +1,11 @@
 //! The index: key digest → places of records, eight bytes each, in RAM.
 //!
-//! A digest's hash chooses a shard, then gives a tag of 24 bits; an entry is tag and location (40 bits, in
-//! units of 64 bytes). A shard is a sorted list: no empty slots, so that an object costs 8 bytes and the
-//! slack of growth (an eighth). The tag is a hint: the full key is compared at the record. It is changed by
-//! the volume's writer alone.
+//! A digest's hash chooses a shard and gives a tag of 24 bits. An entry is the tag and a location (40 bits,
+//! in units of 64 bytes). A shard is a sorted list without empty slots, so that an object costs 8 bytes and
+//! the slack of growth (an eighth). The tag is a hint: readers compare the full key at the record. Only the
+//! volume's writer changes the index.
 
-pub(crate) mod limbo;
+pub(crate) mod pending_removals;
 pub(crate) mod segment;
 pub(crate) mod stocks;
 pub(crate) mod uses;
@@ -18,10 +18,10 @@ use smallvec::SmallVec;
 pub(crate) const LOCATION_BITS: u32 = 40;
 const TAG_BITS: u32 = 64 - LOCATION_BITS;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
-/// A shard grows by this part of itself, and a few entries.
+/// A shard grows by this part of its length, and by a few entries.
 const GROWTH_PART: usize = 8;
 const GROWTH_MIN: usize = 4;
-/// What an allocation costs beside its bytes, about.
+/// What an allocation costs beside its bytes, about, in bytes.
 const ALLOCATION_BYTES: u64 = 16;
 
 /// Where a record begins: the segment's slot and the unit in it, in 40 bits.
@@ -38,12 +38,12 @@ impl Location {
     }
 }
 
-/// The half of a digest that the index goes by.
+/// The half of a digest that the index uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub u64);
 
 impl KeyHash {
-    /// That of a digest.
+    /// The hash of a digest.
     pub fn of(digest: u128) -> KeyHash {
         KeyHash((digest >> 64) as u64)
     }
@@ -56,7 +56,7 @@ pub(crate) struct Index {
     count: AtomicU64,
 }
 
-/// What a digest may be.
+/// The locations that may hold a digest's records.
 pub(crate) type Locations = SmallVec<[Location; 4]>;
 
 impl Index {
@@ -71,8 +71,8 @@ impl Index {
         (shard as usize, tag << LOCATION_BITS)
     }
 
-    /// Where the records of that digest are, among others perhaps; the newest place last, unless slots were
-    /// used again.
+    /// The locations of that digest's records, perhaps with others that share its tag. The newest place comes
+    /// last, unless slots were used again.
     pub(crate) fn find(&self, hash: KeyHash) -> Locations {
         let (shard, tag) = self.place(hash);
         let entries = self.shards[shard].read();
@@ -81,18 +81,18 @@ impl Index {
         same.map(|entry| Location::of(*entry)).collect()
     }
 
-    /// Whether that very entry is in it.
+    /// Whether the index has exactly this entry.
     pub(crate) fn has(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);
         self.shards[shard].read().binary_search(&(tag | location.0)).is_ok()
     }
 
-    /// Whether an entry of that shard is still in it.
+    /// Whether a shard still has an entry.
     pub(crate) fn has_entry(&self, shard: usize, entry: u64) -> bool {
         self.shards[shard].read().binary_search(&entry).is_ok()
     }
 
-    /// Adds an entry; false where it is there.
+    /// Adds an entry. False if it was there already.
     pub(crate) fn insert(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);
         let mut entries = self.shards[shard].write();
@@ -106,7 +106,7 @@ impl Index {
         true
     }
 
-    /// Takes an entry out; false where it is not there.
+    /// Removes an entry. False if it was not there.
     pub(crate) fn remove(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);
         let mut entries = self.shards[shard].write();
@@ -116,7 +116,7 @@ impl Index {
         true
     }
 
-    /// Keeps of one shard what `is_kept` says; how many went.
+    /// Keeps the entries of a shard for which `is_kept` holds. Returns how many were removed.
     pub(crate) fn retain(&self, shard: usize, mut is_kept: impl FnMut(Location) -> bool) -> u64 {
         let mut entries = self.shards[shard].write();
         let before = entries.len();
@@ -130,12 +130,12 @@ impl Index {
         gone
     }
 
-    /// The entries of a shard as they are written down, sorted.
+    /// The entries of a shard in the form in which a checkpoint has them, sorted.
     pub(crate) fn shard(&self, shard: usize) -> Vec<u64> {
         self.shards[shard].read().clone()
     }
 
-    /// Whether one of a shard's entries is such a one.
+    /// Whether `is_one` holds for an entry of a shard.
     pub(crate) fn any(&self, shard: usize, is_one: impl Fn(Location) -> bool) -> bool {
         self.shards[shard].read().iter().any(|entry| is_one(Location::of(*entry)))
     }
@@ -144,7 +144,8 @@ impl Index {
         self.shards[shard].read().len()
     }
 
-    /// Fills an empty shard with sorted entries; false where they are not, or it is not.
+    /// Fills an empty shard with sorted entries. False if the shard is not empty or the entries are not
+    /// sorted.
     pub(crate) fn fill(&self, shard: usize, entries: Vec<u64>) -> bool {
         let mut own = self.shards[shard].write();
         if !own.is_empty() || !entries.is_sorted_by(|left, right| left < right) {
@@ -155,12 +156,12 @@ impl Index {
         true
     }
 
-    /// Whether an entry of that shard can be of that hash.
+    /// Whether an entry of a shard may belong to a hash.
     pub(crate) fn is_of(&self, shard: usize, entry: u64, hash: KeyHash) -> bool {
         self.place(hash) == (shard, entry & !LOCATION_MASK)
     }
 
-    /// A hash that an entry of that shard may be of: all that is known of it.
+    /// A hash that an entry of a shard may belong to: the bits that the index knows of it.
     pub(crate) fn hash_of(&self, shard: usize, entry: u64) -> KeyHash {
         let tag = entry >> LOCATION_BITS;
         KeyHash((shard as u64) << (64 - self.shard_bits) | tag << (64 - self.shard_bits - TAG_BITS))
@@ -174,12 +175,12 @@ impl Index {
         self.shard_bits
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// What it takes in memory, by its capacities. Walks over the shards.
+    /// Its memory in bytes, by capacity. Walks over the shards.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let own = self.shards.len() * size_of::<RwLock<Vec<u64>>>();
         let lists = self.shards.iter().map(|shard| shard.read().capacity() as u64 * 8 + ALLOCATION_BYTES);
@@ -187,8 +188,8 @@ impl Index {
     }
 }
 
-/// The first of the sorted entries that is not below `tag`. Tags are spread evenly, so that its place is
-/// about known: from there it is looked for in steps that double.
+/// The position of the first of the sorted entries that is not below `tag`. Tags are spread evenly, so a
+/// guess comes close; from there the search goes in steps that double.
 fn first_of(entries: &[u64], tag: u64) -> usize {
     let guess = ((tag >> LOCATION_BITS) as usize * entries.len()) >> TAG_BITS;
     let (mut low, mut high) = (guess, guess);

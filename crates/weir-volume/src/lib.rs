@@ -1,23 +1,23 @@
-//! A volume: a drive's folder of segments, with a flat index in RAM. Heads are opaque to it, bodies are
+//! A volume: a drive's folder of segments, with a flat index in RAM. Heads are opaque to it; bodies are
 //! bytes.
 //!
-//! The segments are the log and the truth; journal and checkpoints only spare a restart the reading of them.
-//! One thread writes ([`Volume::begin`] and what follows go through a bounded queue and never wait), all read
-//! the index, and the volume's own threads ([`Volume::on_reader`]), or any other that may block, read what
-//! must wait for the drive. `docs/store.md` says the design on one page, `docs/format/volume.md` draws the
-//! files byte by byte.
+//! The segments are the log and the truth. Journal and checkpoints only spare a restart from reading the
+//! segments. One thread writes: [`Volume::begin`] and what follows go through a bounded queue and never wait.
+//! Every thread may read the index. What must wait for the drive is read by the volume's own threads
+//! ([`Volume::on_reader`]), or by any other thread that may block. `docs/store.md` gives the design on one
+//! page; `docs/format/volume.md` draws the files byte by byte.
 //!
 //! The life of an object: [`Volume::begin`] or [`Volume::store`] → [`Put::push`] … → [`Put::finish`]. The
 //! life of a read: [`Volume::find`] (RAM only) → [`Volume::record`] (one read for a small object, body
-//! included) → [`Volume::read`]. Every byte that comes out was checked ([`Checked`]); what is not what was
-//! stored is an error and leaves the index.
+//! included) → [`Volume::read`]. Every byte that comes out was checked ([`Checked`]). Bytes that are not
+//! those that were stored are an error, and their record leaves the index.
 //!
 //! The folders are the layers: `format` (bytes), `index` (RAM), `write` (the engine, one thread), `read` (any
-//! thread), `recover` (opening). Beside them `catalogue` (rows to search by) and `placement` (which of
+//! thread), `recover` (opening). Beside them are `catalogue` (rows to search by) and `placement` (which of
 //! several volumes has a key).
 //!
-//! What it does not decide: whether a key's newest object supersedes the older ones (tell it, by
-//! [`Volume::remove`]), what a stamp means, how often a head may be refreshed (each refresh writes a head;
+//! The volume does not decide whether a key's newest object supersedes the older ones (call
+//! [`Volume::remove`]), what a stamp means, or how often a head may be refreshed (each refresh writes a head;
 //! leave 10 s between two of an object).
 
 #![forbid(unsafe_code)]
@@ -67,15 +67,15 @@ pub use usage::{Health, VolumeUsage};
 pub use volume::{Put, Volume};
 pub use weir_disk::{Disk, DiskFile, OsDisk, Room};
 pub use write::budget::DayBudget;
-pub use write::put::{Ended, Fate, Writing};
+pub use write::put::{PutError, PutStatus, Writing};
 pub use write::reinsert;
 pub use write::running::Named;
 pub use write::spent::{Spent, SpentFile};
 
 /// The unit in which a body is held: 64 KiB, aligned.
 pub const BLOCK_BYTES: usize = 65536;
-/// The most that one read of a body answers: a block. What is read from a volume is nobody's charge while it
-/// goes out, and what is longer comes from parts of the allocator of which each thread keeps 4 MiB.
+/// The most bytes that one read of a body returns: a block. Nothing is charged for these bytes while they go
+/// out. Longer reads would come from those parts of the allocator of which each thread keeps 4 MiB.
 pub const PIECE_BYTES_MAX: usize = BLOCK_BYTES;
 
 /// The shortest segment in bytes.

@@ -1,8 +1,9 @@
 //! Opening a volume: superblock, newest whole checkpoint, journal, then what the segments have beyond it.
 //!
-//! The journal only names what was durable. What lies behind its last word in a segment is read and checked,
-//! record by record, whole. Where there is no checkpoint that can be read, the index is made again from all
-//! segments: heads are checked, bodies in the newest segment too; all others when they are read, as ever.
+//! The journal names only what was durable. Recovery reads and checks whole records, with their bodies, from
+//! the journal's last word in each segment on. Where no checkpoint can be read, it makes the index again from
+//! all segments: it checks all heads, and the bodies of the newest segment. Other bodies are checked when
+//! they are read, as always.
 
 mod error;
 pub(crate) mod identity;
@@ -39,21 +40,21 @@ use crate::write::engine::{Engine, Start};
 /// What opening a volume found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Objects in the index afterwards.
+    /// Objects in the index after opening.
     pub objects: u64,
     /// Segments that are there.
     pub segments: u64,
-    /// Frames of the journal that were taken.
+    /// Frames of the journal that were applied.
     pub frames: u64,
-    /// Records that were found behind the journal's last word and are whole.
+    /// Whole records that were found behind the journal's last word.
     pub scanned: u64,
-    /// Records behind it that are not whole, or of no object.
+    /// Records behind it that are not whole, or that belong to no object.
     pub refused: u64,
     /// The index was made again from the segments.
     pub was_rebuilt: bool,
 }
 
-/// What is known of the index before the segments are looked at.
+/// What is known of the index before recovery reads the segments.
 struct Known {
     index: Index,
     durable: BTreeMap<u64, u32>,
@@ -63,14 +64,14 @@ struct Known {
     stamp_max: u64,
     ledger: Durable,
     frames: u64,
-    /// No segment up to this number is there unless it is in `durable`.
+    /// A segment up to this number exists only if it is in `durable`.
     newest: Option<u64>,
     was_rebuilt: bool,
     /// The journal lacks frames.
     has_gap: bool,
 }
 
-/// Opens a volume, or makes it.
+/// Opens a volume, or makes a new one.
 pub(crate) fn open(
     disk: Arc<dyn Disk>,
     settings: &VolumeSettings,
@@ -124,7 +125,7 @@ pub(crate) fn open(
         books: recovery.books,
         wants_recount: recovery.has_miscounted,
         wants_checkpoint: known.was_rebuilt || known.has_gap,
-        // A process that was killed may have left names that are not durable.
+        // A process that was killed may have left file names that are not durable.
         are_names_new: true,
         journal_bytes_min: settings.journal_bytes_min(),
     };
@@ -150,7 +151,7 @@ fn sorted(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     numbers
 }
 
-/// Checkpoint and journal; and the numbers of those two that are still needed.
+/// Reads checkpoint and journals. Also returns the numbers of those that are still needed.
 fn known(
     disk: &dyn Disk,
     superblock: &Superblock,
@@ -160,8 +161,7 @@ fn known(
     let whole = checkpoints.iter().rev().find_map(|number| {
         let file = disk.open(&checkpoint::path(*number)).ok()?;
         let read = checkpoint::read(&*file, superblock, *number)?;
-        // What is read may lie in the page cache alone, if a process was killed; what is built on it must
-        // not.
+        // After a kill the file may lie in the page cache alone. What is built on it must not.
         file.sync_data().ok()?;
         Some(read)
     });
@@ -174,7 +174,7 @@ fn known(
             epoch: 0,
             next_object: 1,
             stamp_max: 0,
-            // Whatever else they lack, what they say of the ledger was so.
+            // Whatever else the journals lack, what they say of the ledger was true.
             ledger: journals
                 .iter()
                 .flat_map(|number| read_journal(disk, superblock, *number).unwrap_or_default())
@@ -205,11 +205,11 @@ fn known(
     for number in journals.iter().filter(|number| **number >= base.1) {
         let frames = read_journal(disk, superblock, *number).unwrap_or_default();
         for (at, frame) in frames.into_iter().enumerate() {
-            // The first frame of a file may be one that is not known to have arrived in the file before.
+            // The first frame of a file may repeat one that may not have arrived in the file before.
             let follows = frame.epoch == known.epoch + 1 || at == 0 && frame.epoch == known.epoch;
             if !follows {
-                // Something between is lost. The segments say what was in it; a later file may go on from
-                // here.
+                // Frames in between are lost. The segments have what was in them; a later file may continue
+                // from here.
                 known.has_gap = true;
                 break;
             }
@@ -221,7 +221,7 @@ fn known(
 
 fn read_journal(disk: &dyn Disk, superblock: &Superblock, number: u64) -> io::Result<Vec<Frame>> {
     let file = disk.open(&journal::path(number))?;
-    // What is far too long was not written so; what it begins with counts.
+    // No file that Weir wrote is longer. Its beginning counts.
     let length = file.length()?.min(2 * JOURNAL_BYTES_MAX);
     let mut bytes = vec![0; length as usize];
     read_exact_at(&*file, &mut bytes, 0)?;
@@ -269,7 +269,7 @@ fn highest_segment(disk: &dyn Disk) -> Result<Option<u64>, OpenError> {
     Ok(names.iter().filter_map(|name| segment::number_of(name)).max())
 }
 
-/// Opens the segments that are there; what is none, or was dropped, is unlinked.
+/// Opens the segments that exist. Unlinks files that are none, or that were dropped.
 fn open_segments(
     disk: &dyn Disk,
     superblock: &Superblock,
@@ -314,7 +314,7 @@ fn is_segment(
 
 type Charges = BTreeMap<u64, Charge>;
 
-/// Counts what the index's files take; unlinks those that nothing needs any more.
+/// Charges the files of the index. Unlinks those that are not needed any more.
 fn charges(
     shared: &Shared,
     journals: &[u64],
@@ -350,24 +350,24 @@ fn charges(
     (own_journals, own_checkpoints)
 }
 
-/// The last part: what the segments themselves say.
+/// The last step: what the segments themselves say.
 struct Recovery<'a> {
     shared: &'a Arc<Shared>,
     durable: BTreeMap<u64, u32>,
     pending: Vec<Change>,
     next_object: u64,
-    /// From which unit on each segment was read.
+    /// The unit from which each segment was read.
     tails: HashMap<u64, u32>,
-    /// The extents in there that are what was written.
+    /// The extents in that part whose bytes are those that were written.
     sound: HashSet<Place>,
     books: Books,
-    /// Something is not there of which it is not known what it was counted for.
+    /// An entry was lost of which it is not known what it counted for.
     has_miscounted: bool,
     report: Recovered,
 }
 
 impl Recovery<'_> {
-    /// Takes out of the index what lies in segments that are not there, or are shorter than they were.
+    /// Removes from the index the entries whose segments are missing, or shorter than they were.
     fn forget_missing(&mut self) {
         let shared = self.shared;
         let geometry = shared.segments.geometry;
@@ -384,12 +384,13 @@ impl Recovery<'_> {
         let oldest = shared.segments.oldest();
         for number in gone {
             self.durable.remove(&number);
-            // What lies in older ones counts for heads that lay in it.
+            // Extents in older segments may count for heads that lay in it.
             self.has_miscounted |= oldest.is_some_and(|oldest| oldest < number);
             self.books.drop_segment(number);
             self.pending.push(Change::Dropped { segment: number });
         }
-        // Entries lie together by tag, not by slot; the last slot looked up is often the next one, too.
+        // Entries are sorted by tag, not by slot. The last slot that was looked up is often the next one as
+        // well.
         let mut last = (u32::MAX, 0);
         let oldest_slot = oldest.map(|oldest| geometry.slot_of(oldest));
         let mut in_oldest = 0;
@@ -404,12 +405,13 @@ impl Recovery<'_> {
                 stays
             });
         }
-        // A checkpoint that was written while it was being dropped has some of its entries, and counts all.
+        // A checkpoint that was written while a segment was dropped has some of the segment's entries and all
+        // of its counts.
         let counted = |oldest| self.books.rows.row(oldest).map(|(_, stock)| stock.objects).sum::<u64>();
         self.has_miscounted |= oldest.map_or(0, counted) != in_oldest;
     }
 
-    /// Reads what lies behind the journal's last word.
+    /// Reads what lies behind the journal's last word in each segment.
     fn read_tails(&mut self, is_rebuilt: bool) {
         let numbers = self.shared.segments.numbers();
         let newest = numbers.last().copied();
@@ -417,8 +419,8 @@ impl Recovery<'_> {
             let Some(segment) = self.shared.segments.segment(number) else { continue };
             let known = self.durable.get(&number).map(|unit| u64::from(*unit) * UNIT_BYTES);
             let from = known.unwrap_or(SEGMENT_HEADER_BYTES as u64);
-            // One that the journal does not know is told to it even if it has no record: whoever reads the
-            // log waits for each segment to be durable.
+            // The journal learns of a segment that it does not know even if that has no record: readers of
+            // the log wait for each segment to be durable.
             if known.is_some() && from >= segment.end() {
                 continue;
             }
@@ -431,14 +433,14 @@ impl Recovery<'_> {
     fn read_tail(&mut self, segment: &Arc<Segment>, from: u64, depth: Depth) {
         self.tails.insert(segment.number, (from / UNIT_BYTES) as u32);
         self.books.settle_fresh();
-        // What is journalled from here on must be on the device; after a failed sync nothing read proves
-        // that.
+        // What is journalled from here on must be on the device. After a failed sync nothing that was read
+        // proves that.
         let synced = segment.file.sync_data();
         let shared = self.shared;
         let scanned = synced.and_then(|()| scan(shared, segment, from, depth, |found| self.take(found)));
         match scanned {
             Ok(end) => {
-                // What is no record is cut off.
+                // Cuts off what is not a record.
                 let is_cut = end < segment.end() && !shared.disk.is_sealed();
                 if is_cut && segment.file.truncate(end).is_err() {
                     Counters::add(&shared.counters.write_errors, 1);
@@ -455,7 +457,7 @@ impl Recovery<'_> {
         self.pending.push(Change::Durable { segment: segment.number, unit });
     }
 
-    /// Nothing that was found from there on counts.
+    /// Forgets all records that were found from there on.
     fn forget_tail(&mut self, segment: &Segment, from: u64) {
         segment.set_end(from);
         let geometry = self.shared.segments.geometry;
@@ -495,7 +497,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Whether those extents that lie in what was read just now are what was written.
+    /// Whether the extents that lie in the part just read are what was written.
     fn are_sound(&self, extents: &[ExtentRef]) -> bool {
         extents.iter().all(|extent| {
             let is_read =
@@ -504,7 +506,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// Puts a record into the index in place of what the object had.
+    /// Indexes a record in place of the object's older one.
     fn replace(&mut self, digest: u128, object: u64, newer: Option<(Place, Counted)>) {
         let hash = KeyHash::of(digest);
         for older in self.shared.locate(digest, object) {
@@ -526,10 +528,10 @@ impl Recovery<'_> {
         }
     }
 
-    /// Nothing changes any more: what is held of each owner is known, or is counted again where it is not.
+    /// Ends with the counts of each owner: known, or to be counted again.
     fn settle_books(&mut self) {
         self.books.settle_fresh();
-        // Where the drive fails even now it is done between other work.
+        // If the drive fails even now, the engine counts between other work.
         self.has_miscounted = self.has_miscounted && !self.books.recount_all(self.shared);
         self.books.publish(self.shared);
     }

@@ -1,4 +1,4 @@
-//! What a volume is told when it is opened, and its limits by name.
+//! The settings of a volume, and its limits by name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,28 +21,28 @@ pub const HEAD_BYTES_MAX: usize = 1 << 20;
 pub const EXTENT_BYTES_MAX: u64 = 4 << 20;
 /// How many extents an object has at most.
 pub const EXTENTS_MAX: usize = 1 << 18;
-/// A body that is still coming is written so often, as far as it goes.
+/// How often a body that is still arriving is written, as far as it has come.
 pub const EXTENT_DELAY: Duration = Duration::from_millis(200);
-/// What was written is made durable so often.
+/// How often written bytes are made durable.
 pub const SYNC_INTERVAL: Duration = Duration::from_millis(500);
 /// The share of the file system that stays free, in percent.
 pub const FREE_PERCENT: u64 = 5;
-/// After so many failed writes nothing more is stored.
+/// After this many failed writes nothing more is stored.
 pub const WRITE_ERRORS_MAX: u64 = 8;
-/// After so many failed reads nothing more is read.
+/// After this many failed reads nothing more is read.
 pub const READ_ERRORS_MAX: u64 = 32;
-/// After the file system was full, storing rests so long.
+/// How long storing pauses after the file system was full.
 pub const FULL_PAUSE: Duration = Duration::from_secs(2);
-/// The least that a journal grows to before a checkpoint is written, in bytes; less in a small volume.
+/// The shortest length of a journal before a checkpoint is written, in bytes; less in a small volume.
 const JOURNAL_BYTES_MIN: u64 = 1 << 20;
-/// The most that the journals grow to before a checkpoint is written, in bytes: what a restart reads beside
-/// it.
+/// The longest length of the journals before a checkpoint is written, in bytes: what a restart reads beside
+/// the checkpoint.
 pub(crate) const JOURNAL_BYTES_MAX: u64 = 256 << 20;
-/// What waits to be written, in bytes, by default.
+/// The default limit of bytes that wait to be written.
 const QUEUE_BYTES: u64 = 64 << 20;
-/// Threads that read, by default.
+/// The default number of threads that read.
 const READERS: usize = 4;
-/// From this size on the index has more shards.
+/// The index of a volume of at least this size has more shards.
 const LARGE_BYTES: u64 = 256 << 30;
 
 /// A monotonic clock: the time since some moment that does not change.
@@ -66,37 +66,37 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// What a volume is told.
+/// The settings of a volume.
 #[derive(Debug, Clone)]
 pub struct VolumeSettings {
     /// The ceiling of all its files together, in bytes.
     pub size_bytes: u64,
-    /// The most that waits to be written, in bytes: what does not fit is not stored.
+    /// The most bytes that wait to be written. A body that does not fit is not stored.
     pub queue_bytes: u64,
     /// How many threads read what is not in the page cache.
     pub readers: usize,
     /// The clock.
     pub clock: Clock,
-    /// From where objects get their numbers: one for all volumes of a house, so that of two that lie on two
-    /// volumes the newer one can be told.
+    /// The counter that numbers objects. All volumes share it, so that of two objects on two volumes the
+    /// newer one is known.
     pub numbers: Arc<AtomicU64>,
-    /// The length of a segment, where another than the one by size is wanted; a volume keeps what it was made
-    /// with.
+    /// The length of a segment, if it is not to follow from the size. A volume keeps the length that it was
+    /// made with.
     pub segment_bytes: Option<u64>,
-    /// Whose an object is, by its key; the first eight bytes, little endian, where nothing else is wanted.
+    /// The owner of an object, by its key: the first eight bytes, little endian, by default.
     pub(crate) owner_of: fn(&[u8]) -> u64,
-    /// The most that is written in a day, in bytes, where there is a most.
+    /// The most bytes that are written in a day, if there is a limit.
     pub write_budget_bytes: Option<u64>,
-    /// Listens to what has to leave it.
-    pub watcher: Arc<dyn EvictionListener>,
-    /// Identity and secret of a new volume; chosen at random where there is none.
+    /// Hears of evictions.
+    pub listener: Arc<dyn EvictionListener>,
+    /// Identity and secret of a new volume; random if there are none.
     pub identity: Option<(u128, u64)>,
-    /// The least that a journal grows to, where another than the one by size is wanted.
+    /// The shortest length of a journal, if it is not to follow from the size.
     pub journal_bytes_min: Option<u64>,
 }
 
 impl VolumeSettings {
-    /// The defaults for a size.
+    /// The default settings for a size.
     pub fn of(size_bytes: u64, clock: Clock) -> VolumeSettings {
         VolumeSettings {
             size_bytes,
@@ -107,13 +107,13 @@ impl VolumeSettings {
             segment_bytes: None,
             owner_of,
             write_budget_bytes: None,
-            watcher: Arc::new(Nobody),
+            listener: Arc::new(Nobody),
             identity: None,
             journal_bytes_min: None,
         }
     }
 
-    /// A sixty-fourth of the volume, between 8 MiB and 1 GiB; a thirty-second of a small one. One is being
+    /// A sixty-fourth of the volume, between 8 MiB and 1 GiB; a thirty-second of a small one. One segment is
     /// filled while another is dropped, so that longer ones would cost hits.
     pub(crate) fn segment_bytes(&self) -> u64 {
         const SMALL_BYTES: u64 = 256 << 20;
@@ -138,5 +138,5 @@ impl VolumeSettings {
     }
 }
 
-/// Below this size an index of few shards does.
+/// Below this size an index with few shards is enough.
 const SMALLEST_BYTES: u64 = 64 << 20;

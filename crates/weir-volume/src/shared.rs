@@ -1,4 +1,4 @@
-//! What writer and readers of a volume share.
+//! What the writer and the readers of a volume share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use weir_disk::Disk;
 use crate::eviction::EvictionListener;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
-use crate::index::limbo::Limbo;
+use crate::index::pending_removals::PendingRemovals;
 use crate::index::segment::{Segments, Space};
 use crate::index::stocks::Totals;
 use crate::index::uses::Uses;
@@ -19,7 +19,7 @@ use crate::settings::VolumeSettings;
 use crate::usage::{Counters, VolumeUsage};
 use crate::write::budget::WriteBudget;
 
-/// A volume as its threads see it. Index and segments are changed by the writer alone.
+/// A volume as its threads see it. Only the writer changes index and segments.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
@@ -30,36 +30,35 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     pub(crate) space: Arc<Space>,
     pub(crate) counters: Counters,
-    /// What left the index, and may be back after a crash.
-    pub(crate) limbo: Limbo,
+    /// Records that have left the index and may be back after a crash.
+    pub(crate) pending_removals: PendingRemovals,
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,
-    /// How far the ledger was durable when the last frame was written that was found.
+    /// How far the ledger was durable when the newest frame of the journal was written.
     ledger_found: Durable,
-    /// The ledger that it is used with, and how far that is durable.
+    /// The ledger that the volume is used with, and the number up to which it is durable.
     ledger: OnceLock<(u128, Arc<AtomicU64>)>,
-    /// All that was asked for before this number of the ledger and is on the volume has been judged by the
-    /// marks up to it.
+    /// A sweep has judged every object that was requested before this number, by all marks up to it.
     pub(crate) swept: AtomicU64,
-    /// A sweep that is under way judges all that was asked for before this number of the ledger.
+    /// The sweep under way judges every object that was requested before this number.
     pub(crate) floor: AtomicU64,
     /// How often objects were used since they were written.
     pub(crate) uses: Uses,
-    /// How many bytes may be held of an owner; of those who are not in it as many as there is room for.
+    /// How many bytes of an owner may be held. An owner without an entry has no quota.
     pub(crate) quotas: ArcSwap<HashMap<u64, u64>>,
-    /// Objects that went for a quota's sake.
+    /// Objects that were removed because their owner was over its quota.
     pub(crate) over_quota: AtomicU64,
     /// What is held of each owner.
     pub(crate) stocks: Totals,
-    /// Whose an object is, by its key.
+    /// The owner of an object, by its key.
     pub(crate) owner_of: fn(&[u8]) -> u64,
     /// What may be written in a day.
     pub(crate) write_budget: WriteBudget,
-    /// Who is told what had to leave.
-    pub(crate) watcher: Arc<dyn EvictionListener>,
+    /// Hears of evictions.
+    pub(crate) listener: Arc<dyn EvictionListener>,
 }
 
-/// What opening a volume has read before its tails.
+/// What opening a volume has read before it reads the ends of segments.
 pub(crate) struct Read {
     pub(crate) superblock: Superblock,
     pub(crate) index: Index,
@@ -85,7 +84,7 @@ impl Shared {
             segments,
             space,
             counters,
-            limbo: Limbo::default(),
+            pending_removals: PendingRemovals::default(),
             stamp_max: AtomicU64::new(stamp_max),
             ledger_found: ledger,
             ledger: OnceLock::new(),
@@ -97,12 +96,11 @@ impl Shared {
             stocks: Totals::default(),
             owner_of: settings.owner_of,
             write_budget: WriteBudget::new(settings.write_budget_bytes),
-            watcher: Arc::clone(&settings.watcher),
+            listener: Arc::clone(&settings.listener),
         }
     }
 
-    /// Whether nothing of an owner, or nothing of that length, may be stored: its quota is 0, or less than
-    /// that.
+    /// Whether the quota forbids an object of that owner and length: the quota is 0, or less than the length.
     pub(crate) fn is_shut_out(&self, owner: u64, length: Option<u64>) -> bool {
         let quotas = self.quotas.load();
         quotas.get(&owner).is_some_and(|quota| *quota == 0 || length.is_some_and(|length| length > *quota))
@@ -113,8 +111,8 @@ impl Shared {
         self.stamp_max.load(Ordering::Acquire)
     }
 
-    /// Up to which number the ledger is durable: the one that it is used with, or was, where that is not said
-    /// yet.
+    /// The number up to which the ledger is durable: the ledger in use, or until it is known the one of the
+    /// newest frame.
     pub(crate) fn ledger_durable(&self) -> Durable {
         let now = |(ledger, number): &(u128, Arc<AtomicU64>)| Durable {
             ledger: *ledger,
@@ -123,17 +121,18 @@ impl Shared {
         self.ledger.get().map_or(self.ledger_found, now)
     }
 
-    /// Says once with which ledger it is used, and where it is said how far that is durable.
+    /// Sets the ledger that the volume is used with, and where to read how far it is durable. Only the first
+    /// call has an effect.
     pub(crate) fn follow(&self, ledger: u128, number: Arc<AtomicU64>) {
         let _ = self.ledger.set((ledger, number));
     }
 
-    /// A record has that stamp.
+    /// Notes the stamp of a new record.
     pub(crate) fn note_stamp(&self, stamp: u64) {
         self.stamp_max.fetch_max(stamp, Ordering::AcqRel);
     }
 
-    /// Whether a sweep that is under way may be looking for what has that stamp.
+    /// Whether a sweep under way may be looking for an object with that stamp.
     pub(crate) fn is_looked_for(&self, stamp: u64) -> bool {
         let floor = self.floor.load(Ordering::Acquire);
         floor > self.swept.load(Ordering::Acquire) && stamp < floor

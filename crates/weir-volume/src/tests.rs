@@ -1,15 +1,15 @@
 //! The whole engine on the disk that crashes and fails, on a real one, and through its threads.
 
 mod ceiling;
+mod evictions;
 mod faults;
 mod numbers;
 mod power;
 mod quota;
 mod real;
-mod saving;
+mod reinsertion;
 mod scenes;
 mod sealed;
 mod stocks;
 mod threads;
-mod told;
 mod world;

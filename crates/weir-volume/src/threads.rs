@@ -1,5 +1,4 @@
-//! A volume's threads: one that writes, some that read. A panic of theirs ejects the volume, and nothing
-//! else.
+//! A volume's threads: one writes, some read. A panic in one of them ejects the volume and ends nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,22 +12,22 @@ use crate::shared::Shared;
 use crate::write::engine::Engine;
 use crate::write::intake::Intake;
 
-/// How many commands are taken between two looks at the clock.
+/// How many commands the writer takes between two looks at the clock.
 const COMMANDS_A_STEP: usize = 64;
-/// How long the writer sleeps where something waits, and where nothing does.
+/// How long the writer sleeps while something waits to be done, and while nothing does.
 const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_IDLE: Duration = Duration::from_millis(500);
 /// How many reads may wait for a thread.
 const READS_MAX: usize = 1024;
 
-/// Every thread that reads is busy, and enough waits already; or the volume is closed.
+/// Too many reads wait already, or the volume is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the volume's reading threads are busy")]
 pub struct Busy;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads that read.
+/// The threads that read from the drive.
 #[derive(Debug)]
 pub(crate) struct Readers {
     jobs: Sender<Job>,
@@ -60,13 +59,13 @@ impl Readers {
         })
     }
 
-    /// Lets what waits be done, and ends the threads.
+    /// Finishes the jobs that wait, then ends the threads.
     pub(crate) fn stop(self) {
         drop(self.jobs);
-        // The last who let go of the volume may be a job of these threads.
+        // The last holder of the volume may be a job on one of these threads, which cannot join itself.
         let own = std::thread::current().id();
         for thread in self.threads.into_iter().filter(|thread| thread.thread().id() != own) {
-            // A job's panic is caught; another is none of the closer's.
+            // The thread catches a job's panic. Any other panic is not the closer's concern.
             let _ = thread.join();
         }
     }
@@ -102,7 +101,7 @@ fn write(engine: &mut Engine, intake: &Intake, clock: &Clock) {
         for _ in 0..COMMANDS_A_STEP {
             let Some((command, waiting)) = intake.next(patience) else { break };
             patience = Duration::ZERO;
-            if !engine.obey(command, waiting) {
+            if !engine.apply(command, waiting) {
                 return;
             }
             has_more = true;

@@ -1,29 +1,29 @@
-//! What a volume holds, what was done, and how it fares.
+//! What a volume holds, what it has done, and its health.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::settings::{READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 
-/// How a volume fares.
+/// The health of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// It stores and serves.
     Well,
-    /// Too many writes have failed, or it was read-only when it was opened: it serves what it has, and stores
-    /// nothing more.
+    /// Too many writes have failed, or the file system was read-only when the volume was opened. It serves
+    /// what it has and stores nothing more.
     ReadOnly,
-    /// Too many reads have failed, or one of its threads has: it is asked nothing more.
+    /// Too many reads have failed, or one of its threads has panicked. Nothing is asked of it any more.
     Ejected,
 }
 
-/// What a volume holds and what was done since it was opened.
+/// What a volume holds, and what it has done since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeUsage {
     /// The ceiling in bytes.
     pub size_bytes: u64,
-    /// What all files take: segments (the one being written counts whole), index, and what readers hold of
-    /// dropped ones.
+    /// The bytes of all files: segments (the open one counts whole), index, and dropped segments that readers
+    /// still have open.
     pub used_bytes: u64,
     /// Objects in the index, partial ones included.
     pub objects: u64,
@@ -31,7 +31,7 @@ pub struct VolumeUsage {
     pub segments: u64,
     /// What the index takes in memory, in bytes.
     pub index_memory_bytes: u64,
-    /// What waits to be written, in bytes; at most what the settings say, and a reserve.
+    /// Bytes that wait to be written: at most the limit of the settings, and a reserve.
     pub queued_bytes: u64,
     /// Bytes of bodies written.
     pub body_bytes: u64,
@@ -41,29 +41,29 @@ pub struct VolumeUsage {
     pub journal_bytes: u64,
     /// Bytes of checkpoints written.
     pub checkpoint_bytes: u64,
-    /// Objects whose bytes turned out not to be what was stored; they were dropped.
+    /// Objects that were dropped because their bytes were not those that were stored.
     pub damaged: u64,
     /// Segments dropped to make room.
     pub segments_dropped: u64,
-    /// Objects that went with them.
+    /// Objects that were evicted with them.
     pub evicted: u64,
-    /// Objects that were written again because they were still wanted.
+    /// Objects that were written again because they had been used.
     pub reinserted: u64,
     /// Bytes of their bodies.
     pub reinserted_bytes: u64,
-    /// Objects that went since their site was at its quota.
+    /// Objects that were removed because their site was at its quota.
     pub over_quota: u64,
-    /// Objects that went since a purge had made them dead.
+    /// Objects that a sweep removed because a purge had made them dead.
     pub swept: u64,
-    /// Segments that went since nothing in them was of use any more.
+    /// Segments that were freed because nothing in them was of use any more.
     pub segments_freed: u64,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes, syncs and the like that failed.
     pub write_errors: u64,
-    /// How often the file system, or the volume, was full.
+    /// How often the file system or the volume was full.
     pub full: u64,
-    /// Objects whose storing ended because the queue was full.
+    /// Objects that were not stored to their end because the queue was full.
     pub queue_full: u64,
     /// The last epoch that is durable.
     pub durable_epoch: u64,
@@ -85,22 +85,22 @@ pub(crate) struct Counters {
     pub(crate) swept: AtomicU64,
     pub(crate) read_errors: AtomicU64,
     pub(crate) write_errors: AtomicU64,
-    /// Those of before writing was tried again.
+    /// The errors from before writing was tried again.
     write_errors_before: AtomicU64,
     pub(crate) full: AtomicU64,
     pub(crate) queue_full: AtomicU64,
     pub(crate) durable_epoch: AtomicU64,
-    /// Storing rests, since there was no room.
+    /// Storing pauses because there was no room.
     pub(crate) is_full: AtomicBool,
-    /// Its folder was not there when it was last looked for.
+    /// The volume's folder was missing when it was last looked for.
     pub(crate) is_gone: AtomicBool,
-    /// It was sealed, and could be written when it was last looked for.
+    /// The volume is sealed, and its file system was writable when it was last checked.
     pub(crate) is_unsealed: AtomicBool,
-    /// It is being looked for.
+    /// A check of the folder is under way.
     pub(crate) is_looked_for: AtomicBool,
-    /// Removals could not be written.
-    pub(crate) owes: AtomicBool,
-    /// Set when a thread of the volume has panicked or the file system lets nothing be written.
+    /// Removals could not be written to the log.
+    pub(crate) has_failed_removals: AtomicBool,
+    /// Set when a thread of the volume has panicked, or when the file system has become read-only.
     stopped: AtomicU64,
 }
 
@@ -108,7 +108,8 @@ const STOPPED_WRITING: u64 = 1;
 const STOPPED_ALL: u64 = 2;
 const SEALED: u64 = 4;
 
-/// Whether an error is of this process or machine, and not of a drive: no descriptor or no memory is left.
+/// Whether the fault is this process's or this machine's and not the drive's: no file descriptor or no memory
+/// is left.
 pub(crate) fn is_ours(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
@@ -119,8 +120,8 @@ impl Counters {
         count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Counts an error of writing; true where it says only that there is no room, or that this process may
-    /// open nothing more, which is no fault of the drive.
+    /// Counts a write error. True if it says only that there is no room, or that this process may open no
+    /// more files: neither is a fault of the drive.
     pub(crate) fn note_write(&self, error: &io::Error) -> bool {
         if is_ours(error) {
             return true;
@@ -140,13 +141,13 @@ impl Counters {
         false
     }
 
-    /// Lets writing be tried again where it was given up.
+    /// Lets the volume try writing again after too many errors.
     pub(crate) fn write_again(&self) {
         self.stopped.fetch_and(!STOPPED_WRITING, Ordering::Relaxed);
         self.write_errors_before.store(self.write_errors.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Nothing is written to it as long as it is open.
+    /// Seals the volume: nothing is written to it while it is open.
     pub(crate) fn seal(&self) {
         self.stopped.fetch_or(SEALED, Ordering::Relaxed);
     }

@@ -29,11 +29,11 @@ use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
 use crate::usage::{Counters, Health, VolumeUsage};
 use crate::write::intake::{Command, Intake};
-use crate::write::put::{Ended, Fate};
+use crate::write::put::{PutError, PutStatus};
 use crate::write::running::{Named, Running};
-use crate::write::storing::{End, Put as Started};
+use crate::write::storing::{End, ObjectHead, Put as Started};
 
-/// A volume, open. Dropping it writes what waits, and ends its threads.
+/// An open volume. Dropping it writes what waits and ends its threads.
 #[derive(Debug)]
 pub struct Volume {
     pub(super) shared: Arc<Shared>,
@@ -41,7 +41,7 @@ pub struct Volume {
     next_object: Arc<AtomicU64>,
     pub(super) running: Running,
     pub(super) was_rebuilt: bool,
-    /// How far it had come before anything was written.
+    /// How far the log had come before anything was written.
     pub(super) found: Reached,
     readers: Mutex<Option<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -50,7 +50,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the volume in a folder, or makes it; starts its threads. Blocks for as long as recovery takes.
+    /// Opens the volume in a folder, or makes one there, and starts its threads. Blocks for as long as
+    /// recovery takes.
     ///
     /// # Errors
     /// [`OpenError`]: the folder is as it was.
@@ -78,24 +79,25 @@ impl Volume {
         Ok((volume, recovered))
     }
 
-    /// Where records of that digest may be, newest first. Looks at memory alone.
+    /// The places where records of that digest may be, newest first. Reads memory alone.
     pub fn find(&self, digest: u128) -> SmallVec<[Candidate; 4]> {
         self.shared.candidates(digest)
     }
 
-    /// The record of a candidate, if its key is that one: the head, and a small object's body. May wait for
-    /// the drive.
+    /// The record of a candidate, if its key is `key`: the head, and a small object's body. May wait for the
+    /// drive.
     ///
     /// # Errors
-    /// [`ReadError::Gone`] where it is not what was stored, or was dropped meanwhile; [`ReadError::Device`].
+    /// [`ReadError::Gone`] if it is not what was stored, or was dropped in the meantime;
+    /// [`ReadError::Device`] if the drive fails.
     pub fn record(&self, candidate: Candidate, key: &CacheKey) -> Result<Option<Record>, ReadError> {
         self.look(candidate, key, Wait::Device)
     }
 
-    /// As [`Volume::record`], from the page cache alone.
+    /// As [`Volume::record`], but from the page cache alone.
     ///
     /// # Errors
-    /// [`ReadError::NotResident`] where it would have to wait; as [`Volume::record`].
+    /// [`ReadError::NotResident`] if it would have to wait; otherwise as [`Volume::record`].
     pub fn try_record(&self, candidate: Candidate, key: &CacheKey) -> Result<Option<Record>, ReadError> {
         self.look(candidate, key, Wait::Never)
     }
@@ -108,11 +110,11 @@ impl Volume {
         result
     }
 
-    /// What is at `offset` of a record's body: at most `max` bytes, and [`crate::PIECE_BYTES_MAX`]. May wait
-    /// for the drive. `position` spares the next read of the same body looking its extent up again.
+    /// Reads a record's body at `offset`: at most `max` bytes, and at most [`crate::PIECE_BYTES_MAX`]. May
+    /// wait for the drive. `position` remembers the extent for the next read of the same body.
     ///
     /// # Errors
-    /// As [`Volume::record`]; nothing that was read before was wrong.
+    /// As [`Volume::record`]. Bytes that were read before stay valid.
     pub fn read(
         &self,
         record: &Record,
@@ -123,10 +125,10 @@ impl Volume {
         self.read_part(record, position, offset, max, Wait::Device)
     }
 
-    /// As [`Volume::read`], from the page cache alone.
+    /// As [`Volume::read`], but from the page cache alone.
     ///
     /// # Errors
-    /// [`ReadError::NotResident`] where it would have to wait; as [`Volume::read`].
+    /// [`ReadError::NotResident`] if it would have to wait; otherwise as [`Volume::read`].
     pub fn try_read(
         &self,
         record: &Record,
@@ -155,7 +157,7 @@ impl Volume {
         result
     }
 
-    /// Lets the writer take a record out of the index. Where the queue is full the next reader says it again.
+    /// Asks the writer to remove a record from the index. If the queue is full, the next reader asks again.
     fn tell_damaged(&self, hash: KeyHash, candidate: Candidate) {
         let Candidate { location, place } = candidate;
         if self.shared.segments.has(place.segment) && self.shared.index.has(hash, location) {
@@ -168,20 +170,20 @@ impl Volume {
         self.shared.held(record)
     }
 
-    /// Runs something on a thread of the volume's that may wait for the drive.
+    /// Runs a job on one of the volume's threads, which may wait for the drive.
     ///
     /// # Errors
-    /// [`Busy`] where too much waits already: treat the object as absent.
+    /// [`Busy`] if too many jobs wait already: treat the object as absent.
     pub fn on_reader(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
         self.readers.lock().as_ref().ok_or(Busy)?.run(Box::new(job))
     }
 
-    /// Runs something on a thread of the volume's that may wait for the drive, and says what came of it;
-    /// nothing where that takes longer than [`Volume::give_up`] allows, and no answer at all where too much
-    /// waits already.
+    /// Runs a job on one of the volume's threads, which may wait for the drive. The [`Answer`] resolves to
+    /// its result, or to nothing if it takes longer than [`Volume::give_up`] allows. Returns `None` if too
+    /// many jobs wait already.
     ///
     /// # Cancel safety
-    /// Safe: the job is done all the same.
+    /// Safe: the job runs to its end all the same.
     pub fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
         let (say, said) = oneshot::channel();
         let (pending, answer) = self.waits.begin(self.clock.now(), said);
@@ -192,40 +194,41 @@ impl Volume {
         self.on_reader(job).ok().map(|()| answer)
     }
 
-    /// Lets those go who have waited for its reading threads for longer than that; how many. They see a miss.
+    /// Gives up the waits for reading threads that are longer than `patience`. Returns how many; each sees a
+    /// miss.
     pub fn give_up(&self, patience: Duration) -> usize {
         self.clock.now().checked_sub(patience).map_or(0, |moment| self.waits.give_up_before(moment))
     }
 
-    /// For how long the oldest job has kept its thread, or waited for one; zero where there is none.
+    /// How long the oldest job has held its thread or waited for one; zero if there is no job.
     pub fn stuck_for(&self) -> Duration {
         let since = |began| self.clock.now().saturating_sub(began);
         self.waits.oldest().map_or(Duration::ZERO, since)
     }
 
-    /// Begins to store an object. `length` is that of its body, where it is known; `stamp` is kept with it.
-    /// It is found once its first extent is written, in part, and otherwise when it is whole. Never waits.
+    /// Begins to store an object. `length` is that of its body, if it is known; `stamp` is stored with it.
+    /// Readers find it in part once its first extent is written, or else when it is whole. Never waits.
     ///
     /// # Errors
-    /// [`Ended`]: it is not stored.
+    /// [`PutError`]: it is not stored.
     pub fn begin(
         self: &Arc<Volume>,
         key: &CacheKey,
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-    ) -> Result<Put, Ended> {
+    ) -> Result<Put, PutError> {
         if self.shared.is_shut_out((self.shared.owner_of)(&key.full), length) {
-            return Err(Ended::OverQuota);
+            return Err(PutError::OverQuota);
         }
         if !self.may_spend(head.len() as u64 + length.unwrap_or(1)) {
-            return Err(Ended::Spent);
+            return Err(PutError::Spent);
         }
         let object = self.next_object.fetch_add(1, Ordering::Relaxed);
         self.begin_as(object, key, head, stamp, length)
     }
 
-    /// As [`Volume::begin`], for an object that has its number from another volume of the house.
+    /// As [`Volume::begin`], for an object that has its number from another volume.
     pub fn begin_as(
         self: &Arc<Volume>,
         object: u64,
@@ -233,28 +236,29 @@ impl Volume {
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-    ) -> Result<Put, Ended> {
-        let fate = Fate::new();
-        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
+    ) -> Result<Put, PutError> {
+        let status = PutStatus::new();
+        let described = ObjectHead { digest: key.digest, key: key.full.clone(), head, stamp, length };
+        let put = Started::new(described, Arc::clone(&status));
         if !self.running.begin(Named { digest: key.digest, object }, stamp) {
-            return Err(Ended::Removed);
+            return Err(PutError::Removed);
         }
         let begun = self.send(Command::Begin { object, put: Box::new(put) });
         begun.inspect_err(|_| self.running.end(object))?;
-        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, fate, is_open: true })
+        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, status, is_open: true })
     }
 
     /// Stores an object whose body is at hand.
     ///
     /// # Errors
-    /// [`Ended`]: it is not stored.
+    /// [`PutError`]: it is not stored.
     pub fn store(
         self: &Arc<Volume>,
         key: &CacheKey,
         head: Bytes,
         stamp: u64,
         body: &[Bytes],
-    ) -> Result<u64, Ended> {
+    ) -> Result<u64, PutError> {
         let length = body.iter().map(|part| part.len() as u64).sum();
         let put = self.begin(key, head, stamp, Some(length))?;
         let mut offset = 0;
@@ -265,145 +269,145 @@ impl Volume {
         put.finish(length)
     }
 
-    /// Goes on storing an object that is held in part and has that stamp; one [`Put`] at a time, by which
-    /// several transfers may push.
+    /// Goes on storing an object that is held in part and has that stamp. Only one [`Put`] of an object is
+    /// open at a time; several transfers may push to it.
     ///
     /// # Errors
-    /// [`Ended`]: nothing is added, as while it is being stored by another [`Put`].
-    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, Ended> {
+    /// [`PutError`]: nothing is added. So while another [`Put`] of the object is open.
+    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, PutError> {
         if !self.may_spend(1) {
-            return Err(Ended::Spent);
+            return Err(PutError::Spent);
         }
-        let fate = Fate::new();
+        let status = PutStatus::new();
         if !self.running.resume(Named { digest, object }, stamp) {
-            return Err(Ended::Failed);
+            return Err(PutError::Failed);
         }
-        let resumed = self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) });
+        let resumed = self.send(Command::Resume { object, digest, status: Arc::clone(&status) });
         resumed.inspect_err(|_| self.running.end(object))?;
-        Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })
+        Ok(Put { volume: Arc::clone(self), object, digest, status, is_open: true })
     }
 
-    /// Gives an object another head, after a 304; its body stays where it is. The stamp never falls.
+    /// Gives an object another head, after a 304. Its body stays where it is, and its stamp never falls.
     ///
     /// # Errors
-    /// [`Ended`]: it keeps the old one.
-    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), Ended> {
+    /// [`PutError`]: the object keeps the old head.
+    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), PutError> {
         if !self.may_spend(head.len() as u64) {
-            return Err(Ended::Spent);
+            return Err(PutError::Spent);
         }
         self.send(Command::Refresh { object, digest, head, stamp })
     }
 
-    /// Takes an object out, for good. Durable with the next epoch.
+    /// Removes an object for good. The removal is durable with the next epoch.
     ///
     /// # Errors
-    /// [`Ended::QueueFull`] where not even this could be said: say it again.
-    pub fn remove(&self, digest: u128, object: u64) -> Result<(), Ended> {
+    /// [`PutError::QueueFull`] if even the queue's reserve is full: call again.
+    pub fn remove(&self, digest: u128, object: u64) -> Result<(), PutError> {
         self.say(Command::Remove { object, digest })
     }
 
-    /// Asks for something to be stored.
-    fn send(&self, command: Command) -> Result<(), Ended> {
+    /// Sends a command that stores something.
+    fn send(&self, command: Command) -> Result<(), PutError> {
         if self.shared.counters.health() != Health::Well {
-            return Err(Ended::Failed);
+            return Err(PutError::Failed);
         }
         self.say(command)
     }
 
-    /// What ends or removes is said to a volume that stores no more as well.
-    pub(super) fn say(&self, command: Command) -> Result<(), Ended> {
+    /// Sends any command. Ends and removals also go to a volume that stores no more.
+    pub(super) fn say(&self, command: Command) -> Result<(), PutError> {
         self.intake.send(command).map_err(|_| {
             Counters::add(&self.shared.counters.queue_full, 1);
-            Ended::QueueFull
+            PutError::QueueFull
         })
     }
 
-    /// Makes durable what was asked for before, removals included; returns the epoch that is, `None` where it
-    /// is not. Blocks.
+    /// Makes durable all that was sent before, removals included. Returns the durable epoch, or `None` if
+    /// that failed. Blocks.
     pub fn sync(&self) -> Option<u64> {
         let (done, wait) = crossbeam_channel::bounded(1);
         self.intake.send(Command::Sync(done)).ok()?;
         wait.recv().ok()?
     }
 
-    /// Goes through all objects, checks every byte, and drops what is wrong. Blocks for as long as reading
-    /// the volume takes.
+    /// Reads all objects, checks every byte, and drops what is damaged. Blocks for as long as reading the
+    /// volume takes.
     ///
     /// # Errors
-    /// [`ReadError::Device`] where the drive fails.
+    /// [`ReadError::Device`] if the drive fails.
     pub fn verify(&self) -> Result<Verified, ReadError> {
         let verified = verify(&self.shared, |hash, location, place| {
-            // Where the queue is full it stays until it is read, or verified, again.
+            // If the queue is full, the record stays until it is read or verified again.
             let _ = self.intake.send(Command::Damaged { hash, location, place });
         })?;
         self.sync();
         Ok(Verified { stocks_wrong: self.recount().unwrap_or(0), ..verified })
     }
 
-    /// Counts again what is held of each owner, from the records, while storing goes on; of how many that was
-    /// not what was known, which is set right. `None` where the volume does not write. Blocks for as long as
-    /// reading all heads takes.
+    /// Counts again from the records what is held of each owner, while storing goes on, and corrects what
+    /// differs. Returns the number of owners whose count was wrong; `None` if the volume does not write.
+    /// Blocks for as long as reading all heads takes.
     pub fn recount(&self) -> Option<u64> {
         let (done, wait) = crossbeam_channel::bounded(1);
         self.intake.send(Command::Recount(done)).ok()?;
         wait.recv().ok()
     }
 
-    /// Goes through the records of all objects, segment by segment, in the order of their writing, until
-    /// `each` breaks. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not.
-    /// Blocks for as long as reading the heads takes; returns how many there were.
+    /// Visits the records of all objects, segment by segment, in the order in which they were written, until
+    /// `each` breaks. Checks heads, not bodies. Records that come or go in the meantime may be visited or
+    /// not. Blocks for as long as reading the heads takes. Returns how many records were visited.
     ///
     /// # Errors
-    /// [`ReadError::Device`] where the drive fails.
+    /// [`ReadError::Device`] if the drive fails.
     pub fn walk(&self, each: impl FnMut(&Record) -> ControlFlow<()>) -> Result<u64, ReadError> {
         walk(&self.shared, Place::BEGIN, each)
     }
 
-    /// What it holds of each owner of keys (of each site): objects, partial ones included, and bytes of
-    /// bodies. Exact at every moment; a copy of a small table.
+    /// What the volume holds of each owner of keys (of each site): objects, partial ones included, and bytes
+    /// of bodies. Exact at every moment. Copies a small table.
     pub fn stocks(&self) -> Vec<(u64, Stock)> {
         let mut owners: Vec<(u64, Stock)> = self.shared.stocks.all().into_iter().collect();
         owners.sort_unstable_by_key(|(owner, _)| *owner);
         owners
     }
 
-    /// Notes that what is stored under a digest was used: what was used is written again before its segment
-    /// goes.
+    /// Notes a use of the object under a digest. Used objects are written again before their segment is
+    /// dropped.
     pub fn note_use(&self, digest: u128) {
         self.shared.uses.note(KeyHash::of(digest));
     }
 
-    /// Says how many bytes may be held of which owners; of others as many as there is room for. Beyond it an
-    /// owner's own oldest content leaves, within a second or so; what is arriving is not looked at before it
+    /// Sets how many bytes of each owner may be held; other owners have no quota. Above its quota, an owner's
+    /// oldest content is removed within a second or so. Content that is still arriving is looked at once it
     /// has ended.
     pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
         self.shared.quotas.store(Arc::new(quotas));
     }
 
-    /// What it holds of one owner.
+    /// What the volume holds of one owner.
     pub fn stock_of(&self, owner: u64) -> Stock {
         self.shared.stocks.of(owner)
     }
 
-    /// The numbers of the segments that are there, oldest first: what [`Record::segment`] is compared with.
+    /// The numbers of the segments that exist, oldest first, to compare with [`Record::segment`].
     pub fn segments(&self) -> Vec<u64> {
         self.shared.segments.numbers()
     }
 
-    /// What it holds, and what was done.
+    /// What the volume holds, and what it has done.
     pub fn usage(&self) -> VolumeUsage {
         VolumeUsage { queued_bytes: self.intake.waiting_bytes(), ..self.shared.usage() }
     }
 
-    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the
-    /// oldest has gone.
+    /// Changes the ceiling of all files together, in bytes. A smaller one is reached once the oldest segments
+    /// are dropped.
     pub fn resize(&self, size_bytes: u64) {
         let size_bytes = size_bytes.clamp(SIZE_BYTES_MIN, SIZE_BYTES_MAX);
         self.shared.size_bytes.store(size_bytes, Ordering::Release);
     }
 
-    /// Lets a reading thread look whether the folder is still there; says what the last look has found. One
-    /// look at a time, which is a read that [`Volume::stuck_for`] knows of.
+    /// Starts a check on a reading thread whether the folder is still there, and returns the result of the
+    /// last check. One check runs at a time; it is a read that [`Volume::stuck_for`] counts.
     pub fn is_there(&self) -> bool {
         let counters = &self.shared.counters;
         if !counters.is_looked_for.swap(true, Ordering::AcqRel) {
@@ -422,28 +426,28 @@ impl Volume {
         !counters.is_gone.load(Ordering::Acquire)
     }
 
-    /// Whether nothing could be written when it was opened, and now it could, as the last look of
-    /// [`Volume::is_there`] has found: it stores again when it is opened again.
+    /// Whether the volume was read-only when it was opened and could be written at the last check of
+    /// [`Volume::is_there`]. It stores again once it is opened again.
     pub fn is_unsealed(&self) -> bool {
         self.shared.counters.is_unsealed.load(Ordering::Acquire)
     }
 
-    /// Lets the writer try again where too many writes had failed.
+    /// Lets the writer try again after too many writes have failed.
     pub fn write_again(&self) {
         self.shared.counters.write_again();
     }
 
-    /// Whether removals could not be written yet, so that after a restart something may be back.
-    pub fn owes(&self) -> bool {
-        self.shared.counters.owes.load(Ordering::Relaxed)
+    /// Whether some removals could not be written, so that their objects may be back after a restart.
+    pub fn has_failed_removals(&self) -> bool {
+        self.shared.counters.has_failed_removals.load(Ordering::Relaxed)
     }
 
-    /// Whether storing rests, since there was no room.
+    /// Whether storing pauses because there was no room.
     pub fn is_full(&self) -> bool {
         self.shared.counters.is_full.load(Ordering::Relaxed)
     }
 
-    /// What waits to be written, in bytes.
+    /// Bytes that wait to be written.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.intake.waiting_bytes()
     }
@@ -453,16 +457,16 @@ impl Volume {
         self.next_object.load(Ordering::Relaxed)
     }
 
-    /// How it fares.
+    /// The volume's health.
     pub fn health(&self) -> Health {
         self.shared.counters.health()
     }
 
-    /// Writes what waits, makes it durable, and ends the threads. Afterwards nothing is stored.
+    /// Writes what waits, makes it durable, and ends the threads. Nothing is stored afterwards.
     pub fn close(&self) {
         if let Some(writer) = self.writer.lock().take() {
             let _ = self.intake.send(Command::Stop);
-            // Its panic has ejected the volume.
+            // A panic of the writer has ejected the volume.
             let _ = writer.join();
         }
         let readers = self.readers.lock().take();
@@ -480,7 +484,7 @@ impl Drop for Volume {
     }
 }
 
-/// All that is there counts, durable or not.
+/// All records that exist count, durable or not.
 fn found(shared: &Shared) -> Reached {
     let end = shared.segments.all().values().map(|segment| (segment.number, segment.end())).max();
     let (segment, end) = end.unwrap_or_default();
@@ -488,13 +492,13 @@ fn found(shared: &Shared) -> Reached {
     Reached { epoch, end: segment << u32::BITS | (end / UNIT_BYTES) }
 }
 
-/// An object that is being stored. Dropped without an end it is taken out again.
+/// An object that is being stored. Dropped before its end, it is removed again.
 #[derive(Debug)]
 pub struct Put {
     volume: Arc<Volume>,
     object: u64,
     digest: u128,
-    fate: Arc<Fate>,
+    status: Arc<PutStatus>,
     is_open: bool,
 }
 
@@ -504,62 +508,62 @@ impl Put {
         self.object
     }
 
-    /// How it fares; shared with the volume for as long as it is being stored.
-    pub fn fate(&self) -> &Arc<Fate> {
-        &self.fate
+    /// The status of the put, which the volume shares for as long as the object is being stored.
+    pub fn status(&self) -> &Arc<PutStatus> {
+        &self.status
     }
 
-    /// Why storing has ended before its time, if it has.
-    pub fn ended(&self) -> Option<Ended> {
-        self.fate.ended()
+    /// Why storing stopped before its end, if it did.
+    pub fn error(&self) -> Option<PutError> {
+        self.status.error()
     }
 
-    /// Whether so many bytes may be pushed now: the queue has room for them, or storing has ended, which the
-    /// push says.
+    /// Whether `bytes` may be pushed now. Also true if storing has stopped, since [`Put::push`] then says
+    /// why.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.fate.ended().is_some() || self.volume.intake.has_room(bytes)
+        self.status.error().is_some() || self.volume.intake.has_room(bytes)
     }
 
-    /// Adds bytes of the body at an offset. What is held there already is not written again. Never waits.
+    /// Adds bytes of the body at an offset. Bytes that are held already are not written again. Never waits.
     ///
     /// # Errors
-    /// [`Ended`]: nothing more is stored; end it as what was stored deserves.
-    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), Ended> {
-        if let Some(ended) = self.fate.ended() {
-            return Err(ended);
+    /// [`PutError`]: nothing more is stored. End the put according to what was stored.
+    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), PutError> {
+        if let Some(error) = self.status.error() {
+            return Err(error);
         }
         if bytes.is_empty() {
             return Ok(());
         }
         if !self.volume.may_spend(bytes.len() as u64) {
-            self.fate.end(Ended::Spent);
-            return Err(Ended::Spent);
+            self.status.fail(PutError::Spent);
+            return Err(PutError::Spent);
         }
         let sent = self.volume.send(Command::Body { object: self.object, offset, bytes });
-        sent.inspect_err(|ended| self.fate.end(*ended))
+        sent.inspect_err(|error| self.status.fail(*error))
     }
 
-    /// The body has come whole.
+    /// Ends the put: the body is whole.
     ///
     /// # Errors
-    /// [`Ended`]: it was not stored, or in part, and is taken out.
-    pub fn finish(mut self, length: u64) -> Result<u64, Ended> {
-        if let Some(ended) = self.fate.ended() {
-            return Err(ended);
+    /// [`PutError`]: the object was not stored, or only in part, and is removed.
+    pub fn finish(mut self, length: u64) -> Result<u64, PutError> {
+        if let Some(error) = self.status.error() {
+            return Err(error);
         }
         self.end(End::Whole(length)).map(|()| self.object)
     }
 
-    /// Nothing more comes; what has come is kept as a partial object. Only where later bytes can be told to
-    /// be of the same version.
+    /// Ends the put: nothing more comes, and what has come is kept as a partial object. Call this only where
+    /// later bytes can be known to be of the same version.
     ///
     /// # Errors
-    /// [`Ended::QueueFull`] where this could not be said: what was published stays until it is evicted.
-    pub fn rest(mut self) -> Result<(), Ended> {
+    /// [`PutError::QueueFull`] if the queue is full: what was published stays until it is evicted.
+    pub fn rest(mut self) -> Result<(), PutError> {
         self.end(End::Rest)
     }
 
-    fn end(&mut self, end: End) -> Result<(), Ended> {
+    fn end(&mut self, end: End) -> Result<(), PutError> {
         self.is_open = false;
         let said = self.volume.say(Command::End { object: self.object, digest: self.digest, end });
         self.volume.running.end(self.object);
@@ -570,7 +574,7 @@ impl Put {
 impl Drop for Put {
     fn drop(&mut self) {
         if self.is_open {
-            // Where the queue is full beyond its reserve, a partial object stays until it is evicted.
+            // If the queue is full beyond its reserve, a partial object stays until it is evicted.
             let _ = self.end(End::Abandon);
         }
     }

@@ -54,7 +54,8 @@ fn main() {
          Sec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: none\r\nSec-GPC: 1\r\n\
          Priority: u=0, i\r\n",
     );
-    let response = "HTTP/1.1 200 OK\r\nDate: Mon, 27 Jul 2009 12:28:53 GMT\r\nServer: x\r\nContent-Type: text/css\r\n\
+    let response = "HTTP/1.1 200 OK\r\nDate: Mon, 27 Jul 2009 12:28:53 GMT\r\nServer: x\r\n\
+    Content-Type: text/css\r\n\
         Content-Length: 1024\r\nETag: \"abc\"\r\nCache-Control: max-age=60\r\n\r\n";
     let mut reader = ResponseReader::new(Limits::origin());
     let mut buf = BytesMut::with_capacity(16 * 1024);

@@ -1,7 +1,7 @@
-//! The content of a message, of either direction (RFC 9112 sections 6 and 7).
+//! The content of a message, in either direction (RFC 9112 sections 6 and 7).
 //!
-//! States: `Length` and `Close` hand on what is there; chunked goes `Line` → `Data` → `DataEnd` → `Line` …,
-//! and after the chunk of size zero through `Trailers` to `Done`. What is malformed ends in `Failed`, for
+//! States: `Length` and `Close` pass on what is there. Chunked goes `Line` → `Data` → `DataEnd` → `Line` …,
+//! and after the chunk of size zero through `Trailers` to `Done`. A malformed body ends in `Failed`, for
 //! good.
 
 use crate::chunk;
@@ -17,24 +17,24 @@ use memchr::memchr;
 /// The most bytes of one [`BodyPart::Data`].
 pub const DATA_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes of one chunk's line, extensions included.
+/// The longest chunk line in bytes, extensions included.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 
-/// Bytes of all extensions of one body: they are overhead that no limit on the content would count.
+/// The most bytes of all extensions of a body. No limit on the content would count them.
 const EXTENSION_BYTES_MAX: usize = 16 * 1024;
 
-/// What a body yields next.
+/// The next part of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyPart {
     /// More bytes are needed.
     More,
     /// Content, at most [`DATA_BYTES_MAX`] bytes, shared with the buffer; never empty.
     Data(Bytes),
-    /// The body has arrived whole. Trailers, if it had some that may be trailers.
+    /// The body is whole. Has its trailers, if any are allowed as trailers.
     End(Option<HeaderMap>),
 }
 
-/// Takes the content of one message off the front of a buffer.
+/// Takes the content of a message off the front of a buffer.
 #[derive(Debug)]
 pub struct BodyReader {
     state: State,
@@ -67,11 +67,11 @@ impl BodyReader {
         Self { state, limits: *limits, extension_bytes: 0 }
     }
 
-    /// Takes the next part off the front of `buf`. After the end, every call yields the end again, without
+    /// Takes the next part off the front of `buf`. After the end, each call returns the end again, without
     /// trailers, and takes nothing.
     ///
     /// # Errors
-    /// Chunked coding that is not; the same again on every further call. The connection must be closed.
+    /// Malformed chunked coding; each further call returns the same. The connection must be closed.
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<BodyPart, Malformed> {
         self.advance(buf).map_err(|fault| {
             self.state = State::Failed(fault);
@@ -127,10 +127,10 @@ impl BodyReader {
         }
     }
 
-    /// The sender closed its side.
+    /// Notes that the sender closed its side.
     ///
     /// # Errors
-    /// The body had not arrived whole. One that is delimited by close always has.
+    /// The body is not whole. One that is delimited by close always is.
     pub fn end_of_input(&mut self) -> Result<(), Malformed> {
         match self.state {
             State::Failed(fault) => Err(fault.into()),
@@ -143,13 +143,13 @@ impl BodyReader {
         }
     }
 
-    /// Whether the body has been taken whole, its trailers included.
+    /// Whether the whole body was taken, its trailers included.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// Content bytes that are still to come, where the length was declared.
+    /// The content bytes still to come, if the length was declared.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         match self.state {
@@ -159,7 +159,7 @@ impl BodyReader {
         }
     }
 
-    /// Reads a chunk's line; whether it was there.
+    /// Reads a chunk's line. False if it has not arrived.
     fn read_line(&mut self, buf: &mut BytesMut) -> Result<bool, Fault> {
         let State::Line { scanned } = &mut self.state else { return Ok(true) };
         let Some(found) = memchr(b'\n', &buf[*scanned..]) else {
@@ -187,14 +187,14 @@ impl BodyReader {
     }
 }
 
-/// What is there of `left` bytes, if anything.
+/// Up to `left` bytes, as far as they have arrived.
 fn take(buf: &mut BytesMut, left: u64) -> Option<Bytes> {
     let most = usize::try_from(left).unwrap_or(usize::MAX).min(DATA_BYTES_MAX);
     let bytes = buf.len().min(most);
     (bytes > 0).then(|| buf.split_to(bytes).freeze())
 }
 
-/// The trailers that may be trailers; none if nothing is left.
+/// The allowed trailers; `None` if there are none.
 fn trailers(block: &Bytes, ends: &[usize]) -> Result<Option<HeaderMap>, Fault> {
     if ends.is_empty() {
         return Ok(None);
@@ -209,8 +209,8 @@ fn trailers(block: &Bytes, ends: &[usize]) -> Result<Option<HeaderMap>, Fault> {
     Ok(if allowed.is_empty() { None } else { Some(allowed) })
 }
 
-/// RFC 9110 section 6.5.1: framing, routing, modifiers, authentication and what says how to read the content
-/// have no meaning behind it. They are dropped.
+/// Whether RFC 9110 section 6.5.1 forbids a trailer: framing, routing, modifiers, authentication, and what
+/// says how to read the content have no meaning behind it. They are dropped.
 fn is_forbidden(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "age",

@@ -1,9 +1,10 @@
-//! The line that opens a chunk (RFC 9112 section 7.1): size and extensions, the latter checked and dropped.
+//! The line before a chunk (RFC 9112 section 7.1): its size and extensions. The extensions are checked and
+//! dropped.
 
 use crate::fault::Fault;
 use crate::syntax::{is_ows, is_tchar};
 
-/// Hex digits of a size. 16 could name more than a file can hold; leading zeros count.
+/// The most hex digits of a size, leading zeros included. 16 could name more than a file can hold.
 const SIZE_DIGITS_MAX: usize = 16;
 
 /// The size of a chunk, and how many bytes of its line were extensions.
@@ -33,7 +34,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<ChunkLine, Fault> {
 }
 
 /// RFC 9112 section 7.1.1: `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Whitespace at the
-/// end of the line is not part of it and refused.
+/// end of the line is refused.
 fn check_extensions(mut rest: &[u8]) -> Result<(), Fault> {
     if rest.first().is_some_and(|byte| !is_ows(*byte) && *byte != b';') {
         return Err(Fault::ChunkSize);
@@ -60,7 +61,7 @@ fn skip_token(bytes: &[u8]) -> Result<&[u8], Fault> {
     }
 }
 
-/// RFC 9110 section 5.6.4, behind the opening quote.
+/// RFC 9110 section 5.6.4, from behind the opening quote.
 fn skip_quoted(mut bytes: &[u8]) -> Result<&[u8], Fault> {
     loop {
         bytes = match bytes {

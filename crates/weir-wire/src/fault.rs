@@ -1,11 +1,11 @@
-//! What is wrong with a message: one word a fault, and the status it costs a client.
+//! What is wrong with a message: a word for each fault, and the status that a client gets for it.
 
 use http::StatusCode;
 use thiserror::Error;
 
 use crate::fields;
 
-/// One way to be wrong. Both directions share the list.
+/// One fault. Both directions share the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     BareLf,
@@ -19,7 +19,7 @@ pub(crate) enum Fault {
     SpaceBeforeColon,
     FieldName,
     Lookalike,
-    /// The field's place among those of one value.
+    /// The field's position in the list of fields of one value.
     FieldTwice(u8),
     StartLine,
     MethodToken,
@@ -60,7 +60,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The status it costs a client, and the word it has in logs.
+    /// The status that a client gets, and the word for logs.
     fn facts(self) -> (StatusCode, &'static str) {
         const BAD: StatusCode = StatusCode::BAD_REQUEST;
         match self {
@@ -124,8 +124,8 @@ impl Fault {
     }
 }
 
-/// A request head that Weir does not take. It is answered with [`Refusal::status`] and the connection is
-/// closed: where the next request would begin is not known. The blame is always the client's.
+/// A refused request head. It is answered with [`Refusal::status`], and the connection is closed, since
+/// nobody knows where the next request begins. The client is always to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("request refused: {}", .fault.word())]
 pub struct Refusal {
@@ -139,14 +139,14 @@ impl Refusal {
         self.fault.status()
     }
 
-    /// One kebab-case word for logs, such as `bare-lf`; of two values of a field that has one with the
-    /// field's name behind a colon.
+    /// A kebab-case word for logs, such as `bare-lf`. For two values of a field of one value, the field's
+    /// name follows behind a colon.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         self.fault.word()
     }
 
-    /// The field of one value that has two: one of a fixed list of names.
+    /// The field of one value that has two; its name is from a fixed list.
     #[must_use]
     pub fn field_twice(&self) -> Option<&'static str> {
         match self.fault {
@@ -162,9 +162,8 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// A response head, or a body of either direction, that is not what RFC 9112 says. The connection is never
-/// used again. Who is to blame is who sent it: an origin's is a 502 or a cut, a client's becomes a
-/// [`Refusal`].
+/// A response head, or a body in either direction, that violates RFC 9112. The connection is never used
+/// again. The sender is to blame: an origin's fault is a 502 or a cut, a client's becomes a [`Refusal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed message: {}", .fault.word())]
 pub struct Malformed {
@@ -172,19 +171,19 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// One kebab-case word for logs, such as `chunk-size`.
+    /// A kebab-case word for logs, such as `chunk-size`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         self.fault.word()
     }
 
-    /// Whether the sender ended before the message did, rather than sending something wrong.
+    /// Whether the sender stopped before the message's end, rather than sending something wrong.
     #[must_use]
     pub fn is_truncation(&self) -> bool {
         self.fault == Fault::Truncated
     }
 
-    /// The answer to a client whose body this was.
+    /// The answer to a client that sent this body.
     #[must_use]
     pub fn refusal(self) -> Refusal {
         Refusal { fault: self.fault }

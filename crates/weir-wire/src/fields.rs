@@ -1,7 +1,7 @@
-//! Field lines into a `HeaderMap` (RFC 9112 section 5), and notes about the few names that framing needs.
+//! Reads field lines into a `HeaderMap` (RFC 9112 section 5), and notes the few names that framing needs.
 //!
-//! Values are slices of the head that arrived, never copied. The bytes of names and values are checked by the
-//! constructors of the `http` crate; what they refuse is given its exact word on the cold path.
+//! Values are slices of the head that arrived, never copies. The constructors of the `http` crate check the
+//! bytes of names and values; a slow path then finds the exact word for what they refuse.
 
 use crate::fault::Fault;
 use crate::syntax::{is_ows, is_tchar};
@@ -15,7 +15,7 @@ use http::header::{
 use memchr::memchr;
 use std::ops::Range;
 
-/// Which of the names that framing needs were seen; a bit set, so that absent ones are not looked up.
+/// The names that framing needs and that were seen: a bit set, so that absent ones are not looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen(u8);
 
@@ -42,12 +42,12 @@ impl Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) seen: Seen,
-    /// Where in the block the value of the last `Host` stands.
+    /// The position of the last `Host` value in the block.
     pub(crate) host: Range<usize>,
 }
 
-/// A map for so many field lines. It grows where there are more than any plain head has: `HeaderMap` takes no
-/// more than 32,768 names, and says so by a panic only if they are asked for at once.
+/// A map for `lines` field lines. It grows for more than a plain head has: `HeaderMap` takes at most 32,768
+/// names, and panics only if they are asked for at once.
 pub(crate) fn map_for(lines: usize) -> HeaderMap {
     HeaderMap::with_capacity(lines.min(256))
 }
@@ -118,8 +118,8 @@ fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(),
     Ok(())
 }
 
-/// Fields of a request that have one value (RFC 9110 section 5.3), each with the word for two that differ: of
-/// these one peer takes the first, another the last.
+/// The fields of a request that have one value (RFC 9110 section 5.3), each with the word for two different
+/// values. Of two values some peers take the first, others the last.
 static SINGLETONS: [(HeaderName, &str); 19] = [
     (AUTHORIZATION, "field-twice:authorization"),
     (CONTENT_LOCATION, "field-twice:content-location"),
@@ -142,12 +142,12 @@ static SINGLETONS: [(HeaderName, &str); 19] = [
     (HeaderName::from_static("overwrite"), "field-twice:overwrite"),
 ];
 
-/// The word for two values of the field that has this place among those of one value.
+/// The word for two values of the field at this position of the list.
 pub(crate) fn word_of_singleton(place: u8) -> &'static str {
     SINGLETONS.get(usize::from(place)).map_or("field-twice", |(_, word)| word)
 }
 
-/// Refuses a request in which a field of one value has several that differ.
+/// Refuses a request in which a field of one value has several different ones.
 pub(crate) fn check_singletons(fields: &HeaderMap) -> Result<(), Fault> {
     // As many names as lines: none comes twice.
     if fields.len() == fields.keys_len() {
@@ -163,9 +163,9 @@ pub(crate) fn check_singletons(fields: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// Whether a name other than these two would be one of them to a peer that drops what is not a letter or
-/// digit (CGI makes `Content_Length` and `Content-Length` one variable), that stops at the first odd byte, or
-/// that takes any byte for the hyphen.
+/// Whether a peer may take this name for one of the two names. A peer may drop what is not a letter or digit
+/// (CGI makes `Content_Length` and `Content-Length` one variable), may stop at the first odd byte, or may
+/// take any byte for the hyphen.
 fn is_lookalike(name: &str) -> bool {
     const SHORTEST: usize = "content-length".len();
     if name.len() < SHORTEST {
@@ -183,7 +183,7 @@ fn is_lookalike(name: &str) -> bool {
         || letters().take(first.len()).chain(letters().skip(first.len() + 1)).zip(like()).all(is_beginning)
 }
 
-/// The word for a field line that was refused.
+/// The word for a refused field line.
 #[cold]
 fn diagnose(line: &[u8]) -> Fault {
     match line.iter().position(|byte| matches!(byte, b'\0' | b'\r')) {

@@ -1,4 +1,4 @@
-//! How long a message is and whether its connection lives on (RFC 9112 sections 6 and 9).
+//! The length of a message, and whether its connection goes on (RFC 9112 sections 6 and 9).
 
 use crate::fault::Fault;
 use crate::fields::Seen;
@@ -6,7 +6,7 @@ use crate::syntax::{decimal, elements, is_token};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 
-/// The versions that Weir speaks on this wire.
+/// The versions that Weir speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// HTTP/1.0
@@ -79,16 +79,16 @@ impl Scheme {
     }
 }
 
-/// How the end of a message's content is known (RFC 9112 section 6.3).
+/// How the end of a message's content is found (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Framing {
     /// There is no content.
     None,
-    /// This many bytes.
+    /// Content of this many bytes.
     Length(u64),
     /// The chunked coding.
     Chunked,
-    /// Until the sender closes; responses only. Whether it is whole is not known.
+    /// Content until the sender closes; responses only. Whether it is whole is not known.
     Close,
 }
 
@@ -110,8 +110,8 @@ pub enum Expect {
     Continue,
 }
 
-/// Fields of a request that no `Connection` may name: removing one as hop-by-hop would change what is asked,
-/// by whom, or where a message ends.
+/// The fields of a request that no `Connection` may name. Removing one as hop-by-hop would change what is
+/// requested, by whom, or where a message ends.
 const NEEDED_OF_REQUESTS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -147,7 +147,7 @@ const NEEDED_OF_REQUESTS: &[&str] = &[
     "x-request-id",
 ];
 
-/// The same for responses. `Transfer-Encoding` is not among them: several public origins name it, in vain.
+/// The same for responses. `Transfer-Encoding` is not in the list: several public origins name it, in vain.
 const NEEDED_OF_RESPONSES: &[&str] = &[
     "age",
     "cache-control",
@@ -162,7 +162,7 @@ const NEEDED_OF_RESPONSES: &[&str] = &[
     "vary",
 ];
 
-/// Which of the two directions a head comes from.
+/// The direction of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Request,
@@ -203,8 +203,8 @@ pub(crate) fn wishes(fields: &HeaderMap, seen: Seen, version: Version, side: Sid
     Ok(Wishes { persistence, upgrade: upgrade && version == Version::Http11 })
 }
 
-/// What the fields say about the length of the content, before the kind of message is considered: `None`
-/// where they say nothing.
+/// What the fields say about the length of the content, whatever the kind of message. `None` if they say
+/// nothing.
 pub(crate) fn declared(fields: &HeaderMap, seen: Seen, version: Version) -> Result<Option<Framing>, Fault> {
     if seen.has(Seen::CODING) {
         if version == Version::Http10 {
@@ -226,7 +226,7 @@ pub(crate) fn declared(fields: &HeaderMap, seen: Seen, version: Version) -> Resu
     decimal(value.as_bytes()).map(|length| Some(Framing::Length(length))).ok_or(Fault::LengthForm)
 }
 
-/// RFC 9112 section 6.1: chunked once, last and, as Weir undoes no other coding, alone.
+/// RFC 9112 section 6.1: chunked once, last, and alone, since Weir decodes no other coding.
 fn check_codings(fields: &HeaderMap) -> Result<(), Fault> {
     let mut chunked = 0_usize;
     let mut others = 0_usize;
@@ -265,8 +265,8 @@ pub(crate) fn of_request(method: &Method, declared: Option<Framing>) -> Result<F
     Ok(framing)
 }
 
-/// The content of a response to `to` (RFC 9112 section 6.3, items 1 to 5 and 8), and whether what was
-/// declared contradicts it, so that the connection must not be used again.
+/// The content of a response to `to` (RFC 9112 section 6.3, items 1 to 5 and 8), and whether the declaration
+/// contradicts it, so that the connection must not be used again.
 pub(crate) fn of_response(
     to: &Method,
     status: StatusCode,

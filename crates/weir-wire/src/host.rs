@@ -1,4 +1,4 @@
-//! The host a request is for (RFC 9110 section 7.2, RFC 3986 section 3.2.2).
+//! The host of a request (RFC 9110 section 7.2, RFC 3986 section 3.2.2).
 
 use crate::fault::Fault;
 use crate::framing::Scheme;
@@ -8,13 +8,13 @@ use bytestring::ByteString;
 use memchr::memchr;
 use std::net::Ipv6Addr;
 
-/// Bytes of the longest name that DNS can hold, and the limit here.
+/// The longest name in bytes, which is that of DNS.
 const NAME_BYTES_MAX: usize = 255;
 
 /// A validated host and port, in the one spelling that Weir compares, keys and logs.
 ///
-/// Lower case, without a trailing dot, IPv6 in its shortest form, without the default port. An HTTP/1.0
-/// request may have none: then it is empty.
+/// Lower case, without a trailing dot, IPv6 in its shortest form, without the default port. Empty for an
+/// HTTP/1.0 request without a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Host {
     text: ByteString,
@@ -23,17 +23,17 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`; a port may be empty. Port 80 is dropped unless
-    /// `scheme` is https, port 443 only if it is.
+    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`; the port may be empty. Drops port 80 unless `scheme`
+    /// is https, and port 443 only if it is.
     ///
     /// # Errors
-    /// Userinfo, an empty or overlong name, an empty label, a byte that no host name holds, a port that is
-    /// not 1 to 65535 in plain digits, an IPv6 literal that is not one or has a zone.
+    /// Userinfo, an empty or overlong name, an empty label, a byte that no host name has, a port that is not
+    /// 1 to 65535 in plain digits, an IPv6 literal that is invalid or has a zone.
     pub fn parse(authority: &Bytes, scheme: Option<Scheme>) -> Result<Self, crate::Refusal> {
         parse(authority.clone(), scheme).map_err(Into::into)
     }
 
-    /// The normalised host with its port where it has one that is not the default.
+    /// The normalised host, with its port unless that is the default one.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -45,19 +45,19 @@ impl Host {
         &self.as_str()[..self.name_bytes]
     }
 
-    /// The port as received, also where [`Host::as_str`] leaves it out as the default.
+    /// The port as received, also if [`Host::as_str`] leaves it out.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Whether there is none: HTTP/1.0 without a `Host`.
+    /// Whether there is no host: HTTP/1.0 without a `Host`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The same host as seen under `scheme`, known later than the head (TLS, a trusted `X-Forwarded-Proto`).
+    /// The same host under a `scheme` that is known later than the head (TLS, a trusted `X-Forwarded-Proto`).
     #[must_use]
     pub fn under(self, scheme: Scheme) -> Self {
         let text = match self.port {
@@ -73,7 +73,7 @@ pub(crate) fn parse(mut authority: Bytes, scheme: Option<Scheme>) -> Result<Host
         return parse_literal(&authority, scheme);
     }
     let (spelling, name_end, port) = parse_name(&authority).map_err(|fault| {
-        // No name and no port holds an at sign: it is looked for only to say what is wrong.
+        // Neither a name nor a port has an at sign. The search only finds out what is wrong.
         if memchr(b'@', &authority).is_some() { Fault::HostUserinfo } else { fault }
     })?;
     let name = &authority[..name_end];
@@ -91,7 +91,7 @@ pub(crate) fn parse(mut authority: Bytes, scheme: Option<Scheme>) -> Result<Host
     Ok(Host { text, name_bytes, port })
 }
 
-/// How the name is spelled, where it ends, and the port behind it.
+/// The spelling of the name, where it ends, and the port behind it.
 fn parse_name(authority: &[u8]) -> Result<(Spelling, usize, Option<u16>), Fault> {
     let colon = memchr(b':', authority);
     let name_end = colon.unwrap_or(authority.len());
@@ -117,8 +117,8 @@ fn parse_literal(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Faul
     Ok(Host { text: joined(name.as_bytes(), shown_port(port, scheme))?, name_bytes: name.len(), port })
 }
 
-/// What stands behind the colon. RFC 3986 section 3.2.3: an empty port is the default one. Leading zeros,
-/// which it allows too, are refused, as peers differ on them.
+/// The port behind the colon. An empty one is the default (RFC 3986 section 3.2.3). Leading zeros are
+/// refused, though the RFC allows them, since peers differ on them.
 fn parse_port(digits: &[u8]) -> Result<Option<u16>, Fault> {
     if digits.is_empty() {
         return Ok(None);

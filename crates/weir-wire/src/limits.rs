@@ -1,14 +1,14 @@
-//! The limits of a head, each with the status that passing it costs.
+//! The limits of a head, each with the status of passing it.
 
-/// What a head may hold. The same limits bound the trailers of a chunked body.
+/// What a head may have. The same limits bound the trailers of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the start line without its CRLF; more is 414. Field lines are bounded by `head_bytes_max`
-    /// alone.
+    /// The bytes of the start line without its CRLF. A longer one is 414. Only `head_bytes_max` bounds field
+    /// lines.
     pub line_bytes_max: usize,
-    /// Bytes of the whole head with its empty line; more is 431.
+    /// The bytes of the whole head with its empty line. A longer one is 431.
     pub head_bytes_max: usize,
-    /// Field lines of a head; more is 431.
+    /// The field lines of a head. More are 431.
     pub fields_max: usize,
 }
 
@@ -19,8 +19,8 @@ impl Limits {
         Self { line_bytes_max: 8192, head_bytes_max: 65_536, fields_max: 200 }
     }
 
-    /// A start line can never be longer than its head, so that the order of the two refusals does not depend
-    /// on how the bytes arrived.
+    /// A start line is never longer than its head, so that the order of the two refusals does not depend on
+    /// how the bytes arrive.
     pub(crate) fn start_line_bytes_max(&self) -> usize {
         self.line_bytes_max.min(self.head_bytes_max.saturating_sub(4))
     }

@@ -1,6 +1,6 @@
-//! What Weir writes on the wire, always anew from typed values, never a copy of what it read.
+//! What Weir writes to the wire: always from typed values, never a copy of what it read.
 //!
-//! The asserts pair the checks made when reading: what they refuse can only come from a mistake in Weir.
+//! The asserts match the checks of the readers. What they refuse can only come from a mistake in Weir.
 
 use http::header::HeaderMap;
 use http::{Method, StatusCode};
@@ -32,7 +32,7 @@ pub fn request_line(out: &mut Vec<u8>, method: &Method, target: &str) {
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// Every field of `headers`, those of one name together.
+/// All fields of `headers`, those with the same name together.
 pub fn fields(out: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
         out.extend_from_slice(name.as_str().as_bytes());

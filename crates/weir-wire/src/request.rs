@@ -1,7 +1,8 @@
 //! Request heads of clients (RFC 9112 section 3).
 //!
-//! States of the reader: empty lines before a head are skipped; the request line is checked as soon as it is
-//! whole, so that nonsense is refused without waiting for its end; then the fields until the empty line.
+//! States of the reader: it skips empty lines before a head; it checks the request line as soon as that is
+//! whole, so that nonsense is refused without waiting for its end; then it reads the fields up to the empty
+//! line.
 
 use crate::fault::{Fault, Refusal};
 use crate::fields::{self, Notes, Seen};
@@ -16,38 +17,37 @@ use http::Method;
 use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, UPGRADE};
 use memchr::{memchr, memrchr};
 
-/// Empty lines skipped before a request line.
+/// The most empty lines that are skipped before a request line.
 const EMPTY_LINES_MAX: u8 = 2;
 
-/// One parsed and checked request head.
+/// A parsed and checked request head.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
     /// The method: any token but CONNECT and TRACE.
     pub method: Method,
-    /// What is asked for.
+    /// The target.
     pub target: Target,
-    /// The scheme, where the target was in absolute form.
+    /// The scheme, if the target is in absolute form.
     pub scheme: Option<Scheme>,
-    /// The host of the absolute form, else of `Host`; empty only on HTTP/1.0.
+    /// The host of the absolute form, or else of `Host`. Empty only on HTTP/1.0.
     pub host: Host,
     /// The version of the client.
     pub version: Version,
-    /// All fields as received, the hop-by-hop ones included; `Host` never says another than
-    /// [`RequestHead::host`].
+    /// All fields as received, hop-by-hop ones included. `Host` always names [`RequestHead::host`].
     pub headers: HeaderMap,
-    /// How long the content is; never [`Framing::Close`].
+    /// The length of the content; never [`Framing::Close`].
     pub framing: Framing,
     /// Whether the client keeps the connection.
     pub persistence: Persistence,
-    /// Whether the client waits for a 100 (Continue). Never where there is no content.
+    /// Whether the client waits for a 100 (Continue). It never does without content.
     pub expect: Expect,
-    /// The protocols asked for, where this is HTTP/1.1 and `Connection` names `upgrade`.
+    /// The requested protocols, if this is HTTP/1.1 and `Connection` names `upgrade`.
     pub upgrade: Option<HeaderValue>,
     /// Bytes of the head on the wire, with its empty line.
     pub head_bytes: usize,
 }
 
-/// Takes request heads off the front of a buffer, one after the other.
+/// Takes request heads off the front of a buffer, one after another.
 #[derive(Debug)]
 pub struct RequestReader {
     limits: Limits,
@@ -80,25 +80,24 @@ impl RequestReader {
         }
     }
 
-    /// Gives the map of a finished request back, so that the next head reuses its allocation.
+    /// Returns the map of a finished request, so that the next head reuses its allocation.
     pub fn recycle(&mut self, mut headers: HeaderMap) {
         headers.clear();
         self.spare = headers;
     }
 
-    /// Whether a head has begun to arrive in `buf`: after that a client that stalls or leaves is late (408)
-    /// and not idle.
+    /// Whether a head has begun to arrive in `buf`. From then on a client that stalls is late (408) and not
+    /// idle.
     #[must_use]
     pub fn has_begun(&self, buf: &BytesMut) -> bool {
         buf.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
 
-    /// Takes one head off the front of `buf`; what follows it stays. `None`: more bytes are needed, call
-    /// again with them appended to the same buffer. Each byte is looked at once over all calls.
+    /// Takes one head off the front of `buf` and leaves what follows. `None`: more bytes are needed; call
+    /// again with them appended to the same buffer. All calls together look at each byte once.
     ///
     /// # Errors
-    /// A head that is refused; the same again on every further call. The connection must be answered and
-    /// closed.
+    /// A refused head; each further call returns the same. The connection must be answered and closed.
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<Option<RequestHead>, Refusal> {
         if let Some(fault) = self.failed {
             return Err(fault.into());
@@ -129,8 +128,8 @@ impl RequestReader {
         }
     }
 
-    /// Whether a line has begun. RFC 9112 section 2.2: at least one empty line before a request line should
-    /// be ignored.
+    /// Skips empty lines; true once a line has begun. RFC 9112 section 2.2: at least one empty line before a
+    /// request line should be ignored.
     fn skip_empty_lines(&mut self, buf: &mut BytesMut) -> Result<bool, Fault> {
         loop {
             match buf.as_ref() {
@@ -230,7 +229,7 @@ fn replace_host(headers: &mut HeaderMap, host: &Host) -> Result<(), Fault> {
     Ok(())
 }
 
-/// RFC 9110 section 10.1.1: `100-continue` or nothing that Weir can meet; ignored on HTTP/1.0.
+/// RFC 9110 section 10.1.1: `100-continue`, or an expectation that Weir cannot meet. Ignored on HTTP/1.0.
 fn expect(headers: &HeaderMap, seen: Seen, version: Version, framing: Framing) -> Result<Expect, Fault> {
     if !seen.has(Seen::EXPECT) || version == Version::Http10 {
         return Ok(Expect::Nothing);
@@ -242,8 +241,8 @@ fn expect(headers: &HeaderMap, seen: Seen, version: Version, framing: Framing) -
     Ok(if framing == Framing::None { Expect::Nothing } else { Expect::Continue })
 }
 
-/// The protocols asked for. `h2c` is none: its upgrade is obsolete (RFC 9113 §3.1), and an origin that
-/// followed it would be spoken to past every rule of this proxy.
+/// The requested protocols. `h2c` is not accepted: its upgrade is obsolete (RFC 9113 §3.1), and requests to
+/// an origin that followed it would bypass every rule of this proxy.
 fn upgrade(headers: &HeaderMap) -> Result<Option<HeaderValue>, Fault> {
     let values =
         headers.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));

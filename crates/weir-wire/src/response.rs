@@ -26,7 +26,7 @@ pub struct ResponseHead {
     pub headers: HeaderMap,
     /// How long the content is.
     pub framing: Framing,
-    /// Whether the connection may be used again once the content has been read whole.
+    /// Whether the connection may be used again after the content was read.
     pub persistence: Persistence,
     /// Bytes of the head on the wire, with its empty line.
     pub head_bytes: usize,
@@ -52,7 +52,7 @@ impl ResponseReader {
     /// needed.
     ///
     /// # Errors
-    /// A head that is not taken; the same again on every further call. The connection must be closed.
+    /// A malformed head; each further call returns the same. The connection must be closed.
     pub fn read(&mut self, buf: &mut BytesMut, to: &Method) -> Result<Option<ResponseHead>, Malformed> {
         if let Some(fault) = self.failed {
             return Err(fault.into());

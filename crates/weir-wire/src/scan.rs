@@ -1,33 +1,33 @@
-//! Finds the lines of a head as its bytes arrive, each byte looked at once.
+//! Finds the lines of a head as its bytes arrive. It looks at each byte once.
 //!
-//! Every refusal made here is tied to the position of one byte and raised before any later byte is looked at,
-//! so that the same bytes are refused for the same reason however they were split into reads.
+//! A refusal belongs to the position of one byte and is raised before any later byte is read. So the same
+//! bytes are refused for the same reason, however they were split into reads.
 
 use crate::fault::Fault;
 use crate::limits::Limits;
 use memchr::memchr;
 
-/// What the first line of the block must obey besides the limits of all.
+/// What the first line of the block must obey beside the common limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// A request or status line, bounded by its own limit.
     StartLine,
-    /// A field line already: the trailers of a chunked body.
+    /// A field line: these are the trailers of a chunked body.
     Fields,
 }
 
-/// How far the scan came with the bytes there are.
+/// How far the scan has come with the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The end has not arrived.
+    /// The end has not arrived yet.
     More,
-    /// The start line ends before this position (of its CR). Raised once.
+    /// The start line ends before this position (of its CR). Returned once.
     StartLine(usize),
-    /// The block, with its empty line, is this many bytes.
+    /// The length of the whole block with its empty line.
     Whole(usize),
 }
 
-/// The state of one head that is arriving. Keeps its allocation from head to head.
+/// The scan of one head. Keeps its allocation for the next head.
 #[derive(Debug)]
 pub(crate) struct Scan {
     opening: Opening,
@@ -41,7 +41,7 @@ impl Scan {
         Self { opening, scanned: 0, line_start: 0, ends: Vec::new() }
     }
 
-    /// Positions of the CR of each line so far, the empty line excluded.
+    /// The positions of the CR of each line so far, without the empty line.
     pub(crate) fn ends(&self) -> &[usize] {
         &self.ends
     }
@@ -53,10 +53,10 @@ impl Scan {
         self.ends.clear();
     }
 
-    /// Looks at what has arrived since the last call. `bytes` begins where the head begins.
+    /// Scans what has arrived since the last call. `bytes` begins where the head begins.
     ///
     /// # Errors
-    /// A bare LF, or a limit passed.
+    /// A bare LF, or a limit that was passed.
     pub(crate) fn advance(&mut self, bytes: &[u8], limits: &Limits) -> Result<Progress, Fault> {
         while let Some(found) = memchr(b'\n', &bytes[self.scanned..]) {
             let line_feed = self.scanned + found;
@@ -90,8 +90,7 @@ impl Scan {
         Ok(Progress::More)
     }
 
-    /// The start line may not be longer than its limit, with `line_feed` the first position that could end
-    /// it.
+    /// Checks the length of the start line. `line_feed` is the first position that could end it.
     fn check_line(&self, line_feed: usize, limits: &Limits) -> Result<(), Fault> {
         let in_start_line = self.opening == Opening::StartLine && self.ends.is_empty();
         if in_start_line && line_feed > limits.start_line_bytes_max() + 1 {

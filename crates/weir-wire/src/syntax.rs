@@ -1,10 +1,10 @@
-//! The byte classes and lists that the grammar is made of (RFC 9110 section 5.6, RFC 9112 section 2).
+//! The byte classes and lists of the grammar (RFC 9110 section 5.6, RFC 9112 section 2).
 
 const TCHAR: u8 = 1;
 const HOST: u8 = 2;
 const UPPER: u8 = 4;
 const DOT: u8 = 8;
-/// No byte's class: what a dot behind a dot becomes.
+/// The class of no byte: a dot behind a dot becomes this.
 const DOT_TWICE: u8 = DOT << 1;
 
 static CLASS: [u8; 256] = classes();
@@ -56,7 +56,7 @@ pub(crate) fn is_visible(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_graphic())
 }
 
-/// How the name of a host is spelled.
+/// The spelling of a host name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
     /// In lower case, without a dot at its end.
@@ -65,9 +65,9 @@ pub(crate) enum Spelling {
     Other,
 }
 
-/// How a host name is spelled, if it is one: labels of letters, digits, `-` and `_`, with one dot between
-/// them and at most one behind. The sub-delims of RFC 3986 section 3.2.2 are refused, as nothing that is
-/// resolved holds one.
+/// The spelling of a host name; `None` if it is not one. A host name has labels of letters, digits, `-` and
+/// `_`, with one dot between them and at most one at the end. The sub-delims of RFC 3986 section 3.2.2 are
+/// refused, since no resolvable name has them.
 pub(crate) fn host_name(bytes: &[u8]) -> Option<Spelling> {
     let mut all = HOST;
     let mut any = 0;
@@ -109,8 +109,8 @@ pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(trim)
 }
 
-/// A decimal number of digits alone that fits in 63 bits. A sign, a space and more than 19 digits are
-/// refused: `u64::from_str` takes a `+`, and some peers read into signed 64 bits.
+/// A decimal number of digits alone that fits into 63 bits. A sign, a space and more than 19 digits are
+/// refused: `u64::from_str` takes a `+`, and some peers read signed 64 bits.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 19 {
         return None;

@@ -11,44 +11,44 @@ use memchr::{memchr, memchr2};
 
 /// A path with its query, byte for byte as received: visible ASCII without `#`, beginning with `/`.
 ///
-/// Nothing is decoded, joined or removed; what a `%2e` or a `//` means is for the origin to say.
+/// Nothing is decoded, joined or removed. The origin decides what a `%2e` or a `//` means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathAndQuery(ByteString);
 
 impl PathAndQuery {
-    /// The whole, as it goes into a request line.
+    /// Path and query, as they go into a request line.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What stands before the first `?`.
+    /// The path before the first `?`.
     #[must_use]
     pub fn path(&self) -> &str {
         let text = self.as_str();
         memchr(b'?', text.as_bytes()).map_or(text, |at| &text[..at])
     }
 
-    /// What stands behind the first `?`, if there is one.
+    /// The query behind the first `?`, if there is one.
     #[must_use]
     pub fn query(&self) -> Option<&str> {
         let text = self.as_str();
         memchr(b'?', text.as_bytes()).map(|at| &text[at + 1..])
     }
 
-    /// The bytes, shared with the head they came in.
+    /// The bytes, shared with the head that they came in.
     #[must_use]
     pub fn as_bytes(&self) -> &Bytes {
         self.0.as_bytes()
     }
 
-    /// From bytes that were checked.
+    /// A path from checked bytes.
     fn new(raw: Bytes) -> Result<Self, Fault> {
         ByteString::try_from(raw).map(Self).map_err(|_| Fault::TargetBytes)
     }
 }
 
-/// What a request asks for.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// A resource of the host.
@@ -68,15 +68,15 @@ impl Target {
     }
 }
 
-/// A target as its own line says it: the absolute form also names scheme and host.
+/// A target with what its line says; the absolute form also names scheme and host.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) target: Target,
     pub(crate) authority: Option<(Scheme, Host)>,
 }
 
-/// Reads a target whose bytes were checked, in origin, absolute or asterisk form; the authority form belongs
-/// to CONNECT, refused before.
+/// Reads a target of checked bytes, in origin, absolute or asterisk form. The authority form belongs to
+/// CONNECT, which is refused before.
 pub(crate) fn parse(method: &Method, raw: Bytes) -> Result<Parsed, Fault> {
     if raw.first() == Some(&b'/') {
         return Ok(Parsed { target: Target::Path(PathAndQuery::new(raw)?), authority: None });
@@ -92,7 +92,7 @@ pub(crate) fn parse(method: &Method, raw: Bytes) -> Result<Parsed, Fault> {
     parse_absolute(method, &raw)
 }
 
-/// The bytes of a target, looked at as soon as its line is whole.
+/// Checks the bytes of a target as soon as its line is whole.
 pub(crate) fn check_bytes(raw: &[u8]) -> Result<(), Fault> {
     if raw.is_empty() {
         Err(Fault::StartLine)

@@ -1,5 +1,5 @@
-//! The tests of the room: tables through one `check(given, expect)` a kind of message, properties, the
-//! oracle.
+//! The tests of this crate: tables with one `check(given, expect)` for each kind of message, properties, and
+//! a comparison with `httparse`.
 
 mod bodies;
 mod hosts;
@@ -15,7 +15,7 @@ use crate::{
 use bytes::BytesMut;
 use http::{HeaderMap, Method};
 
-/// What became of a request head, in one line: `GET /path @host 1.1 none keep` or `400 bare-lf` or `more`.
+/// A request head in one line: `GET /path @host 1.1 none keep` or `400 bare-lf` or `more`.
 fn request_line_of(given: &[u8]) -> String {
     let mut buf = BytesMut::from(given);
     match RequestReader::new(Limits::default()).read(&mut buf) {
@@ -48,7 +48,7 @@ fn describe_request(head: &RequestHead) -> String {
     line
 }
 
-/// What became of a response head: `200 1.1 length=5 keep` or `malformed bare-lf` or `more`.
+/// A response head in one line: `200 1.1 length=5 keep` or `malformed bare-lf` or `more`.
 fn response_line_of(to: &Method, given: &[u8]) -> String {
     let mut buf = BytesMut::from(given);
     match ResponseReader::new(Limits::origin()).read(&mut buf, to) {
@@ -84,7 +84,7 @@ fn describe_persistence(persistence: Persistence) -> &'static str {
     }
 }
 
-/// All of a body: its content, its trailers where it ended, and what is left of the input.
+/// A whole body: its content, its trailers if it ended, and the rest of the input.
 #[derive(Debug, PartialEq, Eq, Clone)]
 struct Whole {
     data: Vec<u8>,

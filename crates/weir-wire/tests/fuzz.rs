@@ -1,7 +1,8 @@
-//! Runs the fuzz bodies of this room over their seeds and bounded mutations of them, on any toolchain.
+//! Runs the fuzz bodies of this crate over their seeds and over a bounded number of mutations, on any
+//! toolchain.
 //!
-//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the mutations a
-//! seed.
+//! `WEIR_FUZZ_SEED` sets the randomness (printed if something fails), `WEIR_FUZZ_ROUNDS` the mutations of
+//! each seed.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -11,7 +12,7 @@ mod wire;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// What mutations put in, beside the bytes of other seeds.
+/// Words that mutations insert, beside bytes of other seeds.
 const WORDS: &[&[u8]] = &[
     b"\r\n",
     b"\r\n\r\n",

@@ -497,7 +497,7 @@ impl Inner {
     /// over.
     fn write_down_owed(&self, slot: &mut Slot) {
         let Course::Open(attached) = &slot.course else { return };
-        match (attached.owes(), slot.owed) {
+        match (attached.has_failed_removals(), slot.owed) {
             (true, false) => slot.owed = self.register.leave(attached.id(), true).is_ok(),
             (false, true) => {
                 slot.owed = self.register.settle(attached.id(), attached.volume().reached()).is_err();
@@ -528,7 +528,7 @@ impl Inner {
         }
         for slot in &state.slots {
             let Course::Open(attached) = &slot.course else { continue };
-            if attached.owes() || open.contains_key(&slot.path()) {
+            if attached.has_failed_removals() || open.contains_key(&slot.path()) {
                 // What was to be removed may be back when it is opened the next time.
                 let _ = self.register.leave(attached.id(), true);
             } else {

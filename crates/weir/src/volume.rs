@@ -143,7 +143,7 @@ pub(crate) fn open(
     // Bytes that wait to be written hold their blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
     settings.numbers = Arc::clone(numbers);
-    settings.watcher = watcher;
+    settings.listener = watcher;
     let (volume, found) = Volume::open(Arc::new(disk), &settings).map_err(|error| unopened(path, error))?;
     tracing::info!(
         objects = found.objects,

@@ -1,10 +1,10 @@
-//! The policies that Weir is compared with, by bytes: small and exact, without limits of steps.
+//! The policies that Weir is compared with: exact, by bytes, and without limits on their steps.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// A cache that is asked for objects.
 pub(crate) trait Policy {
-    /// Whether it was a hit; a miss is taken in.
+    /// Requests an object. True for a hit; a miss is stored.
     fn request(&mut self, object: u64, bytes: u64) -> bool;
 }
 
@@ -191,8 +191,8 @@ impl Policy for Sieve {
     }
 }
 
-/// W-TinyLFU (Einziger et al., TOS '17): a window of a hundredth, a segmented LRU behind it, frequencies
-/// counted exactly and halved every ten times as many requests as there are objects.
+/// W-TinyLFU (Einziger et al., TOS '17): a window of a hundredth before a segmented LRU. Frequencies are
+/// counted exactly, and halved after ten times as many requests as there are objects.
 pub(crate) struct TinyLfu {
     size: u64,
     window: Order,

@@ -1,5 +1,5 @@
-//! The same traces through the real store: memory, a volume of files in a folder, its threads, and every byte
-//! checked.
+//! The same traces through the real store: memory, a volume of files in a folder, its threads, and a check of
+//! every byte.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use weir_store::{
 use super::traces::Trace;
 use super::{MEMORY_PART, Outcome, now};
 
-/// A site, as good as any.
+/// Any site.
 const SITE: u64 = 1;
-/// So many misses are followed by a pause until the volume has written them: a trace comes faster than any
+/// After this many misses the trace waits until the volume has written them: it comes faster than any
 /// traffic.
 const MISSES_AT_ONCE: u64 = 32;
-/// How often it is looked whether it has.
+/// How often the wait looks at the volume.
 const TICK: Duration = Duration::from_micros(200);
-/// What is read at once, in bytes.
+/// The bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// A store in a folder of its own, which goes with it.
+/// A store in a folder of its own, which is removed with it.
 struct Real {
     store: Store,
     folder: PathBuf,
@@ -76,7 +76,7 @@ impl Real {
         self.store.volumes()[0].usage
     }
 
-    /// A request for an object of that many bytes; whether it was a hit.
+    /// Requests an object of `bytes`. True for a hit.
     fn request(&mut self, object: u64, bytes: u64) -> Result<bool> {
         let key = CacheKey::new(Bytes::from(format!("http://example.test/{object}"))).of_site(SITE);
         if let Some(found) = self.find(&key)
@@ -98,7 +98,7 @@ impl Real {
         let mut asked = false;
         loop {
             match self.store.find(key.digest, &key.full, key.site, &|_| true) {
-                Found::Ready(found) => return found.filter(|found| found.is_whole() || found.is_below()),
+                Found::Ready(found) => return found.filter(|found| found.is_whole() || found.is_on_disk()),
                 Found::Ask(_) if asked => return None,
                 Found::Ask(ask) => ask.wait(),
             }
@@ -106,11 +106,11 @@ impl Real {
         }
     }
 
-    /// Whether all its bytes can be had.
+    /// Whether all of its bytes can be read.
     fn has_read(&self, found: &Generation, object: u64, bytes: u64) -> Result<bool> {
         let (mut at, mut place) = (0, Place::default());
         while at < bytes {
-            let piece = match found.is_below() {
+            let piece = match found.is_on_disk() {
                 true => match self.runtime.block_on(found.fetch(&mut place, at, READ_BYTES)) {
                     Ok(Some(piece)) => piece,
                     Ok(None) | Err(_) => return Ok(false),
@@ -129,7 +129,7 @@ impl Real {
 
     fn fill(&self, key: CacheKey, object: u64, bytes: u64) {
         let stamp = self.store.ledger().current();
-        // What is not let in is passed on, as a proxy would.
+        // An object that is not admitted is passed on, as a proxy would.
         let Ok((_, mut writer)) = self.store.begin(any_response(now()), key, stamp, Some(bytes)) else {
             return;
         };
@@ -138,7 +138,7 @@ impl Real {
             rest = left;
             std::thread::sleep(TICK);
         }
-        // One that is shorter than it said is not stored; this is not.
+        // The store drops an object that is shorter than declared; this one is not.
         let _ = writer.seal();
     }
 }

@@ -1,4 +1,4 @@
-//! That the table says what it should, and the goals of the store.
+//! The simulation's table and the goals of the store.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ fn a_seed_gives_one_trace() {
 }
 
 #[test]
-fn the_issue_s_trace_is_the_one_that_lru_was_measured_with() {
+fn the_lab_trace_gives_lru_its_measured_ratio() {
     let ratio = lru(&traces::lab());
     assert!((0.352..=0.356).contains(&ratio), "{ratio}");
 }
@@ -41,13 +41,13 @@ fn auto_within_a_budget_keeps_most_of_its_hits() {
 }
 
 #[test]
-fn second_writes_a_tenth_of_what_is_fetched() {
+fn admission_second_writes_a_tenth_of_the_fetched_bytes() {
     let outcome = weir(&traces::lab(), AdmissionMode::Second, None);
     assert!(outcome.written <= 0.15 && outcome.hit_ratio > 0.31, "{} {}", outcome.written, outcome.hit_ratio);
 }
 
 #[test]
-fn the_real_store_hits_all_that_was_asked_for_before_while_there_is_room() {
+fn the_real_store_hits_every_repeated_request_while_there_is_room() {
     let mut trace = traces::lab();
     trace.requests.truncate(4000);
     let mut seen = HashSet::new();

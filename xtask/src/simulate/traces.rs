@@ -1,5 +1,4 @@
-//! Traces, each a list of requests (object, bytes) that follows from a seed, and the size of the cache they
-//! are for.
+//! Traces: lists of requests (object, bytes) that follow from a seed, each with the size of its cache.
 
 /// A list of requests.
 pub(crate) struct Trace {
@@ -8,13 +7,13 @@ pub(crate) struct Trace {
     pub(crate) requests: Vec<(u64, u64)>,
 }
 
-/// An object of the traces that have one size, in bytes.
+/// The bytes of an object in traces with one size.
 const OBJECT_BYTES: u64 = 10_240;
-/// Requests of a trace.
+/// The requests of a trace.
 const REQUESTS: usize = 200_000;
-/// The cache of all but the first: 6,400 objects.
+/// The size of all caches but the first: 6,400 objects.
 const CACHE_BYTES: u64 = 64 << 20;
-/// Objects that are asked for once have numbers from here on.
+/// The first number of objects that are requested once.
 const WONDERS: u64 = 1_000_000_000;
 
 /// All traces.
@@ -40,7 +39,7 @@ pub(crate) struct Random {
 const STATE: u64 = 88_172_645_463_325_252;
 
 impl Random {
-    /// The same seed gives the same numbers; 0 those of the trace `lab`.
+    /// The same seed gives the same numbers; 0 gives those of the trace `lab`.
     pub(crate) fn new(seed: u64) -> Random {
         Random { state: STATE ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
@@ -58,7 +57,7 @@ impl Random {
     }
 }
 
-/// Zipf's law over a number of objects, with an exponent other than 1.
+/// Zipf's law over a number of objects. Its exponent is not 1.
 struct Zipf {
     objects: f64,
     exponent: f64,
@@ -98,8 +97,8 @@ impl Zipf {
     }
 }
 
-/// The trace of the issue: half of the requests are for what is asked for once, the rest Zipf(0.9) over
-/// 50,000; 512 MiB.
+/// The trace `lab`: half of the requests are for objects that are requested once, the rest follow Zipf(0.9)
+/// over 50,000 objects; 512 MiB.
 pub(crate) fn lab() -> Trace {
     let (mut random, zipf) = (Random::new(0), Zipf::new(50_000, 0.9));
     let mut wonder = WONDERS;
@@ -128,7 +127,7 @@ fn wonders(seed: u64) -> Trace {
     Trace { name: "Zipf(0.9), half asked for once", cache_bytes: CACHE_BYTES, requests: requests.collect() }
 }
 
-/// Zipf, and every 20,000 requests a walk over 10,000 others.
+/// Zipf, with a walk over 10,000 other objects every 20,000 requests.
 fn scans(seed: u64) -> Trace {
     let (mut random, zipf) = (Random::new(seed), Zipf::new(50_000, 0.9));
     let requests = (0..REQUESTS as u64).map(|number| match number % 20_000 {
@@ -143,7 +142,7 @@ fn looped(name: &'static str, objects: u64) -> Trace {
     Trace { name, cache_bytes: CACHE_BYTES, requests: requests.collect() }
 }
 
-/// Zipf whose ranks go to other objects bit by bit: all of them within 100,000 requests.
+/// Zipf whose ranks move to other objects bit by bit, all of them within 100,000 requests.
 fn shifting(seed: u64) -> Trace {
     let (mut random, zipf) = (Random::new(seed), Zipf::new(20_000, 0.9));
     let requests = (0..REQUESTS as u64).map(|number| {
@@ -154,8 +153,8 @@ fn shifting(seed: u64) -> Trace {
     Trace { name: "shifting popularity", cache_bytes: CACHE_BYTES, requests: requests.collect() }
 }
 
-/// Sizes log-normal about 12 KB, from 200 bytes to 512 KB, each object its own; Zipf(0.8), a third asked for
-/// once.
+/// Log-normal sizes about 12 KB, from 200 bytes to 512 KB, each object with its own; Zipf(0.8), a third
+/// requested once.
 fn cdn(seed: u64) -> Trace {
     let (mut random, zipf) = (Random::new(seed), Zipf::new(40_000, 0.8));
     let requests = (0..REQUESTS as u64).map(|number| {

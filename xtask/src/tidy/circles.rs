@@ -1,7 +1,7 @@
-//! Circles of imports: the files of one package that import each other, measured and bounded.
+//! Circles of imports: the files of a package that import each other, measured and bounded.
 //!
-//! A file imports another where it names an item that the other defines, by `use` or by a path. An item that
-//! is passed on by a public `use` belongs to the file that defines it. Methods are not seen, nor is what the
+//! A file imports another if it names an item that the other defines, by `use` or by a path. An item that a
+//! public `use` re-exports belongs to the file that defines it. Methods are not seen, and neither is what the
 //! compiler infers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use super::syntax::{Import, Tree};
 /// The files of a tree that import each other, each by its place in `Tree::files`.
 pub(super) type Circle = Vec<usize>;
 
-/// The most files that import each other, by package.
+/// The largest circle of each package.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -29,8 +29,8 @@ pub(super) fn largest(root: &Path) -> Result<BTreeMap<String, usize>> {
     Ok(found)
 }
 
-/// What `cargo run -p xtask -- circles [package]` prints: the circles of each package; of one, which import
-/// makes them as well.
+/// The output of `cargo run -p xtask -- circles [package]`: the circles of each package, or those of one
+/// package with the imports that make them.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -55,7 +55,7 @@ pub(crate) fn table(root: &Path, only: Option<&str>) -> Result<String> {
     Ok(text)
 }
 
-/// For each two files of a circle, the paths by which one names the other.
+/// For each pair of files in a circle, the paths by which one names the other.
 fn reasons(tree: &Tree, circle: &Circle, imports: &BTreeSet<Import>) -> String {
     let mut paths: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
     for import in imports.iter().filter(|i| circle.contains(&i.from) && circle.contains(&i.to)) {
@@ -69,7 +69,7 @@ fn reasons(tree: &Tree, circle: &Circle, imports: &BTreeSet<Import>) -> String {
     text
 }
 
-/// A path behind its `src`.
+/// The path behind `src`.
 fn short(path: &str) -> &str {
     path.split_once("/src/").map_or(path, |(_, after)| after)
 }

@@ -1,10 +1,10 @@
-//! Every page is listed in the index of its kind, and every link of an index leads somewhere.
+//! Every page is listed in the index of its kind, and every link of an index leads to a file.
 
 use std::path::Path;
 
 use super::source::{Offence, Source};
 
-/// An index, and which files it lists: a folder and an ending.
+/// Each index with the files that it lists: a folder and an ending.
 const INDEXES: &[(&str, &[(&str, &str)])] = &[
     ("docs/README.md", &[("docs/guide/", ".md"), ("docs/format/", ".md")]),
     ("docs/adr/README.md", &[("docs/adr/", ".md")]),
@@ -33,7 +33,7 @@ pub(super) fn judge(sources: &[Source]) -> Vec<Offence> {
     offences
 }
 
-/// The files that a page links to, each with its line.
+/// The files that a page links to, each with the link's line.
 fn links(text: &str) -> impl Iterator<Item = (usize, String)> {
     text.lines().enumerate().flat_map(|(at, line)| {
         let targets = line.split("](").skip(1).filter_map(|after| after.split(')').next());
@@ -41,7 +41,7 @@ fn links(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// A link beside a file in `folder`, as a path of the workspace.
+/// A link on a page in `folder`, as a path of the workspace.
 fn joined(folder: &Path, link: &str) -> String {
     let mut path = folder.to_owned();
     for part in link.split('#').next().unwrap_or_default().split('/') {

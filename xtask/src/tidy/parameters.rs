@@ -1,5 +1,5 @@
-//! How many parameters each function has: `self` is none, and a tuple of different types counts by its
-//! members.
+//! The number of parameters of each function. `self` does not count, and a tuple of different types counts by
+//! its members.
 //!
 //! A trait's functions are counted where the trait is declared, not where it is implemented. Tests are left
 //! out.
@@ -13,10 +13,10 @@ use syn::{FnArg, ItemImpl, ItemTrait, Signature, Type};
 use super::source::Source;
 use super::syntax::is_for_tests;
 
-/// The parameters of every function of the sources, as `Type::name` or `module::name`.
+/// The parameters of all functions of the sources, as `Type::name` or `module::name`.
 ///
 /// # Errors
-/// A file that is no Rust.
+/// A file that is not Rust.
 pub(super) fn count(sources: &[Source]) -> Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {
@@ -37,7 +37,7 @@ fn module(path: &str) -> String {
 }
 
 struct Counter<'a> {
-    /// What the function's name is written behind.
+    /// The name that stands before the function's.
     owner: String,
     counts: &'a mut BTreeMap<String, usize>,
 }
@@ -59,7 +59,7 @@ impl Counter<'_> {
     }
 }
 
-/// How many parameters a type stands for.
+/// The number of parameters that a type counts for.
 fn members(ty: &Type) -> usize {
     match ty {
         Type::Reference(reference) => members(&reference.elem),

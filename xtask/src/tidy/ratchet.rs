@@ -1,8 +1,9 @@
-//! Bounds with exceptions that may only shrink: tables of names and numbers in `xtask/ratchets`, checked in.
+//! Bounds with exceptions that may only shrink: tables of names and numbers in `xtask/ratchets`, which are
+//! checked in.
 //!
-//! What is above its bound stands in the table with its number. Whoever makes one smaller, or moves it to
-//! another name, writes the tables again by `cargo run -p xtask -- ratchet [TABLE ...]`, which refuses to let
-//! the sum of a table grow.
+//! A table lists what is above its bound, with its number. After a number has shrunk, or moved to another
+//! name, run `cargo run -p xtask -- ratchet [TABLE ...]` to write the tables again. It refuses to let the sum
+//! of a table grow.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,25 +13,25 @@ use anyhow::{Context, Result, bail};
 
 use super::source::Offence;
 
-/// What is counted, by name.
+/// Numbers by name.
 pub(super) type Counts = BTreeMap<String, usize>;
 
-/// A bound on everything of one kind.
+/// A bound on all things of one kind.
 pub(super) struct Ratchet {
     /// The name of its table in `xtask/ratchets`, without `.txt`.
     pub(super) name: &'static str,
-    /// What a name that is not in the table may have.
+    /// The bound for names that are not in the table.
     pub(super) bound: usize,
     pub(super) slack: Slack,
     /// The rule, in words.
     pub(super) rule: &'static str,
 }
 
-/// Whether a table may let more pass than there is.
+/// Whether a table may allow more than there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slack {
     None,
-    /// For what changes with every sentence: the table shrinks when it is written again.
+    /// For counts that change with every sentence: the table shrinks when it is written again.
     Some,
 }
 
@@ -39,10 +40,10 @@ impl Ratchet {
         format!("xtask/ratchets/{}.txt", self.name)
     }
 
-    /// Reads the table of exceptions; there is none where nothing is above the bound.
+    /// Reads the table of exceptions. It is empty if nothing is above the bound.
     ///
     /// # Errors
-    /// A line that is not a name and a number.
+    /// A line without a name and a number.
     pub(super) fn read(&self, root: &Path) -> Result<Counts> {
         let text = std::fs::read_to_string(root.join(self.path())).unwrap_or_default();
         let mut table = Counts::new();
@@ -55,7 +56,7 @@ impl Ratchet {
         Ok(table)
     }
 
-    /// What is above its bound, and what the table lets pass although it is not needed any more.
+    /// What is above its bound, and what the table allows although nothing needs it.
     pub(super) fn judge(&self, table: &Counts, found: &Counts) -> Vec<Offence> {
         let offence = |what: String| Offence { path: self.path(), line: 1, what };
         let above = found.iter().filter_map(|(name, number)| {
@@ -72,10 +73,10 @@ impl Ratchet {
         above.chain(stale).collect()
     }
 
-    /// Writes the table as it is now.
+    /// Writes the table with the present numbers.
     ///
     /// # Errors
-    /// The sum of what is above the bound has grown, or the table cannot be written.
+    /// The sum above the bound has grown, or the table cannot be written.
     pub(super) fn write(&self, root: &Path, found: &Counts) -> Result<()> {
         let path = root.join(self.path());
         let above = |counts: &Counts| counts.values().map(|n| n.saturating_sub(self.bound)).sum::<usize>();
@@ -105,8 +106,7 @@ pub(super) const PARAMETERS: Ratchet = Ratchet {
     slack: Slack::None,
     rule: "parameters of a function, tuples by their members",
 };
-/// Words of `xtask/avoided-words.txt` in a folder. Who adds a word removes the table first and has it
-/// written.
+/// Words of `xtask/avoided-words.txt` in a folder. To add a word, remove the table first and have it written.
 pub(super) const WORDS: Ratchet = Ratchet {
     name: "words",
     bound: 0,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::source::Offence;
 
-/// Which rooms a room may import. A room that is not named here may import none.
+/// The crates that each crate may import. One that is not in the list may import none.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-policy", &[]),
@@ -74,13 +74,13 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("xtask", &["weir-policy", "weir-store"]),
 ];
 
-/// What every crate's tests may use besides what the crate itself may.
+/// What the tests of every crate may import besides.
 const FOR_TESTS: &[&str] = &["weir-testkit"];
 
-/// Crates of others that one room alone may name.
+/// Foreign crates that only one crate may name.
 const ALONE: &[(&str, &str)] = &[("rocksdb", "weir-rocks"), ("librocksdb-sys", "weir-rocks")];
 
-/// The import of one room by another, or of a crate that one room has for itself.
+/// The import of a crate by another, or of a foreign crate that only one crate may name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub(super) from: String,

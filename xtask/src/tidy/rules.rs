@@ -1,13 +1,13 @@
-//! The rules on one file.
+//! The rules on a single file.
 
 use super::source::{Offence, Source};
 
-/// A file's lines stay below this.
+/// A file has fewer lines than this.
 const FILE_LINES_MAX: usize = 600;
-/// A function's lines, its first and last included, stay below this.
+/// A function has fewer lines than this, its first and last included.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// All of them.
+/// All rules.
 pub(super) const ALL: &[fn(&Source) -> Vec<Offence>] = &[
     file_length,
     function_length,
@@ -31,7 +31,7 @@ pub(super) fn file_length(source: &Source) -> Vec<Offence> {
     vec![source.offence(1, format!("{lines} lines; a file stays below {FILE_LINES_MAX}"))]
 }
 
-/// STYLE.md 3. A function ends where rustfmt puts a brace below its first letter.
+/// STYLE.md 3. A function ends at the brace that rustfmt puts below its first letter.
 pub(super) fn function_length(source: &Source) -> Vec<Offence> {
     if !source.is_rust() || source.is_exempt() {
         return Vec::new();
@@ -52,14 +52,14 @@ pub(super) fn function_length(source: &Source) -> Vec<Offence> {
                 offences.push(source.offence(from, what));
             }
         } else if line.trim_end().ends_with(");") || line.trim_end().ends_with(';') {
-            // A signature without a body, over several lines, ends in a semicolon at its own indent.
+            // A signature without a body, over several lines, ends with a semicolon at its own indent.
             open.pop_if(|(at, from, _)| *at == indent && *from + 1 < number && !line.contains("let "));
         }
     }
     offences
 }
 
-/// The name where a line begins a function.
+/// The name, if a line begins a function.
 fn function_name(line: &str) -> Option<&str> {
     let mut rest = line;
     loop {
@@ -80,7 +80,7 @@ pub(super) fn card(source: &Source) -> Vec<Offence> {
     }
 }
 
-/// What a room must not name: its folder, the words, why. ARCHITECTURE.md's absences.
+/// What a crate must not name: its folder, the words, and why. The absences of ARCHITECTURE.md.
 const ABSENCES: &[(&str, &[&str], &str)] = &[
     (
         "crates/weir-policy/src/",
@@ -165,7 +165,7 @@ pub(super) fn absences(source: &Source) -> Vec<Offence> {
     offences
 }
 
-/// STYLE.md 15: the files that may start a task or a thread.
+/// STYLE.md 15: the files that may start tasks or threads.
 const SPAWNERS: &[&str] = &[
     "crates/weir-accounts/src/keeper.rs",
     "crates/weir-control/src/client.rs",
@@ -179,8 +179,8 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-edge/src/service.rs",
     "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",
-    "crates/weir-store/src/admission/thread.rs",
-    "crates/weir-store/src/tier/sweeper.rs",
+    "crates/weir-store/src/inside/background.rs",
+    "crates/weir-store/src/inside/sweeper.rs",
     "crates/weir-volume/src/threads.rs",
     "crates/weir/src/drives.rs",
     "crates/weir-upstream/src/address.rs",
@@ -206,7 +206,7 @@ pub(super) fn spawning(source: &Source) -> Vec<Offence> {
         .collect()
 }
 
-/// Where values may be serialized: everywhere else formats are written by hand, with a version.
+/// The files that may serialize values. Elsewhere formats are written by hand, with a version.
 const SERIALIZERS: &[&str] = &[
     "crates/weir-config/src/",
     "crates/weir-observe/src/",
@@ -249,12 +249,12 @@ pub(super) fn file_names(source: &Source) -> Vec<Offence> {
     }
 }
 
-/// What a landing must not carry.
+/// Marks of unfinished work.
 pub(super) fn unfinished(source: &Source) -> Vec<Offence> {
     if !source.is_rust() {
         return Vec::new();
     }
-    // Put together here, so that this file does not offend against itself.
+    // Put together here, so that this file does not break the rule.
     let words =
         [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("FIX", "ME"), concat!("XX", "X ")];
     let bare = concat!("#[ig", "nore]");
@@ -267,7 +267,7 @@ pub(super) fn unfinished(source: &Source) -> Vec<Offence> {
     found.collect()
 }
 
-/// No file names a path of the machine that it was written on.
+/// No file names a path of the machine on which it was written.
 pub(super) fn machine_paths(source: &Source) -> Vec<Offence> {
     let folders = [concat!("/", "work/"), concat!("/", "farm/")];
     let boundary = |c: char| !(c.is_ascii_alphanumeric() || "_./-".contains(c));
@@ -280,7 +280,7 @@ pub(super) fn machine_paths(source: &Source) -> Vec<Offence> {
     lines.map(|(at, _)| source.offence(at + 1, "a path of one machine")).collect()
 }
 
-/// A lock file names packages and their digests, not the place that one machine got them from.
+/// A lock file names packages and their digests, but not the server that one machine got them from.
 pub(super) fn download_addresses(source: &Source) -> Vec<Offence> {
     if !source.path.ends_with("package-lock.json") {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The tracked files as the rules read them: by lines of text.
+//! The tracked files as the rules read them: as lines of text.
 
 use std::fmt;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// Tests and tables: exempt from the ratchets on length.
+    /// Whether it is a test or a table, which the ratchets on length exempt.
     pub(super) fn is_exempt(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         self.is_test() || name.starts_with("table")
@@ -44,7 +44,7 @@ impl Source {
         is_file || self.path.split('/').any(in_folder) || self.path.starts_with("crates/weir-testkit/")
     }
 
-    /// The lines before an inline `mod tests`, numbered from 1, each without its comment.
+    /// The lines before an inline `mod tests`, numbered from 1, without comments.
     pub(super) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let numbered = self.text.lines().enumerate().map(|(at, line)| (at + 1, line));
         numbered
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// A line up to its `//`, unless that stands in a string or a URL.
+/// A line up to its `//`, unless that is in a string or a URL.
 pub(super) fn without_comment(line: &str) -> &str {
     let outside = |at: usize| !line[..at].ends_with(':') && line[..at].matches('"').count().is_multiple_of(2);
     match line.match_indices("//").find(|(at, _)| outside(*at)) {
@@ -66,10 +66,10 @@ pub(super) fn without_comment(line: &str) -> &str {
     }
 }
 
-/// The tracked files that are text; all files where the tree is no git repository.
+/// The tracked text files; all text files if the tree is not a git repository.
 ///
 /// # Errors
-/// Where git's list or a folder cannot be read.
+/// Git's list or a folder cannot be read.
 pub(super) fn sources(root: &Path) -> Result<Vec<Source>> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
     let paths: Vec<String> = match listed {

@@ -1,6 +1,7 @@
-//! The syntax of a package: its modules, what each of them defines, what it imports and which paths it names.
+//! The syntax of a package: its modules, what each of them defines, what it imports, and the paths that it
+//! names.
 //!
-//! Tests and doubles, that is everything behind a `cfg` that names `test`, are left out.
+//! Tests and doubles, which are behind a `cfg` that names `test`, are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, Meta, UseTree, Visibility};
 
-/// How many imports of imports are followed: there is no circle of more than that in code that compiles.
+/// The longest chain of imports of imports that is followed. Code that compiles has no longer circle.
 const IMPORT_DEPTH_MAX: usize = 16;
 
 /// A module tree that begins at one root: a library or a binary.
 pub(crate) struct Tree {
     root: PathBuf,
     modules: Vec<Module>,
-    /// Paths of the files, relative to the workspace. A module names its file by its place in here.
+    /// The paths of the files, relative to the workspace. A module names its file by the index in this list.
     pub(crate) files: Vec<String>,
 }
 
@@ -30,7 +31,7 @@ struct Module {
     /// What an imported name stands for.
     imports: BTreeMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
-    /// Paths that the module names, a private import included.
+    /// The paths that the module names, private imports included.
     named: Vec<Vec<String>>,
 }
 
@@ -41,12 +42,12 @@ enum Target {
     Item(usize),
 }
 
-/// One file importing another of its tree.
+/// An import of one file by another of its tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Import {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// The path by which it is named.
+    /// The path in the import.
     pub(crate) path: String,
 }
 
@@ -54,7 +55,7 @@ impl Tree {
     /// Reads the tree whose root is the file `path`, relative to `root`.
     ///
     /// # Errors
-    /// A file that cannot be read or is no Rust.
+    /// A file that cannot be read or is not Rust.
     pub(crate) fn read(root: &Path, path: &str) -> Result<Tree> {
         let mut tree = Tree { root: root.to_owned(), modules: Vec::new(), files: Vec::new() };
         let folder = Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
@@ -108,8 +109,7 @@ impl Tree {
         Ok(at)
     }
 
-    /// Which file names what of which other. An import that is public stands for its target only where it is
-    /// used.
+    /// All imports between files. A public import stands for its target only where it is used.
     pub(crate) fn imports(&self) -> BTreeSet<Import> {
         let mut found = BTreeSet::new();
         for (at, module) in self.modules.iter().enumerate() {
@@ -171,7 +171,7 @@ pub(super) fn parsed(root: &Path, path: &str) -> Result<syn::File> {
     syn::parse_file(&text).with_context(|| format!("parse {path}"))
 }
 
-/// Whether an item is there for tests: its `cfg` names `test`, and not as what must be absent.
+/// Whether an item is for tests: its `cfg` demands `test`.
 pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let Meta::List(list) = &attribute.meta else { return attribute.path().is_ident("test") };
@@ -211,7 +211,7 @@ fn item_attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// What one module names, without the modules in it.
+/// The names in one module, without the modules inside it.
 #[derive(Default)]
 struct Names {
     imports: BTreeMap<String, Vec<String>>,
@@ -243,7 +243,7 @@ impl Names {
         self.imports.insert(name, path);
     }
 
-    /// A macro's words are no syntax: whatever looks like a path of several names is taken for one.
+    /// The words of a macro have no syntax: everything that looks like a path of several names counts as one.
     fn tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut colons) = (Vec::new(), 0);
         for token in tokens {

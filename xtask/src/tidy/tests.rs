@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::circles::circles;
 use super::parameters;
-use super::ratchet::{CIRCLES, Counts, PARAMETERS, WORDS};
+use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
 use super::{indexes, judge, rooms, root, rules, wording};
@@ -144,7 +144,7 @@ fn comments_are_left_out_and_strings_are_not() {
     assert_eq!(without_comment("let a = \"http://b\";"), "let a = \"http://b\";");
 }
 
-/// An empty folder, gone when it is dropped.
+/// An empty folder, removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -163,7 +163,8 @@ impl Drop for Scratch {
     }
 }
 
-/// The imports of a tree of files, each a path below `src/` and its text, the root first, as `from>to`.
+/// The imports of a tree of files, as `from>to`. A file is a path below `src/` and its text; the root comes
+/// first.
 fn imports(files: &[(&str, &str)]) -> Vec<String> {
     let folder = Scratch::new();
     for (path, text) in files {
@@ -202,7 +203,7 @@ fn imports_are_found_in_whatever_form() {
 }
 
 #[test]
-fn what_is_passed_on_belongs_to_the_file_that_defines_it() {
+fn a_re_export_belongs_to_the_file_that_defines_it() {
     let files = [
         ("lib.rs", "mod a; mod c; pub use a::inside::Thing;"),
         ("a.rs", "pub(crate) mod inside;"),
@@ -222,7 +223,7 @@ fn circles_are_the_components_of_several_files() {
 }
 
 #[test]
-fn parameters_count_by_what_they_stand_for() {
+fn tuples_count_by_their_members() {
     let text = "fn free(a: u8, b: &(u8, String), c: (u8, u8)) {}\n\
                 struct A;\nimpl A { fn new(&self, a: u8) {} }\nimpl X for A { fn x(a: u8) {} }\n\
                 trait T { fn t(&self, a: u8, b: u8); }\n#[cfg(test)] mod tests { fn t(a: u8) {} }";
@@ -255,6 +256,26 @@ fn avoided_words_are_found_as_words() {
 }
 
 #[test]
+fn one_more_avoided_word_offends() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let judge = wording::avoided(&root()).unwrap();
+    let list = std::fs::read_to_string(root().join("xtask/avoided-words.txt")).unwrap();
+    let words = wording::words(&list);
+    assert!(words.len() >= 12 && words.iter().all(|word| judge(&source("a/b/c.rs", ""), word) > 0));
+    let sources = [
+        source("crates/a/src/b.rs", "// Begins anew.\nfn heir() {}\nfn their() {}\n"),
+        source("docs/guide/c.md", "Whoever asks.\n"),
+        source("STYLE.md", "not \"anew\"\n"),
+    ];
+    let found = wording::by_folder(&sources, &judge);
+    assert_eq!((found["crates/a"], found["docs/guide"], found["STYLE.md"]), (2, 1, 0));
+    let table = |number: usize| Counts::from([("crates/a".to_owned(), number), ("docs/guide".to_owned(), 1)]);
+    assert!(WORDS.judge(&table(2), &found).is_empty());
+    let offences: Vec<_> = WORDS.judge(&table(1), &found).iter().map(ToString::to_string).collect();
+    assert!(offences.len() == 1 && offences[0].contains("crates/a has 2, at most 1"), "{offences:?}");
+}
+
+#[test]
 fn wide_lines_are_counted_by_folder() {
     let source = |path: &str, text: String| Source { path: path.to_owned(), text };
     let line = |width: usize| "ä".repeat(width);
@@ -269,10 +290,12 @@ fn wide_lines_are_counted_by_folder() {
     assert_eq!(wording::places(&sources, &wording::wide(), "crates/a").len(), 2);
     let above: Vec<_> = found.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.as_str(), *n)).collect();
     assert_eq!(above, [("crates/a", 2), ("docs/c", 1), ("e.md", 1)]);
+    assert_eq!(WIDTHS.judge(&Counts::new(), &found).len(), 3);
+    assert!(WIDTHS.judge(&found, &found).is_empty());
 }
 
 #[test]
-fn pages_that_no_index_lists_offend_and_so_do_links_to_nowhere() {
+fn unlisted_pages_and_broken_links_offend() {
     let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
     let found = |index: &str| {
         let sources = [

@@ -1,10 +1,10 @@
 //! A disk in memory that loses power and fails: the double on which the volume is proven.
 //!
-//! It models the page cache. What was written is read at once; a power cut keeps what was synced and, of each
-//! later write, all, nothing or some sectors, whatever became of the writes before it. Names made, taken away
-//! or changed since the folder was last synced are kept in part as well. A sync that fails is forgotten: the
-//! next one answers `Ok`, and what the failed one was asked for is lost at the power cut. Every operation has
-//! a number, so that a test can fail each in turn.
+//! It models the page cache. Written bytes can be read at once. A power cut keeps what was synced, and of
+//! each later write all, nothing or some sectors, whatever became of the writes before it. Names that were
+//! made, removed or changed since their folder was last synced are kept in part as well. A failed sync is
+//! forgotten: the next one returns `Ok`, and what the failed one was asked for is lost at the power cut.
+//! Every operation has a number, so that a test can fail each in turn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::{Disk, DiskFile, Identity, Room};
 
 const SECTOR_BYTES: usize = 512;
-/// A read of so many bytes counts as one by whole blocks.
+/// A read of this many bytes counts as one of whole blocks.
 const BLOCK_BYTES: usize = 65536;
 
 /// What happens at an operation.
@@ -23,9 +23,9 @@ const BLOCK_BYTES: usize = 65536;
 pub enum Fault {
     /// The device fails, once.
     Io,
-    /// The file system is full, once; a write may have gone in part.
+    /// The file system is full, once. A part of the write may have been made.
     Full,
-    /// The power goes: this operation and all after it fail, until [`CrashDisk::restart`].
+    /// The power goes: this operation and all later ones fail until [`CrashDisk::restart`].
     PowerCut,
 }
 
@@ -42,9 +42,9 @@ struct Content {
     durable: Vec<u8>,
     /// What readers see.
     seen: Vec<u8>,
-    /// Written since the last sync.
+    /// The writes since the last sync.
     pending: Vec<Change>,
-    /// How many have it open.
+    /// How many handles are open.
     handles: u32,
 }
 
@@ -67,22 +67,22 @@ struct State {
     operations: u64,
     writes: u64,
     faults: Vec<(u64, Fault)>,
-    /// From that operation on all fail.
+    /// The operation from which on all fail, and how.
     fails_from: Option<(u64, Fault)>,
     syncs: u64,
-    /// Operations that only read count as none.
+    /// Operations that only read do not count.
     spares_reads: bool,
     /// Operations wait until they are released.
     is_held: bool,
     /// How often the power has gone.
     life: u64,
     is_down: bool,
-    /// What is done at the moment counts as no operation.
+    /// What happens at the moment does not count as an operation.
     is_looked_at: bool,
     room: Room,
     written: BTreeMap<String, u64>,
     most_bytes: u64,
-    /// Read by whole blocks since the last write, and the most that this ever was.
+    /// The bytes read by whole blocks since the last write, and the most that this ever was.
     read_bytes: u64,
     most_read_bytes: u64,
 }
@@ -92,12 +92,12 @@ struct State {
 pub struct CrashDisk {
     state: Arc<Mutex<State>>,
     released: Arc<Condvar>,
-    /// Nothing is done for it once the power has gone since.
+    /// Handles of an earlier life are dead.
     life: Option<u64>,
 }
 
 impl CrashDisk {
-    /// An empty disk; what a power cut keeps follows from the seed.
+    /// An empty disk. The seed decides what a power cut keeps.
     pub fn new(seed: u64) -> CrashDisk {
         let room = Room { total_bytes: 1 << 40, free_bytes: 1 << 40 };
         let state = State {
@@ -126,14 +126,14 @@ impl CrashDisk {
         CrashDisk { state: Arc::new(Mutex::new(state)), released: Arc::default(), life: None }
     }
 
-    /// Lets the `n`-th operation from now on (the next one is 0) end in a fault.
+    /// Lets the `n`-th operation from now on fail (the next one is 0).
     pub fn fail_at(&self, n: u64, fault: Fault) {
         let mut state = self.state.lock();
         let at = state.operations + n;
         state.faults.push((at, fault));
     }
 
-    /// Lets all operations from the `n`-th from now on end in a fault.
+    /// Lets all operations from the `n`-th on fail.
     pub fn fail_from(&self, n: u64, fault: Fault) {
         let mut state = self.state.lock();
         state.fails_from = Some((state.operations + n, fault));
@@ -146,14 +146,13 @@ impl CrashDisk {
         state.fails_from = None;
     }
 
-    /// The disk as one process has it: once the power has gone nothing more is done for it, whoever still has
-    /// it.
+    /// The disk as one process has it. Once the power has gone, nothing more is done for that process.
     #[must_use]
     pub fn process(&self) -> CrashDisk {
         CrashDisk { life: Some(self.state.lock().life), ..self.clone() }
     }
 
-    /// The power goes now, whatever is under way, and comes back; what is kept follows from the seed.
+    /// Cuts the power now and brings it back. The seed decides what is kept.
     pub fn cut(&self, seed: u64) {
         let mut state = self.state.lock();
         state.random = seed;
@@ -167,18 +166,18 @@ impl CrashDisk {
         self.state.lock().is_held = true;
     }
 
-    /// Lets those go on that wait.
+    /// Releases the operations that wait.
     pub fn let_go(&self) {
         self.state.lock().is_held = false;
         self.released.notify_all();
     }
 
-    /// How many syncs of files there were.
+    /// How many syncs of files were made.
     pub fn syncs(&self) -> u64 {
         self.state.lock().syncs
     }
 
-    /// Puts another file there, or none, durably: behind the back of whoever has it open.
+    /// Replaces or removes a file, durably, behind the back of its open handles.
     pub fn put(&self, path: &str, bytes: Option<&[u8]>) {
         let mut state = self.state.lock();
         state.names.remove(path);
@@ -194,7 +193,7 @@ impl CrashDisk {
         }
     }
 
-    /// The state, for an operation: once it is not held, where the power has not gone for whoever asks.
+    /// The state for an operation: waits while the disk is held, and fails if the caller's power has gone.
     fn lock(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         while state.is_held {
@@ -206,17 +205,17 @@ impl CrashDisk {
         }
     }
 
-    /// From now on what only reads counts as no operation, and does not fail.
+    /// From now on operations that only read do not count and do not fail.
     pub fn spare_reads(&self) {
         self.state.lock().spares_reads = true;
     }
 
-    /// How many operations there were.
+    /// How many operations were made.
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// Lets somebody look without an operation being counted, or failing. Not for who writes.
+    /// Runs `act` without counting or failing an operation. For reading only.
     pub fn look<T>(&self, act: impl FnOnce() -> T) -> T {
         self.state.lock().is_looked_at = true;
         let seen = act();
@@ -224,12 +223,12 @@ impl CrashDisk {
         seen
     }
 
-    /// How many writes there were.
+    /// How many writes were made.
     pub fn writes(&self) -> u64 {
         self.state.lock().writes
     }
 
-    /// True once the power has gone.
+    /// Whether the power has gone.
     pub fn is_down(&self) -> bool {
         self.state.lock().is_down
     }
@@ -240,7 +239,7 @@ impl CrashDisk {
         state.written.iter().filter(|(path, _)| path.starts_with(prefix)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// The sum of all files' lengths, those included that have no name but are still open.
+    /// The length of all files, including those without a name that are still open.
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().used_bytes()
     }
@@ -250,29 +249,30 @@ impl CrashDisk {
         self.state.lock().most_bytes
     }
 
-    /// Begins to look for the most again.
+    /// Forgets the most bytes so far.
     pub fn forget_most_bytes(&self) {
         self.state.lock().most_bytes = 0;
     }
 
-    /// The most that was read by whole blocks between two writes: who writes what it has read holds no more.
+    /// The most bytes that were read by whole blocks between two writes: a copier that writes what it reads
+    /// holds no more.
     pub fn most_read_bytes(&self) -> u64 {
         self.state.lock().most_read_bytes
     }
 
-    /// What [`Disk::room`] answers.
+    /// Sets the answer of [`Disk::room`].
     pub fn set_room(&self, room: Room) {
         self.state.lock().room = room;
     }
 
-    /// The power goes and comes back: what was not durable is kept in part. Files open before are of no use
-    /// any more.
+    /// Cuts the power and brings it back. Of what was not durable a part is kept. Files that were open are of
+    /// no use any more.
     pub fn restart(&self) {
         self.state.lock().restart();
     }
 
-    /// The process ends and another begins, at a [`Fault::PowerCut`] or not: the page cache has all that was
-    /// written.
+    /// Ends the process and begins another, after a [`Fault::PowerCut`] or not. The page cache has all that
+    /// was written.
     pub fn revive(&self) {
         let mut state = self.state.lock();
         state.is_down = false;
@@ -291,7 +291,7 @@ impl CrashDisk {
         }
     }
 
-    /// What a file has.
+    /// The content of a file.
     pub fn content(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state.lock();
         let file = state.names.get(path)?;
@@ -334,7 +334,7 @@ impl State {
         self.random() % count.max(1)
     }
 
-    /// Counts an operation, and says what happens at it.
+    /// Counts an operation and decides what happens at it.
     fn begin(&mut self) -> io::Result<()> {
         if self.is_looked_at && !self.is_down {
             return Ok(());
@@ -357,7 +357,7 @@ impl State {
         }
     }
 
-    /// As [`State::begin`], for what only reads.
+    /// As [`State::begin`], for operations that only read.
     fn begin_read(&mut self) -> io::Result<()> {
         match self.spares_reads && !self.is_down {
             true => Ok(()),
@@ -382,7 +382,7 @@ impl State {
         self.life += 1;
         self.faults.clear();
         let namings = std::mem::take(&mut self.namings);
-        // A journalling file system keeps the names in order; we also try others.
+        // A journalling file system keeps the order of names. We also try others.
         let in_order = self.below(3) > 0;
         let kept = self.below(namings.len() as u64 + 1) as usize;
         for (at, naming) in namings.into_iter().enumerate() {
@@ -408,7 +408,7 @@ impl State {
         }
     }
 
-    /// Applies a change that was not durable: whole, not at all, or torn.
+    /// Applies a change that was not durable: all, nothing or a part of it.
     fn keep_some(&mut self, durable: &mut Vec<u8>, change: Change) {
         let choice = self.below(4);
         match change {
@@ -544,7 +544,7 @@ impl Disk for CrashDisk {
 #[derive(Debug, Clone)]
 struct CrashFile(Arc<Handle>);
 
-/// An open file: as long as there is one, the file's bytes are there, with a name or without.
+/// An open file. Its bytes stay as long as a handle is open, with a name or without.
 #[derive(Debug)]
 struct Handle {
     disk: CrashDisk,
@@ -594,7 +594,7 @@ impl DiskFile for CrashFile {
             let start = (offset as usize).min(content.seen.len());
             let count = into.len().min(content.seen.len() - start);
             into[..count].copy_from_slice(&content.seen[start..start + count]);
-            // Descriptions are read by fewer bytes, and not kept.
+            // Descriptions are shorter reads, and are not kept.
             if into.len() >= BLOCK_BYTES {
                 state.read_bytes += count as u64;
             }
@@ -621,8 +621,7 @@ impl DiskFile for CrashFile {
             (once || ever) && !state.is_down && is_of_now
         };
         if down_or_full {
-            // The write under way when the power goes, or when the file system is full, may have gone in
-            // part.
+            // A write during a power cut or on a full file system may have been made in part.
             let mut state = self.0.disk.state.lock();
             let count = state.below(bytes.len() as u64 + 1) as usize;
             if let Some(content) = state.files.get_mut(&self.0.file) {

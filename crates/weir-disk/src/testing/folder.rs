@@ -1,15 +1,15 @@
 //! A folder for one test.
 
-/// A folder that goes with the value.
+/// A folder that is removed with the value.
 pub struct Folder(std::path::PathBuf);
 
 impl Folder {
-    /// In the folder for temporary files; `name` says which test it is.
+    /// A folder in the system's temporary folder. `name` names the test.
     pub fn new(name: &str) -> Folder {
         Folder::within(&std::env::temp_dir(), name)
     }
 
-    /// One whose syncs cost nothing, where the system has such.
+    /// A folder whose syncs cost nothing, if the system has one.
     pub fn in_memory(name: &str) -> Folder {
         let shared = std::path::Path::new("/dev/shm");
         if shared.is_dir() { Folder::within(shared, name) } else { Folder::new(name) }

@@ -89,7 +89,7 @@ impl Peek for Bytes<'_> {
             let piece = match self.generation.read(at, left) {
                 Read::Piece(piece) => piece,
                 // What is not there is not asked for: that would count as damage.
-                _ if self.generation.is_below()
+                _ if self.generation.is_on_disk()
                     && self.generation.gap(Interval::new(at, at + left as u64)).is_none() =>
                 {
                     let read = self.generation.fetch(&mut self.place, at, left).await;

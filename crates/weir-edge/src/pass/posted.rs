@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use weir_policy::{
-    BodyEnd, CacheKey, Consult, Freshness, Interval, RequestView, consult, freshness, storable,
+    BodyEnd, CacheKey, Consult, Freshness, Interval, RequestView, ResponseView, consult, freshness, storable,
 };
 use weir_store::{Generation, Writer};
 use weir_upstream::Length;
@@ -47,14 +47,14 @@ pub(crate) fn begin(
         getting.upstream == route.upstream && matches!(consult(&get, &getting.rules), Consult::Use(_))
     })?;
     let length = response.length.bytes();
-    let end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
+    let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
     let shared = &exchange.core.shared;
     if length.is_some_and(|length| length > shared.object_bytes_max()) {
         return None;
     }
-    let (status, headers) = (response.status, &response.headers);
     let now = clock::now();
-    let storable = storable(&view, status, headers, end, exchange.now, now, &route.rules).ok()?;
+    let received = ResponseView::new(response.status, &response.headers, exchange.now, now);
+    let storable = storable(&view, &ResponseView { body_end, ..received }, &route.rules).ok()?;
     let mut full = Vec::new();
     let digest = weir_policy::write_key(&route.rules.key, &get, &mut full);
     let site = exchange.site.map_or(0, |site| site.mark);

@@ -5,10 +5,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT_ENCODING, COOKIE, EXPECT, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    IF_UNMODIFIED_SINCE, MAX_FORWARDS, RANGE, VIA,
-};
+use http::header::{ACCEPT_ENCODING, COOKIE, EXPECT, HOST, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use smallvec::SmallVec;
 use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_hop};
@@ -92,17 +89,20 @@ pub const OF_TRUSTED_PEERS: [&str; 20] = [
     "x-vercel-forwarded-for",
 ];
 
-/// Fields of one client's request that a fill for all does not carry: what part it wants, on which
-/// condition, and in what instance-manipulation (RFC 3229).
-const OF_ONE_CLIENT: [HeaderName; 7] = [
-    RANGE,
-    IF_RANGE,
-    IF_MATCH,
-    IF_NONE_MATCH,
-    IF_MODIFIED_SINCE,
-    IF_UNMODIFIED_SINCE,
-    HeaderName::from_static("a-im"),
-];
+/// Whether a field is of one client's request, so that a fill for all does not carry it: what part it wants,
+/// on which condition, and in what instance-manipulation (RFC 3229).
+fn is_of_one_client(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "range"
+            | "if-range"
+            | "if-match"
+            | "if-none-match"
+            | "if-modified-since"
+            | "if-unmodified-since"
+            | "a-im"
+    )
+}
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
@@ -111,6 +111,38 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 const SURROGATE_CAPABILITY_FIELD: HeaderName = HeaderName::from_static("surrogate-capability");
+
+const ALWAYS_REMOVED: Names = Names::new(&STRIPPED);
+const OF_PEERS: Names = Names::new(&OF_TRUSTED_PEERS);
+
+/// A sorted list of names in lower case. The first letter tells most fields apart from all of them.
+struct Names {
+    names: &'static [&'static str],
+    /// A bit for each letter that a name begins with.
+    firsts: u32,
+}
+
+impl Names {
+    const fn new(names: &'static [&'static str]) -> Names {
+        let (mut firsts, mut at) = (0, 0);
+        while at < names.len() {
+            firsts |= letter(names[at].as_bytes()[0]);
+            at += 1;
+        }
+        Names { names, firsts }
+    }
+
+    /// Whether it is one of them.
+    fn contains(&self, name: &str) -> bool {
+        let first = name.as_bytes().first().map_or(0, |byte| letter(*byte));
+        first & self.firsts != 0 && self.names.binary_search(&name).is_ok()
+    }
+}
+
+/// The bit of a letter. What shares it with another byte is found out by the search.
+const fn letter(byte: u8) -> u32 {
+    1 << (byte & 31)
+}
 
 /// Who sent the request.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +223,7 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 
 /// The fields to send to an origin, `Host` still the client's.
 ///
-/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Port` is by scheme
+/// `X-Forwarded-For` is continued if the peer is trusted, else begun again; `X-Forwarded-Port` is by scheme
 /// and host but where a trusted peer says it; `X-Forwarded-Proto`, `X-Forwarded-Host`, `X-Request-Id` and
 /// `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
@@ -220,9 +252,9 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
 
 fn is_removed(name: &HeaderName, trust: Trust) -> bool {
     let text = name.as_str();
-    STRIPPED.binary_search(&text).is_ok()
+    ALWAYS_REMOVED.contains(text)
         || *name == EXPECT
-        || (trust == Trust::Untrusted && OF_TRUSTED_PEERS.binary_search(&text).is_ok())
+        || (trust == Trust::Untrusted && OF_PEERS.contains(text))
         || (text.contains('_') && is_decided_spelling(&text.replace('_', "-")))
 }
 
@@ -242,8 +274,8 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
         "x-forwarded-",
         "x-request-",
     ];
-    STRIPPED.binary_search(&hyphenated).is_ok()
-        || OF_TRUSTED_PEERS.binary_search(&hyphenated).is_ok()
+    ALWAYS_REMOVED.contains(hyphenated)
+        || OF_PEERS.contains(hyphenated)
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
 }
 
@@ -255,8 +287,7 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
 /// limit all clients as one, and take a fill for a request of its own machine.
 pub fn for_fill(headers: &mut HeaderMap, from: &From<'_>, keyed: &[HeaderName]) {
     let is_gone = |name: &HeaderName| {
-        OF_ONE_CLIENT.contains(name)
-            || (OF_TRUSTED_PEERS.binary_search(&name.as_str()).is_ok() && !keyed.contains(name))
+        is_of_one_client(name) || (OF_PEERS.contains(name.as_str()) && !keyed.contains(name))
     };
     let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_gone(name)).cloned().collect();
     for name in &gone {

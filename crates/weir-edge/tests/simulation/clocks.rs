@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use proptest::prelude::*;
 use tokio::net::UnixStream;
-use weir_policy::{BodyEnd, CacheRules, Now, RequestView, Stored, freshness, storable};
+use weir_policy::{CacheRules, Now, RequestView, ResponseView, Stored, freshness, storable};
 
 use crate::wire::{BodyReader, Framing, Wire};
 use crate::world::Climate;
@@ -44,8 +44,7 @@ fn stored(max_age_s: u64, date: Option<SystemTime>, requested: Now, received: No
         headers.insert(header::DATE, HeaderValue::try_from(httpdate::fmt_http_date(date)).unwrap());
     }
     let rules = CacheRules::default();
-    let end = BodyEnd::Framed;
-    storable(&request, StatusCode::OK, &headers, end, requested, received, &rules)
+    storable(&request, &ResponseView::new(StatusCode::OK, &headers, requested, received), &rules)
         .ok()
         .map(|storable| storable.into_stored())
 }

@@ -173,7 +173,8 @@ impl Errand {
         let end = self.copy(gap, &mut writer, part).await;
         let length = gap.generation.length();
         // What leaves memory as it comes is not whole there.
-        let is_sunk = gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_sinking();
+        let is_sunk =
+            gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_on_disk_only();
         writer.rest();
         if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
             watch::tell_stored(self.means.events(), &gap.generation);
@@ -185,7 +186,7 @@ impl Errand {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.stop()) {
             // What leaves memory as it comes is read from the volume by who is slow.
-            let is_ahead = gap.is_ahead(writer) && !writer.is_sinking();
+            let is_ahead = gap.is_ahead(writer) && !writer.is_on_disk_only();
             let piece = tokio::select! {
                 biased;
                 () = gap.transfer.turn.notified() => continue,
@@ -222,7 +223,7 @@ impl Errand {
     /// Gives bytes to the writer, and waits for memory for a bounded time.
     async fn push(&self, gap: &Gap, writer: &mut Writer, mut bytes: Bytes) -> bool {
         // What leaves memory for the volume does so at the drive's pace.
-        let wait_max = if writer.is_sinking() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
+        let wait_max = if writer.is_on_disk_only() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
         let longest = clock::mono() + wait_max;
         loop {
             writer.let_go(gap.transfer.front());

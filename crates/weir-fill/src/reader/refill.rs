@@ -101,12 +101,12 @@ impl Refill {
     /// Safe: what is on its way goes on while it is worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
         let Means { desk, store, core, .. } = &*self.errand.means;
-        let is_going_down = store.is_going_down(generation) && !generation.is_filling();
+        let is_going_down = store.is_being_written(generation) && !generation.is_filling();
         if desk.bringing(*core, generation).is_some() || is_going_down {
             return Ok(());
         }
         // What was being written a moment ago has come by now.
-        generation.look_below().await;
+        generation.look_on_disk().await;
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
         let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Refill {
             Some(Refused::Parts) => GapSeen::NoParts,
             Some(Refused::All) => GapSeen::Refused,
         };
-        let is_going_down = self.errand.means.store.is_going_down(generation);
+        let is_going_down = self.errand.means.store.is_being_written(generation);
         let nearby = self.nearby(generation, rest.start, is_going_down);
         Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
     }
@@ -293,11 +293,11 @@ impl Refill {
         let Means { desk, store, core, .. } = &*self.errand.means;
         let parallel = self.errand.settings.range().parallel;
         // What memory keeps only a window of is read behind that. What is being written is not missing.
-        if is_windowed(generation) || store.is_going_down(generation) && !generation.is_filling() {
+        if is_windowed(generation) || store.is_being_written(generation) && !generation.is_filling() {
             return;
         }
         // One whole is enough.
-        if self.errand.over == ReadOver::All || !generation.look_below_now() {
+        if self.errand.over == ReadOver::All || !generation.look_on_disk_now() {
             return;
         }
         let fill = desk.bringing(*core, generation);

@@ -1,4 +1,4 @@
-//! A request's content: read from the client with its limits, on the way to an origin or to nowhere.
+//! A request's content: read from the client within its limits, on the way to an origin or to be discarded.
 //! RFC 9110 §10.1.1 (Expect), RFC 9112 §6, §9.3. It must not be kept.
 
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use crate::limits::ClientLimits;
 use crate::message::{ContentError, Length, Part};
 use weir_clock as clock;
 
-/// The least rate is asked for after this long.
+/// The least rate is demanded after this time.
 const RATE_GRACE: Duration = Duration::from_secs(10);
-/// What is read of a body that nobody wants, before the connection is closed instead.
+/// The most bytes that are read of a body that nobody wants. A longer one closes the connection.
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -41,7 +41,7 @@ impl Content {
         }
     }
 
-    /// The body of a request that began at `begun`.
+    /// The body of the request that began at `begun`.
     pub(super) fn begin(framing: Framing, expect: Expect, limits: &ClientLimits, begun: Instant) -> Content {
         Content {
             reader: BodyReader::new(framing, &limits.head),
@@ -73,13 +73,13 @@ impl Content {
         !self.is_some() || self.reader.is_done()
     }
 
-    /// The next part. A client that waits for `100 Continue` is told to go on first.
+    /// The next part. Tells a client that waits for `100 Continue` to go on first.
     ///
     /// # Errors
-    /// Limits, a malformed coding, a client that went away.
+    /// A limit, a malformed coding, or a client that went away.
     ///
     /// # Cancel safety
-    /// Safe: what was read stays in the client's buffer.
+    /// Safe: bytes that were read stay in the client's buffer.
     pub(super) async fn next(&mut self, socket: &mut Socket) -> Result<Part, ContentError> {
         loop {
             let part = self.reader.read(&mut socket.input);
@@ -115,12 +115,12 @@ impl Content {
         self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
     }
 
-    /// Reads to the end what nobody wanted, if that is little; false means: close the connection.
+    /// Discards the rest of the body, if that is short. False: close the connection.
     pub(super) async fn drain(&mut self, socket: &mut Socket) -> bool {
         if self.is_done() {
             return true;
         }
-        // A client still waiting for 100 has not sent the body, and may never.
+        // A client that still waits for 100 has not sent the body, and may never send it.
         let is_long =
             matches!(self.length(), Length::Known(length) if length - self.received > DRAIN_BYTES_MAX);
         if self.must_continue || is_long {

@@ -32,7 +32,7 @@ struct Conn {
     free_since: Instant,
 }
 
-/// What a request says of its connection, and no response depends on.
+/// What a request says of its connection; no response depends on it.
 #[derive(Clone, Copy, Debug)]
 struct Framed {
     version: Version,
@@ -40,16 +40,16 @@ struct Framed {
     is_head: bool,
 }
 
-/// Whether another request may follow.
+/// What becomes of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     /// The connection goes on.
     KeepAlive,
-    /// It is closed; the client may still be sending.
+    /// It is closed. The client may still be sending.
     Close,
     /// It is closed at once, in the middle of a message; framing tells the client so.
     Cut,
-    /// It is reset, so that what was sent is not taken for a whole message.
+    /// It is reset, so that the client does not take the part for a whole message.
     Reset,
 }
 
@@ -84,7 +84,7 @@ impl Client for Conn {
     }
 }
 
-/// Prints the persistence field where the version's default is not meant (RFC 9112 §9.3).
+/// Prints the persistence field unless the version's default is meant (RFC 9112 §9.3).
 fn print_persistence(out: &mut Vec<u8>, after: After, version: Version) {
     match (after, version) {
         (After::KeepAlive, Version::Http11) => {}

@@ -1,5 +1,5 @@
-//! Writing a response: its head and its content's pieces, in as few system calls as there are pieces, framed
-//! as the client understands it. It must not change what the service said.
+//! Writes a response: its head and the pieces of its content, in as few system calls as there are pieces, in
+//! a framing that the client understands. It must not change what the service answered.
 
 use http::StatusCode;
 use smallvec::SmallVec;
@@ -12,28 +12,28 @@ use crate::message::{
     Body, Client, Done, End, Fields, Head, Late, Pace, Response, Sent, Service, Turn, Upload, gone,
 };
 
-/// Bytes a body is asked for at a time.
+/// The most bytes that a body is asked for at a time.
 const PIECE_BYTES_MAX: usize = 256 << 10;
-/// Bytes a body is asked for at a time that goes out at a pace: they are held until all of them are out.
+/// The same for a body with a limited rate, whose bytes are held until all of them are sent.
 const PACED_BYTES_MAX: usize = 64 << 10;
-/// Blocks of a held body handed to the kernel at a time: 256 KiB.
+/// The blocks of a stored body that go to the kernel at a time: 256 KiB.
 const GATHER_BLOCKS_MAX: usize = 4;
 
-/// How the end of a body is told to the client (RFC 9112 §6).
+/// How the client learns where a body ends (RFC 9112 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// No body, by method or status; the length that a GET would have had may be named.
+    /// No body, by method or status. The length that a GET would have had may be named.
     Nothing(Option<u64>),
     /// By `Content-Length`.
     Length(u64),
     /// By chunked coding.
     Chunked,
-    /// By the end of the connection: an HTTP/1.0 client and an unknown length.
+    /// By the end of the connection: the client speaks HTTP/1.0 and the length is unknown.
     Close,
 }
 
 impl Framing {
-    /// That of a response with a body of `length` bytes, where that is known.
+    /// The framing of a response with a body of `length` bytes, if that is known.
     fn choose(framed: Framed, status: StatusCode, length: Option<u64>) -> Framing {
         if status == StatusCode::NO_CONTENT || status.is_informational() {
             return Framing::Nothing(None);
@@ -73,7 +73,7 @@ impl Fields for Lines<'_> {
     }
 }
 
-/// Sends a response; what came of it, and what becomes of the connection.
+/// Sends a response. Returns what was sent, and what becomes of the connection.
 ///
 /// # Cancel safety
 /// Not safe: after a drop the connection must be closed.
@@ -104,7 +104,7 @@ pub(super) async fn respond<S: Service>(
     framing.print(out);
     print_persistence(out, after, framed.version);
     print::end(out);
-    // What is printed is not kept for as long as it takes to send it.
+    // The printed head need not be kept while it is sent.
     *head = Head::None;
     let mut sending = Sending { conn, body, framing, pace, upload, sent: NOTHING_SENT };
     let end = sending.run().await;
@@ -120,7 +120,7 @@ pub(super) async fn respond<S: Service>(
 pub(super) const NOTHING_SENT: Sent =
     Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
 
-/// Status line and fields, but for those of this connection.
+/// Prints status line and fields, without those of this connection.
 fn print_head(out: &mut Vec<u8>, head: &Head, late: &impl Late) {
     match head {
         Head::Prepared(prepared) => out.extend_from_slice(prepared.text()),
@@ -133,7 +133,7 @@ fn print_head(out: &mut Vec<u8>, head: &Head, late: &impl Late) {
     late.write(&mut Lines(out));
 }
 
-/// A body on its way to the client; the printed head waits in the socket's `out`.
+/// A body on its way to the client. The printed head waits in the socket's `out`.
 struct Sending<'c, B, P> {
     conn: &'c mut Conn,
     body: &'c mut B,
@@ -186,7 +186,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         self.flush(End::Whole).await
     }
 
-    /// Sends a piece as the pace lets it out.
+    /// Sends a piece as fast as the pace allows.
     async fn piece(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         while !bytes.is_empty() {
             let wanted = bytes.len() as u64;
@@ -202,7 +202,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         Ok(())
     }
 
-    /// Sends what lies in memory straight from its blocks, many to a system call.
+    /// Sends what lies in memory straight from its blocks, many in one system call.
     async fn at_hand(&mut self) -> End {
         let mut left = if let Framing::Length(length) = self.framing { length } else { 0 };
         while left > 0 {
@@ -252,8 +252,8 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         self.flush(if left == 0 { End::Whole } else { End::Cut("generation-gone") }).await
     }
 
-    /// Waits for the pace to let out some of `wanted` bytes, which go out next; how many. What is printed
-    /// does not wait for them, and a client that goes away ends the waiting.
+    /// Waits until the pace allows some of `wanted` bytes, and returns how many. Printed bytes do not wait
+    /// for them. A client that goes away ends the wait.
     async fn turn(&mut self, wanted: u64) -> Result<u64, End> {
         loop {
             let Some(pace) = self.pace else { return Ok(wanted) };
@@ -271,8 +271,8 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         }
     }
 
-    /// The body's next piece. When it is not there at once, what is printed goes out first, and a client
-    /// that goes away meanwhile ends the waiting.
+    /// The body's next piece. If it is not there at once, printed bytes are sent first. A client that goes
+    /// away ends the wait.
     async fn next(&mut self, bytes_max: usize) -> Result<Option<bytes::Bytes>, End> {
         let Sending { conn, body, upload, sent, .. } = self;
         let mut next = std::pin::pin!(body.next(bytes_max));
@@ -290,7 +290,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         }
     }
 
-    /// Writes a piece of the body, and counts what of it was written, also where that is not all of it.
+    /// Writes a piece of the body, and counts what was written, even if that is not all.
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ClientEnd> {
         let socket = &mut self.conn.socket;
         let is_chunked = self.framing == Framing::Chunked;
@@ -330,7 +330,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     }
 }
 
-/// What ended sending where the client took no more: one that is too slow is there still, and is cut.
+/// How sending ended if the client took no more: a client that is too slow is still there, and is cut.
 fn end_of(conn: &Conn, end: &ClientEnd) -> End {
     match end {
         ClientEnd::Stalled => End::Cut("send-stall"),
@@ -343,7 +343,7 @@ fn gone_as(conn: &Conn) -> End {
     if conn.socket.has_ended() { End::HalfClosed } else { End::ClientGone }
 }
 
-/// Moves the request's content on; ready when the client is gone or sends what cannot be read.
+/// Moves the request's content up. Ready when the client is gone or its content cannot be read.
 async fn meanwhile(conn: &mut Conn, upload: &mut Option<Box<dyn Upload>>) {
     match upload {
         None => gone(conn as &mut dyn Client).await,
@@ -351,7 +351,7 @@ async fn meanwhile(conn: &mut Conn, upload: &mut Option<Box<dyn Upload>>) {
     }
 }
 
-/// Polls once.
+/// Polls a future once.
 async fn now_or_never<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     std::future::poll_fn(|cx| {
         std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(cx) {

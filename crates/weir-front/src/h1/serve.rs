@@ -28,7 +28,8 @@ const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What comes next on an idle connection.
 enum Next {
-    Request(Box<Request>, Framed),
+    /// A request, in the place that was given for it.
+    Request(Framed),
     Refused(Refused),
     Ended,
     Leave,
@@ -53,13 +54,15 @@ pub(crate) async fn serve<S: Service>(
         peer: Rc::new(PeerInfo { peer, trust, limits, scheme: "http" }),
         free_since: clock::mono(),
     };
+    // One place for all requests of the connection: none is allocated, and none moves.
+    let mut request = None;
     loop {
         worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
-        let next = conn.next(&worker, &state).await;
+        let next = conn.next(&worker, &state, &mut request).await;
         worker.set_idle(&state, None);
         state.set_used();
         let after = match next {
-            Next::Request(request, framed) => conn.answer(service, request, framed).await,
+            Next::Request(framed) => conn.answer(service, &mut request, framed).await,
             Next::Refused(why) => conn.refuse(service, &why).await,
             Next::Ended => return None,
             Next::Leave => return conn.depart(),
@@ -108,7 +111,7 @@ async fn wait_at_gate<S: Service>(worker: &Worker<S>, state: &ConnectionState) -
 
 impl Conn {
     /// What the service gets to see of a head that has just been read.
-    fn begin(&mut self, head: RequestHead) -> (Box<Request>, Framed) {
+    fn begin(&mut self, head: RequestHead, place: &mut Option<Request>) -> Framed {
         let at = clock::now();
         let framed = Framed {
             version: head.version,
@@ -116,19 +119,26 @@ impl Conn {
             is_head: head.method == Method::HEAD,
         };
         self.content = Content::begin(head.framing, head.expect, &self.peer.limits, at.mono);
-        let request = Request::of_head(head, Rc::clone(&self.peer), at);
-        (Box::new(request), framed)
+        *place = Some(Request::of_head(head, Rc::clone(&self.peer), at));
+        framed
     }
 
-    /// Has a request answered, and sends what comes.
-    async fn answer<S: Service>(&mut self, service: &S, mut request: Box<Request>, framed: Framed) -> After {
+    /// Has the request in its place answered, and sends what comes.
+    async fn answer<S: Service>(
+        &mut self,
+        service: &S,
+        place: &mut Option<Request>,
+        framed: Framed,
+    ) -> After {
+        let Some(request) = place else { return After::Close };
         let plan = service.plan();
-        let mut note = service.begin(&plan, &mut request);
+        let mut note = service.begin(&plan, request);
         let mut response = service.call(&mut note, self).await;
         let (done, after) = send::respond(self, framed, service, &mut response).await;
         self.free(&done);
         service.done(note, &done);
         self.reader.recycle(std::mem::take(&mut request.headers));
+        *place = None;
         after
     }
 
@@ -147,7 +157,12 @@ impl Conn {
     }
 
     /// Waits for the next request's head.
-    async fn next<S: Service>(&mut self, worker: &Worker<S>, state: &ConnectionState) -> Next {
+    async fn next<S: Service>(
+        &mut self,
+        worker: &Worker<S>,
+        state: &ConnectionState,
+        place: &mut Option<Request>,
+    ) -> Next {
         let mut until = self.free_since + self.peer.limits.idle_time_max;
         let mut begun = false;
         loop {
@@ -157,10 +172,7 @@ impl Conn {
             }
             if !self.socket.input.is_empty() {
                 match self.reader.read(&mut self.socket.input) {
-                    Ok(Some(head)) => {
-                        let (request, framed) = self.begin(head);
-                        return Next::Request(request, framed);
-                    }
+                    Ok(Some(head)) => return Next::Request(self.begin(head, place)),
                     Ok(None) => {}
                     Err(refusal) => return Next::Refused(Refused::Malformed(refusal)),
                 }

@@ -1,5 +1,5 @@
-//! The client's side of an HTTP/1 connection: bytes in, bytes out, each with its deadline. It must not
-//! know what a request is; the codec does.
+//! The client's side of an HTTP/1 connection: bytes in and bytes out, with their deadlines. It must not know
+//! what a request is; the codec does.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -16,26 +16,26 @@ use crate::listen::Stream;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::{Counters, SiteId};
 
-/// Pipelined bytes kept while a response is awaited; more stay in the kernel.
+/// The most pipelined bytes that are kept during a response. More stay in the kernel.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
-/// How often it is looked whether a client has left of which no more is read.
+/// How often a client of which nothing is read is checked for having left.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Up to this size a piece is copied behind the head and sent with it.
+/// The longest piece that is copied behind the head and sent with it.
 pub(super) const COPY_BYTES_MAX: usize = 16 << 10;
 
-/// Why nothing more is read or written.
+/// Why nothing more can be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientEnd {
     /// The client closed its side.
     #[error("client closed the connection")]
     Closed,
-    /// The deadline passed: it sent nothing in time.
+    /// The client sent nothing before the deadline.
     #[error("client was too slow")]
     TimedOut,
-    /// It took nothing for as long as it may.
+    /// The client took nothing for too long.
     #[error("client took nothing for too long")]
     Stalled,
-    /// It took less than the least rate.
+    /// The client took less than the least rate.
     #[error("client took too little")]
     Slow,
     /// The socket failed.
@@ -43,7 +43,7 @@ pub(super) enum ClientEnd {
     Io(#[from] io::Error),
 }
 
-/// How fast a response is taken: only the time counts in which the client is waited for.
+/// How fast the client takes a response. Only the time counts during which the client is waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taking {
     waited: Duration,
@@ -51,16 +51,16 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    /// The client is waited for from now on; until when at most.
+    /// Begins to wait for the client. Returns until when at most.
     fn wait(&mut self, now: Instant, window: Duration) -> Instant {
         if self.waited.is_zero() {
-            // What filled the kernel's buffer before says nothing.
+            // The bytes that filled the kernel's buffer before do not count.
             self.bytes = 0;
         }
         now + window.saturating_sub(self.waited)
     }
 
-    /// It was waited for; whether it has been too slow in a whole window.
+    /// Adds a wait. True if the client was too slow over a whole window.
     fn waited(&mut self, waited: Duration, window: Duration, rate_min: u64) -> bool {
         self.waited += waited;
         if self.waited < window {
@@ -74,29 +74,29 @@ impl Taking {
 /// A client's connection.
 pub(super) struct Socket {
     stream: Stream,
-    /// Bytes received and not yet consumed.
+    /// Bytes that were received and not consumed yet.
     pub(super) input: BytesMut,
-    /// Bytes to be sent with the next piece: heads, chunk heads.
+    /// Bytes to send with the next piece: heads, chunk heads.
     pub(super) out: Vec<u8>,
     deadline: Deadline,
     send_stall: Duration,
     read_rate_min: u64,
-    /// How fast the response under way is taken, where it must be taken at the least rate.
+    /// The rate of the response under way, if a least rate applies.
     pub(super) taking: Option<Taking>,
-    /// How long who has ended its side is taken to be there still.
+    /// How long a client that has closed its side counts as still there.
     half_close: Duration,
-    /// Since when its side has ended and it took nothing.
+    /// Since when the client has closed its side and taken nothing.
     ended: Option<Instant>,
-    /// Bytes of the last send that were written, whether all were or not.
+    /// The bytes of the last send that were written, even if it failed.
     pub(super) sent_bytes: u64,
     counters: Arc<Counters>,
-    /// For whom is counted what is written.
+    /// The site that bytes sent on this connection are charged to.
     pub(super) site: SiteId,
 }
 
 impl Socket {
-    /// Takes over an accepted connection; `input` is what was already read of it. What is written is told to
-    /// its worker's `counters`.
+    /// Takes over an accepted connection. `input` has the bytes that were already read of it. Written bytes
+    /// are added to its worker's `counters`.
     pub(super) fn new(
         stream: Stream,
         input: BytesMut,
@@ -124,7 +124,7 @@ impl Socket {
         &mut self.stream
     }
 
-    /// The stream, and what was received and not consumed.
+    /// The stream, and the bytes that were received and not consumed.
     pub(super) fn into_parts(self) -> (Stream, BytesMut) {
         (self.stream, self.input)
     }
@@ -140,7 +140,7 @@ impl Socket {
     /// The client closed, was too slow, or the socket failed.
     ///
     /// # Cancel safety
-    /// Safe: bytes read are in `input`.
+    /// Safe: bytes that were read are in `input`.
     pub(super) async fn read(&mut self, until: Instant) -> Result<usize, ClientEnd> {
         self.deadline.set(until);
         poll_fn(|cx| {
@@ -159,10 +159,11 @@ impl Socket {
         self.stream.poll_read_buf(cx, &mut self.input)
     }
 
-    /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.
+    /// Ready when the client has gone away. Bytes that it sends in the meantime are kept, up to a limit.
     ///
-    /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until
-    /// something is written: so who has ended its side is waited for, but not for long.
+    /// A client that leaves and one that closes its side and still waits for the response (RFC 9112 §9.6)
+    /// look alike until something is written. So a client that has closed its side is waited for, but not for
+    /// long.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(ended) = self.ended {
@@ -181,25 +182,25 @@ impl Socket {
                 self.ended = Some(clock::mono());
                 continue;
             }
-            // Nothing wakes where nothing is read.
+            // Nothing wakes the task while nothing is read.
             self.deadline.set(clock::mono() + LOOK_EVERY);
             ready!(self.deadline.poll(cx));
         }
     }
 
-    /// Whether it has ended its side, as who leaves does, too.
+    /// Whether the client has closed its side. One that leaves does so, too.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Something of the request under way has moved: who has ended its side is waited for from now on.
+    /// Notes progress of the request: a client that has closed its side is waited for from now on.
     pub(super) fn moved(&mut self) {
         if self.ended.is_some() {
             self.ended = Some(clock::mono());
         }
     }
 
-    /// Sends `out`, then `piece`, and empties `out`; small pieces go in the same segment as `out`.
+    /// Sends `out`, then `piece`, and empties `out`. Small pieces go out in the same segment as `out`.
     ///
     /// # Errors
     /// The client closed, made no progress for the send stall limit, or the socket failed.
@@ -251,7 +252,7 @@ impl Socket {
                     self.sent_bytes += bytes as u64;
                     IoSlice::advance_slices(&mut rest, bytes);
                     stalled_until = None;
-                    // One that has left answers with a reset.
+                    // A client that has left answers with a reset.
                     self.moved();
                     if let Some(taking) = &mut self.taking {
                         taking.bytes += bytes as u64;
@@ -268,7 +269,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits until the client takes more, or has been waited for so long that its rate can be told.
+    /// Waits until the client takes more, or until the wait is long enough to judge its rate.
     async fn writable(&mut self, stalled_until: Instant) -> Result<(), ClientEnd> {
         let begun = clock::mono();
         let until = match &mut self.taking {
@@ -293,15 +294,15 @@ impl Socket {
         if is_too_slow { Err(ClientEnd::Slow) } else { Ok(()) }
     }
 
-    /// Cuts the connection off, so that the client cannot take what it has for a whole message.
+    /// Resets the connection, so that the client does not take the part that it has for a whole message.
     pub(super) fn reset(&mut self) {
         if let Stream::Tcp(stream) = &self.stream {
             let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// Ends the sending side and discards what the client still sends, for a bounded time, so that it
-    /// can read the response before a reset reaches it (RFC 9112 §9.6).
+    /// Closes the sending side and discards what the client still sends, for a bounded time, so that the
+    /// client can read the response before a reset reaches it (RFC 9112 §9.6).
     pub(super) async fn linger(&mut self, bytes_max: u64, time_max: Duration) {
         let _ = self.stream.shutdown().await;
         self.input.clear();
@@ -330,8 +331,8 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(60);
 
-    /// Takes so many bytes after each of so many waits of ten seconds; whether it was ever too slow at 256
-    /// B/s.
+    /// Takes `bytes` after each of `waits` waits of ten seconds, and checks whether that was ever too slow at
+    /// 256 B/s.
     fn check(bytes: u64, waits: usize, expect: bool) {
         let (mut taking, begun) = (Taking { bytes: 1 << 20, ..Taking::default() }, clock::mono());
         let is_too_slow = (0..waits).any(|_| {
@@ -344,11 +345,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_after_a_whole_window_of_waiting_and_not_before() {
+    fn a_rate_is_judged_after_a_whole_window_of_waiting() {
         check(0, 5, false);
         check(0, 6, true);
         check(2000, 12, true);
-        // The bytes of the last wait come after it, so a little more is needed.
+        // The bytes of the last wait come after it, so that a few more are needed.
         check(3100, 60, false);
     }
 }

@@ -1,5 +1,5 @@
-//! After a 101 the connection and the other side become one, byte for byte (RFC 9110 §7.8). What a client
-//! sends after its request reaches the other side only now.
+//! After a 101: joins the connection and the other side, byte for byte (RFC 9110 §7.8). What a client sends
+//! behind its request reaches the other side only now.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use super::socket::Socket;
 use crate::message::{Duplex, End, Sent, Switch};
 use weir_clock as clock;
 
-/// The longest silence of one side when the other has ended: who has left looks the same as who only ended
-/// its side.
+/// The longest silence of one side after the other has ended. A peer that has left looks the same as one that
+/// has only ended its side.
 const HALF_OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
-/// What one copy holds at a time, in each direction.
+/// The bytes of one copy, in each direction.
 const COPY_BYTES: usize = 16 << 10;
 
-/// Ends the printed head and moves bytes until either side ends, or none moves for the tunnel's idle time.
+/// Ends the printed head and moves bytes until either side ends, or until none move for the tunnel's idle
+/// time.
 pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) -> Sent {
     let Switch { protocol, stream } = switch;
     let socket = &mut conn.socket;
@@ -39,7 +40,7 @@ pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) ->
     Sent { body_bytes, first_byte, last_byte: None, end: End::Whole }
 }
 
-/// Moves bytes both ways; returns how many went to the client.
+/// Moves bytes in both directions. Returns how many went to the client.
 async fn join(socket: &mut Socket, mut other: Box<dyn Duplex>, early: &[u8], idle_max: Duration) -> u64 {
     let mut to_client = 0;
     if other.write_all(early).await.is_err() {
@@ -80,7 +81,7 @@ async fn join(socket: &mut Socket, mut other: Box<dyn Duplex>, early: &[u8], idl
     to_client
 }
 
-/// What one turn brought.
+/// What one turn has moved.
 enum Moved {
     Up(std::io::Result<usize>),
     Down(std::io::Result<usize>),

@@ -1,8 +1,8 @@
 //! Accepting: a worker's listeners and its inbox as one stream of connections.
 //!
-//! Accepting never ends in an error. A client that is gone again is skipped; when the
-//! process or the machine has no descriptor or memory left, accepting pauses, at first
-//! 10 ms, then doubling up to 1 s, while the connections there are go on and free some.
+//! Accepting never ends in an error. A client that is gone again is skipped. When the process or the machine
+//! runs out of descriptors or memory, accepting pauses, at first for 10 ms, then twice as long each time up
+//! to 1 s, while the open connections go on and free some.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,7 +18,7 @@ use super::balance::{Held, Moved, MovedStream, Seat};
 use super::bind::{Bound, Listening, SocketFile};
 use super::{Family, Peer, Stream};
 
-/// The kernel doubles it. Larger ones only push each other out of the CPU's cache where nothing is under way.
+/// The kernel doubles it. Larger buffers only push each other out of the CPU's cache on a link without delay.
 const LOCAL_SEND_BUFFER_BYTES: usize = 128 << 10;
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -28,17 +28,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub struct Arrival {
     /// Its bytes.
     pub stream: Stream,
-    /// Who is there (before any PROXY header: see [`super::greet`]).
+    /// The other end (before any PROXY header: see [`super::greet`]).
     pub peer: Peer,
-    /// Which listener it came in by: the index in the list given to [`Arrivals::open`].
+    /// The index of its listener in the list given to [`Arrivals::open`].
     pub listener: usize,
-    /// Counts the connection for this worker until dropped.
+    /// Counts the connection for this worker until it is dropped.
     pub held: Held,
     /// How many workers had no room for it.
     pub(crate) tried: usize,
 }
 
-/// What comes in at one worker.
+/// The new connections of one worker.
 #[derive(Debug)]
 pub struct Arrivals {
     listeners: Vec<Listener>,
@@ -63,8 +63,8 @@ enum Socket {
 }
 
 impl Arrivals {
-    /// Registers the listeners with the runtime this is called in. All workers must give
-    /// their listeners in the same order; the index in that order is [`Arrival::listener`].
+    /// Registers the listeners with the current runtime. All workers must give their listeners in the same
+    /// order; the index in it is [`Arrival::listener`].
     ///
     /// # Errors
     /// The runtime or the kernel refuses the registration.
@@ -74,7 +74,7 @@ impl Arrivals {
         Ok(arrivals)
     }
 
-    /// Without a listener yet.
+    /// A worker's arrivals without a listener yet.
     pub fn new(seat: Seat) -> Self {
         Self { listeners: Vec::new(), turn: 0, seat, pause: PAUSE_FIRST }
     }
@@ -88,12 +88,12 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Stops listening by the listener with this index; its connections live on.
+    /// Stops the listener with this index. Its connections live on.
     pub fn remove(&mut self, index: usize) {
         self.listeners.retain(|listener| listener.index != index);
     }
 
-    /// Stops all listening (draining). Connections handed over by others still arrive.
+    /// Stops all listeners (draining). Connections from other workers still arrive.
     pub fn close(&mut self) {
         self.listeners.clear();
     }
@@ -103,11 +103,11 @@ impl Arrivals {
         &self.seat
     }
 
-    /// Waits for the next connection of this worker: accepted here and kept, or handed
-    /// over by another worker.
+    /// Waits for the next connection of this worker: one that it has accepted and kept, or one from another
+    /// worker.
     ///
     /// # Cancel safety
-    /// Safe: a connection is either returned, handed over or still in the kernel's queue.
+    /// Safe: a connection is returned, handed on, or still in the kernel's queue.
     pub async fn next(&mut self) -> Arrival {
         loop {
             let (listeners, turn) = (&self.listeners, &mut self.turn);
@@ -132,7 +132,7 @@ impl Arrivals {
         }
     }
 
-    /// Keeps the connection, or hands it to the worker that holds least.
+    /// Keeps the connection, or hands it to the worker with the fewest.
     fn place(&self, stream: Stream, peer: Peer, listener: usize) -> Option<Arrival> {
         let worker = self.seat.choose();
         let held = self.seat.hold(worker);
@@ -147,18 +147,18 @@ impl Arrivals {
             }
         };
         let back = self.seat.give(Moved { stream, peer, listener, held, tried: 0 }).err()?;
-        // The other's inbox is full: the connection stays here and is counted here.
+        // The other worker's inbox is full: the connection stays, and counts here.
         let held = self.seat.hold(self.seat.worker());
         Moved { held, ..back }.arrive()
     }
 
-    /// Whether all other workers have been asked for room for a connection.
+    /// Whether all other workers were asked for room for a connection.
     pub(crate) fn is_last(&self, arrival: &Arrival) -> bool {
         arrival.tried + 1 >= self.seat.workers()
     }
 
-    /// Hands a connection for which this worker has no room to the next that has not been asked; false where
-    /// there is none, and the connection is closed.
+    /// Hands a connection for which this worker has no room to the next worker that was not asked. False if
+    /// there is none; the connection is then closed.
     pub(crate) fn pass_on(&self, arrival: Arrival) -> bool {
         let Arrival { stream, peer, listener, held, tried } = arrival;
         drop(held);
@@ -201,9 +201,9 @@ impl Listener {
     }
 }
 
-/// Towards a program of this machine (a TLS terminator, a balancer) no bytes are under way, so the kernel
-/// need not keep megabytes of them. Elsewhere it must: it finds out for itself how much a connection's delay
-/// demands.
+/// Bounds the send buffer of a connection from this machine (a TLS terminator, a balancer). Such a link has
+/// no delay, so the kernel need not buffer megabytes. For other links the kernel finds out how much their
+/// delay demands.
 fn bound_send_buffer(stream: &TcpStream, peer: SocketAddr) {
     if peer.ip().to_canonical().is_loopback() {
         let _ = socket2::SockRef::from(stream).set_send_buffer_size(LOCAL_SEND_BUFFER_BYTES);
@@ -227,7 +227,7 @@ fn poll_accept(
 }
 
 impl Moved {
-    /// Joins the runtime this is called in.
+    /// Registers the connection with the current runtime.
     fn arrive(self) -> Option<Arrival> {
         let stream = match self.stream {
             MovedStream::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
@@ -247,10 +247,10 @@ impl Moved {
 }
 
 impl Stream {
-    /// Leaves its runtime, to be sent to another process.
+    /// Takes the connection out of its runtime, to be sent to another process.
     ///
     /// # Errors
-    /// As the runtime says; the connection is lost then.
+    /// Those of the runtime. The connection is then lost.
     pub(crate) fn into_socket(self) -> io::Result<(OwnedFd, Family)> {
         Ok(match self.leave()? {
             MovedStream::Tcp(stream) => (stream.into(), Family::Tcp),
@@ -258,10 +258,10 @@ impl Stream {
         })
     }
 
-    /// Joins the runtime this is called in.
+    /// Registers a socket from another process with the current runtime.
     ///
     /// # Errors
-    /// As the runtime says.
+    /// Those of the runtime.
     pub(crate) fn of_socket(socket: OwnedFd, family: Family) -> io::Result<Self> {
         match family {
             Family::Tcp => TcpStream::from_std(socket.into()).map(Self::Tcp),
@@ -269,7 +269,7 @@ impl Stream {
         }
     }
 
-    /// Leaves its runtime, to be sent to another.
+    /// Takes the connection out of its runtime, to be sent to another worker.
     fn leave(self) -> io::Result<MovedStream> {
         match self {
             Self::Tcp(stream) => stream.into_std().map(MovedStream::Tcp),
@@ -278,7 +278,7 @@ impl Stream {
     }
 }
 
-/// Out of descriptors or memory: ENFILE 23, EMFILE 24, ENOMEM 12, ENOBUFS 105.
+/// Whether descriptors or memory have run out: ENFILE 23, EMFILE 24, ENOMEM 12, ENOBUFS 105.
 fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(12 | 23 | 24 | 105))
 }

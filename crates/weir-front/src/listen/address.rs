@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Mode of a Unix socket's file where none is named: owner and group.
+/// The default mode of a Unix socket's file: owner and group.
 const UNIX_MODE: u32 = 0o660;
 
 /// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// TCP over IPv4 or IPv6. `[::]` means IPv6 only; name `0.0.0.0` as well for both.
+    /// TCP over IPv4 or IPv6. `[::]` means IPv6 only; for both, name `0.0.0.0` as well.
     Tcp(SocketAddr),
     /// A Unix stream socket and the mode of its file.
     Unix {
@@ -23,13 +23,13 @@ pub enum Address {
     },
 }
 
-/// Why a text is no address to listen on.
+/// Why a text is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Neither `IP:PORT` nor `unix:PATH`.
     #[error("`{0}` is no address to listen on; write 127.0.0.1:8080, [::1]:8080 or unix:/run/weir.sock")]
     Unreadable(String),
-    /// A Unix path that is empty or longer than the kernel takes.
+    /// A Unix path that is empty or longer than the kernel allows.
     #[error("a unix socket's path has 1 to 103 bytes, `{0}` has {len}", len = .0.len())]
     Path(String),
     /// The mode is not octal or above 0777.
@@ -38,7 +38,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Whether `other` is the same place, whatever the mode.
+    /// Whether `other` is the same address, whatever the mode.
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tcp(a), Self::Tcp(b)) => a == b,
@@ -59,7 +59,7 @@ impl FromStr for Address {
             Some((path, mode)) => (path, unix_mode(mode)?),
             None => (rest, UNIX_MODE),
         };
-        // The kernel's limit is 108 with the final zero; 4 are kept for the temporary name.
+        // The kernel's limit is 108 with the final zero. 4 are kept for the temporary name.
         if path.is_empty() || path.len() > 103 || path.contains('\0') {
             return Err(AddressError::Path(path.to_owned()));
         }

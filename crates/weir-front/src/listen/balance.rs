@@ -1,8 +1,8 @@
-//! Spreading connections: each worker counts those it holds, and one that would be
-//! clearly above the mean gives what it has just accepted to the least loaded.
+//! Spreads connections: each worker counts its own, and one that would be clearly above the mean gives a new
+//! connection to the least loaded.
 //!
-//! The counts are one cache line each, read by others only when a connection is
-//! accepted. The inboxes are bounded: a full one means that the connection stays.
+//! Each count has a cache line of its own. Others read it only when they accept a connection. The inboxes are
+//! bounded: if one is full, the connection stays where it is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,25 +11,25 @@ use tokio::sync::mpsc;
 
 use super::Peer;
 
-/// Connections that may wait in a worker's inbox.
+/// The most connections that wait in a worker's inbox.
 const INBOX_MAX: usize = 1024;
 
-/// How many connections each worker holds, the waiting ones included.
+/// The number of connections of each worker, waiting ones included.
 #[derive(Debug)]
 struct Loads(Vec<Load>);
 
-/// Alone on its cache lines (two: neighbours are fetched in pairs).
+/// Alone on its cache lines (two of them: neighbours are fetched in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Load(AtomicUsize);
 
-/// All the counts together.
+/// The counts of all workers.
 #[derive(Debug)]
 pub struct Table(Arc<Loads>);
 
 impl Table {
-    /// Connections that any worker holds, those included that are on their way between two workers or to
-    /// another process.
+    /// The connections of all workers, those included that are on their way to another worker or to another
+    /// process.
     pub fn held(&self) -> usize {
         self.0.0.iter().map(|load| load.0.load(Ordering::Acquire)).sum()
     }
@@ -51,7 +51,7 @@ pub(super) enum MovedStream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// One worker's place at the table: its own count, its inbox, and all the others'.
+/// A worker's own count, its inbox, and the counts of the others.
 #[derive(Debug)]
 pub struct Seat {
     worker: usize,
@@ -60,14 +60,14 @@ pub struct Seat {
     inbox: mpsc::Receiver<Moved>,
 }
 
-/// Counts one connection for its worker until dropped: keep it as long as the connection.
+/// Counts a connection for its worker until it is dropped: keep it as long as the connection.
 #[derive(Debug)]
 pub struct Held {
     loads: Arc<Loads>,
     worker: usize,
 }
 
-/// One seat for each of `workers` workers.
+/// Seats for `workers` workers.
 pub fn seats(workers: usize) -> Vec<Seat> {
     let loads = Arc::new(Loads((0..workers).map(|_| Load::default()).collect()));
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(INBOX_MAX)).unzip();
@@ -81,17 +81,17 @@ impl Seat {
         self.worker
     }
 
-    /// Connections this worker holds now.
+    /// The connections of this worker now.
     pub fn held(&self) -> usize {
         self.loads.0[self.worker].0.load(Ordering::Relaxed)
     }
 
-    /// Connections that all workers hold now.
+    /// The connections of all workers now.
     pub fn held_by_all(&self) -> usize {
         self.loads.0.iter().map(|load| load.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// The worker after this one; none where it is the only one.
+    /// The worker after this one; `None` if it is the only one.
     pub(super) fn next_worker(&self) -> Option<usize> {
         let workers = self.loads.0.len();
         (workers > 1).then(|| (self.worker + 1) % workers)
@@ -107,7 +107,7 @@ impl Seat {
         Table(self.loads.clone())
     }
 
-    /// Whose the next accepted connection should be.
+    /// The worker that should get the next accepted connection.
     pub(super) fn choose(&self) -> usize {
         choose(self.worker, self.loads.0.iter().map(|load| load.0.load(Ordering::Relaxed)))
     }
@@ -118,12 +118,12 @@ impl Seat {
         Held { loads: self.loads.clone(), worker }
     }
 
-    /// Gives a connection to the worker it is counted for; a full inbox gives it back.
+    /// Sends a connection to the worker that it is counted for. A full inbox returns it.
     pub(super) fn give(&self, moved: Moved) -> Result<(), Moved> {
         self.inboxes[moved.held.worker].try_send(moved).map_err(|error| error.into_inner())
     }
 
-    /// Waits for a connection given by another worker.
+    /// Waits for a connection from another worker.
     pub(super) async fn receive(&mut self) -> Moved {
         match self.inbox.recv().await {
             Some(moved) => moved,
@@ -139,8 +139,8 @@ impl Drop for Held {
     }
 }
 
-/// `own` keeps a new connection unless it would stand a whole connection and an eighth
-/// above the mean; then the least loaded worker gets it.
+/// The worker that gets a new connection: `own`, unless that would exceed the mean by a whole connection and
+/// an eighth; then the least loaded.
 fn choose(own: usize, loads: impl Iterator<Item = usize>) -> usize {
     let (mut total, mut workers, mut mine, mut least) = (1, 0, 1, (usize::MAX, own));
     for (worker, load) in loads.enumerate() {

@@ -1,10 +1,9 @@
-//! Binding: from an [`Address`] to one listening socket a worker.
+//! Binding: from an [`Address`] to a listening socket for each worker.
 //!
-//! TCP sockets share their port by `SO_REUSEPORT`; so that a second Weir on the same
-//! port is noticed, a socket without that option is tried first. `TCP_NODELAY` is set
-//! on the listener and inherited by what it accepts (one system call less each).
-//! A Unix socket is one queue shared by all workers; it is bound under another name,
-//! given its mode and moved into place, so that nobody meets it with a wider mode.
+//! TCP sockets share their port by `SO_REUSEPORT`. So that a second Weir on the same port is noticed, a
+//! socket without that option is tried first. `TCP_NODELAY` is set on the listener, and accepted sockets
+//! inherit it (one system call less each). A Unix socket is one queue for all workers. It is bound under a
+//! temporary name, given its mode, and then renamed, so that it never has a wider mode under its own name.
 
 use std::fs;
 use std::io;
@@ -20,11 +19,10 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::Address;
 
-/// Connections the kernel keeps for a listener that is slow to accept.
+/// How many connections the kernel queues for a listener that is slow to accept.
 pub const BACKLOG: i32 = 4096;
 
-/// One worker's listening socket. `Send`; becomes part of that worker's runtime in
-/// [`super::Arrivals::open`].
+/// A worker's listening socket. It is `Send`, and joins the worker's runtime in [`super::Arrivals::open`].
 #[derive(Debug)]
 pub struct Bound {
     pub(super) socket: Listening,
@@ -34,7 +32,7 @@ pub struct Bound {
 #[derive(Debug)]
 pub(super) enum Listening {
     Tcp(std::net::TcpListener),
-    /// With its file, where that is ours to remove.
+    /// With its file, if this process removes it.
     Unix(UnixListener, Option<Arc<SocketFile>>),
 }
 
@@ -43,7 +41,7 @@ impl Bound {
         Bound { socket, address }
     }
 
-    /// The same socket once more.
+    /// A duplicate of the socket.
     pub(super) fn copy(&self) -> io::Result<OwnedFd> {
         match &self.socket {
             Listening::Tcp(listener) => listener.as_fd().try_clone_to_owned(),
@@ -51,7 +49,7 @@ impl Bound {
         }
     }
 
-    /// The file that is removed with it.
+    /// The file that is removed with the socket.
     pub(super) fn file(&self) -> Option<Arc<SocketFile>> {
         match &self.socket {
             Listening::Tcp(_) => None,
@@ -59,17 +57,18 @@ impl Bound {
         }
     }
 
-    /// Where it listens; a port 0 has been replaced by the one the kernel chose.
+    /// The address. The kernel's choice takes the place of port 0.
     pub fn address(&self) -> &Address {
         &self.address
     }
 }
 
-/// Why an address could not be listened on. The text says what to do.
+/// Why an address could not be bound. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The port or the socket's file belongs to a running program.
-    #[error("cannot listen on {0}: another program already does; stop it or choose another address ({hint})", hint = who_hint(.0))]
+    /// A running program has the port or the socket's file.
+    #[error("cannot listen on {0}: another program already does; stop it or choose another address \
+    ({hint})", hint = who_hint(.0))]
     Occupied(Address),
     /// A port below 1024 without the right to it, or a folder that is not writable.
     #[error("cannot listen on {0}: not permitted; {hint}", hint = permission_hint(.0))]
@@ -78,12 +77,13 @@ pub enum BindError {
     #[error("cannot listen on {0}: this machine has no such address; `ip address` shows those it has")]
     NoSuchAddress(Address),
     /// Something that is no socket lies at the path.
-    #[error("cannot listen on unix:{path}: a file that is no socket lies there; remove it or choose another path", path = .0.display())]
+    #[error("cannot listen on unix:{path}: a file that is no socket lies there; remove it or choose another \
+    path", path = .0.display())]
     NotASocket(PathBuf),
     /// The folder of the path does not exist.
     #[error("cannot listen on unix:{path}: its folder does not exist; make it first", path = .0.display())]
     NoFolder(PathBuf),
-    /// Anything else the kernel said.
+    /// Another error of the kernel.
     #[error("cannot listen on {address}: {source}")]
     Kernel {
         /// Where.
@@ -97,7 +97,7 @@ pub enum BindError {
 /// Binds `address` once for each of `workers` workers.
 ///
 /// # Errors
-/// A [`BindError`] whose text tells what to do; nothing stays bound.
+/// A [`BindError`], whose text says what to do. Nothing stays bound.
 pub fn bind(address: &Address, workers: usize) -> Result<Vec<Bound>, BindError> {
     assert!(workers > 0, "at least one worker listens");
     match address {
@@ -108,9 +108,8 @@ pub fn bind(address: &Address, workers: usize) -> Result<Vec<Bound>, BindError> 
 
 fn bind_tcp(at: SocketAddr, workers: usize) -> io::Result<Vec<Bound>> {
     if at.port() != 0 {
-        // SO_REUSEPORT would let two programs of one user share the port unnoticed. Bound is enough to be
-        // told of one that listens; this socket must not listen itself, as whoever connected to it would be
-        // reset.
+        // SO_REUSEPORT would let two programs of one user share the port unnoticed. Binding is enough to
+        // detect a listener. This socket must not listen itself, since its connections would be reset.
         tcp_socket(at)?.bind(&SockAddr::from(at))?;
     }
     let mut chosen = at;
@@ -164,7 +163,7 @@ fn bind_unix(address: &Address, path: &Path, mode: u32, workers: usize) -> Resul
     Ok(sockets)
 }
 
-/// A socket left behind by a program that has ended may be replaced; nothing else.
+/// Refuses to replace the socket of a living program. One that an ended program left behind may be replaced.
 fn refuse_living(address: &Address, path: &Path) -> Result<(), BindError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -185,7 +184,7 @@ fn unix_socket(path: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// A Unix socket's file; removed with the last listener unless it is another's by then.
+/// A Unix socket's file. It is removed with the last listener, unless another program has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -200,7 +199,7 @@ impl SocketFile {
         Ok(Self { path: path.to_owned(), device_inode, is_given: AtomicBool::new(false) })
     }
 
-    /// Another process listens by it from now on, and removes it.
+    /// Another process listens on it from now on, and removes it.
     pub(super) fn hand_over(&self) {
         self.is_given.store(true, Ordering::Relaxed);
     }

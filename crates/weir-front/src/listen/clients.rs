@@ -1,5 +1,5 @@
-//! How much each client has at once: connections of those who connect themselves, requests under way of those
-//! that a trusted proxy names. Touched where a connection begins and ends, not by the requests on it.
+//! What each client has at once: connections, or requests under way for clients that a trusted proxy names.
+//! It is touched when a connection begins and ends, not by the requests on it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 
 const SHARDS: usize = 64;
 
-/// The counts of all clients that have anything.
+/// The counts of all clients that have any.
 #[derive(Debug)]
 pub struct Clients {
     shards: Box<[Mutex<HashMap<IpAddr, usize>>]>,
-    /// Whose shard is whose cannot be told from outside.
+    /// A random hasher, so that an outsider cannot choose shards.
     hasher: RandomState,
 }
 
@@ -31,7 +31,7 @@ impl Clients {
         &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
     }
 
-    /// Counts one more for a client; none where it has `most` already.
+    /// Counts one more for a client; an error if it has `most` already.
     pub fn count(self: &Arc<Self>, client: IpAddr, most: usize) -> Option<Counted> {
         let mut shard = self.shard(client).lock();
         let count = shard.entry(client).or_insert(0);
@@ -43,11 +43,11 @@ impl Clients {
     }
 }
 
-/// A client has as many as it may.
+/// A client has as many as it may have.
 #[derive(Debug)]
 pub struct TooMany;
 
-/// One that is counted for a client, until dropped.
+/// One that is counted for a client until it is dropped.
 #[derive(Debug)]
 pub struct Counted {
     clients: Arc<Clients>,
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_as_much_as_it_may_and_others_are_not_concerned() {
+    fn a_clients_limit_does_not_concern_others() {
         let clients = Arc::new(Clients::default());
         let [one, other] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
         let held: Vec<_> = (0..3).map(|_| clients.count(one, 3)).collect();

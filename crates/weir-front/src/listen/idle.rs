@@ -1,9 +1,9 @@
-//! Which of a worker's connections are idle, the longest first: a list whose links lie side by side, so that
-//! a connection comes and goes with each request without a search and without an allocation.
+//! The idle connections of a worker, the longest idle first. A list whose links lie in one array, so that a
+//! connection comes and goes with each request without a search or an allocation.
 
 use std::time::Instant;
 
-/// A connection's place among the links, whether it is in the list or not.
+/// A connection's position among the links, whether it is in the list or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
@@ -15,7 +15,7 @@ struct Link {
     since: Option<Instant>,
 }
 
-/// The list. The first link is no connection's: it stands before the longest idle and behind the last.
+/// The list. The first link belongs to no connection: it stands before the longest idle and behind the last.
 #[derive(Debug)]
 pub(crate) struct Idle {
     links: Vec<Link>,
@@ -29,7 +29,7 @@ impl Default for Idle {
 }
 
 impl Idle {
-    /// A place for a connection, which is not idle yet.
+    /// A slot for a connection, which is not idle yet.
     pub(crate) fn slot(&mut self, connection: u64) -> Slot {
         let at = self.free.pop().unwrap_or(self.links.len());
         let link = Link { before: at, after: at, connection, since: None };
@@ -40,7 +40,7 @@ impl Idle {
         Slot(at)
     }
 
-    /// The connection has become idle.
+    /// Adds a connection that has become idle.
     pub(crate) fn push(&mut self, slot: Slot, since: Instant) {
         self.remove(slot);
         self.links[slot.0].since = Some(since);
@@ -51,7 +51,7 @@ impl Idle {
         self.links[0].before = slot.0;
     }
 
-    /// The connection is not idle any more.
+    /// Removes a connection that is not idle any more.
     pub(crate) fn remove(&mut self, slot: Slot) {
         let Link { before, after, .. } = self.links[slot.0];
         self.links[before].after = after;
@@ -60,7 +60,7 @@ impl Idle {
         self.links[slot.0].after = slot.0;
     }
 
-    /// The connection has ended.
+    /// Frees the slot of a connection that has ended.
     pub(crate) fn leave(&mut self, slot: Slot) {
         self.remove(slot);
         self.free.push(slot.0);
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_queue_from_which_any_may_leave(moves in proptest::collection::vec((0u64..8, 0u8..3), 0..200)) {
+        fn any_connection_may_leave_the_queue(moves in proptest::collection::vec((0u64..8, 0u8..3), 0..200)) {
             let (mut idle, mut slots) = (Idle::default(), HashMap::new());
             let mut model: VecDeque<u64> = VecDeque::new();
             for (connection, what) in moves {

@@ -1,11 +1,10 @@
-//! Listening: sockets bound, connections accepted, spread over the workers, and
-//! the PROXY protocol in front of them.
+//! Listening: sockets are bound, connections accepted and spread over the workers, and the PROXY protocol is
+//! read.
 //!
-//! Every worker owns one `SO_REUSEPORT` socket for each TCP address; the kernel
-//! spreads new connections by hash, which is uneven for few long ones, so a worker
-//! clearly above the mean hands what it accepts to the least loaded one.
-//! Knows nothing of HTTP. Flow: [`Address`] → [`bind`] → [`Bound`] (one a worker) →
-//! [`Arrivals::next`] → [`Arrival`] → [`greet`] where the listener speaks PROXY.
+//! Every worker owns one `SO_REUSEPORT` socket for each TCP address. The kernel spreads new connections by
+//! hash, which is uneven for few long ones. So a worker clearly above the mean hands what it accepts to the
+//! least loaded one. Knows nothing of HTTP. Flow: [`Address`] → [`bind`] → [`Bound`] (one a worker) →
+//! [`Arrivals::next`] → [`Arrival`] → [`greet`] if the listener speaks PROXY.
 
 mod accept;
 mod address;

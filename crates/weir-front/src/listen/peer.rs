@@ -1,5 +1,5 @@
-//! Who is at the other end of a connection, and whether it is trusted to name
-//! the client it speaks for (PROXY protocol, `X-Forwarded-*`).
+//! The other end of a connection, and whether it is trusted to name the client it speaks for (PROXY protocol,
+//! `X-Forwarded-*`).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -9,20 +9,19 @@ use ipnet::IpNet;
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
-    /// Over TCP, or as announced by a trusted PROXY header. IPv4-mapped addresses
-    /// are written as IPv4.
+    /// Over TCP, or as a trusted PROXY header says. IPv4-mapped addresses are written as IPv4.
     Ip(SocketAddr),
-    /// Over a Unix socket: a program of this machine that the file's mode let in.
+    /// Over a Unix socket: a program on this machine that the file's mode admits.
     Unix,
 }
 
 impl Peer {
-    /// The peer at `at`, an IPv4-mapped IPv6 address unwrapped.
+    /// The peer at an address. An IPv4-mapped IPv6 address becomes IPv4.
     pub fn at(at: SocketAddr) -> Self {
         Self::Ip(SocketAddr::new(at.ip().to_canonical(), at.port()))
     }
 
-    /// Its IP address; none over a Unix socket.
+    /// Its IP address; `None` over a Unix socket.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Ip(at) => Some(at.ip()),
@@ -30,8 +29,8 @@ impl Peer {
         }
     }
 
-    /// Whose share it has: its IPv4 address, or the network of its IPv6 address, 64 bits of which one
-    /// customer has at least. None over a Unix socket, which speaks for many.
+    /// The address whose limits it shares: its IPv4 address, or its IPv6 network of 64 bits, which a customer
+    /// has at least. `None` over a Unix socket, which speaks for many clients.
     pub fn sharer(&self) -> Option<IpAddr> {
         Some(match self.ip()? {
             IpAddr::V4(address) => IpAddr::V4(address),
@@ -49,14 +48,14 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Whose word about the client is believed (`trusted_proxies`).
+/// The peers that are trusted to name clients (`trusted_proxies`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trusted {
     networks: Vec<IpNet>,
     unix: UnixPeers,
 }
 
-/// Whether programs of this machine that a Unix socket's mode lets in are believed.
+/// Whether programs on this machine that a Unix socket's mode admits are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnixPeers {
     /// They are.
@@ -66,12 +65,12 @@ pub enum UnixPeers {
 }
 
 impl Trusted {
-    /// Trusts these networks, and Unix peers or not.
+    /// Trusts these networks, and Unix peers as `unix` says.
     pub fn new(networks: Vec<IpNet>, unix: UnixPeers) -> Self {
         Self { networks, unix }
     }
 
-    /// Whether this peer is believed.
+    /// Whether a peer is trusted.
     pub fn contains(&self, peer: &Peer) -> bool {
         match peer {
             Peer::Unix => self.unix == UnixPeers::Trusted,
@@ -81,7 +80,7 @@ impl Trusted {
 }
 
 impl Default for Trusted {
-    /// Loopback, both families, and Unix peers.
+    /// Trusts loopback of both families, and Unix peers.
     fn default() -> Self {
         let v4 = IpNet::new_assert(IpAddr::from([127, 0, 0, 0]), 8);
         let v6 = IpNet::new_assert(IpAddr::from(Ipv6Addr::LOCALHOST), 128);

@@ -1,10 +1,10 @@
-//! The PROXY protocol, versions 1 and 2: a balancer in front tells in the first bytes
-//! of a connection for whom it speaks.
+//! The PROXY protocol, versions 1 and 2: a balancer in front names the client in the first bytes of a
+//! connection.
 //!
-//! Follows HAProxy's specification "The PROXY protocol, versions 1 & 2" (2020/03/05),
-//! §2.1 and §2.2, strictly: a listener that expects it refuses connections without it,
-//! since guessing would let clients choose their address. [`parse`] is pure.
-//! Checksums among the version 2 extensions are not verified; extensions are skipped.
+//! Follows HAProxy's specification "The PROXY protocol, versions 1 & 2" (2020/03/05), §2.1 and §2.2,
+//! strictly. A listener that expects the header refuses connections without it, since guessing would let
+//! clients choose their address. [`parse`] is pure. Checksums in the version 2 extensions are not verified;
+//! extensions are skipped.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,15 +13,15 @@ use bytes::{Buf, BytesMut};
 
 use super::{Peer, Stream, Trusted};
 
-/// Longest version 1 line, its CRLF included (§2.1).
+/// The longest version 1 line in bytes, CRLF included (§2.1).
 pub const V1_BYTES_MAX: usize = 107;
-/// Longest version 2 header taken, extensions included; the protocol could say 65,551.
+/// The longest version 2 header in bytes, extensions included. The protocol allows 65,551.
 pub const V2_BYTES_MAX: usize = 4096;
 
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const V2_FIXED_BYTES: usize = 16;
 
-/// What a PROXY header says.
+/// What a PROXY header announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Announced {
     /// The connection is relayed for a client.
@@ -31,17 +31,17 @@ pub enum Announced {
         /// The address the client connected to.
         destination: SocketAddr,
     },
-    /// The sender speaks for itself (a health check), or says nothing about its client:
-    /// the connection's own addresses hold.
+    /// The sender speaks for itself (a health check), or does not name its client. The connection's own
+    /// addresses count.
     Itself,
 }
 
-/// How far a header has been read.
+/// How far a header has been parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
-    /// Right so far, more bytes are needed.
+    /// Correct so far; more bytes are needed.
     Incomplete,
-    /// Whole.
+    /// The whole header.
     Complete {
         /// What it says.
         announced: Announced,
@@ -50,7 +50,7 @@ pub enum Parsed {
     },
 }
 
-/// Which version a listener demands.
+/// The version that a listener demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// The text form.
@@ -62,7 +62,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether a header that begins with these bytes may be of this form.
+    /// Whether a header of this form may begin with these bytes.
     fn begins(self, bytes: &[u8]) -> bool {
         match (self, bytes.first()) {
             (Form::Any, _) | (_, None) => true,
@@ -72,7 +72,7 @@ impl Form {
     }
 }
 
-/// Why bytes are no PROXY header. The connection is to be closed.
+/// Why bytes are not a PROXY header. The connection is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// Neither version's first bytes.
@@ -81,18 +81,18 @@ pub enum Malformed {
     /// Longer than [`V1_BYTES_MAX`] or [`V2_BYTES_MAX`].
     #[error("the PROXY header is too long")]
     TooLong,
-    /// An address, port, family or length that cannot be.
+    /// An impossible address, port, family or length.
     #[error("the PROXY header is malformed")]
     Field,
 }
 
-/// Why a connection got no further than its PROXY header.
+/// Why a connection ended at its PROXY header.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetError {
-    /// The peer may not speak for others on this listener.
+    /// The peer may not name clients on this listener.
     #[error("PROXY header from {0}, which is not among the trusted proxies")]
     Untrusted(Peer),
-    /// What came is no PROXY header.
+    /// The bytes are not a PROXY header.
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// The connection ended within the header.
@@ -103,7 +103,7 @@ pub enum GreetError {
     Read(#[source] io::Error),
 }
 
-/// Reads a PROXY header at the start of `bytes`.
+/// Parses a PROXY header at the start of `bytes`.
 ///
 /// # Errors
 /// [`Malformed`] as soon as the bytes cannot become a header.
@@ -121,15 +121,14 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     }
 }
 
-/// Receives the header on a listener that expects one: the client's peer, or `peer`
-/// itself where the header names none. What follows the header stays in `buffer`.
-/// The caller limits the time.
+/// Receives the header on a listener that demands one. Returns the client's peer, or `peer` itself if the
+/// header names none. What follows the header stays in `buffer`. The caller limits the time.
 ///
 /// # Errors
 /// [`GreetError`]: close the connection.
 ///
 /// # Cancel safety
-/// Safe to drop; the connection is of no use afterwards.
+/// Safe to drop, but the connection is of no use afterwards.
 pub async fn greet(
     stream: &Stream,
     peer: Peer,

@@ -1,7 +1,7 @@
-//! One accepted connection's bytes, over TCP or a Unix socket.
+//! The bytes of an accepted connection, over TCP or a Unix socket.
 //!
-//! Besides tokio's traits it offers the direct `try_*` calls: on a hit one `read`
-//! and one `writev`, without the readiness dance in between.
+//! Beside tokio's traits it has direct `try_*` calls: a hit makes one `read` and one `writev`, without
+//! waiting for readiness in between.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -14,17 +14,17 @@ use rustix::net::{self, RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Most that one read brings.
+/// The most bytes of one read.
 pub const READ_BYTES: usize = 16 << 10;
 
-/// Reserved at least, when a connection's buffer is too small.
+/// The fewest bytes that are reserved if a connection's buffer is too small.
 const ROOM_BYTES: usize = 2 << 10;
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
 }
 
-/// A connection's two directions. It belongs to the runtime that accepted it.
+/// Both directions of a connection. It belongs to the runtime that accepted it.
 #[derive(Debug)]
 pub enum Stream {
     /// TCP, `TCP_NODELAY` set.
@@ -34,20 +34,20 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there, at most [`READ_BYTES`], behind what `buffer` holds. `Ok(0)` is the end of the
+    /// Reads what is there, at most [`READ_BYTES`], behind the content of `buffer`. `Ok(0)` is the end of the
     /// input.
     ///
-    /// A read that did not fill its buffer has drained the socket, so the readiness ends without a second
-    /// read that finds nothing; and the bytes come by way of one buffer a thread, so that an idle connection
-    /// holds none.
+    /// A read that does not fill its buffer has drained the socket, so the readiness ends without a second
+    /// read that finds nothing. The bytes pass through one buffer for each thread, so that an idle connection
+    /// has none.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there: wait for [`Stream::readable`].
+    /// `WouldBlock` if nothing is there: wait for [`Stream::readable`].
     pub fn try_read_buf(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         SCRATCH.with_borrow_mut(|scratch| {
             let bytes = self.try_read(scratch)?;
             if buffer.capacity() - buffer.len() < bytes {
-                // Room for some requests more: an allocation for each would cost more than the copy.
+                // Room for several requests: an allocation for each would cost more than the copy.
                 buffer.reserve(bytes.max(ROOM_BYTES));
             }
             buffer.extend_from_slice(&scratch[..bytes]);
@@ -79,7 +79,7 @@ impl Stream {
     /// Writes as much of `bytes` as the kernel takes now.
     ///
     /// # Errors
-    /// `WouldBlock` when it takes nothing: wait for [`Stream::writable`].
+    /// `WouldBlock` if it takes nothing: wait for [`Stream::writable`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.transfer(Interest::WRITABLE, bytes.len(), || Ok(net::send(self, bytes, SendFlags::NOSIGNAL)?))
     }
@@ -93,10 +93,10 @@ impl Stream {
         self.transfer(Interest::WRITABLE, bytes, || Ok(rustix::io::writev(self, slices)?))
     }
 
-    /// One system call for `wanted` bytes, if the runtime thinks that it may succeed. Fewer than wanted have
-    /// emptied or filled the socket's buffer, so that the readiness ends with them and not with one more call
-    /// that moves nothing; epoll tells when it begins anew. The call is made without the C library, whose
-    /// calls are points of cancellation and cost more instructions than the entry into the kernel.
+    /// Makes one system call for `wanted` bytes, if the runtime expects it to succeed. A call that moves
+    /// fewer has emptied or filled the socket's buffer, so the readiness ends without another call that moves
+    /// nothing; epoll reports when it begins again. The call does not use the C library, whose calls are
+    /// points of cancellation and cost more instructions than entering the kernel.
     fn transfer(
         &self,
         interest: Interest,
@@ -121,7 +121,7 @@ impl Stream {
     /// Waits until reading may succeed.
     ///
     /// # Errors
-    /// The runtime is going down.
+    /// The runtime is shutting down.
     ///
     /// # Cancel safety
     /// Safe: nothing is read.
@@ -135,7 +135,7 @@ impl Stream {
     /// Waits until writing may succeed.
     ///
     /// # Errors
-    /// The runtime is going down.
+    /// The runtime is shutting down.
     ///
     /// # Cancel safety
     /// Safe: nothing is written.
@@ -146,8 +146,8 @@ impl Stream {
         }
     }
 
-    /// Whether the other end has ended its side, or the connection is gone, as far as the kernel knows behind
-    /// what is still to be read. Asks the runtime alone.
+    /// Whether the other end has closed its side, or the connection is gone, behind the bytes that are still
+    /// to be read. Asks only the runtime.
     pub fn is_read_closed(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let ready = match self {

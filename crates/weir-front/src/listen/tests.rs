@@ -1,4 +1,4 @@
-//! Addresses, real sockets, the PROXY table and its properties.
+//! Addresses, real sockets, and the PROXY protocol as a table and by properties.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ fn tcp(bound: &Bound) -> SocketAddr {
     }
 }
 
-/// A folder of this test alone, removed at its end.
+/// A folder for one test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -102,7 +102,7 @@ fn a_stale_unix_socket_is_replaced_and_a_living_one_is_not() {
 }
 
 #[test]
-fn what_is_accepted_is_undelayed_and_carries_bytes_both_ways() {
+fn accepted_connections_are_undelayed_and_carry_bytes_both_ways() {
     runtime().block_on(async {
         let bound = bind(&loopback(), 1).unwrap();
         let at = tcp(&bound[0]);
@@ -140,7 +140,7 @@ fn a_drained_socket_is_not_read_again_and_nothing_is_missed() {
             async |buffer: &mut BytesMut| poll_fn(|cx| stream.poll_read_buf(cx, buffer)).await.unwrap();
         sender.write_all(b"one").await.unwrap();
         assert_eq!(read(&mut buffer).await, 3);
-        // The read did not fill its buffer: the readiness is over without a system call that says so.
+        // The read did not fill its buffer, so the readiness is over without a further system call.
         assert_eq!(stream.try_read_buf(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
         let much = vec![b'x'; 3 * READ_BYTES + 5];
         sender.write_all(&much).await.unwrap();
@@ -177,7 +177,7 @@ fn few_long_connections_spread_over_the_workers() {
         let mut bound = bind(&loopback(), 1).unwrap();
         let at = tcp(&bound[0]);
         let mut seats = seats(2).into_iter();
-        // Only the first worker listens, so all come in there.
+        // Only the first worker listens, so all connections come in there.
         let mut first = Arrivals::open(vec![bound.remove(0)], seats.next().unwrap()).unwrap();
         let mut second = Arrivals::open(vec![], seats.next().unwrap()).unwrap();
         let mut clients = Vec::new();
@@ -191,7 +191,7 @@ fn few_long_connections_spread_over_the_workers() {
         }
         assert_eq!((kept.0.len(), kept.1.len()), (5, 5));
         assert_eq!((first.seat().held(), second.seat().held()), (5, 5));
-        // A connection that moved works.
+        // A connection that was handed over works.
         let moved = &mut kept.1[0];
         moved.stream.write_all(b"here").await.unwrap();
         let mut heard = 0;
@@ -205,7 +205,7 @@ fn few_long_connections_spread_over_the_workers() {
 }
 
 #[test]
-fn only_a_worker_clearly_above_the_mean_gives() {
+fn only_a_worker_clearly_above_the_mean_hands_over() {
     assert_eq!(choose_among(0, &[0, 0]), 0);
     assert_eq!(choose_among(0, &[1, 0]), 1);
     assert_eq!(choose_among(0, &[1, 1]), 0);
@@ -274,7 +274,7 @@ fn proxy_headers_are_read() {
 }
 
 #[test]
-fn what_is_no_proxy_header_is_refused() {
+fn bytes_that_are_no_proxy_header_are_refused() {
     use Malformed::{Field, Missing, TooLong};
     check(b"GET / HTTP/1.1\r\n", Err(Missing));
     check(b"proxy TCP4 192.0.2.1 198.51.100.1 1 2\r\n", Err(Missing));
@@ -306,7 +306,7 @@ fn what_is_no_proxy_header_is_refused() {
 }
 
 #[test]
-fn greeting_is_for_the_trusted_and_leaves_what_follows() {
+fn only_trusted_peers_send_a_proxy_header() {
     runtime().block_on(async {
         let (mut sender, receiver) = UnixStream::pair().unwrap();
         let stream = Stream::Unix(receiver);
@@ -358,7 +358,8 @@ proptest! {
     #[test]
     fn any_split_of_a_header_gives_the_same(header in any_header(), rest in any::<[u8; 8]>()) {
         let whole = parse(&[&header[..], &rest].concat());
-        let complete = matches!(whole, Ok(Parsed::Complete { header_bytes, .. }) if header_bytes == header.len());
+        let length = header.len();
+        let complete = matches!(whole, Ok(Parsed::Complete { header_bytes, .. }) if header_bytes == length);
         prop_assert!(complete, "{whole:?}");
         for cut in 0..header.len() {
             prop_assert_eq!(parse(&header[..cut]), Ok(Parsed::Incomplete));

@@ -95,7 +95,7 @@ fn if_range() {
         (&*old, &*format!("if-range: {DAY_BEFORE}"), true),
         (&*old, &*format!("if-range: {DATE}"), false),
         (&*old, "if-range: x", false),
-        // Changed within the second in which it was sent: a weak validator.
+        // It changed within the second in which it was sent: a weak validator.
         (&*new, &*format!("if-range: {DATE}"), false),
         (TAGGED, "if-range: \"a\"\nif-range: \"a\"", false),
         // One tag, no list and no `*` (RFC 9110 §13.1.5).
@@ -115,7 +115,7 @@ fn if_range() {
     ] {
         assert_eq!(range_stands(&fields(request), &stored(response)), expect, "{response} | {request}");
     }
-    // Without the origin's Date nobody knows how long before it was sent it changed.
+    // Without the origin's Date nobody knows how long before the response it changed.
     let undated = judged("", 200, &old, &CacheRules::default()).unwrap().into_stored();
     assert!(!range_stands(&fields(&format!("if-range: {DAY_BEFORE}")), &undated));
 }

@@ -28,7 +28,7 @@ fn reads_lifetimes() {
         ("foo=\"a\\\", max-age=9\", max-age=1", Some(1), None),
         ("max-age=60, max-age=30", Some(30), None),
         ("max-age=30, max-age=60", Some(30), None),
-        // What is no number is zero.
+        // A value that is not a number counts as zero.
         ("max-age", Some(0), None),
         ("max-age=", Some(0), None),
         ("max-age=-5", Some(0), None),
@@ -39,7 +39,7 @@ fn reads_lifetimes() {
         ("max-age =5", Some(0), None),
         ("max-age= 5", Some(0), None),
         ("max-age=abc, max-age=60", Some(0), None),
-        // A quote that does not end hides nothing.
+        // A quote without an end hides nothing.
         ("foo=\"bar, max-age=1", Some(1), None),
         ("foo=\"bar, s-maxage=2, max-age=1", Some(1), Some(2)),
         ("", None, None),
@@ -120,7 +120,7 @@ fn reads_requests() {
 }
 
 #[test]
-fn listens_to_whom_the_route_says() {
+fn listens_to_the_clients_that_the_route_names() {
     let headers = fields("cache-control: no-cache");
     for (client_directives, is_trusted, expect) in [
         (ClientDirectives::Honour, false, true),
@@ -134,7 +134,7 @@ fn listens_to_whom_the_route_says() {
     }
 }
 
-/// Were each directive to look at the whole rest, this would take minutes.
+/// If each directive looked at the whole rest, this would take minutes.
 #[test]
 fn long_lines_take_no_longer_a_byte() {
     for piece in ["\\\",", "\"a,", "a,\"b,", "\"", "a=\"\\\","] {
@@ -156,10 +156,11 @@ proptest! {
         let _ = RequestDirectives::read(&request(&Method::GET, "/", &headers), &CacheRules::default());
     }
 
-    /// Whatever stands around it, no-store as a directive of its own line counts.
+    /// A no-store on a line of its own counts, whatever stands around it.
     #[test]
     fn no_store_is_never_hidden(before in "[a-z=\", ;0-9\\\\]{0,30}", after in "[a-z=\", ;0-9]{0,30}") {
-        let headers = fields(&format!("cache-control: {before}x\ncache-control: no-store\ncache-control: x{after}"));
+        let headers = fields(&format!("cache-control: {before}x\ncache-control: no-store\n\
+        cache-control: x{after}"));
         prop_assert!(ResponseControl::read(&headers).has(Directives::NO_STORE));
     }
 }

@@ -38,7 +38,7 @@ fn fits_paths() {
     }
 }
 
-/// Tries everything.
+/// Tries every possibility.
 fn plain(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),

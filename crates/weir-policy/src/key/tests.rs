@@ -58,7 +58,7 @@ fn writes_the_whole_key() {
         key(&rules, "/", "x-country: DE\ncookie: z=1; ab=2"),
         b"http://example.com/\nx-country:DE\ncookie ab=2"
     );
-    // Two values are not one, and a value cannot pass for the next line.
+    // Two values are not one, and a value cannot look like the next line.
     assert_ne!(key(&rules, "/", "x-country: a\nx-country: b"), key(&rules, "/", "x-country: a\tb"));
     assert_ne!(key(&rules, "/", "x-country:"), key(&rules, "/", ""));
 }
@@ -82,7 +82,7 @@ fn digest_is_of_the_key_alone() {
 }
 
 proptest! {
-    /// What is forwarded has the key of what was asked: dropping is done once.
+    /// The forwarded target has the same key as the requested one.
     #[test]
     fn forwarding_is_stable(query in "[ab=&;%]{0,16}", sorted in any::<bool>()) {
         let order = if sorted { QueryOrder::Sorted } else { QueryOrder::Received };

@@ -86,7 +86,7 @@ fn reads_several_ranges_in_their_order() {
         ("bytes=500-,0-9", 1000, parts(&[(500, 1000), (0, 10)])),
         ("bytes=0-9,2000-,500-599", 1000, parts(&[(0, 10), (500, 600)])),
         ("bytes=-0,500-599,0-9,1000-", 1000, parts(&[(500, 600), (0, 10)])),
-        // What is left of a set may be one, or none.
+        // One range of the set may be left, or none.
         ("bytes=0-9,2000-", 1000, part(0, 10)),
         ("bytes=2000-,-5", 1000, part(995, 1000)),
         ("bytes=1000-,-0", 1000, Wanted::Nothing),
@@ -97,7 +97,7 @@ fn reads_several_ranges_in_their_order() {
 }
 
 #[test]
-fn makes_one_of_what_overlaps_or_lies_near() {
+fn joins_ranges_that_overlap_or_lie_near() {
     for (range, expect) in [
         ("bytes=0-99,50-149", part(0, 150)),
         ("bytes=50-149,0-99", part(0, 150)),
@@ -106,7 +106,7 @@ fn makes_one_of_what_overlaps_or_lies_near() {
         ("bytes=0-99,179-199", part(0, 200)),
         ("bytes=0-99,180-199", parts(&[(0, 100), (180, 200)])),
         ("bytes=180-199,0-99", parts(&[(180, 200), (0, 100)])),
-        // Where the first of them stood, and what joins them may stand last.
+        // The joined part stands where the first of them stood; the range that joins them may come last.
         ("bytes=400-449,0-9,300-399", parts(&[(300, 450), (0, 10)])),
         ("bytes=200-299,600-609,400-499,300-399", parts(&[(200, 500), (600, 610)])),
         ("bytes=0-,-1", part(0, 1000)),
@@ -116,7 +116,7 @@ fn makes_one_of_what_overlaps_or_lies_near() {
 }
 
 #[test]
-fn answers_whole_what_is_too_much() {
+fn answers_an_excessive_set_with_the_whole() {
     let many = |count: u64| {
         let ranges: Vec<String> = (0..count).map(|at| format!("{}-{}", at * 1000, at * 1000 + 9)).collect();
         format!("bytes={}", ranges.join(","))
@@ -127,10 +127,10 @@ fn answers_whole_what_is_too_much() {
     check(&format!("bytes={}", "5-4,".repeat(40)), 100_000, Wanted::All);
     check(&format!("bytes={}", "0-,".repeat(3)), 1000, Wanted::All);
     check("bytes=0-9,5-14,10-19", 100_000, Wanted::All);
-    // With what the parts cost it would be no less than the whole.
+    // With the costs of its parts it would be as long as the whole.
     check("bytes=0-829,910-919", 1000, Wanted::All);
     check("bytes=0-828,910-919", 1000, parts(&[(0, 829), (910, 920)]));
-    // Many small ones are answered where they go forwards.
+    // Many short ranges are answered if they are in ascending order.
     let backwards: Vec<String> = (1..=9).rev().map(|at| format!("{0}-{0}", at * 1000)).collect();
     check(&format!("bytes={}", backwards.join(",")), 100_000, Wanted::All);
     let eight: Vec<(u64, u64)> = (2..=9).rev().map(|at| (at * 1000, at * 1000 + 1)).collect();
@@ -138,7 +138,7 @@ fn answers_whole_what_is_too_much() {
 }
 
 #[test]
-fn first_range_of_what_is_not_known() {
+fn first_range_of_an_unknown_body() {
     let from = |start, end| Some(Asked::From(Interval::new(start, end)));
     for (range, expect) in [
         ("bytes=5-9", from(5, 10)),
@@ -166,7 +166,7 @@ fn first_range_of_what_is_not_known() {
 
 const LENGTH: u64 = 2000;
 
-/// Bytes that a set asks for, one by one, as a reader of RFC 9110 §14.1.2 would count them.
+/// The bytes that a set asks for, one by one, as a reader of RFC 9110 §14.1.2 would count them.
 fn asked_for(set: &[(u64, u64)]) -> Vec<bool> {
     let mut asked = vec![false; LENGTH as usize];
     for (first, last) in set {
@@ -175,7 +175,7 @@ fn asked_for(set: &[(u64, u64)]) -> Vec<bool> {
     asked
 }
 
-/// Up to twelve ranges, of which some lie beyond the end.
+/// Up to twelve ranges, some beyond the end.
 fn sets() -> impl Strategy<Value = Vec<(u64, u64)>> {
     proptest::collection::vec((0..LENGTH + 100, prop_oneof![0_u64..20, 0_u64..600]), 1..12)
         .prop_map(|set| set.into_iter().map(|(first, more)| (first, first + more)).collect())
@@ -201,10 +201,11 @@ proptest! {
         let ranges: Vec<String> = set.iter().map(|(first, last)| format!("{first}-{last}")).collect();
         let asked = asked_for(&set);
         let got = match wanted(&fields(&format!("range: bytes={}", ranges.join(","))), LENGTH) {
-            // What overlaps, or is scattered, may be answered whole; nothing else may.
+            // A set that overlaps or is scattered may be answered whole; no other may.
             Wanted::All => {
                 let lengths = set.iter().filter(|(first, _)| *first < LENGTH);
-                let lengths: Vec<u64> = lengths.map(|(first, last)| last.min(&(LENGTH - 1)) - first + 1).collect();
+                let length = |(first, last): &(u64, u64)| last.min(&(LENGTH - 1)) - first + 1;
+                let lengths: Vec<u64> = lengths.map(length).collect();
                 let sum: u64 = lengths.iter().sum();
                 let overlap = sum > asked.iter().filter(|is_asked| **is_asked).count() as u64;
                 let scattered = lengths.iter().filter(|length| **length < PART_BYTES).count() > 8;
@@ -220,7 +221,7 @@ proptest! {
                 parts
             }
         };
-        // All that is asked for is sent, and between it only gaps that are smaller than what a part costs.
+        // All requested bytes are sent, and only gaps that are shorter than what a part costs.
         let mut sent = Intervals::new();
         for part in &got {
             prop_assert!(!part.is_empty() && part.end <= LENGTH);
@@ -237,8 +238,10 @@ proptest! {
         for (a, b) in sent.iter().zip(sent.iter().skip(1)) {
             prop_assert!(b.start - a.end >= PART_BYTES);
         }
-        // In the order of what was first asked for of each.
-        let first_asked = |part: &Interval| set.iter().position(|(first, _)| (part.start..part.end).contains(first));
+        // In the order in which each part was first requested.
+        let first_asked = |part: &Interval| {
+                    set.iter().position(|(first, _)| (part.start..part.end).contains(first))
+                };
         let order: Vec<_> = got.iter().map(first_asked).collect();
         prop_assert!(order.is_sorted() && order.iter().all(Option::is_some));
     }

@@ -1,10 +1,10 @@
 //! What may be stored, and what is stored of it.
 
-use super::{BodyEnd, NotStored, storable};
+use super::{NotStored, storable};
 use crate::tests::given::{DATE, DAY_BEFORE, HOUR_AFTER, at, fields, judged, request};
 use crate::{
-    CacheRules, CloseDelimited, Errors, Heuristics, LifetimeSource, RequestView, SetCookie, StaleRules,
-    StoredFlags,
+    BodyEnd, CacheRules, CloseDelimited, Errors, Heuristics, LifetimeSource, RequestView, ResponseView,
+    SetCookie, StaleRules, StoredFlags,
 };
 use http::{Method, StatusCode};
 use std::time::Duration;
@@ -193,27 +193,34 @@ fn cookies() {
 fn a_body_that_ends_with_the_connection() {
     let (headers, response) = (fields(""), fields("cache-control: max-age=60"));
     let view = request(&Method::GET, "/a", &headers);
+    let closing = ResponseView {
+        body_end: BodyEnd::Close,
+        ..ResponseView::new(StatusCode::OK, &response, at(0), at(0))
+    };
     for (close_delimited, expect) in
         [(CloseDelimited::NoStore, Some(NotStored::CloseDelimited)), (CloseDelimited::Store, None)]
     {
         let rules = CacheRules { close_delimited, ..CacheRules::default() };
-        let found = storable(&view, StatusCode::OK, &response, BodyEnd::Close, at(0), at(0), &rules);
+        let found = storable(&view, &closing, &rules);
         assert_eq!(found.err(), expect);
     }
 }
 
-fn posted(request_lines: &str, status: u16, response: &str) -> Option<NotStored> {
+fn post_store(request_lines: &str, status: u16, response: &str) -> Option<NotStored> {
     let (headers, response) = (fields(request_lines), fields(response));
     let view = RequestView { has_body: true, ..request(&Method::POST, "/a?b", &headers) };
     let status = StatusCode::from_u16(status).expect("a status");
-    storable(&view, status, &response, BodyEnd::Framed, at(0), at(0), &CacheRules::default()).err()
+    storable(&view, &ResponseView::new(status, &response, at(0), at(0)), &CacheRules::default()).err()
 }
 
 #[test]
 fn methods() {
     let fresh = "cache-control: max-age=60\ncontent-location: /a?b";
-    assert_eq!(posted("", 200, fresh), None);
-    assert_eq!(posted("", 200, "cache-control: max-age=60\ncontent-location: http://example.com/a?b"), None);
+    assert_eq!(post_store("", 200, fresh), None);
+    assert_eq!(
+        post_store("", 200, "cache-control: max-age=60\ncontent-location: http://example.com/a?b"),
+        None
+    );
     for (request_lines, status, response) in [
         ("", 200, "cache-control: max-age=60"),
         ("", 200, "cache-control: max-age=60\ncontent-location: /a"),
@@ -221,10 +228,14 @@ fn methods() {
         ("", 201, fresh),
         ("cookie: a=b", 200, fresh),
     ] {
-        assert_eq!(posted(request_lines, status, response), Some(NotStored::Method), "{status} {response}");
+        assert_eq!(
+            post_store(request_lines, status, response),
+            Some(NotStored::Method),
+            "{status} {response}"
+        );
     }
     let guessed = format!("date: {DATE}\nlast-modified: {DAY_BEFORE}\ncontent-location: /a?b");
-    assert_eq!(posted("", 200, &guessed), Some(NotStored::Method));
+    assert_eq!(post_store("", 200, &guessed), Some(NotStored::Method));
     let (headers, response) = (fields(""), fields(fresh));
     for (method, has_body, expect) in [
         (Method::HEAD, false, NotStored::Method),
@@ -233,7 +244,7 @@ fn methods() {
     ] {
         let view = RequestView { has_body, ..request(&method, "/a?b", &headers) };
         let rules = CacheRules::default();
-        let found = storable(&view, StatusCode::OK, &response, BodyEnd::Framed, at(0), at(0), &rules);
+        let found = storable(&view, &ResponseView::new(StatusCode::OK, &response, at(0), at(0)), &rules);
         assert_eq!(found.err(), Some(expect), "{method}");
     }
 }
@@ -286,7 +297,9 @@ fn ages_at_arrival() {
     ] {
         let has_date = lines.contains("date");
         let all = if has_date { lines.to_owned() } else { format!("date: {DATE}\n{lines}") };
-        let age = crate::freshness::initial_age(&fields(&all), at(requested_s), at(received_s));
+        let headers = fields(&all);
+        let response = ResponseView::new(StatusCode::OK, &headers, at(requested_s), at(received_s));
+        let age = crate::freshness::initial_age(&response);
         assert_eq!(age.as_secs(), expect_s, "{lines}");
     }
 }
@@ -346,14 +359,14 @@ fn what_may_be_remembered() {
 }
 
 #[test]
-fn what_finds_fault_with_one_request_is_not_of_the_resource() {
+fn a_fault_of_one_request_says_nothing_of_the_resource() {
     for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431, 501, 505] {
         for rules in [CacheRules::default(), CacheRules { errors: Errors::NoStore, ..CacheRules::default() }]
         {
             check_by(&rules, "", status, "", Err(NotStored::Refused));
         }
     }
-    // Whatever they say.
+    // These statuses are refused whatever the response says.
     let said = "cache-control: public, max-age=9, immutable\ncdn-cache-control: max-age=9\netag: \"a\"";
     let ttl = Some(Duration::from_secs(9));
     for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431] {
@@ -367,7 +380,7 @@ fn what_finds_fault_with_one_request_is_not_of_the_resource() {
 }
 
 #[test]
-fn a_second_spelling_of_what_tells_variants_apart() {
+fn a_second_spelling_of_a_selecting_field() {
     let fresh = "cache-control: max-age=9\nvary: x-device";
     let rules = CacheRules::default();
     let mut keyed = CacheRules::default();

@@ -24,7 +24,7 @@ fn check(fields: &[(&'static str, &str)], expect: &[&str]) {
 }
 
 #[test]
-fn each_field_has_its_own_marks() {
+fn each_field_has_its_own_separators() {
     check(&[], &[]);
     check(&[("surrogate-key", "a b,c  d")], &["a", "b,c", "d"]);
     check(&[("cache-tag", "a, b c ,,d")], &["a", "b c", "d"]);
@@ -46,7 +46,7 @@ fn what_is_too_long_is_left_out() {
 }
 
 #[test]
-fn of_too_many_it_is_said_that_there_are_more() {
+fn too_many_tags_are_noted_as_incomplete() {
     let text = |count: usize| (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>().join(" ");
     let all = Tags::read(&headers(&[("surrogate-key", &text(TAGS_MAX))]));
     assert!(all.is_complete() && all.hashes().len() == TAGS_MAX);

@@ -1,12 +1,13 @@
 //! Targeted fields beside Cache-Control.
 
-use super::{ControlField, effective};
+use super::effective;
+use crate::control::ControlField;
 use crate::tests::given::fields;
 use crate::{CacheRules, Surrogate};
 
 fn check(lines: &str, field: ControlField, max_age_s: Option<u32>) {
-    let (control, by) = effective(&fields(lines), &CacheRules::default());
-    assert_eq!((by, control.max_age_s), (field, max_age_s), "{lines}");
+    let control = effective(&fields(lines), &CacheRules::default());
+    assert_eq!((control.field, control.max_age_s), (field, max_age_s), "{lines}");
 }
 
 #[test]
@@ -22,7 +23,7 @@ fn cdn_cache_control_comes_first() {
 }
 
 #[test]
-fn what_is_no_dictionary_is_not_there() {
+fn a_field_that_is_no_dictionary_counts_as_absent() {
     for given in [
         "",
         "max-age=9, &&&&",
@@ -43,7 +44,7 @@ fn what_is_no_dictionary_is_not_there() {
 #[test]
 fn cdn_words() {
     use crate::control::Directives;
-    let control = |given: &str| effective(&fields(given), &CacheRules::default()).0;
+    let control = |given: &str| effective(&fields(given), &CacheRules::default());
     assert!(control("cdn-cache-control: private").has(Directives::PRIVATE));
     assert!(control("cdn-cache-control: no-store=?1").has(Directives::NO_STORE));
     assert!(!control("cdn-cache-control: no-store=?0").has(Directives::NO_STORE));
@@ -62,14 +63,13 @@ fn surrogate_control_is_aimed() {
     check("surrogate-control: foo\ncache-control: max-age=1", ControlField::Plain, Some(1));
     check("surrogate-control: content=\"ESI/1.0\"\ncache-control: max-age=1", ControlField::Plain, Some(1));
     check("surrogate-control: no-store;weir, max-age=9;other", ControlField::Surrogate, None);
-    let (control, _) = effective(&fields("surrogate-control: max-age=9+30"), &CacheRules::default());
+    let control = effective(&fields("surrogate-control: max-age=9+30"), &CacheRules::default());
     assert_eq!((control.max_age_s, control.while_revalidate_s), (Some(9), Some(30)));
 }
 
 #[test]
 fn surrogate_control_can_be_ignored() {
     let rules = CacheRules { surrogate: Surrogate::Ignore, ..CacheRules::default() };
-    let (control, field) =
-        effective(&fields("surrogate-control: max-age=9\ncache-control: max-age=1"), &rules);
-    assert_eq!((field, control.max_age_s), (ControlField::Plain, Some(1)));
+    let control = effective(&fields("surrogate-control: max-age=9\ncache-control: max-age=1"), &rules);
+    assert_eq!((control.field, control.max_age_s), (ControlField::Plain, Some(1)));
 }

@@ -1,7 +1,7 @@
 //! What the tests of this crate start from: moments, fields, requests, stored responses.
 
 use crate::{
-    Ask, BodyEnd, CacheRules, Consult, NotStored, Now, RequestView, Storable, Stored, consult, storable,
+    Ask, CacheRules, Consult, NotStored, Now, RequestView, ResponseView, Storable, Stored, consult, storable,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ pub(crate) const HOUR_AFTER: &str = "Tue, 14 Nov 2023 23:13:20 GMT";
 #[allow(clippy::disallowed_methods)]
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The moment so many seconds after the tests' own beginning of time.
+/// The moment that many seconds after the tests' beginning of time.
 pub(crate) fn at(seconds: u64) -> Now {
     at_ms(seconds * 1000)
 }
@@ -29,7 +29,7 @@ pub(crate) fn at_ms(milliseconds: u64) -> Now {
     Now { mono: *ORIGIN + since, wall: SystemTime::UNIX_EPOCH + Duration::from_secs(EPOCH_S) + since }
 }
 
-/// Fields as one writes them: `name: value`, a line each. Bytes above ASCII are taken as they are.
+/// Fields from lines of `name: value`. Bytes above ASCII are taken as they are.
 pub(crate) fn fields(lines: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -56,7 +56,7 @@ pub(crate) fn request<'a>(
     }
 }
 
-/// Whether a response with these fields to a GET with those may be stored.
+/// Whether a response with these fields may be stored, for a GET with those.
 pub(crate) fn judged(
     request_lines: &str,
     status: u16,
@@ -66,7 +66,11 @@ pub(crate) fn judged(
     let headers = fields(request_lines);
     let response = fields(response_lines);
     let status = StatusCode::from_u16(status).expect("a status");
-    storable(&request(&Method::GET, "/a", &headers), status, &response, BodyEnd::Framed, at(0), at(0), rules)
+    storable(
+        &request(&Method::GET, "/a", &headers),
+        &ResponseView::new(status, &response, at(0), at(0)),
+        rules,
+    )
 }
 
 /// A 200 stored at zero, by the default rules.
@@ -79,7 +83,7 @@ pub(crate) fn stored_for(request_lines: &str, response_lines: &str) -> Stored {
     judged(request_lines, 200, &lines, &CacheRules::default()).expect("storable").into_stored()
 }
 
-/// What a GET with these fields asks for, by the default rules.
+/// The decision for a GET with these fields by the default rules.
 pub(crate) fn ask(request_lines: &str) -> Ask {
     let headers = fields(request_lines);
     match consult(&request(&Method::GET, "/a", &headers), &CacheRules::default()) {

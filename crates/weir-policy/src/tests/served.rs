@@ -1,8 +1,9 @@
-//! What a cache serves by these rules beside what its origin gives: random variants, tags, 304s and requests.
+//! Compares what a cache serves by these rules with what its origin sends, over random variants, tags, 304s
+//! and requests.
 
 use super::given::{EPOCH_S, at, fields, request};
 use crate::{
-    BodyEnd, CacheRules, Stored, accept_encoding, conditional, freshen, freshness, matches, storable,
+    CacheRules, ResponseView, Stored, accept_encoding, conditional, freshen, freshness, matches, storable,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use proptest::prelude::*;
@@ -23,16 +24,16 @@ const TAKEN: [&str; 10] = [
 ];
 const OWN: [&str; 3] = ["", "shop", "evil"];
 
-/// How an origin says which version a response is of.
+/// How an origin names the version of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tags {
     /// A strong tag for each coding.
     Strong,
-    /// A weak one of what is coded, and 304s with the strong one of what is not: as nginx.
+    /// As nginx: a weak tag for coded responses, and 304s with the strong tag of the plain one.
     Weak,
     /// One strong tag, whatever was negotiated.
     Shared,
-    /// None: a date.
+    /// No tag, but a date.
     Dated,
 }
 
@@ -45,17 +46,17 @@ enum Says {
 #[derive(Clone, Debug)]
 struct Origin {
     tags: Tags,
-    /// The codings that it has, liked best first.
+    /// The codings that it has, the preferred first.
     codings: Vec<&'static str>,
-    /// Whether it goes by what the client likes best.
+    /// Whether it follows the client's preference.
     asks: bool,
-    /// Whether it codes for whoever does not ask for it.
+    /// Whether it codes for clients that did not ask for it.
     always: bool,
     says: Says,
     varies_on_own: bool,
 }
 
-/// What a body is.
+/// A body, by what it is made of.
 #[derive(Clone, Debug, PartialEq)]
 struct Body {
     version: u64,
@@ -63,7 +64,7 @@ struct Body {
     own: String,
 }
 
-/// The weight of a coding in a field of the tests, in tenths; of identity 1 where nothing else is said.
+/// The weight of a coding in a field of the tests, in tenths. Identity has 1 by default.
 fn weight(taken: &str, coding: &str) -> u32 {
     let of = |name: &str| {
         taken.split(", ").find_map(|member| {
@@ -97,7 +98,7 @@ impl Origin {
         }
     }
 
-    /// Answers a request with these fields as it would go to it.
+    /// Answers a request with these fields.
     fn answer(&self, asked: &HeaderMap, version: u64) -> (StatusCode, HeaderMap, Body) {
         let text = |name: &str| asked.get(name).map_or("", |value| value.to_str().unwrap());
         let body = self.body(text("accept-encoding"), text("x-own"), version);
@@ -131,7 +132,7 @@ impl Origin {
     }
 }
 
-/// A cache of one key by the rules of this crate, newest last.
+/// A cache of one key by the rules of this crate. The newest response is last.
 #[derive(Default)]
 struct Cache(Vec<(Stored, Body)>);
 
@@ -149,10 +150,10 @@ impl Cache {
         version: u64,
     ) -> (HeaderMap, Body, How) {
         let now = at(now_s);
-        let anew = asked.contains_key(header::CACHE_CONTROL);
+        let again = asked.contains_key(header::CACHE_CONTROL);
         let found = self.0.iter().rposition(|(stored, _)| matches(&stored.variant, asked));
         let held = found.map(|place| &self.0[place]);
-        if let Some((stored, body)) = held.filter(|(stored, _)| !anew && freshness(stored, now).is_fresh()) {
+        if let Some((stored, body)) = held.filter(|(stored, _)| !again && freshness(stored, now).is_fresh()) {
             return (stored.headers.clone(), body.clone(), How::Hit);
         }
         let mut sent = asked.clone();
@@ -163,11 +164,11 @@ impl Cache {
         let rules = CacheRules::default();
         if status == StatusCode::NOT_MODIFIED {
             let (stored, body) = &mut self.0[found.expect("nothing was asked about")];
-            *stored = freshen(stored, &said, now, now, &rules);
+            *stored = freshen(stored, &ResponseView::new(status, &said, now, now), &rules);
             return (stored.headers.clone(), body.clone(), How::Asked);
         }
         let view = request(&Method::GET, "/a", asked);
-        let judged = storable(&view, status, &said, BodyEnd::Framed, now, now, &rules);
+        let judged = storable(&view, &ResponseView::new(status, &said, now, now), &rules);
         let mut storable = judged.expect("it may be stored");
         if self.0.iter().any(|(stored, _)| stored.variant.varies_on_codings()) {
             storable = storable.beside_codings(asked);
@@ -186,7 +187,7 @@ fn origins() -> impl Strategy<Value = Origin> {
     (tags, codings, 0..=3_usize, any::<[bool; 3]>(), 0..4).prop_map(
         |(tags, mut codings, count, [asks, says, varies_on_own], always)| {
             codings.truncate(count);
-            // What codes alike for everybody has no reason to vary.
+            // An origin that codes alike for every client has no reason to vary.
             let always = always == 0;
             let says = if says && !always { Says::Vary } else { Says::Nothing };
             Origin { tags, codings, asks, always, says, varies_on_own }
@@ -197,9 +198,9 @@ fn origins() -> impl Strategy<Value = Origin> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// What is served is what the origin gives to this request, or gave within its lifetime, in a coding that
-    /// this client takes or that the origin itself would choose for it; and with the fields that were made
-    /// for this request.
+    /// The cache serves what the origin sends to this request, or sent within its lifetime. The coding is one
+    /// that this client accepts or that the origin itself would choose for it. The fields are those of a
+    /// response to this request.
     #[test]
     fn what_is_served_is_what_the_origin_gives(
         origin in origins(),
@@ -208,7 +209,7 @@ proptest! {
         let mut cache = Cache::default();
         let mut now_s = 0;
         let mut versions = vec![(0, 0)];
-        for (taken, own, anew, pause_s, changes) in steps {
+        for (taken, own, again, pause_s, changes) in steps {
             now_s += pause_s;
             if changes == 0 {
                 versions.push((now_s, versions.len() as u64));
@@ -222,7 +223,7 @@ proptest! {
             }
             let plain = fields(&lines);
             let mut asked = plain.clone();
-            if anew == 0 {
+            if again == 0 {
                 asked.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             }
             let (said, body, _) = cache.serve(&origin, &asked, now_s, version);
@@ -232,13 +233,16 @@ proptest! {
             let right = origin.body(normal, own, version);
             let text = |name: &str| said.get(name).map_or("", |value| value.to_str().unwrap());
             prop_assert_eq!((&*body.own, text("x-for")), (own, own), "{:?}", asked);
-            prop_assert_eq!(text("content-encoding"), if body.coding == "identity" { "" } else { body.coding });
-            // Who refuses what is not coded may get it all the same: most of what there is has no other form.
+            let coding = if body.coding == "identity" { "" } else { body.coding };
+            prop_assert_eq!(text("content-encoding"), coding);
+            // A client that refuses identity may get it all the same, since most content has no other form.
             let is_taken = body.coding == "identity" || weight(TAKEN[taken], body.coding) > 0;
-            prop_assert!(is_taken || body.coding == right.coding, "{:?} for {:?}, not {:?}", body, asked, right);
-            // It was the newest at some moment of the lifetime.
+            let is_right = is_taken || body.coding == right.coding;
+            prop_assert!(is_right, "{:?} for {:?}, not {:?}", body, asked, right);
+            // It was the newest version at some moment of the lifetime.
             let ended_s = versions.iter().find(|(_, number)| *number == body.version + 1).map(|(at, _)| *at);
-            prop_assert!(ended_s.is_none_or(|ended_s| ended_s + LIFETIME_S > now_s), "{:?} at {}", body, now_s);
+            let was_newest = ended_s.is_none_or(|ended_s| ended_s + LIFETIME_S > now_s);
+            prop_assert!(was_newest, "{:?} at {}", body, now_s);
             let (_, again, how) = cache.serve(&origin, &plain, now_s, version);
             prop_assert!(matches!(how, How::Hit), "{:?}", asked);
             prop_assert_eq!(again, body);

@@ -2,7 +2,7 @@
 
 use super::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 use crate::tests::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
-use crate::{CacheRules, LifetimeSource, SetCookie, Stored, Verdict, freshness, verdict};
+use crate::{CacheRules, LifetimeSource, Now, ResponseView, SetCookie, Stored, Verdict, freshness, verdict};
 use http::{HeaderMap, StatusCode};
 
 fn sent(stored: Option<&Stored>, client: &str) -> HeaderMap {
@@ -25,12 +25,17 @@ fn asks_about_what_is_selected() {
         let said = |name: &str| asked.get(name).map(|value| value.to_str().unwrap());
         assert_eq!((said("if-none-match"), said("if-modified-since")), (tag, date), "{held}");
     }
-    let client = "if-none-match: \"x\"\nif-modified-since: x\nif-match: \"x\"\nif-unmodified-since: x\nif-range: \"x\"\nx: y";
+    let client = "if-none-match: \"x\"\nif-modified-since: x\nif-match: \"x\"\nif-unmodified-since: x\n\
+    if-range: \"x\"\nx: y";
     assert_eq!(sent(None, client).keys().collect::<Vec<_>>(), ["x"]);
 }
 
+fn not_modified(headers: &HeaderMap, received: Now) -> ResponseView<'_> {
+    ResponseView::new(StatusCode::NOT_MODIFIED, headers, received, received)
+}
+
 fn freshened(response: &str, news: &str, seconds: u64, rules: &CacheRules) -> Stored {
-    freshen(&stored(response), &fields(news), at(seconds), at(seconds), rules)
+    freshen(&stored(response), &not_modified(&fields(news), at(seconds)), rules)
 }
 
 #[test]
@@ -68,10 +73,10 @@ fn a_304_replaces_fields() {
 }
 
 #[test]
-fn a_304_counts_anew() {
+fn a_304_starts_the_lifetime_again() {
     let rules = CacheRules::default();
     let response = format!("expires: {HOUR_AFTER}\netag: \"a\"");
-    // The stored Expires lies behind the new Date.
+    // The stored Expires lies before the new Date.
     let late = freshened(&response, "", 7200, &rules);
     assert_eq!((late.facts.source, late.facts.lifetime.as_secs()), (LifetimeSource::Expires, 0));
     let said = freshened(&response, "cache-control: max-age=5", 7200, &rules);
@@ -104,7 +109,7 @@ fn a_304_for_one_client_leaves_no_field() {
 }
 
 #[test]
-fn of_a_304_of_another_entity_tag_the_time_alone_is_taken() {
+fn a_304_with_another_entity_tag_changes_only_the_age() {
     for (held, said, expect) in [
         ("\"a\"", "\"a\"", true),
         ("\"a\"", "\"b\"", false),
@@ -122,7 +127,7 @@ fn of_a_304_of_another_entity_tag_the_time_alone_is_taken() {
 }
 
 #[test]
-fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
+fn a_304_to_credentials_counts_for_all_if_sharing_is_allowed() {
     for (held, request, news, expect) in [
         ("max-age=9", "", "", true),
         ("max-age=9", "authorization: x", "", false),
@@ -132,7 +137,12 @@ fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
         ("public, max-age=9", "authorization: x", "cache-control: max-age=9", false),
     ] {
         let stored = stored(&format!("cache-control: {held}\netag: \"a\""));
-        let found = may_freshen(&fields(request), &stored, &fields(news), at(5), &CacheRules::default());
+        let found = may_freshen(
+            &fields(request),
+            &stored,
+            &not_modified(&fields(news), at(5)),
+            &CacheRules::default(),
+        );
         assert_eq!(found, expect, "{held}, {request}, {news}");
     }
 }
@@ -140,7 +150,7 @@ fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
 #[test]
 fn a_304_leaves_the_variant() {
     let held = stored_for("foo: 1", "cache-control: max-age=9\netag: \"a\"\nvary: foo");
-    let fresh = freshen(&held, &fields("vary: *"), at(1), at(1), &CacheRules::default());
+    let fresh = freshen(&held, &not_modified(&fields("vary: *"), at(1)), &CacheRules::default());
     assert_eq!(fresh.variant, held.variant);
 }
 
@@ -162,7 +172,12 @@ fn a_head_tells() {
     ] {
         let status = StatusCode::from_u16(status).unwrap();
         let rules = CacheRules::default();
-        let found = match head_effect(&held, Some(5), (status, &fields(headers)), at(5), at(5), &rules) {
+        let found = match head_effect(
+            &held,
+            Some(5),
+            &ResponseView::new(status, &fields(headers), at(5), at(5)),
+            &rules,
+        ) {
             HeadEffect::None => "none",
             HeadEffect::Freshen(_) => "freshen",
             HeadEffect::Invalidate => "invalidate",
@@ -172,12 +187,12 @@ fn a_head_tells() {
 }
 
 #[test]
-fn tags_are_those_of_the_fields_that_are_kept() {
+fn tags_follow_the_stored_fields() {
     let held = stored("cache-control: max-age=9\nsurrogate-key: a b");
     assert_eq!(held.tags, crate::Tags::read(&fields("surrogate-key: b a")));
     let news = |lines: &str| {
         let now = at(1);
-        freshen(&held, &fields(lines), now, now, &CacheRules::default()).tags
+        freshen(&held, &not_modified(&fields(lines), now), &CacheRules::default()).tags
     };
     assert_eq!(news("x: y"), held.tags);
     assert_eq!(news("surrogate-key: c"), crate::Tags::read(&fields("cache-tag: c")));

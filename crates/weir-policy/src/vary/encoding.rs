@@ -1,27 +1,27 @@
-//! Accept-Encoding in normal form (RFC 9110 §12.5.3): which known codings a client takes, and in which order
-//! it likes them; and which of these clients a response answers that came in one of them. Codings that nobody
-//! knows are left out: what is sent to the origin leaves them out, too.
+//! Accept-Encoding in normal form (RFC 9110 §12.5.3): the known codings that a client accepts, in its order
+//! of preference. Also decides which clients a coded response answers. Unknown codings are left out, and
+//! origins do not get them either.
 
 use http::{HeaderMap, HeaderValue, header};
 
 const NAMES: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 const DEFLATE: usize = 3;
-/// Weights for the ranks of a normal form, best first.
+/// The weights of the ranks in a normal form, best first.
 const WEIGHTS: [&str; 5] = ["", ";q=0.8", ";q=0.6", ";q=0.4", ";q=0.2"];
 
-/// Ranks of the codings: 0 is not taken, 1 liked best, 2 less.
+/// The ranks of the codings: 0 is refused, 1 preferred, 2 less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Codings {
     ranks: [u8; 4],
     identity: Identity,
 }
 
-/// What a client says of a body without a coding.
+/// Whether a client accepts a body without a coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Identity {
-    /// Taken, as it is by default.
+    /// Accepted, as it is by default.
     Taken,
-    /// Not taken.
+    /// Refused.
     Refused,
 }
 
@@ -31,9 +31,9 @@ pub(super) enum Coding {
     /// Not at all.
     #[default]
     Identity,
-    /// In one that is known, by its place among [`NAMES`].
+    /// In a known one, by its position in [`NAMES`].
     Known(usize),
-    /// In one that is not known, or in several.
+    /// In an unknown one, or in several.
     Other,
 }
 
@@ -52,14 +52,14 @@ impl Coding {
     }
 }
 
-/// The place of a coding among those that are known.
+/// The position of a known coding.
 fn place(name: &[u8]) -> Option<usize> {
     let plain = name.strip_prefix(b"x-").filter(|rest| rest.eq_ignore_ascii_case(b"gzip")).unwrap_or(name);
     NAMES.iter().position(|known| plain.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 impl Codings {
-    /// A client that takes nothing but a response in this coding.
+    /// A client that accepts only this coding.
     pub(super) fn only(coding: Coding) -> Codings {
         let mut ranks = [0; 4];
         if let Coding::Known(place) = coding {
@@ -69,10 +69,10 @@ impl Codings {
         Codings { ranks, identity }
     }
 
-    /// Whether what an origin gave in `coding` to a client that takes these is what it would give to one that
-    /// takes `others`. It is where they are the same; where `others` take the coding and it was chosen among
-    /// all that they take, and they like it no less than that client did, since a choice does not depend on
-    /// what it does not fall on; and where the origin codes so without being asked to, if they take it.
+    /// Whether an origin that sent `coding` to a client with these codings would send the same to a client
+    /// with `others`. It would if both are the same. It would if `others` accept the coding, the client chose
+    /// it among all that they accept, and they prefer it no less, since a choice does not depend on what it
+    /// does not fall on. And it would if the origin codes so without being asked, as long as they accept it.
     pub(super) fn stand_for(self, coding: Coding, others: Codings) -> bool {
         self == others
             || match coding {
@@ -88,19 +88,20 @@ impl Codings {
             }
     }
 
-    /// Whether all codings that are taken are taken by `others`, too.
+    /// Whether `others` accept all codings that these accept.
     fn are_among(self, others: Codings) -> bool {
         self.ranks.iter().zip(others.ranks).all(|(own, other)| *own == 0 || other > 0)
     }
 
-    /// Whether the coding at `place` is liked as well as `others` like it, beside each that is taken here.
+    /// Whether these prefer the coding at `place` as much as `others` do, beside each coding that is accepted
+    /// here.
     fn like_as_well(self, place: usize, others: Codings) -> bool {
         let among = |ranks: [u8; 4], beside: usize| ranks[beside].cmp(&ranks[place]);
         let taken = (0..NAMES.len()).filter(|beside| self.ranks[*beside] > 0);
         taken.into_iter().all(|beside| among(self.ranks, beside) >= among(others.ranks, beside))
     }
 
-    /// Reads the field; one that is absent or empty asks for no coding.
+    /// Reads the field. An absent or empty one asks for no coding.
     pub(super) fn read(request: &HeaderMap) -> Codings {
         let mut lines = request.get_all(header::ACCEPT_ENCODING).iter();
         let known = match (lines.next().map(HeaderValue::as_bytes), lines.next()) {
@@ -140,7 +141,7 @@ impl Codings {
             }
         }
         let mut taken = weights.map(|weight| weight.or(others).unwrap_or(0));
-        // Whoever takes another coding as gladly gets that one: deflate is read in two ways.
+        // A client that accepts another coding as gladly gets that one, since deflate is read in two ways.
         if taken[..DEFLATE].iter().any(|weight| *weight >= taken[DEFLATE]) {
             taken[DEFLATE] = 0;
         }
@@ -176,7 +177,7 @@ impl Codings {
     }
 }
 
-/// Weights to ranks: equal weights have one rank, zero has none.
+/// Turns weights into ranks: equal weights have the same rank, and zero has none.
 fn ranks(weights: [u16; 4]) -> [u8; 4] {
     let mut ranks = [0; 4];
     for (rank, weight) in ranks.iter_mut().zip(weights).filter(|(_, weight)| *weight > 0) {
@@ -193,7 +194,7 @@ fn ranks(weights: [u16; 4]) -> [u8; 4] {
     ranks
 }
 
-/// A list member and its weight in thousandths; a weight that cannot be read is zero.
+/// A list member and its weight in thousandths. A weight that cannot be read counts as zero.
 pub(super) fn weighted(member: &[u8]) -> (&[u8], u16) {
     let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();

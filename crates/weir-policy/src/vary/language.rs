@@ -1,12 +1,12 @@
-//! Accept-Language in normal form (RFC 9110 §12.5.4): lower case, without blanks, best weight first, equal
-//! weights in the order of the alphabet.
+//! Accept-Language in normal form (RFC 9110 §12.5.4): lower case, no blanks, best weight first, equal weights
+//! in alphabetical order.
 
 use super::encoding::weighted;
 use super::members::{Members, normal_form};
 use http::{HeaderMap, header};
 use smallvec::SmallVec;
 
-/// Languages that are put in order; a longer list is compared as it was sent.
+/// The most languages that are sorted. A longer list is compared as it was sent.
 const LANGUAGES_MAX: usize = 32;
 
 /// The normal form of a request's Accept-Language.
@@ -17,8 +17,8 @@ pub(super) fn normal(request: &HeaderMap) -> Box<[u8]> {
     }
 }
 
-/// Whether `held` is the normal form of a request's Accept-Language. The two kinds of normal form are told
-/// apart by how many members they have.
+/// Whether `held` is the normal form of a request's Accept-Language. The number of members tells the two
+/// kinds of normal form apart.
 pub(super) fn is_normal(request: &HeaderMap, held: &[u8]) -> bool {
     let held = held.iter().copied();
     match Languages::read(request) {
@@ -27,13 +27,13 @@ pub(super) fn is_normal(request: &HeaderMap, held: &[u8]) -> bool {
     }
 }
 
-/// The languages a request takes, in normal order.
+/// The languages that a request accepts, in normal order.
 struct Languages<'a> {
     ranges: SmallVec<[(&'a [u8], u16); 8]>,
 }
 
 impl<'a> Languages<'a> {
-    /// `None` where there are too many.
+    /// `None` if there are too many.
     fn read(request: &'a HeaderMap) -> Option<Languages<'a>> {
         let mut ranges: SmallVec<[(&[u8], u16); 8]> = SmallVec::new();
         for line in request.get_all(header::ACCEPT_LANGUAGE) {
@@ -48,7 +48,7 @@ impl<'a> Languages<'a> {
         Some(Languages { ranges })
     }
 
-    /// `tag;weight` a language, weights in thousandths.
+    /// `tag;weight` for each language, with weights in thousandths.
     fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
         self.ranges.iter().flat_map(|(tag, weight)| {
             let digits = [1000, 100, 10, 1].map(|place| b'0' + (weight / place % 10) as u8);
@@ -57,8 +57,8 @@ impl<'a> Languages<'a> {
     }
 }
 
-/// Whether `language` is what the request likes best, and nothing else as much: then a response in it is the
-/// one that negotiation would give, whatever else the request takes.
+/// Whether the request prefers `language` to every other. Negotiation would then give a response in it,
+/// whatever else the request accepts.
 pub(super) fn prefers(request: &HeaderMap, language: &[u8]) -> bool {
     let Some(languages) = Languages::read(request) else { return false };
     match languages.ranges.as_slice() {

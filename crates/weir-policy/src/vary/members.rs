@@ -1,14 +1,14 @@
-//! The normal form of a list field that nothing is known of: all lines as one, without the blanks around
-//! commas and at both ends. Nothing inside a quoted string is touched.
+//! The normal form of a list field with an unknown meaning: all lines as one, without the blanks around
+//! commas and at both ends. Quoted strings are not touched.
 
 use http::HeaderValue;
 
-/// The bytes of a field's normal form, one after the other, without a buffer.
+/// The bytes of a field's normal form in order, without a buffer.
 pub(super) struct Members<'a, I: Iterator<Item = &'a HeaderValue>> {
     lines: I,
     line: &'a [u8],
     at: usize,
-    /// Blanks before this place belong to a member.
+    /// Blanks before this position belong to a member.
     kept_to: usize,
     quoted: bool,
     escaped: bool,
@@ -20,7 +20,7 @@ impl<'a, I: Iterator<Item = &'a HeaderValue>> Members<'a, I> {
         Members { lines, line, at: 0, kept_to: 0, quoted: false, escaped: false }
     }
 
-    /// Looks at the run of blanks that begins at `at`: beside a comma it is left out, else kept as it is.
+    /// Looks at the run of blanks that begins at `at`. Leaves it out beside a comma, and keeps it elsewhere.
     fn blanks(&mut self, at: usize) {
         let run = self.line[at..].iter().take_while(|byte| is_blank(**byte)).count();
         let end = at + run;
@@ -67,7 +67,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The normal form of a field, to be kept.
+/// The normal form of a field, to be stored.
 pub(super) fn normal_form<'a>(lines: impl Iterator<Item = &'a HeaderValue>) -> Box<[u8]> {
     Members::of(lines).collect()
 }

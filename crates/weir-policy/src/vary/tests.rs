@@ -169,7 +169,7 @@ fn compares_codings() {
     check(vary, "accept-encoding: br", "accept-encoding: br, gzip", false);
 }
 
-/// Whether a response in `coding` to a client that takes `made_for` answers one that takes `asked`.
+/// Whether a response in `coding` to a client that accepts `made_for` answers one that accepts `asked`.
 fn stands(made_for: &str, coding: &str, asked: &str) -> bool {
     let field = |taken: &str| {
         fields(&if taken.is_empty() { String::new() } else { format!("accept-encoding: {taken}") })
@@ -180,7 +180,7 @@ fn stands(made_for: &str, coding: &str, asked: &str) -> bool {
 }
 
 #[test]
-fn one_copy_serves_all_for_whom_the_origin_would_code_alike() {
+fn one_copy_serves_all_clients_that_the_origin_would_code_alike_for() {
     let browser = "gzip, deflate, br, zstd";
     for (made_for, coding, asked, expect) in [
         (browser, "gzip", browser, true),
@@ -204,7 +204,7 @@ fn one_copy_serves_all_for_whom_the_origin_would_code_alike() {
         ("gzip, br", "", "gzip, br, zstd", false),
         ("gzip, br", "", "gzip, identity;q=0", false),
         ("", "", "gzip", false),
-        // It was not asked to.
+        // The origin was not asked to.
         ("", "gzip", "", true),
         ("", "gzip", browser, true),
         ("", "gzip", "br", false),
@@ -217,7 +217,7 @@ fn one_copy_serves_all_for_whom_the_origin_would_code_alike() {
 }
 
 #[test]
-fn what_is_coded_varies_whether_it_says_so_or_not() {
+fn a_coded_response_varies_even_if_it_does_not_say_so() {
     let coded = variant("accept-encoding: gzip", "content-encoding: gzip\nvary: origin");
     let names: Vec<&str> = coded.selecting.iter().map(|field| field.name.as_str()).collect();
     assert_eq!(names, ["accept-encoding", "origin"]);
@@ -234,7 +234,7 @@ fn what_is_coded_varies_whether_it_says_so_or_not() {
 }
 
 #[test]
-fn what_was_stored_as_the_same_for_all_is_for_those_who_take_its_coding() {
+fn a_coded_response_stored_for_all_is_for_clients_that_accept_it() {
     let mut response = fields("content-encoding: gzip");
     let old = Variant::from_parts(smallvec::SmallVec::new(), None, &mut response);
     assert_eq!(response["vary"], "Accept-Encoding");
@@ -252,7 +252,7 @@ fn what_was_stored_as_the_same_for_all_is_for_those_who_take_its_coding() {
 }
 
 #[test]
-fn a_plain_one_beside_coded_ones_is_for_who_asked_for_it() {
+fn a_plain_response_beside_coded_ones_is_for_its_own_clients() {
     let given = "cache-control: max-age=9";
     let plain = crate::tests::given::judged("", 200, given, &crate::CacheRules::default()).unwrap();
     let plain = plain.beside_codings(&fields("")).into_stored();
@@ -276,6 +276,10 @@ fn selecting_fields_come_back_from_their_parts() {
     assert!(Variant::of(&request, &fields("vary: *")).is_none());
 }
 
+/// A value of Accept-Encoding, as a pattern.
+const TAKEN: &str =
+    "(gzip|br|zstd|deflate|identity|\\*)(;q=0\\.[0-9]|)(, (gzip|br|zstd)(;q=0\\.[0-9]|)){0,3}";
+
 proptest! {
     #[test]
     fn normal_form_is_stable(given in "(gzip|br|zstd|deflate|identity|\\*|foo|;q=0\\.[0-9]|;q=0|, ){0,8}") {
@@ -285,12 +289,13 @@ proptest! {
             again.insert(header::ACCEPT_ENCODING, value);
         }
         prop_assert_eq!(accept_encoding(&again), accept_encoding(&headers));
-        // What was made for the one answers the other.
+        // A response to the one request answers the other.
         let variant = variant(&format!("accept-encoding: {given}"), "vary: accept-encoding");
         prop_assert!(matches(&variant, &again));
     }
 
-    /// Selection never crosses Vary: a request whose field differs beyond blanks and lines never matches.
+    /// Selection never ignores Vary: a request whose field differs by more than blanks and lines never
+    /// matches.
     #[test]
     fn selection_never_crosses(a in "[ab,\" ]{0,8}", b in "[ab,\" ]{0,8}") {
         let one = variant(&format!("foo: {a}"), "vary: foo");
@@ -319,16 +324,17 @@ proptest! {
         }
     }
 
-    /// What takes the place of another answers all that the other answered.
+    /// A variant that replaces another answers all requests that the other answered.
     #[test]
-    fn what_covers_answers_all(
-        taken in proptest::collection::vec("(gzip|br|zstd|deflate|identity|\\*)(;q=0\\.[0-9]|)(, (gzip|br|zstd)(;q=0\\.[0-9]|)){0,3}", 2),
+    fn a_covering_variant_answers_all(
+        taken in proptest::collection::vec(TAKEN, 2),
         codings in proptest::collection::vec(prop_oneof![Just(""), Just("gzip"), Just("br"), Just("foo")], 2),
         asked in "((gzip|br|zstd|deflate|identity|\\*)(;q=0\\.[0-9]|)(, |)){0,4}",
     ) {
         let made = |at: usize| {
             let coded = if codings[at].is_empty() { "" } else { "content-encoding: " };
-            variant(&format!("accept-encoding: {}", taken[at]), &format!("vary: accept-encoding\n{coded}{}", codings[at]))
+            let response = format!("vary: accept-encoding\n{coded}{}", codings[at]);
+            variant(&format!("accept-encoding: {}", taken[at]), &response)
         };
         let (newer, older) = (made(0), made(1));
         prop_assert!(newer.covers(&newer));

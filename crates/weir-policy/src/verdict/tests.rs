@@ -152,7 +152,7 @@ fn what_goes_out_on_failure() {
     }
 }
 
-/// A route that says so much of staleness.
+/// A route with these windows.
 fn rules(if_error_s: Option<u64>, if_unreachable_s: Option<u64>) -> StaleRules {
     let seconds = |window: Option<u64>| window.map(Duration::from_secs);
     StaleRules {
@@ -162,14 +162,14 @@ fn rules(if_error_s: Option<u64>, if_unreachable_s: Option<u64>) -> StaleRules {
     }
 }
 
-/// Stored by such a route.
+/// A response that such a route stored.
 fn stored_by(stale: StaleRules, response: &str) -> Stored {
     let lines = format!("date: {DATE}\n{response}");
     judged("", 200, &lines, &CacheRules { stale, ..CacheRules::default() }).unwrap().into_stored()
 }
 
 #[test]
-fn where_there_is_no_answer_at_all_what_is_stale_goes_out_for_a_bounded_time() {
+fn without_an_answer_a_stale_response_is_sent_for_a_bounded_time() {
     let plain = "cache-control: max-age=10";
     let sie = "cache-control: max-age=10, stale-if-error=100";
     let (none, named) = (rules(None, None), rules(None, Some(50)));
@@ -177,18 +177,18 @@ fn where_there_is_no_answer_at_all_what_is_stale_goes_out_for_a_bounded_time() {
         (none, plain, 3600),
         (named, plain, 50),
         (rules(None, Some(0)), plain, 0),
-        // What the origin says is the most, unless the route says something.
+        // The origin's limit counts, unless the route has one.
         (none, sie, 100),
         (none, "cache-control: max-age=10, stale-if-error=0", 0),
         (none, "cdn-cache-control: max-age=10, stale-if-error=100", 100),
         (named, sie, 100),
         (rules(None, Some(200)), sie, 200),
-        // A window for errors is one for this error, too, and makes no other shorter.
+        // A window for errors includes this error, and shortens no other window.
         (rules(Some(7), None), plain, 3600),
         (rules(Some(7), None), sie, 3600),
         (rules(Some(7200), None), plain, 7200),
         (rules(Some(70), Some(50)), plain, 70),
-        // What forbids it.
+        // Directives that forbid it.
         (none, "cache-control: max-age=10, must-revalidate", 0),
         (none, "cache-control: max-age=10, proxy-revalidate", 0),
         (none, "cache-control: s-maxage=10", 0),
@@ -208,7 +208,7 @@ fn where_there_is_no_answer_at_all_what_is_stale_goes_out_for_a_bounded_time() {
 }
 
 #[test]
-fn no_answer_is_no_excuse_for_what_was_told_to_be_asked_about() {
+fn without_an_answer_no_cache_still_demands_validation() {
     let held = stored("cache-control: max-age=10");
     let goes = |asked: &str, held: &Stored| {
         error_reusable(&ask(asked), held, Failure::NoAnswer, &StaleRules::default(), at(20))
@@ -219,18 +219,18 @@ fn no_answer_is_no_excuse_for_what_was_told_to_be_asked_about() {
     assert_eq!(goes("cache-control: no-cache", &held), None);
     assert_eq!(goes("pragma: no-cache", &held), None);
     assert_eq!(goes("", &stored("cache-control: max-age=10, stale-if-error=60")), Some(Excuse::Error));
-    let mut doubted = held.clone();
-    doubted.doubt(at(0).mono);
-    assert_eq!(goes("", &doubted), None);
+    let mut suspect = held.clone();
+    suspect.suspect(at(0).mono);
+    assert_eq!(goes("", &suspect), None);
     let mut purged = stored("cache-control: max-age=1000");
     purged.outdate(at(15).mono);
     assert_eq!(goes("", &purged), Some(Excuse::Unreachable));
 }
 
 proptest! {
-    /// No directive that forbids what is stale is ever overruled, whatever the windows and the failure.
+    /// No window and no failure ever overrules a directive that forbids stale responses.
     #[test]
-    fn what_is_bound_never_goes_out_stale(
+    fn a_directive_against_stale_is_never_overruled(
         bond in prop::sample::select(vec!["must-revalidate", "proxy-revalidate", "s-maxage=5", "no-cache"]),
         if_error in prop::option::of(0_u64..10_000),
         if_unreachable in prop::option::of(0_u64..10_000),
@@ -246,8 +246,8 @@ proptest! {
         prop_assert!(error_reusable(&ask(""), &held, failure, &rules, at(seconds)).is_none());
     }
 
-    /// Nothing goes out past all windows; within its own, no answer always lets it out; and what a status or
-    /// a slow origin lets out does not depend on the window for no answer.
+    /// No response is sent past all its windows. Within its own window, no answer always allows it. What a
+    /// status or a slow origin allows does not depend on the window for no answer.
     #[test]
     fn a_window_is_for_what_it_names(
         if_error in prop::option::of(0_u64..5_000),
@@ -273,7 +273,7 @@ proptest! {
 }
 
 #[test]
-fn the_bound_that_an_origin_names_is_kept_beside_what_is_stored() {
+fn the_origins_limit_is_stored() {
     let named = StoredFlags::NAMES_IF_ERROR;
     assert!(stored("cache-control: max-age=10, stale-if-error=0").facts.flags.has(named));
     assert!(!stored("cache-control: max-age=10").facts.flags.has(named));
@@ -321,7 +321,7 @@ fn who_may_read_a_fill() {
 }
 
 #[test]
-fn a_soft_purge_makes_stale_at_once_and_opens_the_windows() {
+fn a_soft_purge_makes_stale_at_once() {
     let judged = |response: &str, purged_at: u64, seconds: u64| {
         let mut held = stored(response);
         held.outdate(at(purged_at).mono);
@@ -341,7 +341,7 @@ fn a_soft_purge_makes_stale_at_once_and_opens_the_windows() {
         (swr, 10, 14, "swr"),
         (swr, 10, 15, "soft-purged"),
         (bound, 10, 11, "soft-purged"),
-        // Its own lifetime had ended before: the purge opens no window anew.
+        // Its own lifetime had ended before, so the purge opens no new window.
         ("cache-control: max-age=3, stale-while-revalidate=5", 10, 11, "soft-purged"),
         ("cache-control: max-age=1000, immutable\netag: \"a\"", 10, 11, "soft-purged"),
     ] {

@@ -4,8 +4,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Works through `steps` of (CPU, time passed besides) and says which share of a core it took, in
-/// thousandths.
+/// Works through `steps` of (CPU, other time) and returns the share of a core that it took, in thousandths.
 fn share(permille: u32, steps: &[(Duration, Duration)]) -> u128 {
     let mut pace = Pace::new(permille);
     let (mut wall, mut own) = (1000 * MS, 7 * MS);

@@ -1,19 +1,18 @@
-//! What the rows' contract says, on real files, and with a real process that is killed in the middle of
-//! things.
+//! The contract of rows on real files, and with a real process that is killed in the middle of its work.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use weir_testkit::Random;
-use weir_volume::testing::conformance::{Script, lets_go_only_what_is_unwanted, like_a_map};
+use weir_volume::testing::conformance::{Script, like_a_map, removes_only_unwanted_rows};
 
 use super::*;
 use crate::OpenError;
 
 const SEEDS: u64 = 6;
-/// Kills, one after another on the same rows.
+/// Kills, one after another, over the same rows.
 const KILLS: u64 = 8;
-/// Says to the process where its rows are; its script begins after what is in them.
+/// Tells the process where its rows are. Its script begins behind what is in them.
 const FOLDER_VARIABLE: &str = "WEIR_ROCKS_CHILD";
 
 #[test]
@@ -25,15 +24,15 @@ fn rows_are_like_a_map() {
 }
 
 #[test]
-fn only_what_is_unwanted_goes() {
+fn only_unwanted_rows_are_removed() {
     for seed in 0..SEEDS {
         let folder = Folder::new();
         let settings = Settings { rewrite_after: Duration::from_secs(1), ..small() };
-        lets_go_only_what_is_unwanted(seed, &mut |wanted| open(&folder.0, &settings, wanted).unwrap());
+        removes_only_unwanted_rows(seed, &mut |wanted| open(&folder.0, &settings, wanted).unwrap());
     }
 }
 
-/// Applies its script and says so, until it is killed.
+/// Applies its script and reports it, until it is killed.
 fn child(folder: &Path) {
     let (script, mut random) = (Script { seed: 1 }, Random::new(u64::from(std::process::id())));
     let rows = opened(folder);
@@ -47,7 +46,7 @@ fn child(folder: &Path) {
     }
 }
 
-/// Batches that a child said to be applied and synced before it was killed after `lines` of them.
+/// The batches that a child reported as applied and as synced before it was killed after `lines` lines.
 fn killed_after(folder: &Path, lines: u64) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::crash::what_was_synced_survives_a_kill", "--nocapture"])
@@ -64,7 +63,7 @@ fn killed_after(folder: &Path, lines: u64) -> (u64, u64) {
             _ => continue,
         }
         seen += 1;
-        // What it said before it died is in the pipe, and read to the end.
+        // Its last reports are in the pipe, and are read to the end.
         if seen == lines {
             let error = open(folder, &small(), all()).unwrap_err();
             assert!(matches!(error, OpenError::Held(_)), "{error:?}");

@@ -1,4 +1,4 @@
-//! What is said of a database that cannot be opened, and that it can be made anew.
+//! Which errors a damaged database gives, and that it can be made again.
 
 use std::thread;
 
@@ -21,7 +21,7 @@ fn file(folder: &Folder, end: &str) -> PathBuf {
     files.find(|path| path.display().to_string().contains(end)).unwrap()
 }
 
-/// What is damaged is said to be, and is made anew once it was destroyed.
+/// Damage is reported as such, and the rows are made again once the database was destroyed.
 fn check_damaged(folder: &Folder) {
     let error = open(&folder.0, &small(), all()).unwrap_err();
     assert!(matches!(error, OpenError::Damaged(_)), "{error:?}");
@@ -51,7 +51,7 @@ fn a_cut_table_is_damage() {
 }
 
 #[test]
-fn a_spoilt_list_of_tables_is_damage() {
+fn a_corrupt_list_of_tables_is_damage() {
     let folder = filled();
     let list = file(&folder, "MANIFEST-");
     let mut bytes = std::fs::read(&list).unwrap();
@@ -68,7 +68,7 @@ fn a_lost_list_of_tables_is_damage() {
 }
 
 #[test]
-fn a_spoilt_name_of_the_list_is_damage() {
+fn a_corrupt_name_of_the_list_is_damage() {
     let folder = filled();
     std::fs::write(folder.0.join("CURRENT"), "nonsense").unwrap();
     check_damaged(&folder);
@@ -106,7 +106,7 @@ fn rows_that_are_open_elsewhere_are_neither_opened_nor_destroyed() {
 }
 
 #[test]
-fn a_lock_that_is_let_go_is_waited_for() {
+fn a_lock_is_waited_for() {
     let folder = filled();
     let rows = opened(&folder.0);
     let holder = thread::spawn(move || {
@@ -119,6 +119,6 @@ fn a_lock_that_is_let_go_is_waited_for() {
 }
 
 #[test]
-fn destroying_what_is_not_there_is_no_error() {
+fn destroying_missing_rows_is_no_error() {
     destroy(&Folder::new().0).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What is not wanted leaves, and what tidying up costs is told and bounded.
+//! Unwanted rows are removed, and the cost of compactions is reported and bounded.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -9,12 +9,15 @@ use super::*;
 
 /// Rows that are put.
 const ROWS: u32 = 20_000;
-/// Of a row's value.
+/// The length of a row's value in bytes.
 const VALUE_BYTES: usize = 128;
-/// What all values are together.
+/// The bytes of all values together.
 const FILLED_BYTES: u64 = ROWS as u64 * VALUE_BYTES as u64;
-/// By then a compaction that is due each second has come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// What an opening tidies up in the background it has, on an idle machine, by then.
+const TIDIED_WITHIN: Duration = Duration::from_secs(5);
+/// By then a compaction that is due each second has come: its threads give way to all others, and a busy machine
+/// lets them wait.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn impatient() -> Settings {
     Settings { rewrite_after: Duration::from_secs(1), ..small() }
@@ -58,7 +61,7 @@ fn unwanted_rows_leave_and_give_their_room_back() {
 }
 
 #[test]
-fn who_panics_when_asked_keeps_the_row() {
+fn a_panic_of_the_judge_keeps_the_row() {
     let folder = Folder::new();
     let asked = Arc::new(AtomicU32::new(0));
     let wanted: Wanted = {
@@ -77,7 +80,7 @@ fn who_panics_when_asked_keeps_the_row() {
 }
 
 #[test]
-fn what_rows_take_is_told_and_memory_bounded() {
+fn usage_is_reported_and_memory_bounded() {
     let folder = Folder::new();
     let rows = opened(&folder.0);
     let before = rows.usage();
@@ -103,8 +106,14 @@ fn opening_again_and_again_leaves_no_files_behind() {
     for _ in 0..48 {
         put(&*opened(&folder.0), "a", "1");
     }
-    // Files go in the background, some of them with a later opening, and one left open has the time for it.
-    // Were one left by each opening, forty-eight stayed.
-    let _rows = opened(&folder.0);
-    until("files stay", || count() <= before + 24);
+    // Files go in the background, some of them with a later opening, however long a busy machine takes for it.
+    // Were one left by each opening, forty-eight stayed, and one more each time.
+    until("files stay", || {
+        let _rows = opened(&folder.0);
+        let begun = Instant::now();
+        while count() > before + 24 && begun.elapsed() < TIDIED_WITHIN {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        count() <= before + 24
+    });
 }

@@ -1,6 +1,6 @@
 //! What admission remembers over a restart, in the state folder: the sketch.
 //!
-//! It only ever costs by being lost: a sketch that is not there, torn, or of another size is an empty one.
+//! Losing it only costs hits: a sketch that is missing, torn, or of another size counts as empty.
 //! `docs/format/admission.md` draws it byte by byte. It is read and written by threads that may block.
 
 use std::io;
@@ -14,7 +14,7 @@ const SKETCH: &str = "frequencies";
 const SKETCH_MAGIC: &[u8; 8] = b"WeirFrq\n";
 /// The version of both.
 const VERSION: u64 = 1;
-/// Magic, version, three numbers of the extent, two of the course.
+/// Magic, version, three numbers of the extent, two of the age.
 const SKETCH_HEADER_WORDS: usize = 7;
 
 /// The bytes of a sketch's file.
@@ -29,7 +29,7 @@ pub(super) fn to_bytes(sketch: &Sketch) -> Vec<u8> {
     bytes
 }
 
-/// The sketch that a file's bytes are, where they are one of that size.
+/// Reads a sketch; `None` for other bytes, or another size.
 pub(super) fn from_bytes(bytes: &[u8], wanted: Extent) -> Option<Sketch> {
     let (checked, sum) = bytes.split_last_chunk()?;
     if xxh3_64(checked) != u64::from_le_bytes(*sum) || !checked.starts_with(SKETCH_MAGIC) {
@@ -45,16 +45,16 @@ pub(super) fn from_bytes(bytes: &[u8], wanted: Extent) -> Option<Sketch> {
     (is_wanted && is_whole).then(|| Sketch::restored(wanted, (noted, age), &mut words))
 }
 
-/// The sketch that is kept in the state folder, where it is one of that size.
+/// Reads the sketch from the state folder, if it has this size.
 pub(super) fn read(disk: &dyn Disk, wanted: Extent) -> Option<Sketch> {
     let most = wanted.memory_bytes() + 8 * (SKETCH_HEADER_WORDS as u64 + 2);
     from_bytes(&disk.read(SKETCH, most).ok()??, wanted)
 }
 
-/// Writes the sketch down, in place of the one before.
+/// Writes the sketch, in place of the one before.
 ///
 /// # Errors
-/// As the system says: the one before stays.
+/// Those of the system; the one before stays.
 pub(super) fn write(disk: &dyn Disk, sketch: &Sketch) -> io::Result<()> {
     disk.replace(SKETCH, &to_bytes(sketch)).map(drop)
 }

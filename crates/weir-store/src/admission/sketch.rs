@@ -1,18 +1,18 @@
 //! How often a key was asked for lately: a count-min sketch behind doors (Einziger, Friedman and Manes,
 //! "TinyLFU", ACM TOS '17).
 //!
-//! The first time that a key is noted opens its door (a Bloom filter); from the second time on it counts in
-//! the sketch, in four counters of four bits, of which the least says how often. So what is asked for once
-//! takes bits, not counters. After a period of notes the sketch ages: counters are halved, and the doors of
-//! the period before are shut. What was noted within the last whole period is therefore known; what was noted
-//! long ago is forgotten.
+//! The first time that a key is noted opens its door (a Bloom filter). From the second time on it counts in
+//! the sketch, in four counters of four bits, of which the smallest says how often. So a key that is asked
+//! for once takes bits, not counters. After a period of notes the sketch ages: counters are halved, and the
+//! doors of the period before are shut. So it knows what was noted within the last whole period, and forgets
+//! what was noted long ago.
 //!
 //! Noting and asking take no lock. Between two agings an estimate is never less than the truth, up to
 //! [`FREQUENCY_MAX`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most that an estimate says: a door, and a counter of four bits.
+/// The largest estimate: a door, and a counter of four bits.
 #[cfg(test)]
 pub(crate) const FREQUENCY_MAX: u32 = 16;
 /// How many counters, and bits of a door, a key has.
@@ -21,18 +21,18 @@ const HASHES: u64 = 4;
 const COUNTERS_A_WORD: u64 = 16;
 const COUNTER_BITS: u64 = 4;
 const COUNTER_MAX: u64 = 15;
-/// What is left of a word's counters when they are halved.
+/// The mask for the counters of a word after they are halved.
 const HALVED_MASK: u64 = 0x7777_7777_7777_7777;
 /// Notes between two agings, for each object that the sketch is made for.
 const PERIOD_PER_OBJECT: u64 = 2;
-/// Bits of a door for each note of a period: with four hashes one key in sixty is taken for another.
+/// Bits of a door for each note of a period: with four hashes one key in sixty is mistaken for another.
 const DOOR_BITS_PER_NOTE: u64 = 10;
 /// Counters for each object.
 const COUNTERS_PER_OBJECT: u64 = 8;
-/// The fewest objects that a sketch is made for.
+/// The fewest objects that a sketch is sized for.
 const OBJECTS_MIN: u64 = 1 << 10;
 
-/// How large a sketch is; the same for one that was written down and read again.
+/// How large a sketch is. It is the same when it is written and read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Words of counters; a power of two.
@@ -79,12 +79,11 @@ pub(crate) struct Sketch {
     doors: [Box<[AtomicU64]>; 2],
     /// Notes since the last aging.
     noted: AtomicU64,
-    /// How often it has aged; its lowest bit says which doors are this period's.
+    /// How often it has aged. Its lowest bit says which doors are this period's.
     age: AtomicU64,
 }
 
-/// The two hashes of which all places of a key are made (Kirsch and Mitzenmacher, "Less hashing, same
-/// performance").
+/// The two hashes that give all places of a key (Kirsch and Mitzenmacher, "Less hashing, same performance").
 #[derive(Clone, Copy)]
 struct Hashes {
     first: u64,
@@ -108,7 +107,7 @@ fn words(count: u64) -> Box<[AtomicU64]> {
 }
 
 impl Sketch {
-    /// An empty one.
+    /// An empty sketch.
     pub(crate) fn new(extent: Extent) -> Sketch {
         let doors = [words(extent.door_words), words(extent.door_words)];
         let (noted, age) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -150,7 +149,7 @@ impl Sketch {
         self.noted.load(Ordering::Relaxed) >= self.extent.period
     }
 
-    /// Halves what is counted, and shuts the doors of the period before. Not by two threads at once.
+    /// Halves the counters, and shuts the doors of the period before. Never by two threads at once.
     pub(crate) fn grow_old(&self) {
         self.noted.store(0, Ordering::Relaxed);
         for word in &self.counters {
@@ -189,7 +188,7 @@ impl Sketch {
         })
     }
 
-    /// Opens a key's door; true where it was shut.
+    /// Opens a key's door. True where it was shut.
     fn open(&self, door: usize, hashes: Hashes) -> bool {
         let mut was_shut = false;
         for hash in hashes.all() {
@@ -212,7 +211,7 @@ impl Sketch {
         self.counters.iter().chain(first).chain(second).map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// One of those words, as [`Sketch::words`] and [`Sketch::course`] had them.
+    /// One of those words, as [`Sketch::words`] and [`Sketch::course`] returned them.
     pub(crate) fn restored(
         extent: Extent,
         (noted, age): (u64, u64),

@@ -1,4 +1,4 @@
-//! What each mode lets down, and how budget and room change it.
+//! What each mode admits, and how budget and room change it.
 
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
@@ -17,8 +17,8 @@ fn admission(mode: AdmissionMode) -> Admission {
 const ROOM: Room = Room { is_left: true, ahead: 0, is_half_spent: false };
 const FULL: Room = Room { is_left: false, ..ROOM };
 
-/// The first request, counted from one, at which something may go down.
-fn first_let_down(mode: AdmissionMode, room: Room) -> Option<u32> {
+/// The first request, counted from one, at which a key is admitted.
+fn first_admitted(mode: AdmissionMode, room: Room) -> Option<u32> {
     let admission = admission(mode);
     (1..=2 * FREQUENCY_MAX).find(|_| {
         admission.note(digest(1));
@@ -27,20 +27,20 @@ fn first_let_down(mode: AdmissionMode, room: Room) -> Option<u32> {
 }
 
 #[test]
-fn always_lets_all_down() {
-    assert_eq!(first_let_down(AdmissionMode::Always, ROOM), Some(1));
-    assert_eq!(first_let_down(AdmissionMode::Always, Room { ahead: 1000, ..FULL }), Some(1));
+fn always_admits_all() {
+    assert_eq!(first_admitted(AdmissionMode::Always, ROOM), Some(1));
+    assert_eq!(first_admitted(AdmissionMode::Always, Room { ahead: 1000, ..FULL }), Some(1));
 }
 
 #[test]
-fn second_lets_down_what_was_asked_for_before() {
-    assert_eq!(first_let_down(AdmissionMode::Second, ROOM), Some(2));
-    assert_eq!(first_let_down(AdmissionMode::Second, Room { ahead: 1000, ..FULL }), Some(2));
+fn second_admits_what_was_asked_for_before() {
+    assert_eq!(first_admitted(AdmissionMode::Second, ROOM), Some(2));
+    assert_eq!(first_admitted(AdmissionMode::Second, Room { ahead: 1000, ..FULL }), Some(2));
 }
 
 #[test]
-fn auto_lets_all_down_while_there_is_room_and_by_frequency_afterwards() {
-    let auto = |room| first_let_down(AdmissionMode::Auto, room);
+fn auto_admits_all_while_there_is_room_and_by_frequency_afterwards() {
+    let auto = |room| first_admitted(AdmissionMode::Auto, room);
     assert_eq!(auto(ROOM), Some(1));
     assert_eq!(auto(FULL), Some(2));
     assert_eq!(auto(Room { is_half_spent: true, ..ROOM }), Some(2), "the other half is for what comes again");

@@ -1,4 +1,4 @@
-//! How volumes are treated, second by second, and by chance.
+//! How volumes are treated, second by second, and at random.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_volume_that_lags_is_passed_by_and_waited_for_again() {
     let (life, acts) = after(up(), &[(10, Event::Lags), (10, Event::Answers)]);
     assert_eq!((life.state(), acts), (VolumeState::Slow, vec![Act::Pass]));
     let (life, acts) = after(life, &[(11, Event::Lags), (11, Event::Answers), (13, Event::Answers)]);
-    assert_eq!((life.state(), acts), (VolumeState::Up, vec![Act::Await]), "the pause had begun anew");
+    assert_eq!((life.state(), acts), (VolumeState::Up, vec![Act::Await]), "the pause began again");
     assert_eq!(life.on(Event::Lags, s(14)).0.rests_for(s(14)), Some(s(4)), "and doubles each time");
     assert_eq!(life.on(Event::Lags, s(1000)).0.rests_for(s(1000)), Some(s(1)), "but after a calm");
 }

@@ -76,7 +76,7 @@ fn the_room_of_whole_blocks_is_used_again() {
     let short = budget.room(100);
     assert_ne!(short.as_ptr(), place, "a shorter one is as long as it is wanted");
     assert_eq!(whole(&budget).as_ptr(), place);
-    // More than the stock takes go back to the allocator.
+    // Blocks beyond the stock go back to the allocator.
     let budget = Budget::new(64 << 20);
     drop(Vec::from_iter((0..100).map(|_| whole(&budget))));
     assert_eq!(budget.stock.1.len(), 32);

@@ -1,12 +1,11 @@
 //! Runs the fuzz bodies of this room over their seeds and bounded mutations of them, on any toolchain.
 //!
-//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the mutations a
-//! seed.
+//! `WEIR_FUZZ_SEED` sets the randomness (a failure prints it), `WEIR_FUZZ_ROUNDS` the mutations of each seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// What mutations put in, beside the bytes of other seeds.
+/// What mutations insert, beside bytes of other seeds.
 const WORDS: &[&[u8]] = &[
     &[0],
     &[1],

@@ -1,5 +1,5 @@
-//! What is being asked of origins, by the ledger's number when it was: marks up to the smallest of these
-//! concern nothing that is under way, and may be dropped without making it dead.
+//! The requests to origins under way, by the ledger's number when each was sent. Marks up to the smallest of
+//! these concern nothing under way, and may be dropped without making anything dead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 
 use super::Stamp;
 
-/// The numbers, and how often each is held.
+/// The numbers, and how many requests have each.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(Mutex<BTreeMap<u64, usize>>);
 
 impl UnderWay {
-    /// Holds the number that `stamp` says; it is taken while nobody looks for the smallest.
+    /// Holds the number that `stamp` returns. It is taken under the lock, so that a search for the smallest
+    /// sees it.
     pub(super) fn hold(self: &Arc<Self>, stamp: impl FnOnce() -> Stamp) -> Asking {
         let mut held = self.0.lock();
         let stamp = stamp();
@@ -21,14 +22,14 @@ impl UnderWay {
         Asking { stamp, under_way: Arc::clone(self) }
     }
 
-    /// The smallest that is held, and not more than that.
+    /// The smallest number held, but at most `most`.
     pub(super) fn smallest(&self, most: Stamp) -> Stamp {
         let held = self.0.lock();
         held.first_key_value().map_or(most, |(number, _)| Stamp(*number).min(most))
     }
 }
 
-/// Something is under way that was asked for at a number of the ledger; until this is dropped.
+/// A request under way, with its number; ends when dropped.
 #[derive(Debug)]
 pub struct Asking {
     stamp: Stamp,

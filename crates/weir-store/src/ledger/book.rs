@@ -1,15 +1,14 @@
-//! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges
-//! all. What nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the
-//! drive syncing.
+//! The thread that makes marks durable: it takes all that came meanwhile, writes it, syncs once, and
+//! acknowledges all. Marks that nobody waits for are collected for a while, so that a flood of unsafe
+//! requests does not keep the drive syncing.
 //!
-//! States of the file: *good* → *broken* after any failure, the one at the start included, since what failed
-//! to be written or synced may be missing though a later sync succeeds → *good* again once the whole ledger
-//! stands in a new file. While it is broken nothing is acknowledged, and every batch tries a new file.
+//! States of the file: *good* → *broken* after any failure, at the start too, since what failed to be written
+//! or synced may be missing though a later sync succeeds → *good* again once the whole ledger stands in a new
+//! file. While it is broken nothing is acknowledged, and every batch tries a new file.
 //!
-//! States of the book, when a new process takes the ledger over: *writing* → *released* (the file is not
-//! touched; what is marked is in force here and waits) → *handed over* (it goes to the process that writes
-//! the file now), or *writing* again, beginning with the whole ledger, where there is no new process after
-//! all.
+//! States of the book in an upgrade: *writing* → *released* (the file is left alone; new marks are in force
+//! and wait) → *handed over* (marks go to the process that writes the file now), or back to *writing*,
+//! beginning with the whole ledger, where there is no new process after all.
 
 use std::io;
 use std::sync::Arc;
@@ -22,26 +21,25 @@ use parking_lot::{Condvar, Mutex};
 use weir_disk::Disk;
 use weir_policy::Now;
 
-use super::OpenError;
+use super::error::OpenError;
 use super::marks::Marks;
 use super::record::Record;
 use super::scope::{Force, Mark, Scope, Stamp};
 use super::scribe::{Nature, Past, Scribe};
 
-/// Marks that wait to be written, at most; beyond it the ledger is written anew as a whole.
+/// The most marks that wait to be written. Beyond it the whole ledger is written again.
 const QUEUED_MAX: usize = 65_536;
-/// How long after a failure the file is tried anew where nobody asks for it.
+/// The time after a failure until the file is tried again, where nobody asks for it.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long marks are collected that nobody waits for.
 const COLLECT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block, nor
-/// own a handle of the ledger or its store: the last one waits for the thread that calls.
+/// own a handle of the ledger or its store: dropping the last handle waits for the calling thread.
 pub type Acknowledge = Box<dyn FnOnce(Result<Stamp, Unwritten>) + Send>;
 
-/// The ledger's file could not be written: its marks are in force, but will be forgotten when the process
-/// ends.
+/// The ledger's file could not be written. Its marks are in force, and are forgotten when the process ends.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the ledger cannot be written: {source}")]
 pub struct Unwritten {
@@ -56,22 +54,22 @@ impl From<io::Error> for Unwritten {
     }
 }
 
-/// Who takes the marks that are made here once another process writes the ledger.
+/// Takes the marks that are made here while another process writes the ledger.
 pub trait Successor: Send {
-    /// Returns when the marks are in force and durable there. Blocks.
+    /// Returns when the marks are in force and durable in the other process. Blocks.
     ///
     /// # Errors
-    /// They may not be.
+    /// They may not be in force there.
     fn take(&mut self, marks: &[Mark]) -> io::Result<()>;
 }
 
-/// What the book is told.
+/// A turn of the book.
 enum Turn {
-    /// Write no more; told once all that was entered before is durable, or cannot be made so.
+    /// Write no more. Reports when all marks so far are durable, or cannot become so.
     Release(Sender<Result<(), Unwritten>>),
     /// Write again.
     Resume,
-    /// Give all to another process.
+    /// Pass all to another process.
     HandOver(Box<dyn Successor>),
 }
 
@@ -85,37 +83,37 @@ enum Place {
 /// What the thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// What is entered.
+    /// Marks.
     Collecting,
-    /// That, and time to try again.
+    /// Marks, or time to try again.
     Trying,
-    /// Only for being told to go on.
+    /// Only a turn.
     Resting,
-    /// What is entered, which must not wait.
+    /// Marks that must not wait.
     Passing,
 }
 
-/// How long it is waited until a number is written.
+/// How long a caller waits until a number is written.
 const NUMBER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long who marks waits for another process to take it.
+/// How long a caller that marks waits for the other process.
 const PASS_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The ledger's side of its thread. Dropped, it waits until what was entered is written.
+/// The ledger's side of its thread. Dropping it waits until all marks are written.
 #[derive(Debug)]
 pub(super) struct Book {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where marks are handed to the thread.
+/// The queue to the thread.
 #[derive(Debug, Default)]
 struct Desk {
     queue: Mutex<Queue>,
     entered: Condvar,
-    /// Up to which number the file is durable.
+    /// The file is durable up to this number.
     in_file: Arc<AtomicU64>,
-    /// Told whenever something has become durable.
+    /// Rung whenever something has become durable.
     settled: Condvar,
 }
 
@@ -123,9 +121,9 @@ struct Desk {
 struct Queue {
     records: Vec<Record>,
     waiting: Vec<(Stamp, Acknowledge)>,
-    /// More came than is queued.
+    /// More marks came than are queued.
     is_overfull: bool,
-    /// Fewer marks are kept than the file holds, or the number is far beyond it.
+    /// The ledger keeps fewer marks than the file holds, or its number is far beyond it.
     is_shorter: bool,
     is_closed: bool,
     turn: Option<Turn>,
@@ -168,12 +166,12 @@ struct Batch {
     waiting: Vec<(Stamp, Acknowledge)>,
     is_overfull: bool,
     is_shorter: bool,
-    /// What becomes of the book afterwards.
+    /// The state of the book after a turn.
     turn: Option<Turn>,
 }
 
 impl Book {
-    /// As [`super::Ledger::open`]; what was found beside it.
+    /// As [`super::Ledger::open`]; returns what was found as well.
     pub(super) fn open(
         marks: Arc<Marks>,
         disk: Arc<dyn Disk>,
@@ -193,7 +191,7 @@ impl Book {
         Ok((Book { desk, thread: Some(thread) }, nature, past))
     }
 
-    /// Makes marks and hands them to the thread, in the order of their numbers.
+    /// Makes marks and passes them to the thread, in the order of their numbers.
     pub(super) fn enter(
         &self,
         marks: &Marks,
@@ -208,7 +206,7 @@ impl Book {
         let stamp = marks.make(wanted, now, |record| {
             let mut queue = desk.queue.lock();
             if queue.records.len() < QUEUED_MAX {
-                // The first begins the thread's pause; the others must not begin it anew.
+                // The first mark begins the thread's pause; later ones must not begin it again.
                 is_awaited |= queue.records.is_empty();
                 queue.records.push(record);
             } else {
@@ -231,14 +229,13 @@ impl Book {
         stamp
     }
 
-    /// Has the ledger written anew, now that it has become shorter. Until that is done the old marks may come
-    /// back.
+    /// Has the shorter ledger written. Until that is done the old marks may come back.
     pub(super) fn shorten(&self) {
         self.desk.queue.lock().is_shorter = true;
         self.desk.entered.notify_one();
     }
 
-    /// Writes the ledger anew with the number that it has reached, and waits for that, for a bounded time.
+    /// Writes the ledger with its current number, and waits for that, for a bounded time.
     pub(super) fn write_number(&self) {
         let (tell, told) = std::sync::mpsc::channel();
         {
@@ -253,7 +250,7 @@ impl Book {
         let _ = told.recv_timeout(NUMBER_TIME_MAX);
     }
 
-    /// Writes no more, once all that was entered so far is durable. Blocks.
+    /// Stops writing, once all marks so far are durable. Blocks.
     pub(super) fn release(&self) -> Result<(), Unwritten> {
         let (tell, told) = std::sync::mpsc::channel();
         self.turn(Turn::Release(tell));
@@ -265,9 +262,9 @@ impl Book {
         self.turn(Turn::Resume);
     }
 
-    /// Gives what waits and what comes to another process.
+    /// Passes waiting and later marks to another process.
     pub(super) fn hand_over(&self, successor: Box<dyn Successor>) {
-        // At once: what is marked before the thread has turned is waited for as well.
+        // At once: callers wait for marks that are made before the thread has turned.
         self.desk.queue.lock().is_handed_over = true;
         self.turn(Turn::HandOver(successor));
     }
@@ -277,8 +274,8 @@ impl Book {
         self.desk.entered.notify_one();
     }
 
-    /// Where another process writes the ledger: returns once it has taken what was marked up to that number,
-    /// or the time for that is over.
+    /// Where another process writes the ledger: returns once it has the marks up to that number, or after a
+    /// bounded time.
     pub(super) fn pass(&self, stamp: Stamp) {
         let mut queue = self.desk.queue.lock();
         if !queue.is_handed_over {
@@ -289,12 +286,12 @@ impl Book {
         self.desk.settled.wait_while_for(&mut queue, is_waiting, PASS_TIME_MAX);
     }
 
-    /// Up to which number the file is durable, from now on.
+    /// The number up to which the file is durable, from now on.
     pub(super) fn durable(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.desk.in_file)
     }
 
-    /// Up to which number all is durable, and why the last write failed.
+    /// The number up to which all is durable, and why the last write failed.
     pub(super) fn state(&self) -> (u64, Option<String>) {
         let queue = self.desk.queue.lock();
         (queue.durable, queue.failure.clone())
@@ -313,7 +310,7 @@ impl Drop for Book {
 }
 
 impl Desk {
-    /// Waits for the next batch; `None` when nothing will come any more.
+    /// Waits for the next batch; `None` when no more can come.
     fn next(&self, pace: Pace) -> Option<Batch> {
         let mut queue = self.queue.lock();
         loop {
@@ -344,9 +341,9 @@ fn run(desk: &Desk, scribe: Scribe) {
     while let Some(mut batch) = desk.next(place.pace()) {
         let turn = batch.turn.take();
         if let Place::Nowhere(scribe) = place {
-            // What waits goes where the turn leads, and the batch with it.
+            // Waiting marks go where the turn leads, and the batch with them.
             place = Place::Nowhere(scribe).turned(turn, Ok(()));
-            // Told to those who wait.
+            // The answer to the callers that wait.
             let _ = place.settle(desk, batch);
         } else {
             let written = place.settle(desk, batch);
@@ -365,12 +362,12 @@ impl Place {
         }
     }
 
-    /// Writes a batch and tells all who wait.
+    /// Writes a batch, and answers all callers.
     fn settle(&mut self, desk: &Desk, batch: Batch) -> Result<(), Unwritten> {
         let written = match self {
             Place::File(scribe) => scribe.write(&batch.records, batch.is_overfull || batch.is_shorter),
             Place::Nowhere(_) => {
-                // Invariant: only a turn wakes a book that rests, and each leads elsewhere.
+                // Invariant: only a turn wakes a book that rests, and each turn leads elsewhere.
                 Err(io::Error::other("the ledger is with another process"))
             }
             Place::Successor(successor) => pass(successor.as_mut(), &batch),
@@ -387,17 +384,17 @@ impl Place {
         written.map(|_| ())
     }
 
-    /// What a turn makes of it.
+    /// The state after a turn.
     fn turned(self, turn: Option<Turn>, written: Result<(), Unwritten>) -> Place {
         match (self, turn) {
             (Place::File(scribe), Some(Turn::Release(tell))) => {
                 let is_released = written.is_ok() && !scribe.is_broken();
-                // Who asked and does not listen resumes all the same.
+                // A caller that no longer listens has its turn all the same.
                 let _ = tell.send(written);
                 if is_released { Place::Nowhere(scribe) } else { Place::File(scribe) }
             }
             (Place::Nowhere(mut scribe), Some(Turn::Resume)) => {
-                // Whatever the other process did to the file is no concern: it is written anew.
+                // The other process may have changed the file: write all again.
                 scribe.mistrust();
                 Place::File(scribe)
             }
@@ -407,7 +404,7 @@ impl Place {
     }
 }
 
-/// Gives a batch to the process that writes the ledger; returns the number up to which all is durable then.
+/// Passes a batch to the process that writes the ledger. Returns the number up to which all is durable then.
 fn pass(successor: &mut dyn Successor, batch: &Batch) -> io::Result<u64> {
     let all = [Mark { scope: Scope::All, force: Force::Hard }];
     let marks: Vec<Mark> = match batch.is_overfull {

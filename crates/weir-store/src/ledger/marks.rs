@@ -1,7 +1,7 @@
 //! The marks in memory: a table for each kind of scope, read without a lock, and the limits of each.
 //!
 //! Beyond a limit marks become fewer and wider, never weaker: those of URLs and prefixes become marks of
-//! their sites, those of sites and of tags one of everything.
+//! their sites, those of sites and tags one of everything.
 
 use std::collections::{BTreeSet, HashMap as StdHashMap};
 use std::hash::BuildHasherDefault;
@@ -17,11 +17,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::record::Record;
 use super::scope::{Force, Judged, Mark, Scope, Stamp};
-use crate::index::{DigestMap, Folded, digest_map};
+use crate::digest::{DigestMap, Folded, digest_map};
 
-/// How many marks of each kind are kept; about 100 bytes each.
+/// The most marks of each kind; about 100 bytes each.
 pub const MARKS_MAX: usize = 16_384;
-/// How many lengths the prefixes that are marked may have: each costs what is not yet stamped anew a look-up.
+/// The most different lengths of marked prefixes. Each costs a look-up where a stamp is older than a mark.
 pub const PREFIX_LENGTHS_MAX: usize = 64;
 
 type HashedMap<V> = HashMap<u64, V, BuildHasherDefault<Folded>>;
@@ -31,9 +31,9 @@ type HashedMap<V> = HashMap<u64, V, BuildHasherDefault<Folded>>;
 pub(crate) struct Reach {
     /// Anywhere.
     pub(crate) is_all: bool,
-    /// In these sites; for marks of prefixes and URLs, too, of which no more is known than a hash.
+    /// In these sites. It includes marks of prefixes and URLs, of which only a hash is known.
     pub(crate) sites: BTreeSet<u64>,
-    /// Among what bears these tags, or more than are kept.
+    /// Among what has these tags, or more tags than are kept.
     pub(crate) tags: BTreeSet<u64>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Entry {
     /// The number of the largest hard mark; 0 where there is none.
     hard: u64,
     soft: Option<Soft>,
-    /// Whose mark it becomes where there are too many; 0 for everything's.
+    /// The site whose mark it becomes where marks are too many; 0 for that of everything.
     site: u64,
     /// The prefix's length in bytes.
     length: u32,
@@ -54,7 +54,7 @@ pub(super) struct Entry {
 struct Soft {
     number: u64,
     since: Instant,
-    /// The same moment by the wall's clock, for the file.
+    /// The same moment by the wall clock, for the file.
     at: SystemTime,
 }
 
@@ -104,12 +104,12 @@ impl Concern {
 #[derive(Debug)]
 pub(super) struct Marks {
     current: AtomicU64,
-    /// The largest mark of any kind: a stamp that is not below it needs no look-up.
+    /// The largest mark of any kind. A stamp that is not smaller needs no look-up.
     newest: AtomicU64,
-    /// Grows when marks are joined or dropped: who looked meanwhile looks again.
+    /// Grows when marks are joined or dropped, so that a concurrent reader looks again.
     version: AtomicU64,
     all: ArcSwap<Entry>,
-    /// The largest marks of any tag, for responses that bear more than are kept.
+    /// The largest marks of any tag, for responses with more tags than are kept.
     any_tag: ArcSwap<Entry>,
     sites: HashedMap<Entry>,
     tags: HashedMap<Entry>,
@@ -156,7 +156,7 @@ impl Marks {
         self.most() * 16 >= self.marks_max || self.is_crowded()
     }
 
-    /// How many marks there are of the kind of which there are most.
+    /// The most marks of one kind.
     fn most(&self) -> usize {
         self.sites.len().max(self.tags.len()).max(self.urls.len()).max(self.prefixes.len())
     }
@@ -165,7 +165,7 @@ impl Marks {
         self.most() * 2 >= self.marks_max || self.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
     }
 
-    /// Where to look for what marks concern that are newer than `since`.
+    /// Where to look for what the marks newer than `since` concern.
     pub(super) fn reach(&self, since: Stamp) -> Reach {
         let _making = self.making.lock();
         let is_new = |entry: &Entry| entry.newest() > since.0;
@@ -175,12 +175,12 @@ impl Marks {
             reach.sites.extend(table.pin().values().filter(|entry| is_new(entry)).map(|entry| entry.site));
         }
         reach.tags.extend(self.tags.pin().iter().filter(|(_, entry)| is_new(entry)).map(|(tag, _)| *tag));
-        // What is of no site can be of any.
+        // A mark without a site may concern any.
         reach.is_all |= reach.sites.contains(&0);
         reach
     }
 
-    /// Makes marks and gives each its number; `enter` is told of each in the order of their numbers.
+    /// Makes marks and numbers them. `enter` is called for each, in the order of their numbers.
     pub(super) fn make(&self, wanted: &[Mark], now: Now, mut enter: impl FnMut(Record)) -> Stamp {
         let _making = self.making.lock();
         let mut number = self.current.load(Ordering::Acquire);
@@ -196,7 +196,7 @@ impl Marks {
         Stamp(number)
     }
 
-    /// Brings a mark back that was made before; the counter is for [`Marks::resume`] to set.
+    /// Restores a mark that was made before. [`Marks::resume`] sets the counter.
     pub(super) fn restore(&self, record: &Record, now: Now) {
         let _making = self.making.lock();
         let ago = now.wall.duration_since(record.at).unwrap_or_default();
@@ -205,18 +205,18 @@ impl Marks {
         self.newest.fetch_max(record.number, Ordering::AcqRel);
     }
 
-    /// The counter goes on from this number.
+    /// Lets the counter go on from this number.
     pub(super) fn resume(&self, number: u64) {
         self.current.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// The counter goes on from this number at least; whether it was below it.
+    /// Lets the counter go on from this number at least. True if it was smaller.
     pub(super) fn raise(&self, number: u64) -> bool {
         let _making = self.making.lock();
         self.current.fetch_max(number, Ordering::AcqRel) < number
     }
 
-    /// A further number that is no mark's. It is not written down: after a crash the numbers begin far
+    /// Takes a further number that is no mark's. It is not written: after a crash the numbers begin far
     /// beyond.
     pub(super) fn step(&self) -> Stamp {
         let _making = self.making.lock();
@@ -256,7 +256,7 @@ impl Marks {
         }
     }
 
-    /// Adds marks to a site's; to those of everything where it is none.
+    /// Adds marks to those of a site, or to those of everything where the site is 0.
     fn apply_to_site(&self, site: u64, marks: &Entry) {
         if site == 0 {
             return self.all.store(Arc::new(self.all.load().joined(marks)));
@@ -270,14 +270,14 @@ impl Marks {
         sites.insert(site, entry.unwrap_or_default().joined(marks));
     }
 
-    /// Joins marks to those of everything; the caller takes them out afterwards.
+    /// Joins marks to those of everything. The caller removes them afterwards.
     fn join_all<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
         let joined = entries.fold(**self.all.load(), |joined, entry| joined.joined(entry));
         self.all.store(Arc::new(joined));
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Where a table is full, all of the site that has the most in it become that site's mark.
+    /// Where a table is full, all marks of the site with the most become that site's mark.
     fn make_room(&self, table: &DigestMap<Entry>, wanted: u128) {
         let table = table.pin();
         if table.len() < self.marks_max || table.contains_key(&wanted) {
@@ -295,7 +295,7 @@ impl Marks {
         table.retain(|_, entry| entry.site != busiest);
     }
 
-    /// Notes that there are prefixes of that length; false where there are too many lengths.
+    /// Notes a length of marked prefixes. False where there are too many lengths.
     fn note_length(&self, length: u32) -> bool {
         let mut lengths = Vec::clone(&self.lengths.load());
         let Err(place) = lengths.binary_search(&length) else { return true };

@@ -8,19 +8,19 @@ use super::scope::{Force, Mark, Scope};
 
 /// The bytes of the header, and of each record.
 pub(super) const RECORD_BYTES: usize = 64;
-/// The largest file that is read, in bytes: many times what a compacted ledger takes.
+/// The largest file that is read, in bytes: many times that of a compacted ledger.
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: &[u8; 8] = b"WEIRLEDG";
 const END_MAGIC: &[u8; 8] = b"WEIRLEND";
 const VERSION: u32 = 2;
-/// The one before: it has no name of its own, and no second place that says where it ends.
+/// The version before: it has no identity, and no second file that says where it ends.
 const VERSION_UNNAMED: u32 = 1;
 const END_VERSION: u32 = 1;
 /// Where the checksum of a header or record begins.
 const SUM_AT: usize = RECORD_BYTES - 8;
 
-/// A file that is no ledger of ours.
+/// A file that is no ledger of this version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// It does not begin as a ledger does.
@@ -41,7 +41,7 @@ pub enum Unreadable {
 pub(super) struct Record {
     pub(super) number: u64,
     pub(super) mark: Mark,
-    /// When it was made; of no meaning for hard marks.
+    /// When it was made; meaningless for hard marks.
     pub(super) at: SystemTime,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Record {
 pub(super) struct Header {
     /// The counter when the file was made.
     pub(super) base: u64,
-    /// Which ledger it is: a number that nobody guesses, for as long as it lives. `None` in a file of version 1.
+    /// Its identity: a random number for as long as it lives. `None` in a file of version 1.
     pub(super) id: Option<u128>,
-    /// What was asked for before this number is asked about before it is used: marks may have been lost.
-    pub(super) doubted: u64,
-    /// It had no id when it was made.
+    /// What was asked for before this number is revalidated before it is used: marks may have been lost.
+    pub(super) suspect_before: u64,
+    /// It had no identity when the file was made.
     pub(super) is_adopted: bool,
-    /// So many records were written with it; 0 in a file of version 1.
+    /// The records that the file was made with; 0 in a file of version 1.
     pub(super) count: u32,
 }
 
@@ -73,10 +73,10 @@ pub(super) struct Content {
 pub(super) enum End {
     /// With its last record.
     Whole,
-    /// With something that is no record: one that was torn while it was written, or is damaged; or before all
-    /// that it was made with.
+    /// With something that is no record: torn while it was written, or damaged. Or before the records that it
+    /// was made with.
     Torn,
-    /// Records that are good stand behind one that is not: marks may be lost.
+    /// Good records follow a damaged one: marks may be lost.
     Damaged,
 }
 
@@ -88,13 +88,13 @@ pub(super) fn header(of: Header) -> [u8; RECORD_BYTES] {
     bytes[12..16].copy_from_slice(&(RECORD_BYTES as u32).to_le_bytes());
     bytes[16..24].copy_from_slice(&of.base.to_le_bytes());
     bytes[24..40].copy_from_slice(&of.id.unwrap_or_default().to_le_bytes());
-    bytes[40..48].copy_from_slice(&of.doubted.to_le_bytes());
+    bytes[40..48].copy_from_slice(&of.suspect_before.to_le_bytes());
     bytes[48] = u8::from(of.is_adopted);
     bytes[52..56].copy_from_slice(&of.count.to_le_bytes());
     summed(bytes)
 }
 
-/// The second place, which says how far the ledger of that id is durable.
+/// The second file, which says how far the ledger of this identity is durable.
 pub(super) fn end_to_bytes(id: u128, number: u64) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     bytes[..8].copy_from_slice(END_MAGIC);
@@ -104,7 +104,7 @@ pub(super) fn end_to_bytes(id: u128, number: u64) -> [u8; RECORD_BYTES] {
     summed(bytes)
 }
 
-/// Whose it is, and the number; `None` where it is not what [`end_to_bytes`] wrote.
+/// The identity and the number; `None` for bytes that [`end_to_bytes`] did not write.
 pub(super) fn end_of_bytes(bytes: &[u8]) -> Option<(u128, u64)> {
     let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
     let end = (u128::from_le_bytes(part(bytes, 24)), u64_at(bytes, 16));
@@ -134,7 +134,7 @@ impl Record {
         summed(bytes)
     }
 
-    /// `None` where it is none, or was torn.
+    /// `None` for bytes that are no record, or a torn one.
     pub(super) fn of_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         if !is_sound(bytes) {
             return None;
@@ -163,12 +163,13 @@ impl Record {
 impl Mark {
     /// Marks as bytes for another process, in the form of the file's records but without numbers: each
     /// process has its own.
+    /// process has its own.
     pub fn to_bytes(marks: &[Mark]) -> Vec<u8> {
         let record = |mark: &Mark| Record { number: 0, mark: *mark, at: SystemTime::UNIX_EPOCH }.to_bytes();
         marks.iter().flat_map(record).collect()
     }
 
-    /// The marks that [`Mark::to_bytes`] wrote; `None` where these bytes are none.
+    /// The marks that [`Mark::to_bytes`] wrote; `None` for other bytes.
     pub fn of_bytes(bytes: &[u8]) -> Option<Vec<Mark>> {
         let (pieces, rest) = bytes.as_chunks::<RECORD_BYTES>();
         let marks = pieces.iter().map(|piece| Record::of_bytes(piece).map(|record| record.mark));
@@ -189,11 +190,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
         VERSION => Header {
             base,
             id: Some(u128::from_le_bytes(part(header, 24))),
-            doubted: u64_at(header, 40),
+            suspect_before: u64_at(header, 40),
             is_adopted: header[48] != 0,
             count: u32::from_le_bytes(part(header, 52)),
         },
-        VERSION_UNNAMED => Header { base, id: None, doubted: 0, is_adopted: false, count: 0 },
+        VERSION_UNNAMED => Header { base, id: None, suspect_before: 0, is_adopted: false, count: 0 },
         _ => return Err(Unreadable::Newer(version)),
     };
     let good = pieces.iter().map_while(Record::of_bytes);

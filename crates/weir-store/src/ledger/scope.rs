@@ -1,4 +1,4 @@
-//! What a mark may concern, how hard it is, and what it comes to. Values only.
+//! What a mark may concern, how hard it is, and what it says of a generation. Values only.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ pub const PREFIX_BYTES_MAX: usize = 8 << 10;
 pub struct Stamp(pub(super) u64);
 
 impl Stamp {
-    /// The stamp of that number.
+    /// The stamp with that number.
     pub fn of(number: u64) -> Stamp {
         Stamp(number)
     }
@@ -24,28 +24,28 @@ impl Stamp {
     }
 }
 
-/// What a mark concerns. Names are kept as hashes: the marks of a million purges are small and of one size,
-/// and two names that share a hash are purged together, which costs a fetch.
+/// What a mark concerns. Names are kept as hashes, so that the marks of a million purges are small and of one
+/// size. Two names with one hash are purged together, which costs a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Everything.
     All,
     /// All of a site, by [`site_hash`].
     Site(u64),
-    /// All whose URL begins with a text.
+    /// All URLs that begin with a text.
     Prefix {
-        /// The site whose mark it becomes where there are too many; 0 where it is of none.
+        /// The site whose mark it becomes where marks are too many; 0 for none.
         site: u64,
         /// xxh3-128 of the text.
         digest: u128,
         /// Its length in bytes, at most [`PREFIX_BYTES_MAX`].
         length: u32,
     },
-    /// All that bears a tag, by [`tags::tag_hash`].
+    /// All that has a tag, by [`tags::tag_hash`].
     Tag(u64),
     /// All keys and variants of one URL.
     Url {
-        /// The site whose mark it becomes where there are too many; 0 where it is of none.
+        /// The site whose mark it becomes where marks are too many; 0 for none.
         site: u64,
         /// xxh3-128 of the URL, as [`weir_policy::write_url`] returns it.
         digest: u128,
@@ -58,8 +58,8 @@ impl Scope {
         Scope::Site(site_hash(name))
     }
 
-    /// All whose URL, as it stands in the key, begins with that text; `site` is the site's hash. A text
-    /// longer than [`PREFIX_BYTES_MAX`] is cut there, which widens it.
+    /// All URLs that begin with a text, as URLs stand in keys; `site` is the site's hash. A text longer than
+    /// [`PREFIX_BYTES_MAX`] is cut there, which widens the scope.
     pub fn prefix(site: u64, text: &str) -> Scope {
         let bytes = &text.as_bytes()[..text.len().min(PREFIX_BYTES_MAX)];
         // Invariant: the length was cut to what fits.
@@ -67,49 +67,49 @@ impl Scope {
         Scope::Prefix { site, digest: xxh3_128(bytes), length }
     }
 
-    /// All that bears that tag.
+    /// All that has that tag.
     pub fn tag(tag: &[u8]) -> Scope {
         Scope::Tag(tags::tag_hash(tag))
     }
 }
 
-/// What a mark does to what it concerns.
+/// What a mark does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Force {
-    /// It is not served any more.
+    /// What it concerns is no longer served.
     Hard,
-    /// It is stale from now on, and served as the rules for what is stale have it.
+    /// What it concerns is stale from now on, and served by the rules for stale responses.
     Soft,
 }
 
-/// A mark that is wanted.
+/// A mark to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark {
-    /// What it concerns.
+    /// Its scope.
     pub scope: Scope,
     /// What it does to that.
     pub force: Force,
 }
 
 impl Mark {
-    /// A mark that makes dead.
+    /// A hard mark.
     pub fn hard(scope: Scope) -> Mark {
         Mark { scope, force: Force::Hard }
     }
 
-    /// A mark that makes stale.
+    /// A soft mark.
     pub fn soft(scope: Scope) -> Mark {
         Mark { scope, force: Force::Soft }
     }
 }
 
-/// What the marks say of a generation.
+/// What all marks together say of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judged {
     /// No mark concerns it.
     Alive,
-    /// It is stale since that moment, that of the earliest soft mark of a scope that concerns it.
+    /// It is stale since this moment, that of the earliest soft mark that concerns it.
     Stale(Instant),
-    /// It is not served any more.
+    /// It is no longer served.
     Dead,
 }

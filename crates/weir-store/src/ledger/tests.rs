@@ -89,7 +89,7 @@ fn many_who_come_together_share_a_sync() {
     power.let_go();
     let stamps: HashSet<u64> = (0..1000).map(|_| results.recv().unwrap().unwrap().number()).collect();
     assert_eq!(stamps.len(), 1000);
-    // Two batches at most, each with one of the ledger and one of its end.
+    // At most two batches, each with one sync of the ledger and one of its end.
     assert!(power.syncs() - syncs <= 4, "{}", power.syncs() - syncs);
     power.cut(7);
     drop(ledger);
@@ -99,7 +99,7 @@ fn many_who_come_together_share_a_sync() {
 }
 
 #[test]
-fn a_failed_sync_is_told_and_the_file_is_written_anew() {
+fn a_failed_sync_is_reported_and_the_file_is_written_again() {
     for fault in [Fault::Io, Fault::Full] {
         let power = CrashDisk::new(1);
         let ledger = open(&power).unwrap();
@@ -174,7 +174,7 @@ fn a_ledger_that_cannot_be_written_at_the_start_is_in_force_and_broken_until_it_
         purge(&first, &[site(1)]).unwrap();
         drop(first);
         power.fail_at(at, Fault::Io);
-        // Where nothing can be read nothing is known of what is dead.
+        // Where nothing can be read, nothing is known of what is dead.
         let opened =
             open(&power).inspect_err(|error| assert!(matches!(error, OpenError::Unread(_)), "{error}"));
         assert_eq!(opened.is_err(), at < 3, "reading is the first: opened, measured, read");

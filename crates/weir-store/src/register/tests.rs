@@ -1,4 +1,4 @@
-//! Who was there all the time, and who was not.
+//! Which volumes were there all the time, and which were not.
 
 use std::sync::Arc;
 
@@ -41,36 +41,36 @@ fn one_that_was_there_all_the_time_is_believed() {
     open(&folder).note(&[(7, Reached { epoch: 41, end: 82 })], 1000, &ledger).unwrap();
     assert_eq!(open(&folder).numbers(), 1000);
     let again = open(&folder).arrive(volume(7, 41), &ledger).unwrap();
-    assert_eq!((again.distrust, again.trusted_from, again.dead_below), (None, Stamp::of(0), Stamp::of(0)));
+    assert_eq!((again.distrust, again.suspect_before, again.dead_before), (None, Stamp::of(0), Stamp::of(0)));
 }
 
 #[test]
 fn one_that_is_unknown_behind_or_was_away_is_asked_about() {
     let (folder, ledger) = (Folder::new("register-1"), Ledger::default());
     let register = open(&folder);
-    // From another house.
+    // From another installation.
     let before = ledger.current();
     let arrival = register.arrive(volume(1, 5), &ledger).unwrap();
-    assert!(arrival.distrust.is_some() && arrival.trusted_from > before);
-    // A copy from before.
+    assert!(arrival.distrust.is_some() && arrival.suspect_before > before);
+    // An old copy.
     register.note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
     let restored = open(&folder).arrive(volume(1, 8), &ledger).unwrap();
-    assert!(restored.distrust.is_some() && restored.trusted_from > arrival.trusted_from);
-    // One whose index was made anew is judged by its log.
+    assert!(restored.distrust.is_some() && restored.suspect_before > arrival.suspect_before);
+    // One whose index was made again is judged by its log.
     register.note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
-    let anew = |end| Arriving { reached: Reached { epoch: 0, end }, ..volume(1, 0) };
-    assert!(open(&folder).arrive(anew(18), &ledger).unwrap().distrust.is_none());
+    let remade = |end| Arriving { reached: Reached { epoch: 0, end }, ..volume(1, 0) };
+    assert!(open(&folder).arrive(remade(18), &ledger).unwrap().distrust.is_none());
     open(&folder).note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
-    let restored = open(&folder).arrive(anew(17), &ledger).unwrap();
+    let restored = open(&folder).arrive(remade(17), &ledger).unwrap();
     assert!(restored.distrust.is_some());
-    // Out for a while.
+    // It is away for a while.
     let register = open(&folder);
     register.leave(1, true).unwrap();
     assert!(register.is_somebody_away());
     let back = open(&folder).arrive(volume(1, 100), &ledger).unwrap();
-    assert!(back.distrust.is_some() && back.trusted_from > restored.trusted_from);
-    // That stays so when it is there again all the time.
-    assert_eq!(open(&folder).arrive(volume(1, 100), &ledger).unwrap().trusted_from, back.trusted_from);
+    assert!(back.distrust.is_some() && back.suspect_before > restored.suspect_before);
+    // It stays suspect when it is there again all the time.
+    assert_eq!(open(&folder).arrive(volume(1, 100), &ledger).unwrap().suspect_before, back.suspect_before);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_was_away_while_marks_went_is_dead() {
     register.leave(1, true).unwrap();
     register.lose(Stamp::of(77), &[2], &[(3, Reached { epoch: 12, end: 24 })]).unwrap();
     let register = open(&folder);
-    let dead = |id| register.arrive(volume(id, 50), &ledger).unwrap().dead_below;
+    let dead = |id| register.arrive(volume(id, 50), &ledger).unwrap().dead_before;
     assert_eq!([dead(1), dead(2), dead(3)], [Stamp::of(77), Stamp::of(77), Stamp::of(0)]);
 }
 
@@ -97,13 +97,13 @@ fn one_that_is_still_being_opened_is_waited_for_and_lacks_what_is_lost_meanwhile
     let register = open(&folder);
     register.arrive(Arriving { path: "/a", is_empty: true, ..volume(1, 0) }, &ledger).unwrap();
     register.arrive(Arriving { path: "/b", is_empty: true, ..volume(2, 0) }, &ledger).unwrap();
-    // The next process: the one is open, the other is not yet.
+    // The next process has opened one of them, and not yet the other.
     let register = open(&folder);
     assert!(register.arrive(Arriving { path: "/a", ..volume(1, 5) }, &ledger).unwrap().distrust.is_none());
     assert!(register.is_somebody_away());
     register.lose(Stamp::of(77), &[], &[]).unwrap();
     let late = register.arrive(Arriving { path: "/b", ..volume(2, 5) }, &ledger).unwrap();
-    assert_eq!((late.distrust, late.dead_below), (None, Stamp::of(77)));
+    assert_eq!((late.distrust, late.dead_before), (None, Stamp::of(77)));
     assert!(!register.is_somebody_away());
 }
 
@@ -168,14 +168,14 @@ fn what_was_cut_or_flipped_knows_nothing() {
 
 #[test]
 fn one_that_owed_something_and_has_said_it_is_believed_again() {
-    let (folder, ledger) = (Folder::new("register-owed"), Ledger::default());
+    let (folder, ledger) = (Folder::new("register-removals"), Ledger::default());
     let register = open(&folder);
     register.arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
     register.leave(7, true).unwrap();
     register.settle(7, Reached { epoch: 41, end: 82 }).unwrap();
     assert!(!register.is_somebody_away());
     assert!(open(&folder).arrive(volume(7, 41), &ledger).unwrap().distrust.is_none());
-    // As far as it was then, no less.
+    // As far as it was then, and no less.
     assert!(open(&folder).arrive(volume(7, 40), &ledger).unwrap().distrust.is_some());
 }
 
@@ -187,7 +187,7 @@ fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
     assert!(open(&folder).arrive(first, &ledger).unwrap().distrust.is_none());
     // Copied at 100; the original goes on.
     open(&folder).note(&[(7, Reached { epoch: 200, end: 400 })], 0, &ledger).unwrap();
-    // The copy is put in its place, and goes on as far as 150.
+    // The copy takes its place, and goes on to 150.
     assert!(open(&folder).arrive(at(100, 1, 2), &ledger).unwrap().distrust.is_some());
     open(&folder).note(&[(7, Reached { epoch: 150, end: 300 })], 0, &ledger).unwrap();
     assert!(open(&folder).arrive(at(150, 2, 3), &ledger).unwrap().distrust.is_none());
@@ -208,7 +208,7 @@ fn what_could_not_be_written_is_written_the_next_time() {
     assert!(open(&folder).arrive(volume(7, 3), &ledger).unwrap().distrust.is_some());
 }
 
-/// Keeps the file from being written, not from being read before.
+/// Lets the file be read and not written.
 struct Obstacle(std::path::PathBuf);
 
 impl Obstacle {
@@ -228,10 +228,10 @@ impl Drop for Obstacle {
 }
 
 #[test]
-fn a_volume_is_used_without_being_written_down_only_where_it_is_doubted_afterwards() {
+fn a_volume_is_used_without_being_noted_only_where_it_is_suspect_afterwards() {
     let ledger = Ledger::default();
     let opening = |found, own| Arriving { opening: Opening { found, own }, ..volume(7, 3) };
-    // Of what a volume says then, and whether it is used; a start after that reads what was written before.
+    // What a volume is told then, and whether it is used. A start after that reads what was written before.
     for (own, is_used) in [(6, true), (5, false), (0, true)] {
         let folder = Folder::new("register-full");
         open(&folder).arrive(Arriving { is_empty: true, ..opening(4, 5) }, &ledger).unwrap();
@@ -240,7 +240,7 @@ fn a_volume_is_used_without_being_written_down_only_where_it_is_doubted_afterwar
         let arrival = register.arrive(opening(5, own), &ledger);
         assert_eq!(arrival.is_ok(), is_used, "{own}");
         assert!(arrival.iter().all(|arrival| arrival.distrust.is_none()));
-        // What is kept in memory alone says nothing of what is on disk.
+        // What only memory has says nothing of the disk.
         register.leave(7, true).unwrap_err();
         assert!(register.arrive(opening(5, 5), &ledger).is_err());
         drop(obstacle);
@@ -256,19 +256,19 @@ fn the_ledger_goes_beyond_all_that_a_volume_bears() {
     let ahead = Arriving { bears: bears(1000), ..volume(7, 3) };
     let foreign = open(&folder).arrive(ahead, &ledger).unwrap();
     assert_eq!(foreign.distrust, Some(Distrust::Unknown));
-    assert!(foreign.trusted_from.number() > 1000 && number(&ledger) > 1000);
+    assert!(foreign.suspect_before.number() > 1000 && number(&ledger) > 1000);
     assert_eq!(open(&folder).arrive(ahead, &ledger).unwrap().distrust, None);
-    // It goes on with this ledger; that is put back from a copy, though the register was not.
+    // It goes on with this ledger, which is then put back from a copy while the register is not.
     let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
     let behind = open(&folder).arrive(further, &ledger).unwrap();
     assert_eq!(behind.distrust, Some(Distrust::Ahead));
-    assert!(behind.trusted_from > foreign.trusted_from && number(&ledger) > further.bears.largest);
-    // What is lost of the ledger may concern the others.
+    assert!(behind.suspect_before > foreign.suspect_before && number(&ledger) > further.bears.largest);
+    // Marks that the ledger has lost may concern the others.
     open(&folder).arrive(Arriving { path: "/b", is_empty: true, ..volume(9, 0) }, &ledger).unwrap();
     let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
     let behind = open(&folder).arrive(further, &ledger).unwrap();
     let other = open(&folder).arrive(Arriving { path: "/b", ..volume(9, 3) }, &ledger).unwrap();
-    assert_eq!((other.distrust, other.trusted_from), (None, behind.trusted_from));
+    assert_eq!((other.distrust, other.suspect_before), (None, behind.suspect_before));
     let absurd = Arriving { bears: bears(u64::MAX), ..volume(8, 3) };
     assert!(open(&folder).arrive(absurd, &ledger).is_err());
 }
@@ -278,12 +278,12 @@ fn what_was_used_with_a_ledger_that_is_lost_is_dead() {
     let (folder, ledger) = (Folder::new("register-orphan"), Ledger::default());
     open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
     let other = Ledger::default();
-    // Whatever the two numbers are.
+    // For any two numbers.
     let orphan = open(&folder).arrive(Arriving { bears: bears(1 << 40), ..volume(7, 3) }, &other).unwrap();
     assert_eq!(orphan.distrust, Some(Distrust::Orphaned));
-    assert!(orphan.dead_below.number() > 1 << 40);
+    assert!(orphan.dead_before.number() > 1 << 40);
     let again = open(&folder).arrive(volume(7, 3), &other).unwrap();
-    assert_eq!((again.distrust, again.dead_below), (None, orphan.dead_below));
+    assert_eq!((again.distrust, again.dead_before), (None, orphan.dead_before));
 }
 
 #[test]
@@ -308,12 +308,12 @@ fn a_volume_that_knows_more_of_this_very_ledger_shows_that_it_is_a_copy() {
     open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
     let register = open(&folder);
     let arrive = |volume| register.arrive(volume, &ledger).unwrap().distrust;
-    // Not only where nothing else is amiss with it: away, unknown, or empty.
+    // Also where it is suspect for another reason: away, unknown, or empty.
     let elsewhere = Opening { found: 99, own: 100 };
     let ahead = Arriving { bears: reached(id, found + 1), opening: elsewhere, ..volume(7, 3) };
     assert_eq!(arrive(ahead), Some(Distrust::Ahead));
     assert_eq!(arrive(Arriving { id: 8, path: "/8", is_empty: true, ..ahead }), Some(Distrust::Ahead));
-    // Not what another ledger has reached, nor this one by now.
+    // Neither the number of another ledger, nor one that this ledger has reached by now.
     let foreign = Arriving { id: 9, path: "/9", bears: reached(77, found + 1), ..ahead };
     assert_eq!(arrive(foreign), Some(Distrust::Unknown));
     assert_eq!(
@@ -325,7 +325,8 @@ fn a_volume_that_knows_more_of_this_very_ledger_shows_that_it_is_a_copy() {
     assert_eq!(arrive(back), Some(Distrust::Away), "it followed the ledger");
 }
 
-/// The power goes at every operation of a change: what was known before is known, or what was to be written.
+/// The power fails at every operation of a change: the register says what was known before, or what was being
+/// written.
 #[test]
 fn a_register_is_whole_after_any_power_cut() {
     for cut in 0..12 {
@@ -371,7 +372,7 @@ fn a_start_that_was_killed_before_it_wrote_that_a_volume_came_is_known() {
         }
         assert_eq!(start(false, false, true).0, Some(None), "after {killed} that were killed");
     }
-    // Who starts and calls does not vouch for those before.
+    // A start that calls the volumes says nothing about the starts before it.
     let other = open(&folder);
     other.announce();
     let elsewhere = Opening { found: other.opening(8), own: 1 };

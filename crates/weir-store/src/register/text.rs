@@ -20,19 +20,20 @@ impl State {
             let presence = flag(entry.is_present, "present", "away");
             let expected = flag(entry.is_expected, "expected", "gone");
             let drive = flag(entry.is_mount, "mount", "root");
-            let Entry { reached: Reached { epoch, end }, opening, ledger, trusted_from, dead_below, .. } =
-                entry;
+            let Entry {
+                reached: Reached { epoch, end }, opening, ledger, suspect_before, dead_before, ..
+            } = entry;
             let path: String = entry.path.escape_default().collect();
             let _ = writeln!(
                 text,
-                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} ledger {ledger:032x} trusted {trusted_from} dead {dead_below} {drive} {path}"
+                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} ledger {ledger:032x} trusted {suspect_before} dead {dead_before} {drive} {path}"
             );
         }
         let _ = writeln!(text, "sum {:016x}", xxh3_64(text.as_bytes()));
         text
     }
 
-    /// `None` where it is not what was written.
+    /// `None` for a text that was not written here.
     pub(super) fn read(bytes: &[u8]) -> Option<State> {
         let text = std::str::from_utf8(bytes).ok()?;
         let at = text.trim_end_matches('\n').rfind('\n')? + 1;
@@ -76,7 +77,7 @@ fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
     let reached = Reached { epoch: after("epoch")?.parse().ok()?, end: after("end")?.parse().ok()? };
     let opening = u64::from_str_radix(after("opening")?, 16).ok()?;
     let ledger = if has_ledger { u128::from_str_radix(after("ledger")?, 16).ok()? } else { 0 };
-    let (trusted_from, dead_below) = (after("trusted")?.parse().ok()?, after("dead")?.parse().ok()?);
+    let (suspect_before, dead_before) = (after("trusted")?.parse().ok()?, after("dead")?.parse().ok()?);
     let is_mount = is(word()?, "mount", "root")?;
     let path = unescaped(word()?)?;
     let (is_here, was_here) = (false, false);
@@ -90,15 +91,15 @@ fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
             is_here,
             was_here,
             is_expected,
-            trusted_from,
-            dead_below,
+            suspect_before,
+            dead_before,
             is_mount,
             path,
         },
     ))
 }
 
-/// What `escape_default` has made of a text, undone.
+/// Undoes `escape_default`.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = text.chars();

@@ -5,7 +5,7 @@ mod stress;
 
 use super::*;
 use crate::samples::{body, find, find_as, key, now, proof, put, read_from, url};
-use crate::writer::{Full, Unsealed};
+use crate::store::{Full, Unsealed};
 use crate::{Read, Retirement};
 use bytes::Bytes;
 
@@ -105,7 +105,7 @@ fn a_new_generation_replaces_its_variant_only() {
     let found = find_as(&store, &key(1), &accepts_gzip);
     assert!(Arc::ptr_eq(&found.unwrap(), &again));
     assert_eq!(store.variants(key(1).digest, &key(1).full).len(), 2);
-    // One that answers more takes the place of what answers less, and not the other way round.
+    // A variant that answers more replaces one that answers less, and not the other way round.
     let wide = begin("gzip, br", "gzip");
     assert_eq!(again.retirement(), Some(Retirement::Replaced));
     let narrow = begin("gzip", "gzip");
@@ -291,7 +291,7 @@ fn gaps_are_filled_by_further_writers() {
 #[test]
 fn everything_is_given_back() {
     let store = Store::new(MEMORY);
-    let budget = Arc::clone(&store.shelf.budget);
+    let budget = Arc::clone(&store.inside.memory.budget);
     for number in 0..2000 {
         put(&store, number, 5000);
         assert!(budget.used_bytes() <= MEMORY);
@@ -303,7 +303,7 @@ fn everything_is_given_back() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// Bodies that are held by their readers, until so much of the memory is left.
+/// Bodies that their readers hold, until so much of the memory is left.
 fn all_but(store: &Store, left_bytes: u64) -> Vec<Arc<Generation>> {
     let mut held = Vec::new();
     while store.usage().used_bytes < (1 << 20) - left_bytes {
@@ -442,12 +442,12 @@ fn what_the_foremost_reader_has_not_read_is_not_dropped() {
 impl Store {
     /// Makes durable what was stored.
     pub(crate) fn sync_for_tests(&self) -> bool {
-        self.shelf.tiers.all().iter().all(|tier| tier.sync_for_tests())
+        self.inside.volumes.tiers.all().iter().all(|tier| tier.sync_for_tests())
     }
 
-    /// Lets the catalogue take in so many batches at most.
+    /// Lets the catalogue take so many batches at most.
     pub(crate) fn cover_for_tests(&self, batches: u64) {
-        for catalogue in self.shelf.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
+        for catalogue in self.inside.volumes.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
             let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
             let _ = (0..batches).take_while(|_| cover()).count();
         }
@@ -463,7 +463,11 @@ impl Store {
         self.generation(storable, key, stamp, length).unwrap().0
     }
 
-    pub(crate) fn shelf_for_tests(&self) -> &Arc<Shelf> {
-        &self.shelf
+    pub(crate) fn memory_for_tests(&self) -> &crate::memory::Memory {
+        &self.inside.memory
+    }
+
+    pub(crate) fn inside_for_tests(&self) -> &Arc<Inside> {
+        &self.inside
     }
 }

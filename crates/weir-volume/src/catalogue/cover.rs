@@ -1,9 +1,9 @@
 //! A catalogue beside its volume: rows that follow the log.
 //!
-//! The log is the queue: nothing is handed over by the volume's writer. Behind the marker the log is read as
-//! far as it is durable, some hundred records a batch, and the marker moves in the same batch as the rows; so
-//! nothing can overflow, and after a crash only what lies behind the marker is read again. Rows of another
-//! volume or version, and those beside an index that was made again, are taken away first.
+//! The log is the queue: the volume's writer hands nothing over. The durable log behind the marker is read
+//! some hundred records a batch, and the marker moves in the same batch as the rows. So nothing can overflow,
+//! and after a crash only the log behind the marker is read again. Rows of another volume or version are
+//! removed first, and so are rows beside an index that was made again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::{Charge, Place, ReadError, Volume};
 
 /// Records a batch.
 const RECORDS_A_BATCH: usize = 256;
-/// Keys and heads of a batch, in bytes, about.
+/// About how many bytes of keys and heads a batch has.
 const BATCH_BYTES: usize = 1 << 20;
-/// Rows that are taken away at once.
+/// Rows that are removed at once.
 const CLEARED_AT_ONCE: usize = 1024;
-/// What was applied is made durable so often; what was not is read again after a crash.
+/// How often applied rows are made durable. Others are applied again after a crash.
 const SYNC_EVERY: Duration = Duration::from_secs(30);
-/// What rows may grow by before they are asked again what they take: this part of what they take, and this
-/// part of the volume.
+/// How much rows may grow before their size is asked again: by this part of it, and by this part of the
+/// volume.
 const GROWTH_PART: u64 = 4;
 const GROWTH_OF_VOLUME: u64 = 64;
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 
-/// Why covering does not go on.
+/// Why covering stops.
 #[derive(Debug, thiserror::Error)]
 pub enum Uncovered {
     /// The rows fail.
@@ -50,31 +50,31 @@ pub enum Uncovered {
 /// Whether there is more to do at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// There is.
+    /// There is more.
     More,
-    /// All that is durable is in the rows.
+    /// The rows have all that is durable.
     Done,
     /// There is no room for more rows yet.
     NoRoom,
 }
 
-/// The rows of a volume. One thread covers; all may search.
+/// The rows of a volume. One thread covers; any may search.
 #[derive(Debug)]
 pub struct Catalogue {
     rows: Arc<dyn Rows>,
     volume: Arc<Volume>,
     state: Mutex<State>,
     charge: Charge,
-    /// Something failed: whoever searches walks the volume.
+    /// Something has failed: searches walk the volume.
     is_broken: AtomicBool,
     records: AtomicU64,
-    /// Held while rows are written, so that none is put in place of a newer one.
+    /// Held while rows are written, so that none replaces a newer one.
     writing: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// `None` while rows of no use are taken away.
+    /// `None` while useless rows are removed.
     covered: Option<Place>,
     synced_at: Option<Now>,
 }
@@ -86,35 +86,36 @@ pub struct CatalogueUsage {
     pub disk_bytes: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Bytes written since it was opened, those of tidying up included.
+    /// Bytes written since it was opened, compaction included.
     pub written_bytes: u64,
-    /// Records of the log that were taken in since it was opened.
+    /// Records of the log that were covered since it was opened.
     pub records: u64,
-    /// Bytes of the log that are not taken in yet.
+    /// Bytes of the log that are not covered yet.
     pub behind_bytes: u64,
-    /// Whether it cannot be used until a restart; the volume is walked instead.
+    /// Whether it cannot be used until a restart. Searches walk the volume in the meantime.
     pub is_broken: bool,
 }
 
-/// Says which rows of that volume's catalogue are still wanted: for whoever opens the rows.
+/// The judge of which rows of a volume's catalogue are still wanted: pass it to what opens the rows.
 pub fn wanted(volume: &Volume) -> Wanted {
     let may_return = volume.may_return();
     Arc::new(move |key, value| match schema::read_key(key) {
-        // The marker, and what is not known here, is left to those who read it.
+        // Readers judge the marker, and rows that are unknown here.
         None => true,
         Some(_) => Row::read(value).is_some_and(|row| may_return(row.hash, row.place)),
     })
 }
 
 impl Catalogue {
-    /// Those rows, of that volume: from the marker on where they are of it, otherwise they are cleared first.
+    /// A catalogue of these rows for that volume. Covers from the marker on if the rows belong to the volume;
+    /// clears them first otherwise.
     pub fn new(rows: Arc<dyn Rows>, volume: Arc<Volume>) -> Catalogue {
         let charge = volume.charge_beside();
         let is_broken = AtomicBool::new(false);
         let mut covered = None;
         let read = rows.scan(MARKER, &mut |key, value| {
             let marker = Marker::read(value).filter(|_| key == MARKER);
-            // Beside an index made again, records may be back whose rows were taken away.
+            // Beside an index that was made again, records may be back whose rows were removed.
             let own = marker.filter(|marker| marker.volume == volume.id() && !volume.was_rebuilt());
             covered = own.map(|marker| marker.covered);
             ControlFlow::Break(())
@@ -136,7 +137,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// What it takes, and how far it is.
+    /// What the catalogue takes, and how far it is.
     pub fn usage(&self) -> CatalogueUsage {
         let usage = self.rows.usage();
         let covered = self.state.lock().covered.unwrap_or(Place::BEGIN);
@@ -150,17 +151,17 @@ impl Catalogue {
         }
     }
 
-    /// Whether all that the log has before a place is in the rows, and they can be read.
+    /// Whether the rows have the whole log before a place and can be read.
     pub fn has_covered(&self, place: Place) -> bool {
         !self.is_broken() && self.state.lock().covered.is_some_and(|covered| covered >= place)
     }
 
-    /// Up to where the log is covered; `None` while rows of no use are taken away.
+    /// The place up to which the log is covered; `None` while useless rows are removed.
     pub(super) fn covered(&self) -> Option<Place> {
         self.state.lock().covered
     }
 
-    /// Keeps others from writing rows.
+    /// Keeps other threads from writing rows.
     pub(super) fn writing(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()
     }
@@ -173,15 +174,15 @@ impl Catalogue {
         &self.volume
     }
 
-    /// Whether something failed, so that the volume is walked instead.
+    /// Whether something has failed, so that searches walk the volume.
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
 
-    /// Takes in one batch more. For one thread, which may block.
+    /// Covers one more batch. For one thread, which may block.
     ///
     /// # Errors
-    /// Rows or volume cannot be read or written; where it is the rows, they are not used any more.
+    /// Rows or volume cannot be read or written. Rows that fail are not used any more.
     pub fn cover(&self, now: Now) -> Result<Progress, Uncovered> {
         if self.is_broken() {
             return Ok(Progress::Done);
@@ -235,13 +236,13 @@ impl Catalogue {
         }
     }
 
-    /// Makes durable what is in the rows and lets another open them.
+    /// Makes the rows durable and closes them, so that another may open them.
     pub fn close(&self) {
         self.sync();
         self.rows.close();
     }
 
-    /// Takes away rows that are of no use; the marker goes first, so that a crash begins this again.
+    /// Removes useless rows. The marker goes first, so that a crash begins this again.
     fn clear(&self) -> Result<Progress, Uncovered> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         self.rows.scan(&[], &mut |key, _| {
@@ -261,7 +262,7 @@ impl Catalogue {
         Ok(Progress::More)
     }
 
-    /// Sets room aside for what the rows take and a batch may add; false where the volume has yet to make it.
+    /// Reserves room for the rows and for what a batch may add. False if the volume must first make room.
     fn has_room(&self) -> bool {
         let disk_bytes = self.rows.usage().disk_bytes;
         let size_bytes = self.volume.size_bytes();
@@ -270,9 +271,9 @@ impl Catalogue {
         self.volume.used_bytes() <= size_bytes
     }
 
-    /// Hands the rows to `visit` whose keys begin with `prefix`, from the first on that is not before `from`:
-    /// the key, by what it is found, the object's number, and what the row says. What is not the index's
-    /// entry any more is passed over.
+    /// Hands the rows to `visit` whose keys begin with `prefix`, beginning with the first that is not before
+    /// `from`: the key, the name by which the row is found, the object's number, and the row. Skips rows that
+    /// are not the index's entries any more.
     ///
     /// # Errors
     /// The rows cannot be read.
@@ -296,8 +297,8 @@ impl Catalogue {
     }
 }
 
-/// What is called with each row that is found: its key, by what it is found, the object's number, and what it
-/// says.
+/// Called for each row that is found: its key, the name by which it is found, the object's number, and the
+/// row.
 pub type VisitRow<'a> = dyn FnMut(&[u8], Named<'_>, u64, Row) -> ControlFlow<()> + 'a;
 
 /// Rows for some records.
@@ -322,7 +323,7 @@ impl Batch {
     }
 }
 
-/// The rows of a record; none where it is outdone already and cannot come back.
+/// The rows of a record; none if it is superseded already and cannot come back.
 pub(super) fn rows_of(volume: &Volume, logged: &Logged<'_>, now: Now) -> Vec<(Vec<u8>, Vec<u8>)> {
     let hash = (logged.digest >> 64) as u64;
     let Some((site, full)) = split_key(logged.key).filter(|_| volume.may_be(hash, logged.place)) else {
@@ -338,7 +339,7 @@ pub(super) fn rows_of(volume: &Volume, logged: &Logged<'_>, now: Now) -> Vec<(Ve
     rows
 }
 
-/// The tags of a head; none where it cannot be read, since nobody can use it then.
+/// The tags of a head; none if it cannot be read, since nobody can use it then.
 fn tags_of(head: &Bytes, now: Now) -> Tags {
     codec::decode(head, now).map(|stored| stored.tags).unwrap_or_default()
 }

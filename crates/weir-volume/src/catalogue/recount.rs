@@ -1,4 +1,4 @@
-//! Comparing a catalogue with its volume: what it lacks is added, what is of no use is taken away.
+//! Compares a catalogue with its volume: adds the rows that are missing and removes those of no use.
 
 use std::ops::ControlFlow;
 
@@ -11,21 +11,21 @@ use super::schema::{MARKER, Row};
 use crate::volume::log::Logged;
 use crate::{Place, ReadError, Record};
 
-/// Rows that are looked at before those of no use are taken away.
+/// How many rows are read before the useless ones are removed.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// What a recount found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recounted {
-    /// Rows that were lacking, and were added.
+    /// Rows that were missing, and were added.
     pub missing: u64,
-    /// Rows that were of no use any more, and were taken away.
+    /// Rows that were of no use any more, and were removed.
     pub superfluous: u64,
 }
 
 impl Catalogue {
-    /// Looks for the rows of all records of the volume as far as they are covered, and for the record of each
-    /// row. Nothing where it is broken. Reads all heads.
+    /// Looks for the rows of all covered records of the volume, and for the record of each row. Does nothing
+    /// if the catalogue is broken. Reads all heads.
     ///
     /// # Errors
     /// Rows or volume cannot be read or written.
@@ -50,9 +50,9 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// Adds the rows that a record lacks; how many.
+    /// Adds the rows that a record lacks. Returns how many.
     fn mend(&self, record: &Record, covered: Place, now: Now) -> Result<u64, Uncovered> {
-        // What is not covered yet will be.
+        // Covering will reach it.
         if record.place() >= covered {
             return Ok(0);
         }
@@ -71,7 +71,7 @@ impl Catalogue {
             }
         }
         let _writing = self.writing();
-        // A newer record of the object may have been covered meanwhile.
+        // A newer record of the object may have been covered in the meantime.
         if lacking.is_empty() || !self.volume().has_record((digest >> 64) as u64, logged.place) {
             return Ok(0);
         }
@@ -104,7 +104,7 @@ impl Catalogue {
         }
     }
 
-    /// Takes rows away that still say what they said.
+    /// Removes rows whose values are still the same.
     fn take_away(&self, useless: &[(Vec<u8>, Vec<u8>)]) -> Result<u64, Uncovered> {
         let _writing = self.writing();
         let mut changes = Vec::new();

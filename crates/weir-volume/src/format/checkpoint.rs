@@ -1,8 +1,8 @@
-//! A checkpoint: the whole index written down, so that a restart reads it instead of the segments.
+//! A checkpoint: the whole index in a file, so that a restart reads it instead of the segments.
 //!
-//! It is written in small steps between other work, shard by shard, while the index goes on changing: entries
-//! of records that were not durable when it began are left out, and the journal from its beginning on says
-//! what happened since. Only its trailer makes it count.
+//! The writer writes it in small steps between other work, shard by shard, while the index goes on changing.
+//! It leaves out entries of records that were not durable when it began; the journal from its beginning on
+//! has what changed since. A checkpoint without its trailer does not count.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,13 +23,13 @@ use crate::stock::Stock;
 const MAGIC: &[u8; 8] = b"WeirCkp\n";
 const PART_MAGIC: u32 = 0x7472_5057; // "WPrt"
 const HEADER_BYTES: usize = 112;
-/// Where the preface says how many segments, and cells of the stocks, it has.
+/// Where the preface has the number of its segments and of its cells.
 const SEGMENTS_AT: usize = 104;
 const SEGMENT_ENTRY_BYTES: usize = 16;
-/// What a cell of the stocks takes, in bytes.
+/// The length of a cell of the stocks, in bytes.
 const CELL_BYTES: usize = 32;
 pub(crate) const PART_HEADER_BYTES: usize = 32;
-/// A part has at least so many bytes, unless it is the last one.
+/// The shortest part in bytes, unless it is the last one.
 pub(crate) const PART_BYTES: usize = 256 << 10;
 /// So much is written before it is synced, so that the last sync has little to do.
 const SYNC_BYTES: u64 = 8 << 20;
@@ -38,17 +38,17 @@ const SYNC_BYTES: u64 = 8 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Preface {
     pub(crate) number: u64,
-    /// The journal that goes on where it began.
+    /// The number of the journal that begins with the checkpoint.
     pub(crate) journal: u64,
-    /// The last durable epoch when it began.
+    /// The last durable epoch when the checkpoint began.
     pub(crate) epoch: u64,
     pub(crate) next_object: u64,
     /// No record that was written before has a larger stamp.
     pub(crate) stamp_max: u64,
-    /// How far the ledger was durable when it was written.
+    /// How far the ledger was durable when the checkpoint was written.
     pub(crate) ledger: Durable,
     pub(crate) shard_bits: u32,
-    /// Each segment with the unit up to which it was durable.
+    /// The segments, each with the unit up to which it was durable.
     pub(crate) segments: BTreeMap<u64, u32>,
     /// What each segment held of each owner when it began.
     pub(crate) stocks: Rows,
@@ -135,7 +135,7 @@ impl Preface {
     }
 }
 
-/// Writes the checksum of what follows its place, the first eight bytes.
+/// Writes the checksum of the bytes from the ninth on into the first eight.
 fn seal(mut bytes: Vec<u8>, superblock: &Superblock) -> Vec<u8> {
     let sum = xxh3_64_with_seed(&bytes[8..], superblock.secret);
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
@@ -158,7 +158,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
     (path(number) == format!("{FOLDER}/{name}")).then_some(number)
 }
 
-/// What a checkpoint of that many entries takes in bytes, at most.
+/// The length of a checkpoint of that many entries, in bytes, at most.
 pub(crate) fn bytes_for(entries: u64, shards: usize, segments: usize, cells: usize) -> u64 {
     let entries = entries * 8 + shards as u64 * 4;
     let parts = entries / PART_BYTES as u64 + 2;
@@ -177,11 +177,11 @@ pub(crate) struct Writing {
     synced: u64,
 }
 
-/// What a step of writing came to.
+/// The result of a step of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     More,
-    /// It is durable.
+    /// The checkpoint is durable.
     Done,
 }
 
@@ -200,7 +200,7 @@ impl Writing {
         self.preface
     }
 
-    /// What the next step writes at most, in bytes.
+    /// The most bytes that the next step writes.
     pub(crate) fn next_bytes(&self, index: &Index) -> u64 {
         let mut length = 0;
         for shard in self.next_shard..index.shards() {
@@ -217,10 +217,10 @@ impl Writing {
         self.next_shard == index.shards()
     }
 
-    /// Writes one part, or the trailer and makes all durable.
+    /// Writes one part, or the trailer, which makes all durable.
     ///
     /// # Errors
-    /// Those of the drive: the checkpoint is then of no use.
+    /// Those of the drive. The checkpoint is then of no use.
     pub(crate) fn step(
         &mut self,
         disk: &dyn Disk,
@@ -285,7 +285,7 @@ fn part(
     seal(out, superblock)
 }
 
-/// Reads a checkpoint into an empty index, part by part; `None` where it is not whole.
+/// Reads a checkpoint into an empty index, part by part. `None` if it is not whole.
 pub(crate) fn read(file: &dyn DiskFile, superblock: &Superblock, number: u64) -> Option<(Preface, Index)> {
     let mut parts = Parts { file, length: file.length().ok()?, at: 0 };
     let header = parts.peek(HEADER_BYTES)?;

@@ -1,10 +1,9 @@
-//! How a response's head is written down and read back: [`weir_policy::Stored`] as bytes, with a version and
-//! a checksum.
+//! A response's head in bytes, with a version and a checksum: writes and reads [`weir_policy::Stored`].
 //!
-//! The volume itself never looks inside. Monotonic time means nothing to the next process, so that the age at
-//! the writing and the wall clock's time of it are written; the reader adds what the wall clock says has gone
-//! by. A wall clock that was set back makes nothing younger than it was when written, and one that was far
-//! ahead makes it stale: nothing becomes immortal. Field names are carried, never known.
+//! The volume itself never looks inside. Monotonic time means nothing to the next process, so the head has
+//! its age and the wall clock at the moment of writing; the reader adds the wall time that has passed since.
+//! A wall clock that was set back makes nothing younger than it was. One that was far ahead makes the head
+//! stale, so that nothing becomes immortal. The codec carries field names and knows none.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,8 +28,8 @@ const SUM_BYTES: usize = 8;
 /// A head that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It is cut short or changed.
-    #[error("a stored head is damaged")]
+    /// The bytes are cut short or changed.
+    #[error("the stored head is damaged")]
     Damaged,
     /// It was written by another version of Weir.
     #[error("a stored head has format {0}, and this weir reads format {VERSION}")]
@@ -43,7 +42,7 @@ impl From<TryGetError> for Unreadable {
     }
 }
 
-/// Writes a head down; `now` is the moment of the writing.
+/// Encodes a head. `now` is the moment of writing.
 pub fn encode(stored: &Stored, now: Now) -> Vec<u8> {
     let text: usize = stored.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 7).sum();
     let mut out = Vec::with_capacity(text + 256);
@@ -72,7 +71,7 @@ pub fn encode(stored: &Stored, now: Now) -> Vec<u8> {
     out
 }
 
-/// Reads a head back; `now` is the moment of the reading. The values are slices of `bytes`.
+/// Decodes a head. `now` is the moment of reading. The values are slices of `bytes`.
 ///
 /// # Errors
 /// [`Unreadable`] for anything but what [`encode`] wrote.
@@ -112,7 +111,7 @@ pub fn decode(bytes: &Bytes, now: Now) -> Result<Stored, Unreadable> {
 
 fn headers(cursor: &mut &[u8], bytes: &Bytes) -> Result<HeaderMap, Unreadable> {
     let count = cursor.try_get_u32_le()? as usize;
-    // A field takes at least 7 bytes, so that a wrong count asks for no memory.
+    // A field takes at least 7 bytes, so a wrong count reserves no memory.
     let mut headers =
         HeaderMap::try_with_capacity(count.min(cursor.len() / 7)).map_err(|_| Unreadable::Damaged)?;
     for _ in 0..count {
@@ -124,7 +123,7 @@ fn headers(cursor: &mut &[u8], bytes: &Bytes) -> Result<HeaderMap, Unreadable> {
 }
 
 fn append(headers: &mut HeaderMap, name: &[u8], value: HeaderValue) -> Result<(), Unreadable> {
-    // The one type that a name can be made of here; the store itself knows no name.
+    // `Selecting` makes the name; the store itself knows no field name.
     let name = Selecting::from_parts(name.try_into().map_err(|_| Unreadable::Damaged)?, None).name;
     headers.try_append(name, value).map_err(|_| Unreadable::Damaged)?;
     Ok(())
@@ -156,16 +155,16 @@ fn facts(
     let gone_by = match now.wall.duration_since(written) {
         Ok(gone_by) => gone_by,
         Err(ahead) if ahead.duration() <= SKEW_MAX => Duration::ZERO,
-        // Nobody knows how old it is. As old as it may be it has to be asked for before it is used again.
+        // Nobody knows how old it is. It counts as old enough to be validated before it is used again.
         Err(_) => lifetime,
     };
     let held = resident.saturating_add(gone_by);
-    // A monotonic clock that began a moment ago may not reach back so far: what it lacks is initial age.
+    // A monotonic clock that began a moment ago may not reach back so far. The rest becomes initial age.
     let (received_mono, initial_age) = match now.mono.checked_sub(held) {
         Some(received) => (received, initial_age),
         None => (now.mono, initial_age.saturating_add(held)),
     };
-    // Ages are sums of the two; kept far from the end of what a Duration can hold.
+    // Ages are sums of the two. They stay far below what a Duration can hold.
     let initial_age = initial_age.min(AGE_MAX);
     Ok(Facts {
         lifetime,
@@ -179,7 +178,7 @@ fn facts(
     })
 }
 
-/// No age is counted beyond this: a thousand years.
+/// The largest age that is counted: a thousand years.
 const AGE_MAX: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 fn put_duration(out: &mut Vec<u8>, duration: Duration) {
@@ -195,7 +194,7 @@ fn duration(cursor: &mut &[u8]) -> Result<Duration, Unreadable> {
     Ok(Duration::new(seconds, nanoseconds))
 }
 
-/// Seconds since 1970, downwards, and nanoseconds on top.
+/// Seconds since 1970, rounded down, then nanoseconds.
 fn put_time(out: &mut Vec<u8>, time: SystemTime) {
     let (seconds, nanoseconds) = match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),

@@ -1,8 +1,8 @@
-//! The journal: what changed in the index, in frames of one epoch each.
+//! The journal: the changes of the index, in frames of one epoch each.
 //!
 //! A frame is written after the segments that it names were synced, and its epoch is durable once the frame
-//! is. A journal file continues the one before; a frame may be written again in the next file when it is not
-//! known whether it arrived: taking the same changes twice, in order, makes no difference.
+//! is. A journal file continues the one before. When it is not known whether a frame arrived, the next file
+//! has it again: applying the same changes twice, in order, makes no difference.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::stock::Stock;
 pub(crate) const FOLDER: &str = "index";
 pub(crate) const JOURNAL_HEADER_BYTES: usize = FILE_HEADER_BYTES;
 pub(crate) const FRAME_HEADER_BYTES: usize = 72;
-/// A change in bytes.
+/// The length of a change in bytes.
 pub(crate) const CHANGE_BYTES: usize = 16;
 
 /// The lower 56 bits of a change's second half.
@@ -28,18 +28,18 @@ const LOW_MAX: u64 = (1 << 56) - 1;
 const MAGIC: &[u8; 8] = b"WeirJnl\n";
 const FRAME_MAGIC: u32 = 0x6d72_4657; // "WFrm"
 
-/// A change of the index.
+/// A change of the index or of what is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A record is found under that hash.
+    /// A record entered the index under a hash.
     Add(KeyHash, Location),
-    /// It is found no more.
+    /// A record left the index.
     Remove(KeyHash, Location),
-    /// A segment is durable up to that unit.
+    /// A segment is durable up to a unit.
     Durable { segment: u64, unit: u32 },
-    /// A segment is no more, nor what it had.
+    /// A segment was dropped with all that it held.
     Dropped { segment: u64 },
-    /// So much a segment holds of an owner by now. Takes the place of two changes.
+    /// What a segment holds of an owner by now. It takes two places in a frame.
     Stock { segment: u64, owner: u64, stock: Stock },
 }
 
@@ -60,7 +60,7 @@ impl Change {
         }
     }
 
-    /// So many changes it takes the place of.
+    /// How many places of a frame the change takes.
     fn places(self) -> usize {
         if matches!(self, Change::Stock { .. }) { 2 } else { 1 }
     }
@@ -87,11 +87,11 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) epoch: u64,
-    /// Numbers of objects below this were given out.
+    /// The lowest number that no object has had yet.
     pub(crate) next_object: u64,
     /// No record that was written before has a larger stamp.
     pub(crate) stamp_max: u64,
-    /// How far the ledger was durable when it was written.
+    /// How far the ledger was durable when the frame was written.
     pub(crate) ledger: Durable,
     pub(crate) changes: Vec<Change>,
 }
@@ -115,7 +115,7 @@ impl Frame {
         out
     }
 
-    /// The frame at the beginning of `bytes` and its length; `None` where there is none that is whole.
+    /// The frame at the beginning of `bytes` and its length. `None` if there is no whole frame.
     fn read(bytes: &[u8], superblock: &Superblock, journal: u64) -> Option<(Frame, usize)> {
         let mut cursor: &[u8] = bytes;
         let sum = cursor.try_get_u64_le().ok()?;
@@ -182,7 +182,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Begins a file. It is durable, with its name, once this returns.
+    /// Begins a file. The file and its name are durable when this returns.
     ///
     /// # Errors
     /// Those of the drive.

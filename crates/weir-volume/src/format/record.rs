@@ -1,9 +1,9 @@
 //! Records: the self-describing pieces of a segment. Pure: bytes in, bytes out.
 //!
 //! A record is a header of 64 bytes, its *description* (key, head, table) and its body, padded to 64 bytes.
-//! One checksum covers header and description; its seed is made of the volume's secret and the record's
-//! place, so that neither a body made to look like a record nor one from another place passes. The body has a
-//! checksum a block of 64 KiB.
+//! One checksum covers header and description. Its seed comes from the volume's secret and the record's
+//! place: a body that was made to look like a record does not pass, and neither does a record from another
+//! place. The body has a checksum for each block of 64 KiB.
 
 use bytes::{Buf, BufMut, TryGetError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Extent,
     /// Key, head, and where the extents are.
     Head,
-    /// The object is no more.
+    /// The removal of an object.
     Gone,
 }
 
@@ -87,19 +87,19 @@ impl ExtentRef {
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) key_bytes: u16,
-    /// The object's number: one for a generation's life.
+    /// The object's number: one for each generation.
     pub(crate) number: u64,
     pub(crate) stamp: u64,
     pub(crate) digest: u128,
-    /// The length of the object's body ([`LENGTH_UNKNOWN`]); for an extent, its offset in it.
+    /// The length of the object's body, or [`LENGTH_UNKNOWN`]. Of an extent: its offset in the body.
     pub(crate) span: u64,
     pub(crate) head_bytes: u32,
-    /// The bytes of the record's body; for a head, how many entries its table has.
+    /// The bytes of the record's body. Of a head: the number of entries in its table.
     pub(crate) count: u32,
 }
 
 impl Header {
-    /// The bytes of body in the record.
+    /// The bytes of the body in this record.
     pub(crate) fn body_bytes(&self) -> u64 {
         match self.kind {
             Kind::Object | Kind::Extent => u64::from(self.count),
@@ -107,7 +107,7 @@ impl Header {
         }
     }
 
-    /// How many block checksums it has.
+    /// The number of block checksums.
     pub(crate) fn blocks(&self) -> usize {
         self.body_bytes().div_ceil(BLOCK_BYTES as u64) as usize
     }
@@ -120,7 +120,7 @@ impl Header {
         }
     }
 
-    /// The bytes of header, key, head and table: where the body begins.
+    /// The bytes of header, key, head and table. The body begins behind them.
     pub(crate) fn described_bytes(&self) -> u64 {
         HEADER_BYTES as u64 + u64::from(self.key_bytes) + u64::from(self.head_bytes) + self.table_bytes()
     }
@@ -130,18 +130,18 @@ impl Header {
         (self.described_bytes() + self.body_bytes()).next_multiple_of(UNIT_BYTES)
     }
 
-    /// Sets the lengths of what is written with it.
-    pub(crate) fn fit(mut self, key: &[u8], head: &[u8], table: Table<'_>) -> Header {
+    /// Sets the lengths of the description that is written behind it.
+    pub(crate) fn fit(mut self, description: &Description<'_>) -> Header {
         // Invariant: callers refuse longer keys and heads when an object begins.
-        self.key_bytes = u16::try_from(key.len()).unwrap_or(u16::MAX);
-        self.head_bytes = u32::try_from(head.len()).unwrap_or(u32::MAX);
-        if let Table::Extents(extents) = table {
+        self.key_bytes = u16::try_from(description.key.len()).unwrap_or(u16::MAX);
+        self.head_bytes = u32::try_from(description.head.len()).unwrap_or(u32::MAX);
+        if let Table::Extents(extents) = description.table {
             self.count = u32::try_from(extents.len()).unwrap_or(u32::MAX);
         }
         self
     }
 
-    /// Reads the fields; that they are true only [`Described::read`] can say.
+    /// Reads the fields without checking them. [`Described::read`] checks them.
     pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
         let (header, _) = read_fields(bytes).ok()??;
         Some(header)
@@ -177,7 +177,7 @@ fn seed(secret: u64, place: Place, first: &[u8]) -> u64 {
     (mixed ^ first).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// A header with its description, proven by its checksum.
+/// A header and its description, checked against their checksum.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Described<'a> {
     pub(crate) header: Header,
@@ -187,8 +187,8 @@ pub(crate) struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// Reads a record's header and description from `bytes`, which begin with the record; `None` where they
-    /// are not what was written there.
+    /// Reads a record's header and description from the beginning of `bytes`. `None` if they are not what was
+    /// written at `place`.
     pub(crate) fn read(bytes: &'a [u8], secret: u64, place: Place) -> Option<Described<'a>> {
         let (header, sum) = read_fields(bytes).ok()??;
         let end = usize::try_from(header.described_bytes()).ok()?;
@@ -238,16 +238,24 @@ impl<'a> Described<'a> {
     }
 }
 
-/// Header and description of a record as they are written at `place`. `header`'s lengths are made to fit.
-pub(crate) fn describe(
-    header: Header,
-    secret: u64,
-    place: Place,
-    key: &[u8],
-    head: &[u8],
-    table: Table<'_>,
-) -> Vec<u8> {
-    let header = header.fit(key, head, table);
+/// What stands between a record's header and its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Description<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+    pub(crate) table: Table<'a>,
+}
+
+impl<'a> Description<'a> {
+    /// A description of checksums alone: the object's head names its key.
+    pub(crate) fn of_blocks(sums: &'a [u64]) -> Description<'a> {
+        Description { key: &[], head: &[], table: Table::Blocks(sums) }
+    }
+}
+
+/// Header and description of a record as they are written at `place`. The lengths in `header` are set here.
+pub(crate) fn describe(header: Header, description: &Description<'_>, secret: u64, place: Place) -> Vec<u8> {
+    let header = header.fit(description);
     let mut out = Vec::with_capacity(header.described_bytes() as usize);
     out.put_u32_le(MAGIC);
     out.put_u8(header.kind.code());
@@ -260,9 +268,9 @@ pub(crate) fn describe(
     out.put_u64_le(header.span);
     out.put_u32_le(header.head_bytes);
     out.put_u32_le(header.count);
-    out.put_slice(key);
-    out.put_slice(head);
-    match table {
+    out.put_slice(description.key);
+    out.put_slice(description.head);
+    match description.table {
         Table::Blocks(sums) => sums.iter().for_each(|sum| out.put_u64_le(*sum)),
         Table::Extents(extents) => {
             for extent in extents {
@@ -279,7 +287,7 @@ pub(crate) fn describe(
     out
 }
 
-/// What stands between a record's head and its body.
+/// The last piece of a description. It says of what the body consists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Table<'a> {
     /// The checksums of its blocks.

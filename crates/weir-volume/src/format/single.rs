@@ -1,7 +1,7 @@
-//! Numbers that have a file of their own, so that each is durable by itself: written beside, synced and
-//! renamed.
+//! Numbers that have a file of their own, so that each is durable by itself: written to a new file, synced
+//! and renamed.
 //!
-//! Where such a file is lost or damaged its number is 0.
+//! Where such a file is lost or damaged, its number is 0.
 
 use std::io;
 
@@ -17,12 +17,12 @@ pub(crate) struct Single {
     magic: &'static [u8; 8],
 }
 
-/// Up to which mark of the ledger the volume was swept, so that this is durable before a mark is retired.
-/// What is there and was asked for before that number was judged by all marks up to it: what they made dead
-/// was taken out, durably. 0 makes things die, never live.
+/// The mark of the ledger up to which the volume was swept. It is durable before a mark is dropped. Every
+/// object that was requested before that number was judged by all marks up to it, and the dead ones were
+/// removed, durably. Where it is lost (0), objects may die early, but no dead one lives.
 pub(crate) const SWEPT: Single = Single { path: "swept", magic: b"WeirSwp\n" };
 
-/// By which opening it was used last: of two copies one has another number (`register`).
+/// The last opening. Of two copies of a volume one has another number (`register`).
 pub(crate) const OPENED: Single = Single { path: "opened", magic: b"WeirOpn\n" };
 
 impl Single {
@@ -35,7 +35,7 @@ impl Single {
         (bytes == self.to_bytes(superblock, number)).then_some(number)
     }
 
-    /// The number that the file says; 0 where there is none.
+    /// The number in the file; 0 if there is no file.
     pub(crate) fn read(&self, disk: &dyn Disk, superblock: &Superblock) -> u64 {
         let Ok(file) = disk.open(self.path) else { return 0 };
         let mut bytes = [0; FILE_HEADER_BYTES];
@@ -45,18 +45,18 @@ impl Single {
         }
     }
 
-    /// Writes the number down; it is durable once this returns.
+    /// Writes the number. It is durable when this returns.
     ///
     /// # Errors
-    /// Those of the drive: the old number stays, or the new one counts.
+    /// Those of the drive: either the old number stays or the new one counts.
     pub(crate) fn write(&self, disk: &dyn Disk, superblock: &Superblock, number: u64) -> io::Result<()> {
         disk.replace(self.path, &self.to_bytes(superblock, number)).map(drop)
     }
 
-    /// Takes the number away, durably, so that it is 0; that needs no room.
+    /// Removes the file, durably, so that the number is 0. This needs no room.
     ///
     /// # Errors
-    /// Those of the drive: the old number may stay. `NotFound` where there was none.
+    /// Those of the drive: the old number may stay. `NotFound` if there was no file.
     pub(crate) fn remove(&self, disk: &dyn Disk) -> io::Result<()> {
         disk.unlink(self.path)?;
         disk.sync_folder("")

@@ -1,20 +1,20 @@
-//! The superblock: what a volume is, written once when it is made, in two copies (`identity`).
+//! The superblock: what a volume is. It is written once, in two copies, when the volume is made (`identity`).
 
 use bytes::{Buf, BufMut, TryGetError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::format::take;
 
-/// Where its two copies lie in the volume's folder.
+/// The paths of its two copies in the volume's folder.
 pub(crate) const PATHS: [&str; 2] = ["superblock", "superblock-2"];
 /// Its length in bytes.
 pub(crate) const SUPERBLOCK_BYTES: usize = 72;
-/// What every segment and journal begins with, in bytes.
+/// The length of the header of every segment and journal, in bytes.
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
-/// The version of a volume's formats but those of the index.
+/// The version of all formats of a volume but the index's.
 pub(crate) const VERSION: u32 = 1;
-/// The version of journals and checkpoints. Those of another one are not read: the index is made again from
-/// the segments.
+/// The version of journals and checkpoints. Files of another version are not read; the index is then made
+/// again from the segments.
 pub(crate) const INDEX_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"WeirVol\n";
@@ -22,7 +22,7 @@ const MAGIC: &[u8; 8] = b"WeirVol\n";
 /// What a volume is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    /// Which volume it is.
+    /// The volume's identity.
     pub(crate) id: u128,
     /// Seeds all checksums, so that no body can pass for a record.
     pub(crate) secret: u64,
@@ -30,14 +30,14 @@ pub(crate) struct Superblock {
     pub(crate) segment_bytes: u64,
     /// How many bits of a key's hash choose a shard of the index.
     pub(crate) shard_bits: u32,
-    /// The size that was wanted when it was made; what counts is what the configuration says.
+    /// The size that was wanted when the volume was made. The configuration's size counts.
     pub(crate) made_for_bytes: u64,
 }
 
 /// Why a superblock is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAVolume {
-    /// It does not begin like one.
+    /// The file does not begin like a superblock.
     #[error("the superblock is not one of weir's")]
     Foreign,
     /// Another version of the format.
@@ -55,8 +55,8 @@ impl From<TryGetError> for NotAVolume {
 }
 
 impl Superblock {
-    /// What a segment or a journal of this volume begins with: its kind and version, its number, and whose it
-    /// is.
+    /// The header of a segment or a journal of this volume: its kind, version and number, and the volume's
+    /// identity.
     pub(crate) fn file_header(&self, magic: &[u8; 8], version: u32, number: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
         out.put_slice(magic);
@@ -93,7 +93,7 @@ impl Superblock {
             return Err(NotAVolume::Foreign);
         }
         let version = cursor.try_get_u32_le()?;
-        // Of any version it ends with the sum of all before.
+        // In every version the superblock ends with the sum of all before.
         let (summed, sum) = bytes.split_last_chunk().ok_or(NotAVolume::Damaged)?;
         if xxh3_64(summed) != u64::from_le_bytes(*sum) {
             return Err(NotAVolume::Damaged);

@@ -1,8 +1,8 @@
-//! Segments: files of records, and the table of those that are there.
+//! Segments: files of records, and the table of those that exist.
 //!
-//! A segment is written once, from front to back, and never again. Its number never comes back; its *slot*
-//! (the number modulo the count of slots) is what an index entry names. A reader has the file open for the
-//! length of one read.
+//! A segment is written once, from front to back. Its number is never used again. An index entry names its
+//! *slot*, which is the number modulo the count of slots. A reader has the file open for the length of one
+//! read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use weir_disk::DiskFile;
 use crate::format::record::{Place, UNIT_BYTES};
 use crate::index::{LOCATION_BITS, Location};
 
-/// Bytes on the drive that all parts of a volume share.
+/// The bytes on the drive that all files of a volume take together.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     used: AtomicU64,
@@ -31,7 +31,7 @@ impl Space {
     }
 }
 
-/// What a file takes; given back when the last who has it open lets go.
+/// The bytes on the drive that a file takes. They are given back when the last holder of the file drops it.
 #[derive(Debug)]
 pub struct Charge {
     space: Arc<Space>,
@@ -63,7 +63,7 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
     /// Where the records end, in bytes.
     end: AtomicU64,
-    /// Up to here the journal has it, in bytes.
+    /// The journal has the records before this offset, in bytes.
     durable: AtomicU64,
     charge: Charge,
 }
@@ -81,7 +81,8 @@ impl Segment {
         self.end.store(end, Ordering::Release);
     }
 
-    /// Up to here it is durable, journal and all, in bytes: what lies before comes back after any crash.
+    /// The offset before which all records come back after any crash: segment and journal are durable up to
+    /// it. In bytes.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire).min(self.end())
     }
@@ -90,12 +91,12 @@ impl Segment {
         self.durable.store(durable, Ordering::Release);
     }
 
-    /// What it takes on the drive, in bytes.
+    /// The bytes it takes on the drive.
     pub(crate) fn bytes(&self) -> u64 {
         self.charge.bytes()
     }
 
-    /// Nothing more will be written: it counts as what it is.
+    /// Charges the segment's real length: nothing more will be written to it.
     pub(crate) fn settle(&self) {
         self.charge.set(self.end());
     }
@@ -116,7 +117,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 /// The folder of the segments.
 pub(crate) const FOLDER: &str = "segments";
 
-/// How places in segments and locations in the index go together.
+/// Converts between places in segments and locations in the index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     pub(crate) segment_bytes: u64,
@@ -124,7 +125,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// For segments of that many bytes, a power of two.
+    /// The geometry of segments of `segment_bytes`, a power of two.
     pub(crate) fn new(segment_bytes: u64) -> Geometry {
         assert!(segment_bytes.is_power_of_two());
         Geometry { segment_bytes, unit_bits: (segment_bytes / UNIT_BYTES).trailing_zeros() }
@@ -153,7 +154,7 @@ impl Geometry {
 
 type Table = BTreeMap<u32, Arc<Segment>>;
 
-/// The segments that are there, by slot. Read without a lock; changed by the writer alone.
+/// The segments that exist, by slot. Readers take no lock; only the writer changes it.
 #[derive(Debug)]
 pub(crate) struct Segments {
     pub(crate) geometry: Geometry,
@@ -165,7 +166,7 @@ impl Segments {
         Segments { geometry, table: ArcSwap::default() }
     }
 
-    /// The segment that has an index entry's record, and the record's place in it.
+    /// The segment with an index entry's record, and the record's place in it.
     pub(crate) fn at(&self, location: Location) -> Option<(Arc<Segment>, Place)> {
         let table = self.table.load();
         let segment = table.get(&self.geometry.slot(location))?;
@@ -195,12 +196,12 @@ impl Segments {
         !self.table.load().contains_key(&self.geometry.slot_of(number))
     }
 
-    /// A look at all of them.
+    /// A snapshot of all segments, by slot.
     pub(crate) fn all(&self) -> Guard<Arc<Table>> {
         self.table.load()
     }
 
-    /// Their numbers, oldest first.
+    /// The numbers of all segments, oldest first.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> = self.table.load().values().map(|segment| segment.number).collect();
         numbers.sort_unstable();

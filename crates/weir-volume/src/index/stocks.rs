@@ -1,14 +1,13 @@
 //! How much a volume holds of each owner of keys: objects, and bytes of bodies, exactly.
 //!
-//! An object counts in the segment that has its record, and each of its extents in the segment in which that
-//! lies, so that what goes with a segment is known at once ([`Rows`]). The writer counts every change of the
-//! index ([`Books::count`], [`Books::uncount`]), and the journal has what changed in the same frame: at every
-//! durable epoch both agree.
+//! An object counts in the segment that has its record. Each of its extents counts in the segment that has
+//! the extent, so that the writer knows at once what goes with a segment ([`Rows`]). The writer counts every
+//! change of the index ([`Books::count`], [`Books::uncount`]). The journal has the change of the count in the
+//! same frame, so that both agree at every durable epoch.
 //!
-//! Three views differ for moments. The *rows* are the journal's: what it will say with the next frame. The
-//! *totals* (`Shared::stocks`) are memory's: without what lies in a segment that is being dropped, and
-//! without removals that the log does not have yet. A *recount* follows memory's index, entry by entry
-//! ([`Recount`]).
+//! Three views differ for moments. The *rows* are the journal's: what the next frame will say. The *totals*
+//! (`Shared::stocks`) are memory's: they leave out a segment that is being dropped, and removals that the log
+//! does not have yet. A *recount* follows memory's index, entry by entry ([`Recount`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +17,7 @@ use crate::format::record::ExtentRef;
 use crate::index::segment::Segments;
 use crate::stock::Stock;
 
-/// What a cell of the table takes in memory, in bytes, about.
+/// About what a cell of the table takes in memory, in bytes.
 pub(crate) const CELL_BYTES: u64 = 64;
 
 /// What an entry of the index counts for.
@@ -27,12 +26,12 @@ pub(crate) struct Counted {
     pub(crate) owner: u64,
     /// The segment of its record.
     pub segment: u64,
-    /// Bytes of its body by the segment that has them.
+    /// The bytes of its body in each segment.
     parts: SmallVec<[(u64, u64); 2]>,
 }
 
 impl Counted {
-    /// An object whose record lies in `segment`, with those of its extents that are there.
+    /// An object whose record lies in `segment`, with those of its extents whose segments exist.
     pub(crate) fn new(segments: &Segments, owner: u64, segment: u64, extents: &[ExtentRef]) -> Counted {
         let mut parts: SmallVec<[(u64, u64); 2]> = SmallVec::new();
         for extent in extents {
@@ -46,23 +45,23 @@ impl Counted {
         Counted { owner, segment, parts }
     }
 
-    /// What it is in each segment.
+    /// What it counts for in each segment.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (u64, Stock)> + '_ {
         let own = std::iter::once((self.segment, Stock { objects: 1, bytes: 0 }));
         own.chain(self.parts.iter().map(|(segment, bytes)| (*segment, Stock { objects: 0, bytes: *bytes })))
     }
 
-    /// How many bytes of its body there are.
+    /// The bytes of its body that are held.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// How many bytes of its body a segment has.
+    /// The bytes of its body that a segment has.
     pub(crate) fn bytes_in(&self, segment: u64) -> u64 {
         self.parts.iter().filter(|(number, _)| *number == segment).map(|(_, bytes)| bytes).sum()
     }
 
-    /// What is left of it: without what lay in segments that are gone.
+    /// The same without what lay in segments that are gone.
     pub(crate) fn there(&self, segments: &Segments) -> Counted {
         let mut left = self.clone();
         left.parts.retain(|(segment, _)| segments.has(*segment));
@@ -70,7 +69,7 @@ impl Counted {
     }
 }
 
-/// Segment → owner → what the segment holds of it. Nothing is not in it.
+/// Segment → owner → what the segment holds of the owner. Empty cells are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rows(BTreeMap<u64, HashMap<u64, Stock>>);
 
@@ -116,12 +115,12 @@ impl Rows {
         self.0.get(&segment).into_iter().flatten().map(|(owner, stock)| (*owner, *stock))
     }
 
-    /// A segment is no more.
+    /// Forgets a segment.
     pub(crate) fn drop_row(&mut self, segment: u64) {
         self.0.remove(&segment);
     }
 
-    /// The segments from one on that have records of an owner's objects, oldest first.
+    /// The segments that have records of an owner's objects, oldest first, beginning with segment `from`.
     pub(crate) fn segments_of(&self, owner: u64, from: u64) -> Vec<u64> {
         let has = |row: &HashMap<u64, Stock>| row.get(&owner).is_some_and(|stock| stock.objects > 0);
         self.0.range(from..).filter(|(_, row)| has(row)).map(|(segment, _)| *segment).collect()
@@ -153,7 +152,7 @@ impl Rows {
     }
 }
 
-/// What the volume holds of each owner, for everybody to read.
+/// What the volume holds of each owner. Any thread may read it.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     owners: parking_lot::Mutex<HashMap<u64, Stock>>,
@@ -170,7 +169,7 @@ impl Totals {
         }
     }
 
-    /// Sets all of them; the owners of whom something else was said.
+    /// Replaces all totals. Returns the owners whose totals were different.
     pub(crate) fn correct(&self, totals: HashMap<u64, Stock>) -> BTreeSet<u64> {
         let mut owners = self.owners.lock();
         let before = std::mem::replace(&mut *owners, totals);
@@ -178,12 +177,12 @@ impl Totals {
         all.filter(|owner| before.get(owner) != owners.get(owner)).copied().collect()
     }
 
-    /// A copy.
+    /// A copy of all totals.
     pub(crate) fn all(&self) -> HashMap<u64, Stock> {
         self.owners.lock().clone()
     }
 
-    /// Of one owner.
+    /// The total of one owner.
     pub(crate) fn of(&self, owner: u64) -> Stock {
         self.owners.lock().get(&owner).copied().unwrap_or_default()
     }
@@ -192,7 +191,7 @@ impl Totals {
         self.cells.store(cells, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// What the writer's table takes in memory, in bytes, about.
+    /// About what the writer's table takes in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.cells.load(std::sync::atomic::Ordering::Relaxed) * CELL_BYTES
     }
@@ -200,8 +199,8 @@ impl Totals {
 
 #[cfg(test)]
 impl Totals {
-    /// Makes it wrong, for a recount to find.
-    pub(crate) fn spoil_for_tests(&self, owner: u64) {
+    /// Makes a total wrong, for a recount to find.
+    pub(crate) fn corrupt_for_tests(&self, owner: u64) {
         self.change(owner, |total| total.bytes += 1);
     }
 }

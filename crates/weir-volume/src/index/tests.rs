@@ -24,7 +24,7 @@ fn an_object_costs_at_most_ten_bytes_at_a_million() {
         for number in (0..1_000_000).step_by(1001) {
             assert!(index.find(hash(number)).contains(&Location::of(number * 31)));
         }
-        // Half of them go: the memory comes back.
+        // Half of the entries go, and their memory is given back.
         for shard in 0..index.shards() {
             index.retain(shard, |location| location.bits() % 62 == 0);
         }
@@ -51,7 +51,8 @@ enum Act {
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    // Few hashes and locations, so that they meet; some share their tag and differ in bits that are not kept.
+    // Few hashes and locations, so that they collide. Some share their tag and differ in bits that are not
+    // kept.
     let hashes = prop_oneof![0u64..4, (0u64..4).prop_map(|n| n << 62), Just(u64::MAX)];
     let act = prop_oneof![
         5 => (hashes.clone(), 0u64..20).prop_map(|(hash, at)| Act::Insert(hash, at << 36)),
@@ -64,7 +65,9 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #[test]
     fn the_first_entry_is_found_however_they_are_spread(
-        tags in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX], 0..300),
+        tags in proptest::collection::vec(
+            prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX], 0..300,
+        ),
         wanted in prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX],
     ) {
         let mut entries = tags;
@@ -78,7 +81,7 @@ proptest! {
     fn it_is_a_set(acts in acts()) {
         let index = Index::new(2);
         let mask = (1 << LOCATION_BITS) - 1;
-        // What is left of a hash: two bits of the shard, 24 of the tag.
+        // What the index keeps of a hash: two bits for the shard, 24 for the tag.
         let kept = |hash: u64| hash >> 38;
         let mut set = BTreeSet::new();
         for act in acts {
@@ -106,7 +109,7 @@ proptest! {
                 set.iter().filter(|(own, _)| *own == kept(hash)).map(|(_, at)| *at).collect();
             prop_assert_eq!(found, expected);
         }
-        // Written down and filled in again it is the same.
+        // A copy that is filled from its entries is the same.
         let copy = Index::new(2);
         for shard in 0..4 {
             prop_assert!(copy.fill(shard, index.shard(shard)));

@@ -1,21 +1,21 @@
-//! How often objects were used since they were written: four bits for each, about, by the bits of their hash
-//! that the index has.
+//! How often objects were used since they were written: about four bits for each object, by the bits of its
+//! hash that the index has.
 //!
-//! Objects of one place count together, and a restart forgets all: it is a hint for what to keep
-//! ([`super::reinsert`]). There are several places for each small object: where two share one, the first that
-//! goes takes the other's uses with it, and with a place for 16 KiB that cost 0.005 of the hit ratio on the
-//! first trace of `bench/HITRATIO.md`.
+//! Objects that share a count are counted together, and a restart forgets all counts: they are a hint for
+//! what to keep ([`super::reinsert`]). There are several counts for each small object. Where two objects
+//! share a count, the first that leaves takes the other's uses with it. With a count for each 16 KiB that
+//! cost 0.005 of the hit ratio on the first trace of `bench/HITRATIO.md`.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::index::KeyHash;
 use crate::write::reinsert::USES_MAX;
 
-/// There is a count for so many bytes of the volume.
+/// There is one count for this many bytes of the volume.
 const BYTES_A_COUNT: u64 = 2 << 10;
 /// The fewest counts, and the most: 16 MiB of memory.
 const COUNTS: (u64, u64) = (1 << 12, 1 << 25);
-/// The bits of a hash that an entry of the index has beside those that choose its shard.
+/// The bits of a hash that an index entry has beside those that choose its shard.
 const TAG_BITS: u32 = 24;
 
 /// The counts.
@@ -24,13 +24,13 @@ pub struct Uses {
     /// Two counts each.
     counts: Box<[AtomicU8]>,
     known_bits: u32,
-    /// What the writer has made of it.
+    /// What the writer has written again because of the counts.
     pub(crate) reinserted: AtomicU64,
     pub(crate) reinserted_bytes: AtomicU64,
 }
 
 impl Uses {
-    /// For a volume of that size, whose index has so many bits for the shard.
+    /// Counts for a volume of that size. `shard_bits` of a hash choose a shard of its index.
     pub fn new(size_bytes: u64, shard_bits: u32) -> Uses {
         let count = (size_bytes / BYTES_A_COUNT).clamp(COUNTS.0, COUNTS.1).next_power_of_two();
         Uses {
@@ -41,7 +41,7 @@ impl Uses {
         }
     }
 
-    /// Where a count lies, and by how many bits it is shifted there.
+    /// The byte that holds a hash's count, and the shift of the count in it.
     fn count(&self, hash: KeyHash) -> (&AtomicU8, u32) {
         let known = hash.0 >> (64 - self.known_bits);
         let bits = self.counts.len().trailing_zeros() + 1;
@@ -57,13 +57,13 @@ impl Uses {
         });
     }
 
-    /// How often it was used.
+    /// How often a hash was used, as far as it was counted.
     pub fn of(&self, hash: KeyHash) -> u8 {
         let (pair, shift) = self.count(hash);
         (pair.load(Ordering::Relaxed) >> shift) & USES_MAX
     }
 
-    /// At most [`USES_MAX`].
+    /// Sets the count of a hash, to [`USES_MAX`] at most.
     pub fn set(&self, hash: KeyHash, uses: u8) {
         let (pair, shift) = self.count(hash);
         let _ = pair.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pair| {
@@ -71,7 +71,7 @@ impl Uses {
         });
     }
 
-    /// What it takes in memory, in bytes.
+    /// Its memory in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.counts.len() as u64
     }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_index_knows_of_a_hash_is_enough() {
+    fn the_bits_that_the_index_has_of_a_hash_are_enough() {
         let uses = Uses::new(1 << 30, 6);
         let hash = KeyHash(0x0123_4567_89ab_cdef);
         let as_in_the_index = KeyHash(hash.0 >> 34 << 34);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_lie_together_count_for_themselves() {
+    fn two_counts_in_one_byte_are_apart() {
         let uses = Uses::new(1 << 20, 6);
         let hashes: Vec<KeyHash> = (0..20_000u64).map(|n| KeyHash(n << 34)).collect();
         let place = |hash: KeyHash| {

@@ -7,7 +7,7 @@ use crate::read::reader::{ReadError, Wait};
 use crate::shared::Shared;
 
 impl Shared {
-    /// What the record there counts for. Its body is not looked at.
+    /// What the record at a location counts for. Its body is not read.
     ///
     /// # Errors
     /// [`ReadError`]: its description cannot be read.
@@ -17,7 +17,7 @@ impl Shared {
             .ok_or(ReadError::Gone)
     }
 
-    /// What a record counts for that lies there; `None` where it is none of an object.
+    /// What a record at a place counts for; `None` if it belongs to no object.
     pub(crate) fn counted(&self, described: &Described<'_>, place: Place) -> Option<Counted> {
         let extents = match described.header.kind {
             Kind::Head => described.extents(),

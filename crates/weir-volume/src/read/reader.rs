@@ -2,8 +2,8 @@
 //! stored.
 //!
 //! Every byte that leaves here was checked against the block checksum that was written with it: [`Checked`]
-//! cannot be made otherwise. A file is held open for the length of one read; what was dropped in between is a
-//! gap, never other bytes.
+//! cannot be made otherwise. A file is held open for the length of one read. A segment that was dropped in
+//! between is a gap, never other bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::shared::Shared;
 use crate::usage::{Counters, Health};
 use crate::{BLOCK_BYTES, PIECE_BYTES_MAX};
 
-/// What is read at a record's place in one go: a small object whole.
+/// The bytes that are read at a record's place at once: a small object whole.
 pub const FIRST_READ_BYTES: usize = 16 << 10;
 
-/// What is read first where nobody waits for the device: copying costs more than a further call.
+/// The bytes that are read first from the page cache: copying more costs more than a second call.
 const FIRST_RESIDENT_BYTES: usize = 4 << 10;
 
 /// Bytes of a body that were checked against the checksum they were stored with.
@@ -31,7 +31,7 @@ const FIRST_RESIDENT_BYTES: usize = 4 << 10;
 pub struct Checked(Bytes);
 
 impl Checked {
-    /// The bytes.
+    /// The bytes, shared.
     pub fn bytes(&self) -> &Bytes {
         &self.0
     }
@@ -45,10 +45,10 @@ impl Checked {
 /// Why something cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It would have to wait for the device: ask again on a thread that may.
+    /// The read would have to wait for the device. Ask again on a thread that may wait.
     #[error("not in memory")]
     NotResident,
-    /// It is not what was stored, or is there no more. It has been, or will be, taken out of the index.
+    /// The record is not what was stored, or is gone. It leaves the index, or has left it already.
     #[error("the object is gone")]
     Gone,
     /// The device failed.
@@ -65,20 +65,21 @@ pub(crate) enum Wait {
     Never,
 }
 
-/// Where a key's record may be: what the index knows.
+/// Where a key's record may be, as far as the index knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     pub(crate) location: Location,
-    /// The place that this is.
+    /// The record's place.
     pub place: Place,
 }
 
-/// An object as its record has it.
+/// An object as its record describes it.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The object's number: one for each generation that was ever stored in this volume.
     pub number: u64,
-    /// The stamp that was stored with it, or up to which it was judged by a sweep, whichever is larger.
+    /// The stamp that was stored with it, or the number up to which a sweep has judged it, whichever is
+    /// larger.
     pub stamp: u64,
     /// The stamp that was stored with it.
     pub asked: u64,
@@ -86,32 +87,32 @@ pub struct Record {
     pub digest: u128,
     /// The full key.
     pub key: Bytes,
-    /// The head, as it was given.
+    /// The head as it was stored.
     pub head: Bytes,
-    /// The length of the body in bytes, where it is known.
+    /// The length of the body in bytes, if it is known.
     pub length: Option<u64>,
     pub(crate) location: Location,
     kind: Kind,
     place: Place,
     pub(crate) extents: Vec<ExtentRef>,
-    /// A small body, that was read along.
+    /// A small body, which was read with the record.
     body: Option<Checked>,
-    /// A body that is one record, and was not: where it is, and its checksums.
+    /// Where a body lies that is one record and was not read with it, and its checksums.
     own: Option<Arc<OpenExtent>>,
 }
 
 impl Record {
-    /// The body, where it was read with the record: a small object's.
+    /// The body, if it was read with the record: a small object's.
     pub fn body(&self) -> Option<&Checked> {
         self.body.as_ref()
     }
 
-    /// The record as far as it is needed to read the body: without key, head, and what was read along.
+    /// The record without key, head and body: what is needed to read the body.
     pub fn for_reading(self) -> Record {
         Record { key: Bytes::new(), head: Bytes::new(), body: None, ..self }
     }
 
-    /// What it takes in memory, in bytes.
+    /// Its memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let text = self.key.len() + self.head.len() + self.body.as_ref().map_or(0, |body| body.0.len());
         let sums = self.own.as_ref().map_or(0, |own| size_of::<OpenExtent>() + own.sums.len() * 8);
@@ -119,12 +120,12 @@ impl Record {
         (size_of::<Record>() + text + sums + extents) as u64
     }
 
-    /// The number of the segment that has the record; the object goes with it, at the latest.
+    /// The segment that has the record. The object goes with this segment at the latest.
     pub fn segment(&self) -> u64 {
         self.place.segment
     }
 
-    /// Whether its body lies with it, in one record.
+    /// Whether its body lies with it in one record.
     pub(crate) fn is_object(&self) -> bool {
         self.kind == Kind::Object
     }
@@ -134,14 +135,14 @@ impl Record {
         self.place
     }
 
-    /// The run of the body around an offset that was written in one piece, and stands or falls with it.
+    /// The run of the body around an offset that was written in one piece, and is lost in one piece.
     pub fn run_at(&self, offset: u64) -> Option<Interval> {
         let after = self.extents.partition_point(|extent| extent.offset <= offset);
         let extent = self.extents[..after].last().filter(|extent| offset < extent.end())?;
         Some(Interval { start: extent.offset, end: extent.end() })
     }
 
-    /// Whether nothing was missing when it was written.
+    /// Whether the body was whole when the record was written.
     pub fn was_whole(&self) -> bool {
         self.length == Some(self.extents.iter().map(|extent| u64::from(extent.length)).sum())
     }
@@ -162,50 +163,51 @@ pub enum Part {
 #[derive(Debug, Default)]
 pub struct Position {
     open: Option<OpenExtent>,
-    /// Where the next bytes go, as far as there is room: memory of whoever asked, not of the thread that
+    /// Memory for the next bytes, if there is any. It belongs to the thread that asks, not to the one that
     /// waits for the device.
     room: Vec<u8>,
 }
 
 impl Position {
-    /// Has the next bytes go where any piece finds room. The allocator keeps a stock of memory for each
-    /// thread and each size, and there are many of both.
+    /// Reserves memory for the next bytes, enough for any piece. The allocator keeps a stock of memory for
+    /// each thread and each size, and there are many of both.
     pub fn make_room(&mut self) {
         self.room.reserve_exact(PIECE_BYTES_MAX);
     }
 
-    /// Where there is room.
+    /// The reserved memory.
     #[cfg(test)]
     pub(crate) fn room_for_tests(&self) -> std::ops::Range<*const u8> {
         self.room.as_ptr()..self.room.as_ptr().wrapping_add(self.room.capacity())
     }
 }
 
-/// What is read of an extent in one go: the whole blocks around what is wanted, since each has one checksum.
+/// The blocks of an extent that one read takes: all around the wanted bytes, since each block has one
+/// checksum.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    extent: ExtentRef,
-    /// Where the first block begins, and where the last one ends, in the extent.
+    /// The beginning of the first block and the end of the last, in the extent.
     begin: u64,
     end: u64,
-    /// What of it is wanted, in the extent.
+    /// The wanted bytes, in the extent.
     wanted_begin: u64,
     wanted_end: u64,
 }
 
 impl Run {
-    /// What `max` bytes at `offset` of the body take, which lies in the extent; [`PIECE_BYTES_MAX`] at most.
+    /// The blocks for `max` bytes at `offset` of the body, which lies in the extent; at most
+    /// [`PIECE_BYTES_MAX`].
     fn of(extent: ExtentRef, offset: u64, max: usize) -> Run {
         let block = BLOCK_BYTES as u64;
         let (within, length) = (offset - extent.offset, u64::from(extent.length));
         let begin = within / block * block;
         let wanted_end = within.saturating_add(max.clamp(1, PIECE_BYTES_MAX) as u64).min(length);
-        // No more than the most is allocated.
+        // Allocates no more than the limit.
         let end = wanted_end.next_multiple_of(block).min(begin + PIECE_BYTES_MAX as u64).min(length);
-        Run { extent, begin, end, wanted_begin: within, wanted_end: wanted_end.min(end) }
+        Run { begin, end, wanted_begin: within, wanted_end: wanted_end.min(end) }
     }
 
-    /// Room for it: what there is, where that is any.
+    /// A buffer for it: `room`, if that has any.
     fn room(&self, mut room: Vec<u8>) -> Vec<u8> {
         let length = (self.end - self.begin) as usize;
         if room.capacity() == 0 {
@@ -215,17 +217,17 @@ impl Run {
         room
     }
 
-    /// Where in the room the bytes are that are wanted.
+    /// The range of the wanted bytes in the buffer.
     fn wanted(&self) -> std::ops::Range<usize> {
         (self.wanted_begin - self.begin) as usize..(self.wanted_end - self.begin) as usize
     }
 }
 
-/// An extent whose checksums were read.
+/// An extent with its checksums.
 #[derive(Debug)]
 struct OpenExtent {
     extent: ExtentRef,
-    /// Where its first byte lies in the segment's file.
+    /// The offset of its first byte in the segment's file.
     body_at: u64,
     sums: Vec<u64>,
 }
@@ -238,12 +240,12 @@ impl OpenExtent {
 }
 
 thread_local! {
-    /// Where records are read to, before what is kept of them is known.
+    /// Where records are read to before it is known what is kept of them.
     static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 impl Shared {
-    /// Where that digest's records may be, newest first. No system call.
+    /// The places where that digest's records may be, newest first. Makes no system call.
     pub(crate) fn candidates(&self, digest: u128) -> smallvec::SmallVec<[Candidate; 4]> {
         if self.counters.health() == Health::Ejected {
             return smallvec::SmallVec::new();
@@ -259,7 +261,7 @@ impl Shared {
         found
     }
 
-    /// The record there, if its key is that one.
+    /// The record of a candidate, if its key is `key`.
     pub(crate) fn record(
         &self,
         candidate: Candidate,
@@ -272,7 +274,7 @@ impl Shared {
         })?
     }
 
-    /// The record there, whatever its key.
+    /// The record at a location, whatever its key.
     pub(crate) fn any_record(&self, location: Location) -> Result<Record, ReadError> {
         let (segment, place) = self.segments.at(location).ok_or(ReadError::Gone)?;
         let candidate = Candidate { location, place };
@@ -281,8 +283,8 @@ impl Shared {
         })?
     }
 
-    /// Whether the record there is of that object. What the drive does not give may be of any: so that
-    /// nothing that was replaced or removed stays for an error's sake.
+    /// Whether the record at a location is that object's. Also true if the drive fails, so that an error
+    /// keeps nothing that was replaced or removed.
     pub(crate) fn may_be(&self, location: Location, digest: u128, object: u64) -> bool {
         let Some((segment, place)) = self.segments.at(location) else { return false };
         let mut bytes = [0; crate::format::record::HEADER_BYTES];
@@ -295,15 +297,15 @@ impl Shared {
         }
     }
 
-    /// The index's entries of an object: one, but for those that cannot be read.
+    /// The index's entries of an object: one, and those that cannot be read.
     pub(crate) fn locate(&self, digest: u128, object: u64) -> crate::index::Locations {
         let mut locations = self.index.find(crate::index::KeyHash::of(digest));
         locations.retain(|location| self.may_be(*location, digest, object));
         locations
     }
 
-    /// The stamp that a record is as good as. What the index does not have any more was perhaps taken out by
-    /// the sweep.
+    /// The stamp that a record counts as having. A sweep may have removed what the index does not have any
+    /// more.
     fn judged_stamp(&self, digest: u128, stamp: u64, location: Location) -> u64 {
         let swept = self.swept.load(std::sync::atomic::Ordering::Acquire);
         let is_judged = stamp < swept && self.index.has(crate::index::KeyHash::of(digest), location);
@@ -358,8 +360,8 @@ impl Shared {
         })
     }
 
-    /// Reads header and description at a place, and as much behind them as came along, and hands them to
-    /// `act`.
+    /// Reads the header and the description at a place, and hands them to `act` with the bytes that came with
+    /// them.
     pub(crate) fn described<T>(
         &self,
         segment: &Arc<Segment>,
@@ -380,7 +382,7 @@ impl Shared {
             if header.record_bytes() > room {
                 return Err(ReadError::Gone);
             }
-            // A small object comes whole.
+            // A small object is read whole.
             let wanted = match header.record_bytes() <= FIRST_READ_BYTES as u64 {
                 true => header.record_bytes(),
                 false => header.described_bytes(),
@@ -402,7 +404,7 @@ impl Shared {
         })
     }
 
-    /// Fills `into` whole.
+    /// Fills all of `into`.
     fn fill(&self, segment: &Segment, into: &mut [u8], offset: u64, wait: Wait) -> Result<(), ReadError> {
         let result = match wait {
             Wait::Device => weir_disk::read_exact_at(&*segment.file, into, offset),
@@ -418,7 +420,7 @@ impl Shared {
         })
     }
 
-    /// The intervals of a body that can be read now, as far as the segments are there.
+    /// The intervals of a body whose segments exist.
     pub(crate) fn held(&self, record: &Record) -> Intervals {
         let mut held = Intervals::new();
         for extent in record.extents.iter().filter(|extent| self.segments.has(extent.place.segment)) {
@@ -427,7 +429,7 @@ impl Shared {
         held
     }
 
-    /// What is at `offset` of a body: at most `max` bytes, and [`PIECE_BYTES_MAX`].
+    /// Reads a body at `offset`: at most `max` bytes, and at most [`PIECE_BYTES_MAX`].
     pub(crate) fn read(
         &self,
         record: &Record,
@@ -456,7 +458,9 @@ impl Shared {
         let own = record.own.as_deref().filter(|own| own.extent == *extent);
         let read = match own {
             Some(own) => self.fill_run(&segment, own, run, &mut bytes, wait),
-            None => self.read_run(&segment, record, position, run, &mut bytes, wait),
+            None => self
+                .open_extent(position, &segment, *extent, record, wait)
+                .and_then(|open| self.fill_run(&segment, open, run, &mut bytes, wait)),
         };
         match read {
             Ok(()) => Ok(Part::Bytes(Checked(Bytes::from(bytes).slice(run.wanted())))),
@@ -469,7 +473,22 @@ impl Shared {
         }
     }
 
-    fn open_extent(
+    /// An extent with its checksums, which are read unless the position has them already.
+    fn open_extent<'a>(
+        &self,
+        position: &'a mut Position,
+        segment: &Arc<Segment>,
+        extent: ExtentRef,
+        record: &Record,
+        wait: Wait,
+    ) -> Result<&'a OpenExtent, ReadError> {
+        if position.open.as_ref().is_none_or(|open| open.extent != extent) {
+            position.open = Some(self.read_extent(segment, extent, record, wait)?);
+        }
+        position.open.as_ref().ok_or(ReadError::Gone)
+    }
+
+    fn read_extent(
         &self,
         segment: &Arc<Segment>,
         extent: ExtentRef,
@@ -488,23 +507,6 @@ impl Shared {
             }
             Ok(OpenExtent::of(extent, described))
         })?
-    }
-
-    /// Reads a run, and the checksums of its extent where those are not known yet.
-    fn read_run(
-        &self,
-        segment: &Arc<Segment>,
-        record: &Record,
-        position: &mut Position,
-        run: Run,
-        bytes: &mut [u8],
-        wait: Wait,
-    ) -> Result<(), ReadError> {
-        if position.open.as_ref().is_none_or(|open| open.extent != run.extent) {
-            position.open = Some(self.open_extent(segment, run.extent, record, wait)?);
-        }
-        let open = position.open.as_ref().ok_or(ReadError::Gone)?;
-        self.fill_run(segment, open, run, bytes, wait)
     }
 
     /// Reads the blocks of a run and checks each.
@@ -526,7 +528,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether every byte of an object's body is what was stored; what is gone with its segment does not
+    /// Whether every byte of an object's body is what was stored. Bytes that went with their segment do not
     /// count.
     pub(crate) fn is_sound(&self, record: &Record) -> Result<bool, ReadError> {
         let mut position = Position::default();
@@ -556,7 +558,7 @@ fn fill_resident(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Resul
     let mut done = 0;
     while done < into.len() {
         match file.read_resident_at(&mut into[done..], offset + done as u64)? {
-            // The end of the file: whoever may wait will see.
+            // The end of the file: a thread that may wait finds out.
             0 => return Err(io::ErrorKind::WouldBlock.into()),
             count => done += count,
         }

@@ -1,4 +1,4 @@
-//! Walking through a segment from record to record.
+//! Walks through a segment from record to record.
 
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -8,12 +8,12 @@ use crate::format::record::{Described, HEADER_BYTES, Header, Place, UNIT_BYTES};
 use crate::index::segment::Segment;
 use crate::shared::Shared;
 
-/// What is read of the file at a time, in bytes.
+/// The bytes that are read of the file at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// And where bodies are passed over.
+/// The same where bodies are skipped.
 const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 
-/// How closely records are looked at.
+/// How closely records are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Headers, keys, heads and tables.
@@ -22,8 +22,8 @@ pub(crate) enum Depth {
     Bodies,
 }
 
-/// A record that was come across. Its description is sound; its body is if `is_sound` says so, or was not
-/// looked at.
+/// A record of the walk. Its description is sound. Its body is sound if `is_sound` says so, and unchecked
+/// otherwise.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) described: Described<'a>,
@@ -31,7 +31,7 @@ pub(crate) struct Found<'a> {
     pub(crate) is_sound: bool,
 }
 
-/// Walks from byte `from` on, up to the first place that is no record; returns where that is.
+/// Walks from byte `from` on to the first place without a record. Returns that place.
 ///
 /// # Errors
 /// Those of the drive.
@@ -49,8 +49,8 @@ pub(crate) fn scan(
     })
 }
 
-/// Walks over the descriptions in a range of bytes until `found` breaks; returns where the next record would
-/// begin. Reads little of what lies between them.
+/// Walks over the descriptions in a range of bytes until `found` breaks. Returns where the next record would
+/// begin. Reads little of what lies between the descriptions.
 ///
 /// # Errors
 /// Those of the drive.
@@ -118,7 +118,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// `length` bytes at `at`; `None` where the records end before.
+    /// The `length` bytes at `at`; `None` if the records end before.
     fn read(&mut self, at: u64, length: u64) -> io::Result<Option<&[u8]>> {
         let end = self.segment.end();
         if length > end.saturating_sub(at) {

@@ -1,4 +1,4 @@
-//! Going through everything: is what the index names there, and is it what was stored?
+//! Verifies a whole volume: does everything that the index names exist, and is it what was stored?
 
 use std::ops::ControlFlow;
 
@@ -10,29 +10,29 @@ use crate::shared::Shared;
 /// What a verification found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Objects whose every byte is what was stored.
+    /// Objects whose bytes are all what was stored.
     pub objects: u64,
-    /// Those of them that are not held whole.
+    /// Objects among them that are held in part.
     pub partial: u64,
     /// The bytes of their bodies.
     pub body_bytes: u64,
-    /// Entries of the index whose record or body is not what was stored: they were dropped.
+    /// Entries of the index whose record or body was not what was stored. They were dropped.
     pub damaged: u64,
-    /// Entries that went, or moved, while they were looked for.
+    /// Entries that were dropped, or moved, during the search.
     pub moved: u64,
-    /// Sites of which something else is held than was counted: it was set right.
+    /// Sites whose count was wrong. It was corrected.
     pub stocks_wrong: u64,
-    /// Rows that the catalogue lacked: they were added. 0 without one.
+    /// Rows that the catalogue lacked. They were added. 0 without a catalogue.
     pub rows_missing: u64,
-    /// Rows of the catalogue that were of no use any more: they were taken away.
+    /// Rows of the catalogue that were of no use any more. They were removed.
     pub rows_superfluous: u64,
 }
 
-/// Goes through all entries of the index, segment by segment, and tells `drop_damaged` of those that are
-/// wrong. Reads everything from the drive; for a thread that may block.
+/// Checks all entries of the index, segment by segment, and hands the wrong ones to `drop_damaged`. Reads
+/// everything from the drive: for a thread that may block.
 ///
 /// # Errors
-/// [`ReadError::Device`] where the drive fails.
+/// [`ReadError::Device`] if the drive fails.
 pub(crate) fn verify(
     shared: &Shared,
     mut drop_damaged: impl FnMut(KeyHash, Location, Place),
@@ -60,10 +60,10 @@ pub(crate) fn verify(
     Ok(report)
 }
 
-/// Hands the records of all entries from a place on to `each`, until it breaks.
+/// Hands the records of all entries from a place on to `each`, until `each` breaks.
 ///
 /// # Errors
-/// [`ReadError::Device`] where the drive fails.
+/// [`ReadError::Device`] if the drive fails.
 pub(crate) fn walk(
     shared: &Shared,
     from: Place,
@@ -86,7 +86,7 @@ pub(crate) fn walk(
                     }
                 }
                 Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
-                // It went meanwhile, or is damaged: whoever reads it next says so.
+                // The record was dropped in the meantime, or is damaged: its next reader reports that.
                 Err(ReadError::Gone | ReadError::NotResident) => {}
             }
         }
@@ -94,7 +94,7 @@ pub(crate) fn walk(
     Ok(count)
 }
 
-/// The entries that lie in a segment with their shards, in the order of their places.
+/// The entries of a segment, each with its shard, in the order of their places.
 pub(crate) fn entries_of(shared: &Shared, number: u64) -> Vec<(usize, u64)> {
     let segments = &shared.segments;
     let slot = segments.geometry.slot_of(number);
@@ -108,7 +108,7 @@ pub(crate) fn entries_of(shared: &Shared, number: u64) -> Vec<(usize, u64)> {
     found
 }
 
-/// The record, if it is of that entry's hash and all of its body is what was stored.
+/// The record, if it belongs to that entry's hash and its whole body is what was stored.
 fn check(shared: &Shared, location: Location, shard: usize, entry: u64) -> Result<Option<Record>, ReadError> {
     let record = shared.any_record(location)?;
     let is_of = shared.index.is_of(shard, entry, KeyHash::of(record.digest));

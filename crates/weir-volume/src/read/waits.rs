@@ -1,5 +1,5 @@
-//! Who waits for a volume's reading threads, and since when: what takes too long is waited for no more,
-//! though the thread may be stuck in the kernel.
+//! The waits for a volume's reading threads. A wait that takes too long is given up, though the thread may be
+//! stuck in the kernel.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -10,19 +10,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Those who wait, in the order in which they began to.
+/// All waits, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Waits(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// Since when, and who is to be told; until the thread is done with it, whether somebody still waits or
-    /// not.
+    /// For each wait: since when, and whom to tell that it was given up. It stays until the thread is done
+    /// with the job.
     all: BTreeMap<u64, (Duration, Option<oneshot::Sender<()>>)>,
 }
 
-/// Held by the job until it is done, or dropped undone.
+/// Held by the job until it is done, or dropped without being done.
 #[derive(Debug)]
 pub(crate) struct Pending {
     waits: Arc<Waits>,
@@ -35,7 +35,7 @@ impl Drop for Pending {
     }
 }
 
-/// What a reading thread will say; nothing where it does not in time.
+/// The result of a job on a reading thread; nothing if it does not come in time.
 #[derive(Debug)]
 pub struct Answer<T> {
     said: oneshot::Receiver<T>,
@@ -54,7 +54,7 @@ impl<T> Future for Answer<T> {
         match Pin::new(given_up).poll(context) {
             Poll::Ready(Ok(())) => Poll::Ready(None),
             Poll::Ready(Err(_)) => {
-                // The job has ended, and has woken whoever waits for what it says.
+                // The job has ended, and has woken the task that waits for its result.
                 self.given_up = None;
                 Poll::Pending
             }
@@ -64,7 +64,7 @@ impl<T> Future for Answer<T> {
 }
 
 impl Waits {
-    /// One more, since `now`.
+    /// Begins a wait at `now`.
     pub(crate) fn begin<T>(
         self: &Arc<Waits>,
         now: Duration,
@@ -79,12 +79,12 @@ impl Waits {
         (Pending { waits: Arc::clone(self), number }, Answer { said, given_up: Some(given_up) })
     }
 
-    /// Since when the oldest has been waited for, given up or not.
+    /// When the oldest job began to wait or to run, given up or not.
     pub(crate) fn oldest(&self) -> Option<Duration> {
         self.0.lock().all.values().next().map(|(since, _)| *since)
     }
 
-    /// Lets those go who have waited since before a moment; how many.
+    /// Gives up the waits that began before a moment. Returns how many.
     pub(crate) fn give_up_before(&self, moment: Duration) -> usize {
         let mut told = 0;
         for (since, tell) in self.0.lock().all.values_mut() {
@@ -92,7 +92,7 @@ impl Waits {
                 break;
             }
             if let Some(tell) = tell.take() {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = tell.send(());
                 told += 1;
             }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_too_long_is_let_go_and_the_others_are_not() {
+    fn waits_that_are_too_long_are_given_up() {
         let waits = Arc::new(Waits::default());
         let (_stuck, early) = oneshot::channel::<u32>();
         let (say, late) = oneshot::channel();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_done_is_answered() {
+    fn a_job_that_is_dropped_is_answered() {
         let waits = Arc::new(Waits::default());
         let (say, said) = oneshot::channel::<u32>();
         let (pending, answer) = waits.begin(ms(1), said);

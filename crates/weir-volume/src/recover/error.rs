@@ -5,13 +5,13 @@ use std::io;
 use crate::format::superblock::NotAVolume;
 use crate::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN};
 
-/// Why a volume cannot be opened. Nothing of it was changed.
+/// Why a volume cannot be opened. The volume was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its size is no size.
+    /// The size is outside the limits.
     #[error("a volume has between {SIZE_BYTES_MIN} and {SIZE_BYTES_MAX} bytes, not {0}")]
     Size(u64),
-    /// There is a superblock, and it cannot be used.
+    /// The superblock cannot be used.
     #[error("the volume cannot be used; move its folder away to begin again")]
     Superblock(#[source] NotAVolume),
     /// There are segments, but no superblock.

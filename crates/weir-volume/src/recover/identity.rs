@@ -1,6 +1,5 @@
-//! Which volume a folder is: two copies of the superblock, each whole in a file of its own, so that neither a
-//! wrong bit nor a file that was lost costs the volume. The one that is sound is used, and the other written
-//! again.
+//! Which volume a folder is. Two copies of the superblock lie in a file each, so that neither a wrong bit nor
+//! a lost file costs the volume. The sound copy is used, and the other is written again.
 
 use std::io;
 use std::path::Path;
@@ -16,12 +15,12 @@ use crate::settings::VolumeSettings;
 /// The longest superblock that is read.
 const READ_BYTES_MAX: u64 = 4096;
 
-/// Whether something in a folder says that it is a volume.
+/// Whether a folder has files of a volume.
 pub fn is_made(folder: &Path) -> bool {
     PATHS.iter().any(|path| folder.join(path).exists())
 }
 
-/// Reads the superblock; makes one where the folder is empty.
+/// Reads the superblock. Makes one if the folder is empty.
 pub(super) fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Result<Superblock, OpenError> {
     let copies = PATHS.map(|path| read(disk, path));
     if let Some(version) = copies.iter().find_map(other_version) {
@@ -30,7 +29,7 @@ pub(super) fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Resul
     if let Some(superblock) = copies.iter().find_map(|copy| copy.as_ref().ok().copied().flatten()) {
         for (path, copy) in PATHS.into_iter().zip(copies) {
             if !matches!(copy, Ok(Some(own)) if own == superblock) {
-                // Where that fails one copy is enough, until the next opening.
+                // If this fails, one copy is enough until the next opening.
                 let _ = write(disk, path, &superblock);
             }
         }
@@ -63,7 +62,7 @@ fn other_version(copy: &Result<Option<Superblock>, OpenError>) -> Option<u32> {
     }
 }
 
-/// One copy; `None` where there is none.
+/// One copy; `None` if there is none.
 fn read(disk: &dyn Disk, path: &str) -> Result<Option<Superblock>, OpenError> {
     let act = failed("reading the superblock");
     let file = match disk.open(path) {

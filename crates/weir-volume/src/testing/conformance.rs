@@ -27,7 +27,7 @@ const CHANGES_MAX: u64 = 96;
 /// Bytes of most values, at most, and of one in a hundred.
 const VALUE_BYTES_MAX: u64 = 160;
 const LONG_VALUE_BYTES: u64 = 20_000;
-/// Batches that [`like_a_map`] and [`lets_go_only_what_is_unwanted`] apply.
+/// Batches that [`like_a_map`] and [`removes_only_unwanted_rows`] apply.
 const BATCHES: u64 = 300;
 
 /// A change of a [`Script`]: key and new value, or none where it is removed.
@@ -132,7 +132,7 @@ pub fn like_a_map(seed: u64, open: &mut Open<'_>) {
 
 /// What is wanted stays, as it was put last; what is unwanted may go, and only that. What is unwanted is what
 /// was put before a batch that becomes later and later.
-pub fn lets_go_only_what_is_unwanted(seed: u64, open: &mut Open<'_>) {
+pub fn removes_only_unwanted_rows(seed: u64, open: &mut Open<'_>) {
     let first_wanted = Arc::new(AtomicU64::new(0));
     let wanted: Wanted = {
         let first_wanted = first_wanted.clone();

@@ -7,7 +7,7 @@ use weir_disk::Room;
 use super::world::{Crash, Random, World, settings};
 use crate::read::reader::{Part, Position, Wait};
 use crate::testing::CrashDisk;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
@@ -51,7 +51,7 @@ fn dropping_happens_in_small_steps_before_the_room_is_needed() {
     for key in 0..200 {
         let before = world.shared.usage().segments_dropped;
         world.store(key, 40_000);
-        assert_eq!(world.shared.usage().segments_dropped, before, "nothing is dropped by who stores");
+        assert_eq!(world.shared.usage().segments_dropped, before, "a store drops nothing");
         world.pass(Duration::from_millis(10));
     }
     assert!(world.shared.usage().segments_dropped > 10);
@@ -107,8 +107,8 @@ fn a_twentieth_of_the_file_system_stays_free() {
     assert_eq!(world.ended(first), None);
     world.disk.set_room(Room { total_bytes: 100 * MIB, free_bytes: 5 * MIB });
     let second = world.store(2, 200_000);
-    assert_eq!(world.ended(second), Some(Ended::Full));
-    // What it has it gives back.
+    assert_eq!(world.ended(second), Some(PutError::Full));
+    // It gives back what it has.
     assert!(world.find(first).is_none());
     world.disk.set_room(Room { total_bytes: 100 * MIB, free_bytes: 50 * MIB });
     world.pass(Duration::from_secs(5));
@@ -117,7 +117,7 @@ fn a_twentieth_of_the_file_system_stays_free() {
 }
 
 #[test]
-fn a_smaller_size_at_the_next_opening_is_kept_to() {
+fn a_smaller_size_holds_at_the_next_opening() {
     let mut world = World::new(CrashDisk::new(1), settings(8 * MIB, 256 << 10)).unwrap();
     for key in 0..60 {
         world.store(key, 100_000);
@@ -149,7 +149,7 @@ fn a_body_whose_beginning_was_evicted_has_a_gap_and_no_other_bytes() {
     assert!((MIB..6 * MIB).contains(&held), "{held}");
     let part = world.shared.read(&record, &mut Position::default(), 0, 10, Wait::Device);
     assert_eq!(part.unwrap(), Part::Gap);
-    // Who had begun to read when the segment went gets a gap as well.
+    // A reader that began before the segment went gets a gap as well.
     let object = world.store(2, 400_000);
     let record = world.find(object).unwrap();
     let mut position = Position::default();
@@ -160,10 +160,10 @@ fn a_body_whose_beginning_was_evicted_has_a_gap_and_no_other_bytes() {
     assert_eq!(world.shared.read(&record, &mut position, 1000, 1000, Wait::Device).unwrap(), Part::Gap);
 }
 
-/// Bytes of a dropped segment count for as long as somebody reads them; nothing more is dropped for their
-/// sake.
+/// Bytes of a dropped segment count for as long as a reader has them open. No other segment is dropped for
+/// that.
 #[test]
-fn what_a_reader_holds_of_a_dropped_segment_counts_until_it_lets_go() {
+fn a_dropped_segment_counts_while_a_reader_has_it_open() {
     let mut world = World::new(CrashDisk::new(1), settings(4 * MIB, MIB)).unwrap();
     let first = world.store(1, 200_000);
     let number = world.shared.segments.numbers()[0];

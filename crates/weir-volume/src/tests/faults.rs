@@ -8,10 +8,10 @@ use super::world::{Crash, Random, World, settings};
 use crate::settings::{FULL_PAUSE, READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 use crate::testing::{CrashDisk, Fault};
 use crate::usage::Health;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
-/// A course in which one operation fails; afterwards all is as it should be, also after a power cut.
+/// A course in which one operation fails. Afterwards everything is right, also after a power cut.
 fn course(seed: u64, n: u64, fault: Fault) -> bool {
     let mut random = Random(seed);
     let mut world = World::new(CrashDisk::new(n), settings(2 << 20, 128 << 10)).unwrap();
@@ -101,7 +101,7 @@ fn a_failed_sync_forgets_what_it_was_asked_for() {
     assert!(!world.sync());
     assert!(world.find(before).is_some(), "what was durable is served");
     assert!(world.find(lost).is_none(), "what may be lost is not");
-    assert_eq!(world.ended(under_way), Some(Ended::Failed));
+    assert_eq!(world.ended(under_way), Some(PutError::Failed));
     let after = world.store(4, 3000);
     assert!(world.sync());
     let world = world.reopen(Crash::Power);
@@ -116,10 +116,10 @@ fn a_full_file_system_ends_the_storing_and_nothing_else() {
     world.sync();
     world.disk.fail_at(0, Fault::Full);
     let lost = world.store(2, 3000);
-    assert_eq!(world.ended(lost), Some(Ended::Full));
+    assert_eq!(world.ended(lost), Some(PutError::Full));
     assert!(world.find(before).is_some());
     let too_early = world.store(3, 3000);
-    assert_eq!(world.ended(too_early), Some(Ended::Full));
+    assert_eq!(world.ended(too_early), Some(PutError::Full));
     world.pass(FULL_PAUSE);
     let after = world.store(4, 3000);
     assert!(world.find(after).is_some());
@@ -127,25 +127,26 @@ fn a_full_file_system_ends_the_storing_and_nothing_else() {
 }
 
 #[test]
-fn a_removal_is_owed_until_it_is_durable() {
-    let owes = |world: &World| world.shared.counters.owes.load(Ordering::Relaxed);
-    let (mut owed, mut settled) = (0, 0);
+fn a_failed_removal_is_retried_until_it_is_durable() {
+    let has_failed_removals =
+        |world: &World| world.shared.counters.has_failed_removals.load(Ordering::Relaxed);
+    let (mut failed, mut settled) = (0, 0);
     for n in 0.. {
         let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
         let (object, other) = (world.store(1, 3000), world.store(2, 3000));
-        assert!(world.sync() && !owes(&world));
-        // Behind the read that finds it.
+        assert!(world.sync() && !has_failed_removals(&world));
+        // The fault comes after the read that finds the object.
         world.disk.fail_at(1, Fault::Full);
         world.remove(object);
-        assert!(owes(&world) && world.find(object).is_none());
+        assert!(has_failed_removals(&world) && world.find(object).is_none());
         let before = world.disk.operations();
         world.disk.fail_at(n, Fault::Io);
         world.nudge(FULL_PAUSE);
         let has_failed = world.disk.operations() > before + n;
-        if owes(&world) {
-            owed += 1;
+        if has_failed_removals(&world) {
+            failed += 1;
             world.disk.fail_no_more();
-            assert!(world.sync() && !owes(&world), "at {n}");
+            assert!(world.sync() && !has_failed_removals(&world), "at {n}");
         } else {
             settled += 1;
         }
@@ -154,11 +155,11 @@ fn a_removal_is_owed_until_it_is_durable() {
             break;
         }
     }
-    assert!(owed >= 3 && settled >= 1, "owed {owed} times, settled {settled} times");
+    assert!(failed >= 3 && settled >= 1, "failed {failed} times, settled {settled} times");
 }
 
 #[test]
-fn a_drive_that_keeps_failing_is_written_no_more_and_then_read_no_more() {
+fn a_failing_drive_is_no_longer_written_and_then_no_longer_read() {
     let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
     let object = world.store(1, 3000);
     world.sync();
@@ -169,7 +170,7 @@ fn a_drive_that_keeps_failing_is_written_no_more_and_then_read_no_more() {
     }
     assert_eq!(world.shared.counters.health(), Health::ReadOnly);
     let refused = world.store(3, 100);
-    assert_eq!(world.ended(refused), Some(Ended::Failed));
+    assert_eq!(world.ended(refused), Some(PutError::Failed));
     let writes = world.disk.writes();
     world.pass(Duration::from_secs(60));
     assert_eq!(world.disk.writes(), writes);
@@ -186,7 +187,7 @@ fn a_drive_that_keeps_failing_is_written_no_more_and_then_read_no_more() {
 }
 
 #[test]
-fn an_abandoned_object_is_gone_although_its_storing_had_failed_before() {
+fn an_abandoned_object_is_removed_even_after_a_failed_put() {
     let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
     let object = world.begin(1, 900_000, true);
     world.push(object, 0, 600_000);
@@ -194,7 +195,7 @@ fn an_abandoned_object_is_gone_although_its_storing_had_failed_before() {
     assert!(world.find(object).is_some());
     world.disk.fail_at(0, Fault::Io);
     world.push(object, 600_000, 280_000);
-    assert_eq!(world.ended(object), Some(Ended::Failed));
+    assert_eq!(world.ended(object), Some(PutError::Failed));
     world.end(object, End::Abandon);
     assert!(world.find(object).is_none());
     world.sync();

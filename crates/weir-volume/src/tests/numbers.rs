@@ -1,4 +1,4 @@
-//! The numbers of a ledger that a volume bears: what it says of them is never less than what it holds.
+//! The numbers of a ledger on a volume: they never say less than the volume holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::testing::Folder;
 
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// Takes the index away, or makes it one of the version before: it is made again.
+/// Removes the index, or makes it one of the version before, so that it is made again.
 fn lose_index(folder: &Folder, is_older: bool) {
     for entry in std::fs::read_dir(folder.path().join("index")).unwrap() {
         let path = entry.unwrap().path();
@@ -26,14 +26,14 @@ fn lose_index(folder: &Folder, is_older: bool) {
     }
 }
 
-/// Opens the volume until it finds a checkpoint that is whole.
+/// Opens the volume until it has a whole checkpoint.
 fn await_checkpoint(folder: &Folder) {
     loop {
         let (volume, recovered) = open(folder, SIZE_BYTES);
         if !recovered.was_rebuilt {
             return;
         }
-        // It is written between other work.
+        // The writer writes it between other work.
         std::thread::sleep(std::time::Duration::from_millis(100));
         volume.close();
     }

@@ -1,8 +1,7 @@
-//! Power cuts at every moment of random courses: what was durable is there, nothing is wrong, nothing removed
-//! is back.
+//! Power cuts at every moment of random courses: what was durable is there, nothing is wrong, and nothing
+//! that was removed is back.
 //!
-//! `WEIR_VOLUME_SEEDS` sets how many courses are gone through (a hundred by default), `WEIR_VOLUME_SEED` a
-//! single one.
+//! `WEIR_VOLUME_SEEDS` sets how many courses are run (a hundred by default), `WEIR_VOLUME_SEED` a single one.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::write::storing::End;
 
 const SEEDS: u64 = 100;
 
-/// Something happens; `open` are the objects whose bodies are coming, with how far they are.
+/// Does something at random. `open` has the objects whose bodies are coming, with their offsets.
 pub(super) fn act(world: &mut World, random: &mut Random, open: &mut Vec<(u64, u64)>) {
     let known: Vec<u64> = world.objects.keys().copied().collect();
     let one = |random: &mut Random| known.get(random.below(known.len() as u64) as usize).copied();
@@ -89,7 +88,7 @@ fn course(seed: u64) {
     let mut random = Random(seed);
     let disk = CrashDisk::new(seed);
     let mut settings = settings(2 << 20, 128 << 10);
-    // Some write checkpoints all the time.
+    // Some courses write checkpoints all the time.
     settings.journal_bytes_min = seed.is_multiple_of(2).then_some(500);
     let mut world = World::new(disk, settings).unwrap();
     for _ in 0..3 {
@@ -132,7 +131,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What a killed process leaves lies in the page cache alone; what is built on it must not.
+/// What a killed process leaves lies in the page cache alone. What is built on it must not.
 #[test]
 fn a_power_cut_after_a_kill_takes_nothing_that_was_durable() {
     for seed in 0..60 {

@@ -1,4 +1,4 @@
-//! Quotas: at or under them, the site's own oldest first, nobody else's, whatever happens meanwhile.
+//! Quotas: a site stays at or below its quota, its own oldest objects go first, and no other site's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::world::{Crash, Random, World, owner_of, settings};
 use crate::stock::Stock;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
@@ -26,7 +26,7 @@ fn limit(world: &World, quotas: &[(u64, u64)]) {
 #[test]
 fn the_oldest_of_the_site_goes_first_and_no_other_sites() {
     let mut world = World::new(CrashDisk::new(1), settings(8 * MIB, MIB)).unwrap();
-    // Keys 3, 6 and 9 are of one site, 1, 4 and 7 of another.
+    // Keys 3, 6 and 9 belong to one site; 1, 4 and 7 to another.
     let keys = [0, 3, 6, 9, 1, 4, 7];
     let mut objects: Vec<(u64, u64)> = Vec::new();
     for round in 0..6 {
@@ -70,7 +70,7 @@ fn at_zero_nothing_stays_not_even_what_is_empty() {
     world.push(part, 0, 5000);
     world.end(part, End::Rest);
     limit(&world, &[(1, 0), (3, 0)]);
-    assert_eq!(world.resume(part), Some(Ended::OverQuota));
+    assert_eq!(world.resume(part), Some(PutError::OverQuota));
     world.pass(Duration::ZERO);
     limit(&world, &[]);
     let again = world.store(6, 10);
@@ -79,7 +79,7 @@ fn at_zero_nothing_stays_not_even_what_is_empty() {
 }
 
 #[test]
-fn what_is_arriving_is_let_alone_until_it_has_come() {
+fn an_arriving_object_is_left_alone_until_it_has_ended() {
     let mut world = World::new(CrashDisk::new(1), settings(8 * MIB, MIB)).unwrap();
     limit(&world, &[(3, 300_000)]);
     let old = world.store(3, 100_000);

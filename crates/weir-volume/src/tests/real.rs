@@ -25,7 +25,7 @@ pub(super) fn open(folder: &Folder, size_bytes: u64) -> (Arc<Volume>, Recovered)
     (Arc::new(volume), recovered)
 }
 
-/// Reads an object under that key, whatever its number, and compares it; its length.
+/// Reads the object under a key, whatever its number, and compares it. Returns its length.
 pub(super) fn check(volume: &Volume, key: u64, seed: u64) -> Option<u64> {
     let key = samples::key(key);
     let candidate = *volume.find(key.digest).first()?;
@@ -115,7 +115,7 @@ fn the_folder_never_holds_more_than_its_size() {
     let size = 16 << 20;
     let (volume, _) = open(&folder, size);
     for key in 0..600 {
-        // What does not fit into the queue at once is not stored; here it is waited for.
+        // A store does not wait for room in the queue, but this test does.
         store(&volume, key, 100_000);
         if key % 10 == 0 {
             volume.sync().unwrap();
@@ -129,7 +129,7 @@ fn the_folder_never_holds_more_than_its_size() {
     assert_eq!(check(&volume, 0, 0), None);
     drop(volume);
     let (volume, recovered) = open(&folder, size);
-    // A segment of five objects may have been on its way out.
+    // A segment of five objects may have been half dropped.
     assert!(recovered.objects.abs_diff(usage.objects) <= 5, "{recovered:?} {usage:?}");
     assert_eq!(volume.verify().unwrap().damaged, 0);
 }
@@ -142,7 +142,7 @@ fn a_damaged_superblock_is_named_and_nothing_is_touched() {
     drop(volume);
     let path = folder.path().join("superblock");
     let whole = std::fs::read(&path).unwrap();
-    // As before there were two copies.
+    // Volumes had one copy before.
     std::fs::remove_file(folder.path().join("superblock-2")).unwrap();
     let try_open = || {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk::take(folder.path()).unwrap());
@@ -173,7 +173,7 @@ fn a_reader_on_the_volumes_thread_gets_bytes() {
     let own = Arc::clone(&volume);
     volume.on_reader(move || done.send(check(&own, 1, 1)).unwrap()).unwrap();
     assert_eq!(wait.recv_timeout(Duration::from_secs(20)).unwrap(), Some(300_000));
-    // A job may be the last that holds the volume.
+    // A job may be the last holder of the volume.
     let own = Arc::clone(&volume);
     let (go, begin) = crossbeam_channel::bounded::<()>(1);
     let (done, wait) = crossbeam_channel::bounded(1);
@@ -220,14 +220,14 @@ fn a_handle_dropped_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn what_is_being_stored_is_not_gone_on_with_by_another_hand() {
+fn an_object_has_one_open_put_at_a_time() {
     let folder = Folder::new("hands");
     let (volume, _) = open(&folder, 64 << 20);
     let key = samples::key(1);
     let put = volume.begin(&key, head(1, 0), 1, Some(3_000_000)).unwrap();
     put.push(0, samples::body(1, 0, 1_500_000)).unwrap();
     volume.sync().unwrap();
-    // Its end would be taken for the first one's.
+    // Its end would be taken for the first put's.
     let other = volume.resume(key.digest, put.number(), 1);
     assert!(other.map(crate::Put::rest).is_err());
     put.push(1_500_000, samples::body(1, 1_500_000, 1_500_000)).unwrap();
@@ -236,9 +236,9 @@ fn what_is_being_stored_is_not_gone_on_with_by_another_hand() {
     assert_eq!(check(&volume, 1, 1), Some(3_000_000));
 }
 
-/// What is written after an index was made again is no epoch of the one that is lost.
+/// Epochs that are written after an index was made again are not those of the lost one.
 #[test]
-fn how_far_it_had_come_is_that_of_its_opening() {
+fn reached_is_counted_from_the_opening() {
     let folder = Folder::new("found");
     let (volume, _) = open(&folder, 64 << 20);
     store(&volume, 1, 1000);

@@ -7,8 +7,8 @@ use crate::format::record::Kind;
 use crate::read::reader::{Part, Position, Wait};
 use crate::settings::{EXTENT_DELAY, HEAD_BYTES_MAX, SYNC_INTERVAL};
 use crate::testing::CrashDisk;
-use crate::write::put::Ended;
-use crate::write::storing::End;
+use crate::write::put::PutError;
+use crate::write::storing::{End, ObjectHead, Put};
 
 const MIB: u64 = 1 << 20;
 
@@ -42,7 +42,7 @@ fn bodies_of_every_size_come_back() {
 
 #[test]
 fn an_object_longer_than_a_segment_and_than_four_gigabytes() {
-    // The offsets alone: only three pieces of it are held.
+    // The offsets alone are large: only three pieces of it are held.
     let mut world = world();
     let length = (1 << 42) + 5;
     let object = world.begin(1, length, true);
@@ -61,7 +61,7 @@ fn an_object_longer_than_a_segment_and_than_four_gigabytes() {
 }
 
 #[test]
-fn what_waits_for_the_device_is_read_into_memory_of_who_asked() {
+fn a_read_uses_memory_of_the_thread_that_asked() {
     let mut world = world();
     let object = world.store(1, 300_000);
     let record = world.find(object).unwrap();
@@ -144,7 +144,7 @@ fn a_slow_body_is_found_before_its_end_and_its_last_bytes_afterwards() {
 }
 
 #[test]
-fn what_was_begun_and_dropped_is_not_found_and_never_comes_back() {
+fn an_abandoned_put_is_not_found_and_never_comes_back() {
     let mut world = world();
     let object = world.begin(1, 900_000, true);
     world.push(object, 0, 600_000);
@@ -214,7 +214,7 @@ fn a_head_refreshed_while_the_body_comes_is_the_one_that_stays() {
 }
 
 #[test]
-fn removed_is_removed_also_when_the_index_is_lost() {
+fn a_removal_survives_the_loss_of_the_index() {
     let mut world = world();
     let (kept, gone) = (world.store(1, 3000), world.store(1, 4000));
     let large = world.store(1, 300_000);
@@ -256,22 +256,23 @@ fn another_key_with_the_same_digest_is_told_apart() {
 #[test]
 fn keys_of_eight_kilobytes_and_long_heads() {
     let mut world = world();
-    let fate = crate::write::put::Fate::new();
+    let status = crate::write::put::PutStatus::new();
     let key = weir_policy::CacheKey::new(vec![b'k'; 8192].into());
     let long = bytes::Bytes::from(vec![b'h'; 100_000]);
-    let put = |head: bytes::Bytes, fate: &std::sync::Arc<crate::write::put::Fate>| {
+    let put = |head: bytes::Bytes, status: &std::sync::Arc<crate::write::put::PutStatus>| {
         let key = key.clone();
-        crate::write::storing::Put::new(key.digest, key.full, head, 0, Some(0), std::sync::Arc::clone(fate))
+        let described = ObjectHead { digest: key.digest, key: key.full, head, stamp: 0, length: Some(0) };
+        Put::new(described, std::sync::Arc::clone(status))
     };
-    world.engine.begin(77, put(long.clone(), &fate));
+    world.engine.begin(77, put(long.clone(), &status));
     world.engine.end(77, key.digest, End::Whole(0));
-    assert_eq!(fate.ended(), None);
+    assert_eq!(status.error(), None);
     let candidate = world.shared.candidates(key.digest)[0];
     let record = world.shared.record(candidate, &key.full, Wait::Device).unwrap().unwrap();
     assert_eq!(record.head, long);
     let too_long = bytes::Bytes::from(vec![b'h'; HEAD_BYTES_MAX + 1]);
-    world.engine.begin(78, put(too_long, &fate));
-    assert_eq!(fate.ended(), Some(Ended::TooLarge));
+    world.engine.begin(78, put(too_long, &status));
+    assert_eq!(status.error(), Some(PutError::TooLarge));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A volume whose drive is read-only when it is opened: it serves what it has, and nothing of it is changed.
+//! A volume whose drive is read-only when it is opened: it serves what it has, and nothing on it changes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use crate::testing::CrashDisk;
 use crate::testing::samples;
 use crate::{Health, Volume};
 
-/// A disk of which nothing can be changed.
+/// A disk that cannot be changed.
 #[derive(Debug)]
 struct Sealed {
     disk: CrashDisk,
@@ -131,7 +131,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     volume.renew_opening(7);
     assert_eq!(held(&volume).len(), 30);
     drop(volume);
-    // What a crash may have left: files that are not needed, a segment that is none, a record that is torn.
+    // What a crash may leave: files that are not needed, a file that is no segment, a torn record.
     let put = |path: &str, offset: u64| {
         let file = disk.open(path).or_else(|_| disk.create(path)).unwrap();
         file.write_all_at(&[&[7; 100]], offset).unwrap();
@@ -157,15 +157,15 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     let opening = volume.renew_opening(8);
     assert_eq!(opening.own, opening.found, "it is the same opening still");
     assert!(opening.found > 0);
-    // It does not get smaller: what left would be back.
+    // It does not shrink: what left the index would be back.
     volume.resize(1 << 20);
     assert!(volume.store(&samples::key(77), bytes::Bytes::new(), 77, &[]).is_err());
     let key = samples::key(3);
     let record = volume.record(volume.find(key.digest)[0], &key).unwrap().unwrap();
-    assert!(!volume.owes());
+    assert!(!volume.has_failed_removals());
     volume.remove(key.digest, record.number).unwrap();
     assert_eq!(volume.sync(), None, "nothing is durable");
-    assert!(volume.owes(), "what was removed is back at the next opening, and that is known");
+    assert!(volume.has_failed_removals(), "what was removed is back at the next opening, and that is known");
     assert_eq!(held(&volume), (0..30).filter(|key| *key != 3).collect::<Vec<_>>());
     assert_eq!(volume.verify().unwrap().damaged, 0);
     volume.write_again();

@@ -1,4 +1,4 @@
-//! What is held of each owner: after everything that changes it, beside what the records say.
+//! The counts of each owner match the records after every kind of change.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn stock(objects: u64, bytes: u64) -> Stock {
     Stock { objects, bytes }
 }
 
-/// How many sites a recount finds wrong.
+/// The number of sites that a recount finds wrong.
 fn recount(world: &mut World) -> u64 {
     let (done, wait) = crossbeam_channel::bounded(1);
     world.engine.recount_for(done);
@@ -32,7 +32,7 @@ fn recount(world: &mut World) -> u64 {
 #[test]
 fn every_change_of_an_object_is_counted() {
     let mut world = world();
-    // Keys 1, 4 and 7 are of one site.
+    // Keys 1, 4 and 7 belong to one site.
     let small = world.store(1, 3000);
     assert_eq!(world.stock(1), stock(1, 3000));
     world.store(2, 5);
@@ -81,7 +81,7 @@ fn a_segment_takes_with_it_what_lies_in_it_and_no_more() {
     assert_eq!(world.stock(1), stock(1, 3 * MIB));
     let mut before = world.stock(1).bytes;
     let mut drops = 0;
-    // The last one has the object's head.
+    // The last segment has the object's head.
     while world.stock(1).objects == 1 {
         assert!(world.engine.drop_oldest_for_tests());
         world.assert_stocks();
@@ -96,7 +96,7 @@ fn a_segment_takes_with_it_what_lies_in_it_and_no_more() {
 }
 
 #[test]
-fn dropping_is_met_in_the_middle_by_all_that_may_happen() {
+fn every_change_is_counted_in_the_middle_of_a_drop() {
     for seed in 0..40 {
         let mut random = Random(seed);
         let mut world = World::new(CrashDisk::new(seed), settings(2 * MIB, 128 << 10)).unwrap();
@@ -115,7 +115,7 @@ fn dropping_is_met_in_the_middle_by_all_that_may_happen() {
 }
 
 #[test]
-fn what_was_damaged_is_not_held_even_where_nobody_can_say_what_it_was() {
+fn a_damaged_record_is_not_held() {
     for at in 0..60u64 {
         let mut world = world();
         let objects = [world.store(1, 3000), world.store(2, 200_000), world.store(3, 70_000)];
@@ -136,14 +136,14 @@ fn what_was_damaged_is_not_held_even_where_nobody_can_say_what_it_was() {
 }
 
 #[test]
-fn a_recount_says_what_is_wrong_and_sets_it_right() {
+fn a_recount_reports_and_corrects_what_is_wrong() {
     let mut world = world();
     for key in 0..60 {
         world.store(key, key * 100);
     }
     assert_eq!(recount(&mut world), 0);
-    world.shared.stocks.spoil_for_tests(owner_of(&samples::key(1).full));
-    world.shared.stocks.spoil_for_tests(99);
+    world.shared.stocks.corrupt_for_tests(owner_of(&samples::key(1).full));
+    world.shared.stocks.corrupt_for_tests(99);
     assert_eq!(recount(&mut world), 2);
     world.assert_stocks();
     assert_eq!(recount(&mut world), 0);
@@ -171,7 +171,7 @@ fn a_recount_goes_on_while_all_changes() {
 }
 
 #[test]
-fn an_index_of_an_older_format_is_made_anew_from_the_segments() {
+fn an_index_of_an_older_format_is_made_again_from_the_segments() {
     let mut world = world();
     for key in 0..40 {
         world.store(key, key * 2000);
@@ -194,7 +194,7 @@ fn an_index_of_an_older_format_is_made_anew_from_the_segments() {
 }
 
 #[test]
-fn a_segment_that_somebody_took_away_is_missed_in_the_books_as_well() {
+fn a_missing_segment_leaves_the_books() {
     let mut world = world();
     let long = world.begin(1, 2 * MIB, true);
     for part in 0..8 {
@@ -202,11 +202,11 @@ fn a_segment_that_somebody_took_away_is_missed_in_the_books_as_well() {
         world.store(2, 100_000);
     }
     world.end(long, End::Whole(2 * MIB));
-    // There is a checkpoint, or all would be made again.
+    // With a checkpoint; without one the index would be made again.
     world.pass(Duration::from_secs(5));
     world.refresh(long);
     world.sync();
-    // The newest: it has the head of what lies in older ones.
+    // The newest segment has the head of an object whose bytes lie in older ones.
     let newest = *world.shared.segments.numbers().last().unwrap();
     let path = crate::index::segment::path(newest);
     assert!(world.disk.paths().iter().any(|path| path.contains("checkpoint")));

@@ -13,23 +13,23 @@ use crate::testing::samples;
 use crate::tests::world::head;
 use crate::usage::Health;
 use crate::volume::Volume;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 
 #[test]
-fn a_full_queue_ends_the_storing_and_what_it_held_comes_back() {
+fn a_full_queue_fails_the_put_and_gives_its_room_back() {
     let mut settings = VolumeSettings::of(64 << 20, clock());
     settings.queue_bytes = 300_000;
     let (volume, _) = Volume::open(Arc::new(CrashDisk::new(1)), &settings).unwrap();
     let volume = Arc::new(volume);
     let put = volume.begin(&samples::key(1), head(1, 0), 1, None).unwrap();
-    assert_eq!(put.push(0, samples::body(1, 0, 400_000)), Err(Ended::QueueFull));
-    assert_eq!(put.ended(), Some(Ended::QueueFull));
-    assert_eq!(put.push(0, samples::body(1, 0, 10)), Err(Ended::QueueFull));
-    assert_eq!(put.finish(400_000), Err(Ended::QueueFull));
+    assert_eq!(put.push(0, samples::body(1, 0, 400_000)), Err(PutError::QueueFull));
+    assert_eq!(put.error(), Some(PutError::QueueFull));
+    assert_eq!(put.push(0, samples::body(1, 0, 10)), Err(PutError::QueueFull));
+    assert_eq!(put.finish(400_000), Err(PutError::QueueFull));
     volume.sync().unwrap();
     assert!(volume.find(samples::key(1).digest).is_empty());
     assert_eq!(volume.usage().queue_full, 1);
-    // The room is given back, again and again; also that of a body which never gets long enough to be
+    // The queue's room is given back again and again, also that of a body which never gets long enough to be
     // written.
     for key in 2..30 {
         let put = volume.begin(&samples::key(key), head(key, 0), 1, None).unwrap();
@@ -67,11 +67,11 @@ fn a_panic_of_the_writer_ejects_the_volume_and_nobody_waits() {
     volume.close();
     assert_eq!(volume.health(), Health::Ejected);
     assert!(volume.find(samples::key(1).digest).is_empty());
-    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(Ended::Failed));
+    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(PutError::Failed));
     assert_eq!(volume.sync(), None);
 }
 
-/// A purge must reach what is served, whether or not anything can be stored.
+/// A purge must reach what is served, even if nothing can be stored.
 #[test]
 fn a_volume_that_stores_no_more_still_removes() {
     let disk = CrashDisk::new(1);
@@ -83,12 +83,12 @@ fn a_volume_that_stores_no_more_still_removes() {
     let record = volume.record(volume.find(key.digest)[0], &key).unwrap().unwrap();
     while volume.health() == Health::Well {
         disk.fail_at(0, crate::testing::Fault::Io);
-        // Fails, or is what makes the next one fail.
+        // This store fails, or makes the next one fail.
         let _ = volume.store(&samples::key(2), Bytes::new(), 1, &[]);
         let _ = volume.sync();
     }
     assert_eq!(volume.health(), Health::ReadOnly);
-    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(Ended::Failed));
+    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(PutError::Failed));
     assert_eq!(check(&volume, 1, 1), Some(1000));
     volume.remove(key.digest, record.number).unwrap();
     assert_eq!(volume.sync(), None, "it is not durable");
@@ -104,7 +104,7 @@ fn a_panic_of_a_reader_ejects_the_volume() {
     assert_eq!(volume.health(), Health::Ejected);
 }
 
-/// Readers of all threads, while the volume is filled several times over: right bytes, or none.
+/// All threads read while the volume is filled several times over: they get right bytes or none.
 #[test]
 fn readers_race_with_eviction() {
     let folder = Folder::new("race");
@@ -144,7 +144,7 @@ fn readers_race_with_eviction() {
     assert_eq!(volume.health(), Health::Well);
 }
 
-/// As [`check`], where an object may go while it is read.
+/// As [`check`], but the object may go while it is read.
 fn checked(volume: &Volume, key: u64) -> Option<u64> {
     let full = samples::key(key);
     let candidate = *volume.find(full.digest).first()?;

@@ -1,7 +1,7 @@
-//! A volume on a crashing disk beside a model of it: what may be found, what must be, what must not.
+//! A volume on a crashing disk beside a model of it, which says what may be found, what must be, and what
+//! must not.
 //!
-//! An object's bytes follow from its number, so that whatever is found can be judged without remembering
-//! bytes.
+//! An object's bytes follow from its number, so that every read can be judged without remembering bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::testing::CrashDisk;
 use crate::testing::samples;
 use crate::write::engine::Engine;
 use crate::write::intake::Intake;
-use crate::write::put::{Ended, Fate};
-use crate::write::storing::{End, Put};
+use crate::write::put::{PutError, PutStatus};
+use crate::write::storing::{End, ObjectHead, Put};
 
 /// splitmix64.
 #[derive(Debug, Clone)]
@@ -49,13 +49,13 @@ pub(super) struct Known {
     pub(super) length: u64,
     /// How many heads it was given.
     pub(super) heads: u64,
-    fate: Arc<Fate>,
+    status: Arc<PutStatus>,
     is_removed: bool,
-    /// Its removal was followed by a sync.
+    /// A sync followed its removal.
     is_gone_for_good: bool,
 }
 
-/// An object as it was durable: where its record and its extents were.
+/// An object as it was durable: the places of its record and its extents.
 #[derive(Debug, Clone)]
 struct Durable {
     segments: BTreeSet<u64>,
@@ -99,8 +99,8 @@ impl World {
     pub(super) fn new(disk: CrashDisk, settings: VolumeSettings) -> Result<World, OpenError> {
         let (shared, engine, recovered) = open(Arc::new(disk.clone()) as Arc<dyn Disk>, &settings)?;
         let next_object = engine.next_object();
-        // A power cut may bring back names that were taken away: more than the size until the first of them
-        // goes again.
+        // A power cut may bring back names that were unlinked, so that the files exceed the size until the
+        // first of them is unlinked again.
         let most_bytes = settings.size_bytes.max(disk.used_bytes());
         disk.forget_most_bytes();
         Ok(World {
@@ -119,23 +119,30 @@ impl World {
         })
     }
 
-    /// Begins an object of that many bytes under that key.
+    /// Begins an object of `length` bytes under a key.
     pub(super) fn begin(&mut self, key: u64, length: u64, is_declared: bool) -> u64 {
         let object = self.next_object;
         self.next_object += 1;
-        let fate = Fate::new();
+        let status = PutStatus::new();
         let known = Known {
             key,
             length,
             heads: 1,
-            fate: Arc::clone(&fate),
+            status: Arc::clone(&status),
             is_removed: false,
             is_gone_for_good: false,
         };
         self.objects.insert(object, known);
         let key = samples::key(key);
         let declared = is_declared.then_some(length);
-        self.engine.begin(object, Put::new(key.digest, key.full, head(object, 0), object, declared, fate));
+        let described = ObjectHead {
+            digest: key.digest,
+            key: key.full,
+            head: head(object, 0),
+            stamp: object,
+            length: declared,
+        };
+        self.engine.begin(object, Put::new(described, status));
         object
     }
 
@@ -160,7 +167,7 @@ impl World {
         object
     }
 
-    /// It is used so many times.
+    /// Notes `times` uses of an object.
     pub(super) fn note_uses(&self, object: u64, times: u64) {
         let hash = KeyHash::of(self.key_of(object).digest);
         (0..times).for_each(|_| self.shared.uses.note(hash));
@@ -185,12 +192,12 @@ impl World {
         self.engine.refresh(object, key.digest, head, object);
     }
 
-    pub(super) fn resume(&mut self, object: u64) -> Option<Ended> {
+    pub(super) fn resume(&mut self, object: u64) -> Option<PutError> {
         let key = self.key_of(object);
-        let fate = Fate::new();
-        self.objects.get_mut(&object).unwrap().fate = Arc::clone(&fate);
-        self.engine.resume(object, key.digest, Arc::clone(&fate));
-        fate.ended()
+        let status = PutStatus::new();
+        self.objects.get_mut(&object).unwrap().status = Arc::clone(&status);
+        self.engine.resume(object, key.digest, Arc::clone(&status));
+        status.error()
     }
 
     pub(super) fn pass(&mut self, time: Duration) {
@@ -202,7 +209,7 @@ impl World {
         }
     }
 
-    /// One step alone, so that a checkpoint, or the dropping of a segment, is met in the middle.
+    /// Takes a single step, so that a checkpoint or a drop is met in its middle.
     pub(super) fn nudge(&mut self, time: Duration) {
         self.now += time;
         self.engine.step(self.now, false);
@@ -212,7 +219,7 @@ impl World {
         assert!(self.disk.most_bytes() <= self.most_bytes, "{} bytes", self.disk.most_bytes());
     }
 
-    /// Makes all durable, and remembers what that is.
+    /// Makes everything durable, and notes in the model what that is.
     pub(super) fn sync(&mut self) -> bool {
         let synced = self.engine.sync();
         if synced && !self.disk.is_down() {
@@ -239,8 +246,8 @@ impl World {
         samples::key(self.objects[&object].key)
     }
 
-    pub(super) fn ended(&self, object: u64) -> Option<Ended> {
-        self.objects[&object].fate.ended()
+    pub(super) fn ended(&self, object: u64) -> Option<PutError> {
+        self.objects[&object].status.error()
     }
 
     /// The records of all entries in the index.
@@ -248,13 +255,12 @@ impl World {
         self.locations().into_iter().filter_map(|location| self.shared.any_record(location).ok()).collect()
     }
 
-    /// What the volume says is held of the site of a key.
+    /// The volume's count for the site of a key.
     pub(super) fn stock(&self, key: u64) -> Stock {
         self.shared.stocks.of(owner_of(&samples::key(key).full))
     }
 
-    /// Lets the writer count again, between what happens next; what it has found to differ is seen by the
-    /// next one who asks.
+    /// Starts a recount, which runs between the next events. The next call sees what it found to differ.
     pub(super) fn ask_for_recount(&mut self) {
         assert_eq!(self.recounted.try_iter().sum::<u64>(), 0, "a recount has found something else");
         let (done, recounted) = crossbeam_channel::unbounded();
@@ -262,9 +268,9 @@ impl World {
         self.engine.recount_for(done);
     }
 
-    /// What is held of each owner is what the records say, at this very moment.
+    /// Compares the counts of all owners with the records at this moment.
     pub(super) fn assert_stocks(&mut self) {
-        // What could not be read when it left is counted again; that takes steps.
+        // What could not be read when it left is counted again, step by step.
         while self.engine.is_repairing() && self.engine.step(self.now, false) {}
         if self.disk.is_down() || self.engine.is_repairing() {
             return;
@@ -272,7 +278,7 @@ impl World {
         let mut counted: BTreeMap<u64, Stock> = BTreeMap::new();
         for record in self.disk.look(|| self.indexed()) {
             let is_held =
-                |segment: u64| self.shared.segments.has(segment) && !self.engine.books.is_leaving(segment);
+                |segment: u64| self.shared.segments.has(segment) && !self.engine.books.is_dropping(segment);
             let extents = record.extents.iter().filter(|extent| is_held(extent.place.segment));
             let bytes = extents.map(|extent| u64::from(extent.length)).sum();
             let objects = u64::from(is_held(record.segment()));
@@ -297,7 +303,7 @@ impl World {
         records.find(|record| record.number == object)
     }
 
-    /// Reads all that is held of a record, and compares every byte; how many there were.
+    /// Reads everything that is held of a record and compares every byte. Returns how many there were.
     pub(super) fn read_all(&self, record: &Record) -> u64 {
         let mut read = 0;
         for Interval { start, end } in self.shared.held(record).iter() {
@@ -318,7 +324,8 @@ impl World {
         read
     }
 
-    /// Everything in the index is what was stored under its key, once, and alive; returns the numbers.
+    /// Checks that each entry of the index is what was stored under its key, only once, and not removed.
+    /// Returns the numbers.
     pub(super) fn assert_true(&self) -> BTreeSet<u64> {
         let mut numbers = BTreeSet::new();
         for location in self.locations() {
@@ -355,10 +362,10 @@ impl World {
         }
     }
 
-    /// Ends as a process ends, comes back with what the disk has; what must be there is.
+    /// Ends as a process ends, and comes back with what the disk has. Checks that what must be there is.
     pub(super) fn reopen(self, crash: Crash) -> World {
         let objects = self.objects.clone();
-        // Of a segment that is being dropped a checkpoint has what the index still has.
+        // A checkpoint has the entries of a dropping segment that the index still has.
         let dropping = self.engine.dropping_for_tests();
         let stays = |segment: &u64| self.shared.segments.has(*segment) && dropping != Some(*segment);
         let expected: BTreeMap<u64, Durable> = self
@@ -388,8 +395,9 @@ impl World {
         world.assert_stocks();
         let used = found.last().map_or(0, |newest| newest + 1);
         assert!(world.engine.next_object() >= used, "a number would come again");
-        // Numbers of what never reached the disk may come again; the model must tell them apart.
-        world.engine.begin(next_object, Put::new(0, Bytes::new(), Bytes::new(), 0, None, Fate::new()));
+        // Numbers that never reached the disk may come again; the model must tell them apart.
+        let nothing = ObjectHead { digest: 0, key: Bytes::new(), head: Bytes::new(), stamp: 0, length: None };
+        world.engine.begin(next_object, Put::new(nothing, PutStatus::new()));
         world.engine.end(next_object, 0, End::Abandon);
         world.next_object = next_object + 1;
         world
@@ -401,6 +409,6 @@ impl World {
 pub(super) enum Crash {
     /// Killed: the page cache stays.
     Kill,
-    /// The power goes.
+    /// A power cut.
     Power,
 }

@@ -1,4 +1,4 @@
-//! Asking the write budget, and telling it what was written.
+//! Asks the write budget, and tells it what was written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ impl Shared {
         all.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether `bytes` of bodies may be written today, beside `waiting` that are to be written already.
+    /// Whether `bytes` of bodies may be written today, beside the `waiting` bytes that are queued already.
     pub(crate) fn may_spend(&self, waiting: u64, bytes: u64) -> bool {
         let may = self.write_budget.allows(self.written_bytes(), waiting, bytes);
         if !may {
@@ -28,7 +28,7 @@ impl Shared {
         may
     }
 
-    /// Says that `bytes` are about to be written. May block.
+    /// Announces that `bytes` are about to be written. May block.
     pub(crate) fn grant(&self, bytes: u64) {
         self.write_budget.grant(self.used_bytes().saturating_add(bytes));
     }
@@ -37,7 +37,7 @@ impl Shared {
         self.write_budget.used_bytes(self.written_bytes())
     }
 
-    /// Whether `bytes` may be written today of what is held already.
+    /// Whether `bytes` of objects that are held already may be written again today.
     pub(crate) fn has_left(&self, bytes: u64) -> bool {
         self.write_budget.allows(self.written_bytes(), 0, bytes)
     }
@@ -59,19 +59,19 @@ impl Volume {
         self.shared.budget()
     }
 
-    /// Changes what may be written in a day, in bytes; what was written today counts.
+    /// Changes the daily budget, in bytes. What was written today still counts.
     pub fn set_budget(&self, limit_bytes: Option<u64>) {
         self.shared.write_budget.limit_bytes.store(limit_bytes.unwrap_or(UNLIMITED), Ordering::Relaxed);
     }
 
-    /// Says what time it is, and what others have written beside since the volume was opened.
+    /// Tells the budget the time, and what others have written beside the volume since it was opened, in
+    /// bytes.
     pub fn tick_budget(&self, wall: SystemTime, beside_bytes: u64) {
         self.shared.write_budget.beside_bytes.store(beside_bytes, Ordering::Relaxed);
         self.shared.write_budget.tick(wall, self.shared.written_bytes());
     }
 
-    /// Where the count is written down, and what was found there of the days before the volume was opened: to
-    /// be said once, after the first tick.
+    /// Sets the file that keeps the count, and what was found in it. Call this once, after the first tick.
     pub fn carry_budget(&self, file: SpentFile, found: Option<Spent>) {
         if let Some(spent) = found {
             self.shared.write_budget.carry(spent);
@@ -80,33 +80,33 @@ impl Volume {
         self.shared.write_budget.renew(self.shared.used_bytes());
     }
 
-    /// Writes down what is to be carried over a restart.
+    /// Writes the count that a restart is to find.
     pub fn renew_budget(&self) {
         self.shared.write_budget.renew(self.shared.used_bytes());
     }
 
-    /// Where that is written down, if it is not durable yet: to be synced by who asks, while others may write
-    /// there.
+    /// The file of the count, if its last write is not durable yet. The caller syncs it, while others may
+    /// write to it.
     pub fn unsynced_budget(&self) -> Option<Arc<dyn DiskFile>> {
         self.shared.write_budget.count.lock().as_mut().and_then(SpentFile::unsynced)
     }
 
-    /// Writes down what was written today, and no more: nothing more is written from here on.
+    /// Writes the exact count of today: nothing is written to the volume after this.
     pub(crate) fn settle_budget(&self) {
         self.shared.write_budget.note(self.shared.used_bytes());
     }
 
-    /// Whether `bytes` of a body may be begun today.
+    /// Whether a body of `bytes` may be begun today.
     pub(crate) fn may_spend(&self, bytes: u64) -> bool {
         self.shared.may_spend(self.waiting_bytes(), bytes)
     }
 
-    /// Whether more than half of what may be written by now is.
+    /// Whether more than half of what may be written by now has been written.
     pub fn is_budget_half_spent(&self) -> bool {
         self.shared.write_budget.is_half_spent(self.shared.written_bytes(), self.waiting_bytes())
     }
 
-    /// How many twenty-fourths of the day's budget are used before their time.
+    /// How many twenty-fourths of the day's budget were spent ahead of time.
     pub fn budget_ahead(&self) -> u64 {
         self.shared.write_budget.ahead(self.shared.written_bytes(), self.waiting_bytes())
     }

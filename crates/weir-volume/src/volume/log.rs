@@ -1,5 +1,5 @@
-//! What a catalogue and a sweep need of a volume: its log in the order of its writing, as far as it is
-//! durable; what is still of use; the number up to which it was swept; and segments of no use given back.
+//! What a catalogue and a sweep need of a volume: its durable log in the order in which it was written, what
+//! is still of use, the number up to which it was swept, and a way to free segments of no use.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ use crate::volume::Volume;
 use crate::write::intake::Command;
 use crate::write::running::Named;
 
-/// A head as the log has it: what an object was when it was written.
+/// A head in the log: the object at the moment of writing.
 #[derive(Debug)]
 pub(crate) struct Logged<'a> {
     pub(crate) place: Place,
@@ -34,13 +34,13 @@ pub(crate) struct Logged<'a> {
 }
 
 impl Volume {
-    /// Which volume it is.
+    /// The volume's identity.
     pub fn id(&self) -> u128 {
         self.shared.superblock.id
     }
 
-    /// Hands the heads that the log has from a place on to `each`, as far as it is durable, until that
-    /// breaks; returns the place from which to go on. What lies in segments that are gone is passed over.
+    /// Hands the durable heads of the log from a place on to `each`, until `each` breaks. Returns the place
+    /// to continue from. Skips segments that are gone.
     ///
     /// # Errors
     /// Those of the drive.
@@ -62,7 +62,7 @@ impl Volume {
                 (reached, is_broken) = self.read_segment(&segment, start..until, &mut each)?;
             }
             at = Place { segment: number, unit: (reached / UNIT_BYTES) as u32 };
-            // A later segment is begun once this one is closed; but it may not be durable yet.
+            // A later segment begins only once this one is closed, but this one may not be durable yet.
             if is_broken || reached < segment.end() {
                 break;
             }
@@ -70,7 +70,7 @@ impl Volume {
         Ok(at)
     }
 
-    /// A part of a segment; returns where to go on, and whether `each` broke.
+    /// Reads a part of a segment. Returns the place to continue from, and whether `each` broke.
     fn read_segment(
         &self,
         segment: &Arc<Segment>,
@@ -94,7 +94,7 @@ impl Volume {
             flow
         });
         let mut reached = reached.map_err(failed)?;
-        // Behind a record that is damaged the index knows where others begin.
+        // Behind a damaged record the index knows where the next ones begin.
         while !is_broken && reached < end {
             let from = (reached / UNIT_BYTES) as u32;
             let Some(place) = self.shared.next_entry(segment.number, from) else { break };
@@ -108,14 +108,14 @@ impl Volume {
                     is_broken = each(&Logged { place, number, stamp, digest, key, head }).is_break();
                 }
                 Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
-                // Damaged, or gone meanwhile.
+                // The record is damaged, or was dropped in the meantime.
                 Err(ReadError::Gone | ReadError::NotResident) => {}
             }
         }
         Ok((if is_broken { reached } else { end }, is_broken))
     }
 
-    /// How many bytes of the log lie behind a place, durable or not.
+    /// The bytes of the log behind a place, durable or not.
     pub(crate) fn log_bytes_behind(&self, place: Place) -> u64 {
         let all = self.shared.segments.all();
         let behind = |segment: &Arc<Segment>| match segment.number {
@@ -136,20 +136,20 @@ impl Volume {
         self.shared.may_return(hash, place)
     }
 
-    /// Whether the index was made again from the segments when the volume was opened.
+    /// Whether the index was made again from the segments at opening.
     pub(crate) fn was_rebuilt(&self) -> bool {
         self.was_rebuilt
     }
 
-    /// Where the log ends that is durable.
+    /// The end of the durable log.
     pub fn durable_end(&self) -> Place {
         let newest =
             self.shared.segments.all().values().map(|segment| (segment.number, segment.durable())).max();
         newest.map_or(Place::BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
     }
 
-    /// Whether another segment or two find room without one being dropped; false once much was dropped for
-    /// want of room.
+    /// Whether one or two more segments fit without dropping another. False once much was dropped for lack of
+    /// room.
     pub fn has_room(&self) -> bool {
         let segment_bytes = self.shared.segments.geometry.segment_bytes;
         let free = self.size_bytes().saturating_sub(self.used_bytes());
@@ -157,21 +157,20 @@ impl Volume {
         free >= if was_full { (3 * segment_bytes).max(self.size_bytes() / 8) } else { 2 * segment_bytes }
     }
 
-    /// How far it has come: never less than before, but where it is another's copy, or has lost something.
+    /// How far the log has come. It never falls, unless the volume is another's copy or has lost something.
     pub fn reached(&self) -> Reached {
         let Place { segment, unit } = self.durable_end();
         let epoch = self.shared.counters.durable_epoch.load(Ordering::Relaxed);
         Reached { epoch, end: segment << u32::BITS | u64::from(unit) }
     }
 
-    /// How far it had come when it was opened: all that was found there counts, and nothing that was written
-    /// since.
+    /// How far the log had come at opening: all that was found there, and nothing written since.
     pub fn found(&self) -> Reached {
         self.found
     }
 
-    /// Says in the volume that this is another opening, of that number. Where there is no room for that it
-    /// says none; where nothing can be changed the old one stays. Blocks.
+    /// Writes the number of this opening to the volume. Where there is no room it removes the old number;
+    /// where nothing can be written the old number stays. Blocks.
     pub fn renew_opening(&self, own: u64) -> Opening {
         let shared = &self.shared;
         let found = OPENED.read(&*shared.disk, &shared.superblock);
@@ -195,7 +194,7 @@ impl Volume {
         self.shared.space.used_bytes()
     }
 
-    /// Says of records whether they are there, or may come back after a crash.
+    /// Returns a judge that says of a record whether it exists or may come back after a crash.
     pub(crate) fn may_return(&self) -> impl Fn(u64, Place) -> bool + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move |hash, place| shared.may_return(hash, place)
@@ -214,7 +213,7 @@ impl Volume {
         Ok((record.place() == place && KeyHash::of(record.digest).0 == hash).then_some(record))
     }
 
-    /// The records that the index has of an object: one at most, but for those that cannot be read.
+    /// The records that the index has of an object: at most one, and those that cannot be read.
     pub fn records_of(&self, named: Named) -> Vec<Record> {
         let locations = self.shared.locate(named.digest, named.object);
         let records = locations.into_iter().filter_map(|location| self.shared.any_record(location).ok());
@@ -238,44 +237,44 @@ impl Volume {
         walk(&self.shared, from, each)
     }
 
-    /// What is being stored, and was asked for before a sweep that is under way.
+    /// Objects that are being stored and were requested before the floor of the sweep under way.
     pub fn older_running(&self) -> Vec<Named> {
         self.running.older()
     }
 
-    /// What was being stored and was asked for before a sweep that is under way, and has ended.
+    /// Objects of [`Volume::older_running`] that have ended since the last call.
     pub fn take_ended(&self) -> Vec<Named> {
         self.running.take_ended()
     }
 
-    /// From here on nothing begins to be stored that was asked for before that number of the ledger.
+    /// Refuses from here on to store what was requested before that number of the ledger.
     pub fn raise_floor(&self, floor: u64) {
         self.shared.floor.fetch_max(floor, Ordering::AcqRel);
         self.running.raise_floor(floor);
     }
 
-    /// Which numbers of a ledger it bears.
+    /// The numbers of a ledger that are stored on the volume.
     pub fn bears(&self) -> Bears {
         let reached = self.shared.ledger_durable();
         Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached.number), reached }
     }
 
-    /// Says once with which ledger it is used, and where it is said up to which number that is durable: how
-    /// far that is durable is noted with each frame, the first of which is written at once. Each start leads
-    /// the ledger on, so that a copy of it from before this one is known by that frame alone.
+    /// Sets, once, the ledger that the volume is used with and where to read how far it is durable. Each
+    /// frame notes how far; the first frame is written at once. Each start advances the ledger, so that frame
+    /// alone tells an older copy of it from this one.
     pub fn follow(&self, id: u128, number: Arc<AtomicU64>) {
         self.shared.follow(id, number);
         let (done, _) = crossbeam_channel::bounded(1);
         let _ = self.say(Command::Sync(done));
     }
 
-    /// Up to which number of the ledger all has been judged.
+    /// The number of the ledger up to which all was judged.
     pub fn swept(&self) -> u64 {
         self.shared.swept.load(Ordering::Acquire)
     }
 
-    /// All that was asked for before `until` and is here was judged by the marks up to it, and what is to be
-    /// gone is, durably.
+    /// Notes that every object requested before `until` was judged by the marks up to it, and that the dead
+    /// ones were removed durably.
     ///
     /// # Errors
     /// Those of the drive: nothing has changed.
@@ -288,13 +287,12 @@ impl Volume {
         Ok(())
     }
 
-    /// Counts bytes that are kept beside the volume's files as the volume's.
+    /// Charges bytes to the volume that are kept beside its files.
     pub(crate) fn charge_beside(&self) -> Charge {
         self.shared.space.charge(0)
     }
 
-    /// Gives back the segments in which nothing is of use. Returns how many were offered; the writer has the
-    /// last word.
+    /// Frees the segments in which nothing is of use. Returns how many were offered; the writer decides.
     ///
     /// # Errors
     /// Those of the drive.
@@ -315,7 +313,7 @@ impl Volume {
                 None => Use::Bodies,
             };
             let has_gone = use_of == Use::Removals;
-            // Removals are said for as long as there are older segments.
+            // Removals must stay in the log for as long as there are older segments.
             let is_free = use_of != Use::Bodies && (is_first || !has_gone);
             if is_free && self.say(Command::Free { segment: number, has_gone }).is_ok() {
                 count += 1;
@@ -326,7 +324,7 @@ impl Volume {
         Ok(count)
     }
 
-    /// Takes an object out as [`Volume::remove`], and counts it as purged.
+    /// Removes an object as [`Volume::remove`] does, and counts it as swept.
     pub fn sweep_out(&self, named: Named) -> bool {
         let is_said = self.remove(named.digest, named.object).is_ok();
         if is_said {
@@ -336,18 +334,18 @@ impl Volume {
     }
 }
 
-/// What a segment without entries in the index is good for.
+/// The use of a segment without entries in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Nothing,
-    /// It says what was removed.
+    /// It has records of removals.
     Removals,
-    /// It has bytes of bodies whose head lies elsewhere.
+    /// It has bytes of bodies whose heads lie elsewhere.
     Bodies,
 }
 
 impl Shared {
-    /// The first record of a segment that the index has from a unit on.
+    /// The first record that the index has in a segment, from a unit on.
     fn next_entry(&self, number: u64, from: u32) -> Option<Place> {
         let geometry = self.segments.geometry;
         let slot = geometry.slot_of(number);
@@ -366,8 +364,9 @@ impl Shared {
     }
 
     fn may_return(&self, hash: u64, place: Place) -> bool {
-        // The writer adds to the limbo before it takes from the index.
-        self.has_record(hash, place) || self.limbo.has(place.segment, self.segments.geometry.location(place))
+        // The writer adds to the pending removals before it removes from the index.
+        self.has_record(hash, place)
+            || self.pending_removals.has(place.segment, self.segments.geometry.location(place))
     }
 
     fn use_of(&self, segment: &Arc<Segment>) -> io::Result<Use> {
@@ -384,7 +383,7 @@ impl Shared {
                 Kind::Object | Kind::Extent | Kind::Gone | Kind::Head => {}
             }
         })?;
-        // What lies behind a damaged record is not known.
+        // What lies behind a damaged record is unknown.
         Ok(if end < segment.end() { Use::Bodies } else { found_use })
     }
 }

@@ -1,5 +1,5 @@
-//! What is held of each owner as the writer keeps it, beside the journal and for everybody to read; and
-//! counting it again.
+//! What is held of each owner: the writer's counts, which go to the journal and to the totals, and counting
+//! again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,25 +10,25 @@ use crate::read::reader::ReadError;
 use crate::shared::Shared;
 use crate::stock::Stock;
 
-/// The writer's books.
+/// The writer's counts.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     pub(crate) rows: Rows,
     /// Cells that have changed since the last frame.
     dirty: BTreeSet<(u64, u64)>,
-    /// What was counted of records that were not synced yet: what is lost with them.
+    /// What records counted for that are not synced yet: they may be lost.
     fresh: HashMap<Location, Counted>,
-    /// The segment that is being dropped: it counts no more.
-    leaving: Option<u64>,
+    /// The segment that is being dropped: it does not count any more.
+    dropping: Option<u64>,
     recount: Option<Recount>,
 }
 
-/// A count of memory's index from its beginning, while it goes on changing: what lies before the cursor is
+/// A count of memory's index from its beginning while the index changes. Changes before the cursor are
 /// followed.
 #[derive(Debug)]
 pub(crate) struct Recount {
     rows: Rows,
-    /// What begins before it has been counted.
+    /// All records that begin before it have been counted.
     pub(crate) cursor: Place,
 }
 
@@ -37,7 +37,7 @@ impl Books {
         Books { rows, ..Books::default() }
     }
 
-    /// An entry has come into the index.
+    /// Counts an entry that has entered the index.
     pub(crate) fn count(&mut self, shared: &Shared, location: Location, counted: &Counted) {
         self.rows.add(counted);
         self.dirty.extend(counted.cells().map(|(segment, _)| (segment, counted.owner)));
@@ -49,13 +49,13 @@ impl Books {
         }
     }
 
-    /// An entry has left the index.
+    /// Counts an entry that has left the index.
     pub(crate) fn uncount(&mut self, shared: &Shared, location: Location, counted: &Counted) {
         self.uncount_in_memory(shared, location, counted);
         self.uncount_in_journal(shared, counted);
     }
 
-    /// An entry has left the index in memory; the journal does not say so yet.
+    /// Counts an entry that has left the index in memory. The journal does not have its removal yet.
     pub(crate) fn uncount_in_memory(&mut self, shared: &Shared, location: Location, counted: &Counted) {
         self.fresh.remove(&location);
         self.tell(shared, counted, |total, stock| *total -= stock);
@@ -65,7 +65,7 @@ impl Books {
         }
     }
 
-    /// What left the index in memory before is said to the journal now.
+    /// Tells the journal of an entry that left the index in memory before.
     pub(crate) fn uncount_in_journal(&mut self, shared: &Shared, counted: &Counted) {
         self.rows.subtract(counted);
         let cells = counted.cells().filter(|(segment, _)| shared.segments.has(*segment));
@@ -74,17 +74,17 @@ impl Books {
 
     fn tell(&self, shared: &Shared, counted: &Counted, act: impl Fn(&mut Stock, Stock)) {
         let mut all = Stock::default();
-        let there = counted.cells().filter(|(segment, _)| Some(*segment) != self.leaving);
+        let there = counted.cells().filter(|(segment, _)| Some(*segment) != self.dropping);
         there.filter(|(segment, _)| shared.segments.has(*segment)).for_each(|(_, stock)| all += stock);
         shared.stocks.change(counted.owner, |total| act(total, all));
     }
 
-    /// What was written until now is on the device.
+    /// What was written before this is on the device.
     pub(crate) fn settle_fresh(&mut self) {
         self.fresh.clear();
     }
 
-    /// Takes back what was counted of records that are lost.
+    /// Takes back the counts of records that are lost.
     pub(crate) fn forget(&mut self, shared: &Shared, is_lost: impl Fn(Location) -> bool) {
         let lost: Vec<Location> = self.fresh.keys().copied().filter(|location| is_lost(*location)).collect();
         for location in lost {
@@ -94,54 +94,54 @@ impl Books {
         }
     }
 
-    /// A segment is on its way out: what lies in it is not held any more. `owed` are removals that were taken
-    /// off already.
+    /// Begins to drop a segment: what lies in it counts as held no more. `failed` has what failed removals
+    /// have taken off already.
     pub(crate) fn begin_dropping<'a>(
         &mut self,
         shared: &Shared,
         number: u64,
-        owed: impl Iterator<Item = &'a Counted>,
+        failed: impl Iterator<Item = &'a Counted>,
     ) {
-        self.leaving = Some(number);
+        self.dropping = Some(number);
         for (owner, stock) in self.rows.row(number) {
             shared.stocks.change(owner, |total| *total -= stock);
         }
-        for counted in owed {
+        for counted in failed {
             let own = counted.cells().filter(|(segment, _)| *segment == number);
             own.for_each(|(_, stock)| shared.stocks.change(counted.owner, |total| *total += stock));
         }
     }
 
-    /// A segment is no more. What it held, if it was not being dropped, was nothing.
+    /// Forgets a segment that is gone. If it was not being dropped, it held nothing.
     pub(crate) fn drop_segment(&mut self, number: u64) {
         self.rows.drop_row(number);
         self.dirty.retain(|(segment, _)| *segment != number);
-        self.leaving = self.leaving.filter(|leaving| *leaving != number);
+        self.dropping = self.dropping.filter(|dropping| *dropping != number);
         if let Some(recount) = &mut self.recount {
             recount.rows.drop_row(number);
         }
     }
 
-    pub(crate) fn is_leaving(&self, segment: u64) -> bool {
-        self.leaving == Some(segment)
+    pub(crate) fn is_dropping(&self, segment: u64) -> bool {
+        self.dropping == Some(segment)
     }
 
-    /// Whether there is something that the journal does not have.
+    /// Whether the journal lacks a change.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// How many cells have changed since the last frame.
+    /// The number of cells that have changed since the last frame.
     pub(crate) fn dirty_len(&self) -> usize {
         self.dirty.len()
     }
 
-    /// The cells that have changed since the last frame, as they are now.
+    /// The cells that have changed since the last frame, with their present values.
     pub(crate) fn dirty_cells(&self) -> impl Iterator<Item = (u64, u64, Stock)> + '_ {
         self.dirty.iter().map(|(segment, owner)| (*segment, *owner, self.rows.get(*segment, *owner)))
     }
 
-    /// The journal has them.
+    /// Notes that the journal has all changes.
     pub(crate) fn settle_dirty(&mut self, shared: &Shared) {
         self.dirty.clear();
         shared.stocks.set_cells(self.rows.len() as u64);
@@ -149,7 +149,7 @@ impl Books {
 }
 
 impl Recount {
-    /// Whether an entry is among what was counted.
+    /// Whether the count has passed an entry already.
     fn has(&self, shared: &Shared, location: Location, counted: &Counted) -> bool {
         let unit = shared.segments.geometry.unit(location);
         Place { segment: counted.segment, unit } < self.cursor
@@ -157,22 +157,22 @@ impl Recount {
 }
 
 impl Books {
-    /// Begins to count again, or begins that again.
+    /// Begins to count again, from the beginning.
     pub(crate) fn begin_recount(&mut self) {
         self.recount = Some(Recount { rows: Rows::default(), cursor: Place::BEGIN });
     }
 
-    /// What was counted until now is forgotten; the books stay as they are.
+    /// Gives up the count under way. The books stay as they are.
     pub(crate) fn give_up_recount(&mut self) {
         self.recount = None;
     }
 
-    /// Where a recount is, if one is under way.
+    /// The cursor of the count under way, if there is one.
     pub(crate) fn recounted_to(&self) -> Option<Place> {
         self.recount.as_ref().map(|recount| recount.cursor)
     }
 
-    /// Goes on behind an entry, with what was found there.
+    /// Moves the cursor behind an entry and adds what the entry counts for.
     pub(crate) fn recounted(&mut self, counted: Option<&Counted>, cursor: Place) {
         if let Some(recount) = &mut self.recount {
             recount.cursor = cursor;
@@ -182,17 +182,17 @@ impl Books {
         }
     }
 
-    /// All was counted: sets right what differs. Returns of how many owners that was anything. `owed` as for
-    /// [`Books::begin_dropping`]; no segment is being dropped.
+    /// Ends a count: corrects what differs, and returns for how many owners anything differed. `failed` is as
+    /// in [`Books::begin_dropping`]. No segment is being dropped.
     pub(crate) fn end_recount<'a>(
         &mut self,
         shared: &Shared,
-        owed: impl Iterator<Item = &'a Counted>,
+        failed: impl Iterator<Item = &'a Counted>,
     ) -> u64 {
         let Some(Recount { mut rows, .. }) = self.recount.take() else { return 0 };
         let mut differing = shared.stocks.correct(rows.totals());
-        // The journal still has what is owed.
-        owed.for_each(|counted| rows.add(&counted.there(&shared.segments)));
+        // The journal still has what failed removals took off.
+        failed.for_each(|counted| rows.add(&counted.there(&shared.segments)));
         let cells = |rows: &Rows| rows.cells().into_iter().collect::<BTreeSet<_>>();
         for (segment, owner, _) in cells(&rows).symmetric_difference(&cells(&self.rows)) {
             self.dirty.insert((*segment, *owner));
@@ -202,7 +202,7 @@ impl Books {
         differing.len() as u64
     }
 
-    /// Counts all that the index has, at once: before anything is changed. False where the drive has failed.
+    /// Counts all entries of the index at once, before anything changes. False if the drive failed.
     pub(crate) fn recount_all(&mut self, shared: &Shared) -> bool {
         self.begin_recount();
         let mut is_whole = true;
@@ -218,7 +218,7 @@ impl Books {
         is_whole
     }
 
-    /// Lets the totals be what the rows say: where nothing is being dropped and nothing is owed.
+    /// Sets the totals to the sums of the rows. No segment is being dropped, and no removal has failed.
     pub(crate) fn publish(&self, shared: &Shared) {
         shared.stocks.correct(self.rows.totals());
         shared.stocks.set_cells(self.rows.len() as u64);

@@ -1,14 +1,13 @@
-//! What may be written to a volume in a day, since drives wear: counted in days of UTC, so that what is
-//! allowed, what was used and when it is given again can be said in one number each.
+//! How much may be written to a volume in a day, since drives wear. Days are those of UTC, so that one number
+//! each says what is allowed, what was used and when the budget is renewed.
 //!
-//! All that is written counts: bodies, heads, journal, checkpoints, and what others write beside (the
-//! catalogue). Once it is used up no body is stored any more; whatever keeps the volume true (removals,
-//! purges, journals) goes on, and for that the last part of a budget is kept back. It reads no clock: it is
-//! told the time.
+//! Everything that is written counts: bodies, heads, journal, checkpoints, and what others write beside (the
+//! catalogue). Once the budget is used up, no body is stored. Whatever keeps the volume true (removals,
+//! purges, journals) goes on, and the last part of the budget is reserved for it. The budget reads no clock;
+//! its owner tells it the time.
 //!
-//! The count is written down ahead of what is written to the volume, a step at a time (*granted*): whoever
-//! kills the process, a count that is found is never less than what was written. An orderly end writes down
-//! what it was.
+//! The count is written to a file ahead of the writes themselves, a step at a time (*granted*). So after a
+//! kill at any moment the file never says less than was written. An orderly end writes the exact count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -19,45 +18,46 @@ use crate::write::spent::{Spent, SpentFile};
 
 /// The length of a day in seconds.
 const DAY_S: u64 = 86_400;
-/// This part of a budget is no body's: the journal, checkpoints, removals and the catalogue have it.
+/// This part of a budget is not for bodies. The journal, checkpoints, removals and the catalogue have it.
 const KEPT_BACK_PART: u64 = 32;
-/// A budget that is spread lasts for so many parts of the day; one part may be spent before its time.
+/// A budget is spread over this many parts of the day. One part may be spent ahead of time.
 const PARTS_A_DAY: u64 = 24;
-/// A budget is granted in steps of this part of it: what a kill may count that was not written.
+/// A budget is granted in steps of this part of it: the most that a kill may count too much.
 const STEPS_A_DAY: u64 = 64;
-/// The longest step.
+/// The longest step in bytes.
 const STEP_BYTES_MAX: u64 = 64 << 20;
 /// No budget.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
 
-/// The budget of a volume and what is used of it.
+/// The budget of a volume and how much of it is used.
 #[derive(Debug)]
 pub(crate) struct WriteBudget {
     pub(crate) limit_bytes: AtomicU64,
-    /// What others write to the volume.
+    /// The bytes that others write to the volume.
     pub(crate) beside_bytes: AtomicU64,
-    /// Added to all that was written it makes what was written today; wraps.
+    /// Added to all bytes that were written, it gives the bytes of today. Wraps.
     pub(crate) offset: AtomicU64,
     pub(crate) day: AtomicU64,
     pub(crate) second: AtomicU64,
-    /// Bodies that were not stored, or not to their end, since the budget was used up.
+    /// Bodies that were not stored, or not to their end, because the budget was used up.
     pub(crate) refused: AtomicU64,
-    /// What may be used today before more is written down; with a budget alone.
+    /// The bytes that may be used today before the file must be written again. Counts only where there is a
+    /// budget.
     pub(crate) granted: AtomicU64,
-    /// Where it is written down. The volume's writer takes it, and no request does.
+    /// The file with the count. Only the volume's writer locks it, never a request.
     pub(crate) count: Mutex<Option<SpentFile>>,
 }
 
 /// What a volume may still write today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DayBudget {
-    /// The budget of a day in bytes, where there is one.
+    /// The budget of a day in bytes, if there is one.
     pub limit_bytes: Option<u64>,
     /// What was written since the day began, in bytes.
     pub used_bytes: u64,
-    /// It is used up: no body is stored before midnight, UTC.
+    /// The budget is used up: no body is stored before midnight, UTC.
     pub is_used_up: bool,
-    /// Bodies that were not stored for that, or not to their end, since the volume was opened.
+    /// Bodies that were not stored, or not to their end, for that reason since the volume was opened.
     pub refused: u64,
 }
 
@@ -79,21 +79,20 @@ impl WriteBudget {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// What was written since the day began, `written` being all that the volume has written since it was
-    /// opened.
+    /// The bytes of today. `written` is all that the volume has written since it was opened.
     pub(crate) fn used_bytes(&self, written: u64) -> u64 {
         let all = written + self.beside_bytes.load(Ordering::Relaxed);
         all.wrapping_add(self.offset.load(Ordering::Relaxed))
     }
 
-    /// Whether `bytes` more of bodies may be written, `waiting` being what is to be written already.
+    /// Whether `bytes` more of bodies may be written, beside `waiting` bytes that are queued already.
     pub(crate) fn allows(&self, written: u64, waiting: u64, bytes: u64) -> bool {
         let limit = self.limit_bytes();
         limit == UNLIMITED
             || self.used_bytes(written).saturating_add(waiting).saturating_add(bytes) <= for_bodies(limit)
     }
 
-    /// How many parts of the day's budget are used before their time: 0 where it is on time.
+    /// How many parts of the day's budget were spent ahead of time; 0 if none.
     pub(crate) fn ahead(&self, written: u64, waiting: u64) -> u64 {
         let limit = self.limit_bytes();
         if limit == UNLIMITED {
@@ -102,21 +101,21 @@ impl WriteBudget {
         (self.used_bytes(written) + waiting).saturating_sub(self.allowed(limit)).div_ceil(part(limit))
     }
 
-    /// Whether more than half of what may be written by now is.
+    /// Whether more than half of what may be written by now has been written.
     pub(crate) fn is_half_spent(&self, written: u64, waiting: u64) -> bool {
         let limit = self.limit_bytes();
         limit != UNLIMITED && (self.used_bytes(written) + waiting) * 2 > self.allowed(limit)
     }
 
-    /// What of a limit may be written by now where it is spread over the day, the part that may be spent
-    /// before its time included.
+    /// How much of a limit may be written by now, if it is spread over the day. Includes the part that may be
+    /// spent ahead of time.
     pub(crate) fn allowed(&self, limit: u64) -> u64 {
         let second = self.second.load(Ordering::Relaxed);
         let due = u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S);
         due as u64 + part(limit)
     }
 
-    /// Says what time it is. A new day begins with nothing used; a clock that is set back begins none.
+    /// Sets the time. A new day begins with nothing used. A clock that is set back begins no day.
     pub(crate) fn tick(&self, wall: SystemTime, written: u64) {
         let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         let day = since / DAY_S;
@@ -125,24 +124,24 @@ impl WriteBudget {
         if day > before {
             self.day.store(day, Ordering::Relaxed);
         }
-        // What opening wrote belongs to the first day.
+        // The bytes that opening wrote belong to the first day.
         if day > before && before > 0 {
-            // What is granted is of the day before: nothing more is written under it.
+            // The grant was for the day before.
             self.granted.store(0, Ordering::Relaxed);
             let all = written + self.beside_bytes.load(Ordering::Relaxed);
             self.offset.store(0u64.wrapping_sub(all), Ordering::Relaxed);
         }
     }
 
-    /// What was written on the day before the volume was opened, where that is the same day. One that lies
-    /// ahead, since the clock was set back, counts as this one.
+    /// Adds what was written before the volume was opened, if that was on the same day. A day that lies
+    /// ahead, because the clock was set back, counts as today.
     pub(crate) fn carry(&self, spent: Spent) {
         if spent.day >= self.day.load(Ordering::Relaxed) {
             self.offset.fetch_add(spent.bytes, Ordering::Relaxed);
         }
     }
 
-    /// Writes more down, where that is needed, before so much is used today.
+    /// Grants more, if needed, before `used` bytes of today are exceeded.
     pub(crate) fn grant(&self, used: u64) {
         let limit = self.limit_bytes();
         if limit != UNLIMITED && used > self.granted.load(Ordering::Relaxed) {
@@ -150,21 +149,21 @@ impl WriteBudget {
         }
     }
 
-    /// Writes down what is to be carried over, `used` being what is used today: with a budget as much as is
-    /// granted, and no more often than half a step is used.
+    /// Writes the count that a restart is to find. `used` is today's. With a budget it writes what is
+    /// granted, and only after half a step was used.
     pub(crate) fn renew(&self, used: u64) {
         let limit = self.limit_bytes();
         if limit == UNLIMITED {
             return self.note(used);
         }
         let left = self.granted.load(Ordering::Relaxed).checked_sub(used);
-        // What is far too much was granted under another budget.
+        // A count that is far too large was granted under another budget.
         if left.is_none_or(|left| left < step(limit) / 2 || left > 2 * step(limit)) {
             self.note(used.saturating_add(step(limit)));
         }
     }
 
-    /// Writes down what counts as used today. Where that cannot be written a restart forgets it.
+    /// Writes what counts as used today. If that fails, a restart forgets it.
     pub(crate) fn note(&self, bytes: u64) {
         let mut count = self.count.lock();
         if let Some(file) = count.as_mut() {
@@ -174,17 +173,17 @@ impl WriteBudget {
     }
 }
 
-/// A step of what is granted.
+/// The length of a step, in bytes.
 fn step(limit_bytes: u64) -> u64 {
     (limit_bytes / STEPS_A_DAY).min(STEP_BYTES_MAX)
 }
 
-/// One of the parts that a limit is spread in.
+/// The length of a part of the day's budget, in bytes.
 fn part(limit_bytes: u64) -> u64 {
     (for_bodies(limit_bytes) / PARTS_A_DAY).max(1)
 }
 
-/// What bodies may take of a budget.
+/// The part of a budget that bodies may use.
 fn for_bodies(limit_bytes: u64) -> u64 {
     limit_bytes - limit_bytes / KEPT_BACK_PART
 }

@@ -1,20 +1,20 @@
-//! The writing half of a volume: all that changes index, segments and journal, on one thread and in one
-//! order.
+//! The writing half of a volume: everything that changes index, segments and journal, on one thread and in
+//! one order.
 //!
-//! It has no thread and no clock of its own: `Volume` drives it with commands and moments, tests drive it
-//! step by step. Every 500 ms the open segment is synced, then the journal's frame is written and synced;
-//! from then on that epoch is durable. A segment that failed is closed at its last synced byte, and what came
-//! after is forgotten: a sync that failed says nothing of the next one.
+//! The engine has no thread and no clock of its own. `Volume` drives it with commands and moments; tests
+//! drive it step by step. Every 500 ms it syncs the open segment, then writes and syncs the journal's frame;
+//! from then on that epoch is durable. A segment that has failed is closed at its last synced byte, and what
+//! came after is forgotten: after a failed sync, a later one proves nothing.
 
 mod evict;
+mod evictions;
 mod puts;
 mod quota;
 mod recount;
+mod reinsertion;
 mod removals;
 mod room;
-mod saving;
 mod sync;
-mod told;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -26,7 +26,7 @@ use crate::format::checkpoint::Writing;
 use crate::format::journal::{Change, Journal};
 use crate::format::record::preamble;
 use crate::format::record::preamble::SEGMENT_HEADER_BYTES;
-use crate::format::record::{Header, Place, Table, UNIT_BYTES, describe};
+use crate::format::record::{Description, Header, Place, UNIT_BYTES, describe};
 use crate::index::segment::{Charge, Segment, path};
 use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
@@ -36,19 +36,19 @@ use crate::shared::Shared;
 use crate::usage::{Counters, Health};
 use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::Put;
-use crate::write::tasks::{Dropping, Lists, Owed, Recounting, Saving};
+use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Reinsertion};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
-/// The segment that is being written.
+/// The open segment: the one that is being written.
 #[derive(Debug)]
 pub(crate) struct Open {
     segment: Arc<Segment>,
-    /// Up to here it is on the device, in bytes.
+    /// The bytes of it that are on the device.
     synced: u64,
-    /// Its name is on the device.
+    /// Whether its name is on the device.
     is_named: bool,
 }
 
@@ -58,44 +58,45 @@ pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
     open: Option<Open>,
     next_segment: u64,
-    /// Numbers of objects below this were given out.
+    /// Numbers of objects below this are in use.
     next_object: u64,
     journal: Option<Journal>,
     /// The number of the next journal or checkpoint.
     next_file: u64,
-    /// What the index files take.
+    /// The bytes of the index files.
     journal_charges: BTreeMap<u64, Charge>,
     checkpoint_charges: BTreeMap<u64, Charge>,
-    /// What changed since the last frame.
+    /// The changes since the last frame.
     pending: Vec<Change>,
-    /// The unit up to which each segment is durable, as the journal has it.
+    /// The unit up to which the journal has each segment.
     durable: BTreeMap<u64, u32>,
     epoch: u64,
     /// How far the ledger was durable when the last frame was written.
     ledger_told: Durable,
-    /// What is held of each owner.
+    /// The counts of each owner.
     pub(crate) books: Books,
     recounting: Recounting,
     checkpoint: Option<Writing>,
-    /// A checkpoint is wanted, whatever the journal's length.
+    /// A checkpoint is wanted, however short the journal is.
     wants_checkpoint: bool,
     checkpoint_after: Duration,
     journal_bytes_min: u64,
     puts: HashMap<u64, Put>,
     dropping: Option<Dropping>,
-    /// What goes first of those who are at their quota.
+    /// The oldest objects of the owners that are at their quota.
     oldest_of: Lists,
     /// What is wanted of the segment that is dropped next.
-    saving: Option<Saving>,
-    /// Removals that could not be written into the log; tried again before anything more is made durable.
-    owed: Vec<Owed>,
-    /// Removals that the log has, by object and digest, and that are not durable.
-    said: Vec<(u64, u128)>,
-    /// Files that could not be unlinked; tried again.
+    reinsertion: Option<Reinsertion>,
+    /// Removals that could not be written to the log. They are tried again before anything else is made
+    /// durable.
+    failed_removals: Vec<FailedRemoval>,
+    /// Removals that the log has but not durably, by object and digest.
+    unsynced_removals: Vec<(u64, u128)>,
+    /// Files to unlink again, since that failed.
     stuck: Vec<Arc<Segment>>,
-    /// Dropped segments that may still be read.
-    leaving: Vec<Weak<Segment>>,
-    /// Names of segments came or went since the folder was synced.
+    /// Dropped segments that readers may still have open.
+    dropped: Vec<Weak<Segment>>,
+    /// Segments were created or unlinked since their folder was synced.
     are_names_new: bool,
     /// Nothing is stored until then: there was no room.
     paused_until: Duration,
@@ -104,7 +105,7 @@ pub(crate) struct Engine {
     flushed_at: Duration,
 }
 
-/// What recovery found, for the engine to go on with.
+/// What recovery hands to the engine.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) next_segment: u64,
@@ -116,7 +117,7 @@ pub(crate) struct Start {
     pub(crate) durable: BTreeMap<u64, u32>,
     pub(crate) epoch: u64,
     pub(crate) books: Books,
-    /// Something is held of which the books do not know.
+    /// The index has entries that the books do not know of.
     pub(crate) wants_recount: bool,
     pub(crate) wants_checkpoint: bool,
     pub(crate) are_names_new: bool,
@@ -147,12 +148,12 @@ impl Engine {
             journal_bytes_min: start.journal_bytes_min,
             puts: HashMap::new(),
             dropping: None,
-            saving: None,
+            reinsertion: None,
             oldest_of: Lists::new(),
-            owed: Vec::new(),
-            said: Vec::new(),
+            failed_removals: Vec::new(),
+            unsynced_removals: Vec::new(),
             stuck: Vec::new(),
-            leaving: Vec::new(),
+            dropped: Vec::new(),
             are_names_new: start.are_names_new,
             paused_until: Duration::ZERO,
             now,
@@ -174,17 +175,17 @@ impl Engine {
         self.shared.segments.geometry.segment_bytes
     }
 
-    /// The longest extent: a quarter of a segment at most.
+    /// The longest extent in bytes: at most a quarter of a segment.
     fn extent_bytes_max(&self) -> u64 {
         EXTENT_BYTES_MAX.min(self.segment_bytes() / 4)
     }
 
-    /// Whether anything may be written.
-    fn may_write(&self) -> Result<(), Ended> {
+    /// Whether the volume may write.
+    fn may_write(&self) -> Result<(), PutError> {
         match self.shared.counters.health() {
-            Health::Well if self.now < self.paused_until => Err(Ended::Full),
+            Health::Well if self.now < self.paused_until => Err(PutError::Full),
             Health::Well => Ok(()),
-            Health::ReadOnly | Health::Ejected => Err(Ended::Failed),
+            Health::ReadOnly | Health::Ejected => Err(PutError::Failed),
         }
     }
 
@@ -192,26 +193,24 @@ impl Engine {
     fn append(
         &mut self,
         header: Header,
-        key: &[u8],
-        head: &[u8],
-        table: Table<'_>,
+        description: &Description<'_>,
         body: &[Bytes],
-    ) -> Result<Place, Ended> {
+    ) -> Result<Place, PutError> {
         self.may_write()?;
-        let length = header.fit(key, head, table).record_bytes();
+        let length = header.fit(description).record_bytes();
         if length > self.segment_bytes() - SEGMENT_HEADER_BYTES as u64 {
-            return Err(Ended::TooLarge);
+            return Err(PutError::TooLarge);
         }
         let is_room =
             self.open.as_ref().is_some_and(|open| open.segment.end() + length <= self.segment_bytes());
         if !is_room {
             self.open_next()?;
         }
-        let Some(open) = &self.open else { return Err(Ended::Failed) };
+        let Some(open) = &self.open else { return Err(PutError::Failed) };
         self.shared.note_stamp(header.stamp);
         let end = open.segment.end();
         let place = Place { segment: open.segment.number, unit: (end / UNIT_BYTES) as u32 };
-        let described = describe(header, self.shared.superblock.secret, place, key, head, table);
+        let described = describe(header, description, self.shared.superblock.secret, place);
         let body_bytes: u64 = body.iter().map(|part| part.len() as u64).sum();
         let padding = length - described.len() as u64 - body_bytes;
         let mut parts: Vec<&[u8]> = Vec::with_capacity(body.len() + 2);
@@ -220,7 +219,7 @@ impl Engine {
         parts.push(&PADDING[..padding as usize]);
         self.shared.grant(length);
         if let Err(error) = open.segment.file.write_all_at(&parts, end) {
-            return Err(self.spoil(&error));
+            return Err(self.fail_segment(&error));
         }
         open.segment.set_end(end + length);
         Counters::add(&self.shared.counters.body_bytes, body_bytes);
@@ -228,8 +227,8 @@ impl Engine {
         Ok(place)
     }
 
-    /// Closes the open segment and opens another.
-    fn open_next(&mut self) -> Result<(), Ended> {
+    /// Closes the open segment and creates the next.
+    fn open_next(&mut self) -> Result<(), PutError> {
         self.close_segment()?;
         self.room_for_segment()?;
         let mut number = self.next_segment;
@@ -258,8 +257,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes the open segment durable and writes it no more.
-    fn close_segment(&mut self) -> Result<(), Ended> {
+    /// Makes the open segment durable and closes it.
+    fn close_segment(&mut self) -> Result<(), PutError> {
         if self.open.is_none() {
             return Ok(());
         }
@@ -269,26 +268,26 @@ impl Engine {
                 open.segment.settle();
                 Ok(())
             }
-            None => Err(Ended::Failed),
+            None => Err(PutError::Failed),
         }
     }
 
-    /// Counts an error of writing; after one that says "full", storing rests for a while.
-    fn note(&mut self, error: &std::io::Error) -> Ended {
+    /// Counts a write error. After one that says "full", storing pauses for a while.
+    fn note(&mut self, error: &std::io::Error) -> PutError {
         if self.shared.counters.note_write(error) {
             self.paused_until = self.now + FULL_PAUSE;
-            return Ended::Full;
+            return PutError::Full;
         }
-        Ended::Failed
+        PutError::Failed
     }
 
-    /// The open segment has failed: it ends where it was last synced, and nothing after that counts.
-    fn spoil(&mut self, error: &std::io::Error) -> Ended {
+    /// Closes the open segment after an error: it ends where it was last synced, and what came after is lost.
+    fn fail_segment(&mut self, error: &std::io::Error) -> PutError {
         let ended = self.note(error);
         let Some(open) = self.open.take() else { return ended };
         let number = open.segment.number;
         let end = open.synced;
-        self.unsay();
+        self.requeue_unsynced_removals();
         self.forget_from(number, end);
         let lost: BTreeSet<u64> = self
             .puts
@@ -311,7 +310,7 @@ impl Engine {
         ended
     }
 
-    /// Takes out of the index, and out of what is to be journalled, what lies in a segment from `end` on.
+    /// Removes from the index, and from the pending changes, what lies in a segment from byte `end` on.
     fn forget_from(&mut self, number: u64, end: u64) {
         let geometry = self.shared.segments.geometry;
         let is_lost = |location: Location| {
@@ -331,7 +330,7 @@ impl Engine {
         }
     }
 
-    /// Puts a record into the index, in place of an older one of the same object.
+    /// Indexes a record, in place of an older one of the same object.
     fn index_record(
         &mut self,
         hash: KeyHash,
@@ -350,17 +349,17 @@ impl Engine {
         location
     }
 
-    /// Takes a record out of the index. What it was counted for is read there where it is not known.
+    /// Removes a record from the index. Reads what it counted for if that is not known.
     fn unindex(&mut self, hash: KeyHash, location: Location, counted: Option<&Counted>) {
         let counted = match counted {
             Some(counted) => Some(counted.clone()),
             None => self.shared.counted_at(location).ok(),
         };
-        self.shared.limbo.add(location);
+        self.shared.pending_removals.add(location);
         let was = self.shared.index.remove(hash, location);
-        // Of a segment that is being dropped the journal has the entries until it has gone.
+        // The journal has a dropping segment's entries until the segment is gone.
         let segment = self.shared.segments.place(location).map(|place| place.segment);
-        if !was && !segment.is_some_and(|segment| self.books.is_leaving(segment)) {
+        if !was && !segment.is_some_and(|segment| self.books.is_dropping(segment)) {
             return;
         }
         self.pending.push(Change::Remove(hash, location));
@@ -370,8 +369,8 @@ impl Engine {
         }
     }
 
-    /// What is due at this moment: bodies that wait, a sync, a piece of a checkpoint, of dropping a segment.
-    /// True while there is more to do at once.
+    /// Does what is due: writes waiting bodies, syncs, and takes a step of a checkpoint and of dropping a
+    /// segment. True while there is more to do at once.
     pub(crate) fn step(&mut self, now: Duration, is_pressed: bool) -> bool {
         self.now = now;
         self.shared.counters.is_full.store(now < self.paused_until, Ordering::Relaxed);
@@ -383,11 +382,11 @@ impl Engine {
 }
 
 impl Engine {
-    /// Does what it is asked. False after the last command.
-    pub(crate) fn obey(&mut self, command: Command, waiting: Waiting) -> bool {
+    /// Applies a command. False after the last one.
+    pub(crate) fn apply(&mut self, command: Command, waiting: Waiting) -> bool {
         match command {
             Command::Begin { object, put } => self.begin(object, *put),
-            Command::Resume { object, digest, fate } => self.resume(object, digest, fate),
+            Command::Resume { object, digest, status } => self.resume(object, digest, status),
             Command::Body { object, offset, bytes } => self.body(object, offset, &bytes, waiting),
             Command::End { object, digest, end } => self.end(object, digest, end),
             Command::Refresh { object, digest, head, stamp } => self.refresh(object, digest, head, stamp),
@@ -396,7 +395,7 @@ impl Engine {
             Command::Free { segment, has_gone } => self.free(segment, has_gone),
             Command::Sync(done) => {
                 let is_durable = self.sync();
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = done.send(is_durable.then_some(self.epoch));
             }
             Command::Recount(done) => self.recount_for(done),

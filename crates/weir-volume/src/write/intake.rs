@@ -1,4 +1,4 @@
-//! The queue in front of a volume's writer: bounded in bytes, never waited for by those who put into it.
+//! The queue in front of a volume's writer: bounded in bytes. Sending never waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::format::record::Place;
 use crate::index::{KeyHash, Location};
-use crate::write::put::Fate;
+use crate::write::put::PutStatus;
 use crate::write::storing::{End, Put};
 
 /// What a command takes of the queue beside its bytes.
 const COMMAND_BYTES: u64 = 512;
-/// What ends, removes and tells may take beyond the ceiling, in bytes: it makes room rather than taking it.
+/// What ends and removals may take beyond the ceiling, in bytes: they make room rather than take it.
 const RESERVE_BYTES: u64 = 4 << 20;
 
 /// What the writer is asked for.
@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Resume {
         object: u64,
         digest: u128,
-        fate: Arc<Fate>,
+        status: Arc<PutStatus>,
     },
     Body {
         object: u64,
@@ -56,21 +56,21 @@ pub(crate) enum Command {
         location: Location,
         place: Place,
     },
-    /// Nothing in that segment is of use any more; whether it has records of removals.
+    /// Nothing in a segment is of use any more. `has_gone` says whether it has records of removals.
     Free {
         segment: u64,
         has_gone: bool,
     },
-    /// Make durable what came before; then say the durable epoch, if it is.
+    /// Makes durable what came before, then sends the durable epoch, if that succeeded.
     Sync(Sender<Option<u64>>),
-    /// Count again what is held of each owner; then say of how many that was not what was known. Said by
-    /// nobody where the volume does not write.
+    /// Counts again what is held of each owner, then sends the number of owners whose count was wrong. Sends
+    /// nothing if the volume does not write.
     Recount(Sender<u64>),
     /// The last one.
     Stop,
 }
 
-/// A part of the queue's bytes, given back when it is dropped.
+/// A share of the queue's bytes. Dropping it gives the share back.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     total: Arc<AtomicU64>,
@@ -119,20 +119,19 @@ impl Intake {
         Intake { most_bytes, total: Arc::default(), queue: Mutex::default(), bell: Condvar::new() }
     }
 
-    /// Room for so many bytes, where there is.
+    /// Reserves `bytes` of the queue, if there is room below `most`.
     pub(crate) fn wait_for(&self, bytes: u64, most: u64) -> Result<Waiting, Refused> {
         let before = self.total.fetch_add(bytes, Ordering::AcqRel);
         let waiting = Waiting { total: Arc::clone(&self.total), bytes };
         if before + bytes > most { Err(Refused) } else { Ok(waiting) }
     }
 
-    /// Whether a body of so many bytes would find room now, with some left for those who come at the same
-    /// time.
+    /// Whether a body of `bytes` would find room now, with some left for bodies that come at the same time.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
     }
 
-    /// Puts a command into the queue. Those that end or remove find room in a reserve.
+    /// Sends a command. Ends and removals may use the reserve.
     pub(crate) fn send(&self, command: Command) -> Result<(), Refused> {
         let (bytes, most) = match &command {
             Command::Begin { put, .. } => (put.described_bytes(), self.most_bytes),
@@ -154,7 +153,7 @@ impl Intake {
         Ok(())
     }
 
-    /// The next command; `None` where none comes in time.
+    /// The next command; `None` if none comes in time.
     pub(crate) fn next(&self, patience: Duration) -> Option<(Command, Waiting)> {
         let mut queue = self.queue.lock();
         if queue.commands.is_empty() {
@@ -163,7 +162,7 @@ impl Intake {
         queue.commands.pop_front()
     }
 
-    /// Takes no more: its reader is gone.
+    /// Closes the queue: nothing reads it any more.
     pub(crate) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = true;
@@ -172,7 +171,7 @@ impl Intake {
         drop(left);
     }
 
-    /// What waits, in bytes, bodies included that wait for more to be written with.
+    /// The bytes that wait, bodies included that wait to be written with more.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.total.load(Ordering::Acquire)
     }

@@ -5,16 +5,16 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
-/// Why storing an object has ended before its time. The transfer itself goes on.
+/// Why storing an object stopped before its end. The transfer itself goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Ended {
-    /// More waits to be written than may.
+pub enum PutError {
+    /// More waits to be written than may wait.
     #[error("the volume's queue is full")]
     QueueFull,
     /// There is no room, on the volume or on its file system.
     #[error("the volume is full")]
     Full,
-    /// The drive has failed, or the volume has been taken out.
+    /// The drive has failed, or the volume was detached.
     #[error("the volume does not write")]
     Failed,
     /// Its key, its head or its table of extents is too long.
@@ -23,20 +23,20 @@ pub enum Ended {
     /// The day's write budget is used up.
     #[error("the volume's write budget is used up for today")]
     Spent,
-    /// It was removed meanwhile.
+    /// The object was removed in the meantime.
     #[error("the object was removed")]
     Removed,
-    /// Its owner may not have it there: the quota is 0, or less than the object.
+    /// Its owner may not store it: the quota is 0, or less than the object.
     #[error("the quota does not allow it")]
     OverQuota,
 }
 
-/// How the storing of an object stands; shared between its handle and the writer.
+/// How the storing of an object goes. Its handle and the writer share it.
 #[derive(Debug, Default)]
-pub struct Fate {
-    /// 0, or one more than the index of the ending.
+pub struct PutStatus {
+    /// 0, or one more than the index of the error.
     code: AtomicU8,
-    /// Tells the readers that more of the object can be read. Made by the first reader that waits.
+    /// Wakes the readers when more of the object can be read. The first reader that waits makes it.
     steps: OnceLock<watch::Sender<()>>,
 }
 
@@ -45,8 +45,8 @@ pub struct Fate {
 pub struct Writing(watch::Receiver<()>);
 
 impl Writing {
-    /// Waits until more of the object can be read from the volume, or nothing more of it is written. A reader
-    /// that took this before it looked at the volume misses nothing.
+    /// Waits until more of the object can be read from the volume, or until nothing more of it is written. A
+    /// reader that took this before it looked at the volume misses nothing.
     ///
     /// # Cancel safety
     /// Safe.
@@ -56,39 +56,39 @@ impl Writing {
     }
 }
 
-const ENDINGS: [Ended; 7] = [
-    Ended::QueueFull,
-    Ended::Full,
-    Ended::Failed,
-    Ended::TooLarge,
-    Ended::Removed,
-    Ended::Spent,
-    Ended::OverQuota,
+const PUT_ERRORS: [PutError; 7] = [
+    PutError::QueueFull,
+    PutError::Full,
+    PutError::Failed,
+    PutError::TooLarge,
+    PutError::Removed,
+    PutError::Spent,
+    PutError::OverQuota,
 ];
 
-impl Fate {
-    pub(crate) fn new() -> Arc<Fate> {
+impl PutStatus {
+    pub(crate) fn new() -> Arc<PutStatus> {
         Arc::default()
     }
 
-    /// Why it has ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
+    /// Why storing stopped, if it did.
+    pub fn error(&self) -> Option<PutError> {
         match self.code.load(Ordering::Acquire) {
             0 => None,
-            code => ENDINGS.get(usize::from(code - 1)).copied(),
+            code => PUT_ERRORS.get(usize::from(code - 1)).copied(),
         }
     }
 
-    /// Ends it; the first reason stays.
-    pub(crate) fn end(&self, why: Ended) {
-        let code = ENDINGS.iter().position(|ending| *ending == why).unwrap_or(0) as u8 + 1;
+    /// Stops storing. The first reason stays.
+    pub(crate) fn fail(&self, why: PutError) {
+        let code = PUT_ERRORS.iter().position(|error| *error == why).unwrap_or(0) as u8 + 1;
         let _ = self.code.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
         self.step();
     }
 
-    /// More of the object can be read, or no more is written.
+    /// Wakes the readers: more of the object can be read, or nothing more is written.
     pub(crate) fn step(&self) {
-        // Pairs with the fence in `writing`: either the reader sees what was done before this, or it is
+        // Pairs with the fence in `writing`: either the reader sees what was written before this, or it is
         // woken.
         fence(Ordering::SeqCst);
         if let Some(steps) = self.steps.get() {
@@ -96,11 +96,11 @@ impl Fate {
         }
     }
 
-    /// Waits for the next step after this call; none where storing has ended.
+    /// A wait for the next step after this call; `None` if storing has stopped.
     pub fn writing(&self) -> Option<Writing> {
         let steps = self.steps.get_or_init(|| watch::channel(()).0).subscribe();
         fence(Ordering::SeqCst);
-        self.ended().is_none().then_some(Writing(steps))
+        self.error().is_none().then_some(Writing(steps))
     }
 }
 
@@ -117,26 +117,26 @@ mod tests {
 
     #[test]
     fn a_reader_is_woken_by_each_step_and_by_the_end() {
-        let fate = Fate::new();
-        fate.step();
-        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        let status = PutStatus::new();
+        status.step();
+        let mut waits = Box::pin(status.writing().unwrap().moved());
         assert!(!is_ready(&mut waits), "what was written before is no news");
-        fate.step();
+        status.step();
         assert!(is_ready(&mut waits));
-        let missed = fate.writing().unwrap();
-        fate.step();
+        let missed = status.writing().unwrap();
+        status.step();
         assert!(is_ready(&mut Box::pin(missed.moved())), "a step between the look and the wait is not lost");
-        let mut waits = Box::pin(fate.writing().unwrap().moved());
-        fate.end(Ended::Full);
-        assert!(is_ready(&mut waits) && fate.writing().is_none());
+        let mut waits = Box::pin(status.writing().unwrap().moved());
+        status.fail(PutError::Full);
+        assert!(is_ready(&mut waits) && status.writing().is_none());
     }
 
     #[test]
     fn a_reader_is_woken_when_all_is_written() {
-        let fate = Fate::new();
-        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        let status = PutStatus::new();
+        let mut waits = Box::pin(status.writing().unwrap().moved());
         assert!(!is_ready(&mut waits));
-        drop(fate);
+        drop(status);
         assert!(is_ready(&mut waits));
     }
 }

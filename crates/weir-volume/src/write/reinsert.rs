@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_most_by_the_byte_comes_first() {
+    fn the_most_uses_a_byte_come_first() {
         let all = [wanted(1, 100), wanted(0, 1), wanted(3, 100), wanted(1, 10), wanted(2, 20)];
         assert_eq!(choose(&all, 1000), [3, 4, 2, 0]);
         assert!(choose(&[], 1000).is_empty());
     }
 
     #[test]
-    fn no_more_than_is_allowed_and_what_does_not_fit_leaves_its_room() {
+    fn an_object_that_does_not_fit_leaves_its_room_to_the_next() {
         let all = [wanted(15, 600), wanted(9, 500), wanted(1, 400), wanted(1, 401)];
         assert_eq!(choose(&all, 1000), [0, 2]);
         assert!(choose(&all, 399).is_empty());
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_at_the_border_do_no_harm() {
+    fn extreme_numbers_do_no_harm() {
         let all = [wanted(USES_MAX, u64::MAX), wanted(1, 0), wanted(USES_MAX, 1)];
         assert_eq!(choose(&all, u64::MAX), [2, 1], "what does not fit any more is left out");
         assert_eq!(choose(&all[..1], u64::MAX), [0]);
     }
 
     #[test]
-    fn what_is_used_no_more_goes_after_some_rounds() {
+    fn an_unused_object_is_dropped_after_some_rounds() {
         let mut uses = USES_MAX;
         let mut rounds = 0;
         while uses > 0 {

@@ -1,8 +1,8 @@
 //! Which objects are being stored at the moment, and from which stamp on one may begin.
 //!
-//! A sweep asks for a barrier ([`Running::raise_floor`]): from then on nothing begins that was asked for
-//! before it, so that what it has to judge becomes ever less. What was under way then is waited for, and
-//! looked at again once it has ended.
+//! A sweep sets a floor ([`Running::raise_floor`]). From then on no object begins that was requested before
+//! the floor, so that the sweep has ever less to judge. It waits for the older objects that are under way,
+//! and looks at them again once they have ended.
 
 use std::collections::BTreeMap;
 
@@ -22,16 +22,16 @@ pub(crate) struct Running(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was asked for before this number of the ledger does not begin.
+    /// An object that was requested before this number of the ledger does not begin.
     floor: u64,
-    /// By number: the digest, and the stamp.
+    /// The digest and the stamp of each object, by number.
     running: BTreeMap<u64, (u128, u64)>,
-    /// Objects that have ended, and were asked for before the floor.
+    /// Objects that were requested before the floor and have ended.
     ended: Vec<Named>,
 }
 
 impl Running {
-    /// Notes an object that begins; false where it may not.
+    /// Notes that an object begins. False if it may not.
     pub(crate) fn begin(&self, named: Named, stamp: u64) -> bool {
         let mut state = self.0.lock();
         if stamp < state.floor {
@@ -41,8 +41,8 @@ impl Running {
         true
     }
 
-    /// Notes an object that goes on: it is there already, whatever its stamp. False while it is being stored:
-    /// whose end is said would not be known.
+    /// Notes that an object goes on, whatever its stamp, since it is on the volume already. False while
+    /// another put of it is open: their ends could not be told apart.
     pub(crate) fn resume(&self, named: Named, stamp: u64) -> bool {
         let mut state = self.0.lock();
         if state.running.contains_key(&named.object) {
@@ -52,7 +52,7 @@ impl Running {
         true
     }
 
-    /// Notes that an object has ended, once that was said to the writer.
+    /// Notes that an object has ended, after the writer was told.
     pub(crate) fn end(&self, object: u64) {
         let mut state = self.0.lock();
         if let Some((digest, stamp)) = state.running.remove(&object)
@@ -62,20 +62,20 @@ impl Running {
         }
     }
 
-    /// Nothing begins from here on that was asked for before `floor`.
+    /// From here on refuses objects that were requested before `floor`.
     pub(crate) fn raise_floor(&self, floor: u64) {
         let mut state = self.0.lock();
         state.floor = state.floor.max(floor);
     }
 
-    /// Objects under way that were asked for before the floor.
+    /// Objects under way that were requested before the floor.
     pub(crate) fn older(&self) -> Vec<Named> {
         let state = self.0.lock();
         let older = state.running.iter().filter(|(_, (_, stamp))| *stamp < state.floor);
         older.map(|(object, (digest, _))| Named { digest: *digest, object: *object }).collect()
     }
 
-    /// Objects that were asked for before the floor and have ended since this was asked last.
+    /// Objects that were requested before the floor and have ended since the last call.
     pub(crate) fn take_ended(&self) -> Vec<Named> {
         std::mem::take(&mut self.0.lock().ended)
     }

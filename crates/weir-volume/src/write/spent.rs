@@ -1,7 +1,7 @@
-//! What was written to a volume today, remembered over a restart in the state folder.
+//! How much was written to a volume today, kept over a restart in the state folder.
 //!
-//! A count that is lost is none: that costs only what the budget would have refused.
-//! `docs/format/admission.md` draws the file.
+//! A lost count is zero: that costs only what the budget would have refused. `docs/format/admission.md` draws
+//! the file.
 
 use std::io;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const SPENT_MAGIC: &[u8; 8] = b"WeirSpt\n";
 const VERSION: u64 = 1;
-/// A count of what was written: magic, version, serial, volume (two), day, bytes, checksum.
+/// A slot: magic, version, serial, volume (two words), day, bytes, checksum.
 const SLOT_BYTES: usize = 64;
 
-/// What is written of a day's count, to be carried over a restart.
+/// A day's count, as it is carried over a restart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Days since 1970, in UTC.
@@ -23,7 +23,7 @@ pub struct Spent {
     pub bytes: u64,
 }
 
-/// What was written to a volume today, in two slots that are written by turns: a torn one leaves the other.
+/// The file with today's count, in two slots that are written in turn: a torn one leaves the other.
 #[derive(Debug)]
 pub struct SpentFile {
     file: Arc<dyn DiskFile>,
@@ -34,10 +34,10 @@ pub struct SpentFile {
 }
 
 impl SpentFile {
-    /// Opens the file of a volume, or makes it; with what it says.
+    /// Opens a volume's file, or makes it. Returns it with the count in it.
     ///
     /// # Errors
-    /// As the system says.
+    /// Those of the system.
     pub fn open(disk: &dyn Disk, volume: u128) -> io::Result<(SpentFile, Option<Spent>)> {
         let path = format!("written-{volume:032x}");
         let file = match disk.open(&path) {
@@ -57,10 +57,10 @@ impl SpentFile {
         Ok((file, newest.map(|_| spent)))
     }
 
-    /// Writes down what was written today, where that has changed.
+    /// Writes today's count, if it has changed.
     ///
     /// # Errors
-    /// As the system says: the one before stays.
+    /// Those of the system. The count before stays.
     pub fn write(&mut self, spent: Spent) -> io::Result<()> {
         if spent == self.written {
             return Ok(());
@@ -72,7 +72,7 @@ impl SpentFile {
         Ok(())
     }
 
-    /// The file, where something that was written down is still to be synced: by who asks, once.
+    /// The file, if its last write is not synced yet. The caller syncs it; the next call returns none.
     pub fn unsynced(&mut self) -> Option<Arc<dyn DiskFile>> {
         (!std::mem::replace(&mut self.is_synced, true)).then(|| self.file.clone())
     }
@@ -90,7 +90,7 @@ fn to_slot(volume: u128, serial: u64, spent: Spent) -> [u8; SLOT_BYTES] {
     slot
 }
 
-/// Serial, day and bytes of a slot.
+/// The serial, day and bytes of a slot.
 fn from_slot(slot: &[u8; SLOT_BYTES], volume: u128) -> Option<(u64, u64, u64)> {
     let word = |at: usize| slot[8 * at..].first_chunk().map(|word| u64::from_le_bytes(*word));
     let (serial, day, bytes) = (word(2)?, word(5)?, word(6)?);

@@ -1,4 +1,4 @@
-//! An object that is being stored: what is written of it, what waits to be, and how it ends.
+//! An object that is being stored: what is written of it, what waits, and how it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,28 +7,39 @@ use bytes::Bytes;
 use weir_policy::Intervals;
 
 use crate::BLOCK_BYTES;
-use crate::format::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table};
+use crate::format::record::{Description, ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table};
 use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
 use crate::settings::EXTENT_DELAY;
 use crate::write::intake::Waiting;
-use crate::write::put::Fate;
+use crate::write::put::PutStatus;
 
 /// An extent that is written because time is up has at least this part of what is held, so that a slow body
-/// of any length has few.
+/// of any length has few extents.
 const EXTENT_PART: u64 = 64;
-/// What is written early when too much waits, in bytes at least.
+/// The fewest bytes that are written early when too much waits.
 const PRESSED_BYTES_MIN: u64 = 4096;
 
 /// How a put ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The body has come whole; its length.
+    /// The body is whole. Its length.
     Whole(u64),
     /// What has come is kept as a partial object.
     Rest,
     /// What has come is dropped.
     Abandon,
+}
+
+/// An object as its head describes it.
+#[derive(Debug)]
+pub(crate) struct ObjectHead {
+    pub(crate) digest: u128,
+    pub(crate) key: Bytes,
+    pub(crate) head: Bytes,
+    pub(crate) stamp: u64,
+    /// The length of the body in bytes, if it is known.
+    pub(crate) length: Option<u64>,
 }
 
 /// An object that is being stored.
@@ -39,47 +50,41 @@ pub struct Put {
     pub(crate) head: Bytes,
     pub(crate) stamp: u64,
     pub(crate) length: Option<u64>,
-    pub(crate) fate: Arc<Fate>,
-    /// What is written, sorted by offset, none overlapping.
+    pub(crate) status: Arc<PutStatus>,
+    /// The written extents, sorted by offset, none overlapping.
     pub(crate) extents: Vec<ExtentRef>,
     /// The record that the index has.
     pub(crate) published: Option<Location>,
-    /// What that record was counted for.
+    /// What that record counted for.
     pub(crate) counted: Counted,
     pub(crate) held: Intervals,
-    /// What waits to be written, by the runs in which it comes: transfers of several gaps have one each.
+    /// The bytes that wait to be written, by run. Transfers of several gaps have a run each.
     pub(crate) waiting: Vec<Run>,
-    /// Written since the last head.
+    /// The bytes written since the last head.
     pub(crate) unpublished_bytes: u64,
 }
 
-/// Bytes of a body, one behind the other, that are not written yet.
+/// Adjacent bytes of a body that are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     pub(crate) since: Duration,
     pub(crate) pieces: Vec<Bytes>,
-    /// What they take of the queue.
+    /// Their share of the queue.
     pub(crate) charge: Option<Waiting>,
 }
 
 impl Put {
-    pub(crate) fn new(
-        digest: u128,
-        key: Bytes,
-        head: Bytes,
-        stamp: u64,
-        length: Option<u64>,
-        fate: Arc<Fate>,
-    ) -> Put {
+    pub(crate) fn new(object: ObjectHead, status: Arc<PutStatus>) -> Put {
+        let ObjectHead { digest, key, head, stamp, length } = object;
         Put {
             digest,
             key,
             head,
             stamp,
             length,
-            fate,
+            status,
             extents: Vec::new(),
             published: None,
             counted: Counted::default(),
@@ -93,7 +98,7 @@ impl Put {
         KeyHash::of(self.digest)
     }
 
-    /// The bytes of key and head.
+    /// The length of key and head, in bytes.
     pub(crate) fn described_bytes(&self) -> u64 {
         (self.key.len() + self.head.len()) as u64
     }
@@ -113,10 +118,11 @@ impl Put {
 
     pub(crate) fn head_record_bytes(&self) -> u64 {
         let table = Table::Extents(&self.extents);
-        self.header(0, Kind::Head).fit(&self.key, &self.head, table).record_bytes()
+        let description = Description { key: &self.key, head: &self.head, table };
+        self.header(0, Kind::Head).fit(&description).record_bytes()
     }
 
-    /// Whether what waits is to be written now.
+    /// Whether waiting bytes are to be written now.
     pub(crate) fn is_due(&self, now: Duration, is_pressed: bool) -> bool {
         let bytes = self.waiting_bytes();
         let since = self.waiting.iter().map(|run| run.since).min().unwrap_or(now);
@@ -131,12 +137,12 @@ impl Put {
         self.waiting.iter().map(|run| run.bytes).sum()
     }
 
-    /// The run that `offset` goes on with.
+    /// The run that ends at `offset`.
     pub(crate) fn run_at(&self, offset: u64) -> Option<usize> {
         self.waiting.iter().position(|run| run.offset + run.bytes == offset)
     }
 
-    /// Takes up to `bytes` off the front of a run.
+    /// Takes up to `bytes` from the front of a run.
     pub(crate) fn split(&mut self, run: usize, bytes: u64) -> Option<(u64, Vec<Bytes>)> {
         Some(self.waiting.get_mut(run)?.split(bytes))
     }
@@ -151,7 +157,7 @@ impl Run {
         }
     }
 
-    /// Gives back the queue's room of what was written.
+    /// Gives back the queue's room of bytes that were written.
     pub(crate) fn settle(&mut self) {
         let bytes = self.bytes;
         if bytes == 0 {
@@ -161,7 +167,7 @@ impl Run {
         }
     }
 
-    /// Takes `bytes` off the front.
+    /// Takes up to `bytes` from the front.
     pub(crate) fn split(&mut self, bytes: u64) -> (u64, Vec<Bytes>) {
         let offset = self.offset;
         let mut taken = Vec::new();

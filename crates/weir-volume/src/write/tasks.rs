@@ -1,5 +1,5 @@
-//! What the engine is in the middle of between two steps: a segment being dropped, saved or counted, and
-//! removals to be written.
+//! What the engine is in the middle of between two steps: segments that are dropped, written again or
+//! counted, and removals to be written.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,16 +9,16 @@ use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location, Locations};
 use crate::write::reinsert::Wanted;
 
-/// How many records of a segment are read at most where whoever stores waits for it to go.
+/// The most records of a segment that are read while a store waits for the segment to go.
 const HEADS_AT_ONCE_MAX: usize = 1024;
 
-/// A segment that is on its way out.
+/// A segment that is being dropped.
 #[derive(Debug)]
 pub(crate) struct Dropping {
     pub(crate) number: u64,
     pub(crate) next_shard: usize,
     pub(crate) gone: u64,
-    pub(crate) untold: Untold,
+    pub(crate) unreported: Unreported,
 }
 
 impl Dropping {
@@ -27,61 +27,61 @@ impl Dropping {
     }
 }
 
-/// What has left the index with a segment and was not told yet; the first one last.
+/// What has left the index with a segment and was not reported yet; the first one last.
 #[derive(Debug, Default)]
-pub(crate) struct Untold(pub(crate) Vec<Location>);
+pub(crate) struct Unreported(pub(crate) Vec<Location>);
 
-impl Untold {
+impl Unreported {
     pub(crate) fn add(&mut self, location: Location) {
         self.0.push(location);
     }
 
-    /// No more will be added.
+    /// Sorts them: no more will be added.
     pub(crate) fn arrange(&mut self) {
         self.0.sort_unstable_by(|left, right| right.cmp(left));
     }
 
-    /// Leaves no more than may be read at once; how many are left out.
+    /// Leaves no more than may be read at once. Returns how many are left out.
     pub(crate) fn shorten(&mut self) -> u64 {
         let excess = self.0.len().saturating_sub(HEADS_AT_ONCE_MAX);
         self.0.drain(..excess).count() as u64
     }
 }
 
-/// A removal that is in force in memory and that the log does not have yet.
+/// A removal that holds in memory and that the log does not have yet.
 #[derive(Debug)]
-pub(crate) struct Owed {
+pub(crate) struct FailedRemoval {
     pub(crate) object: u64,
     pub(crate) digest: u128,
     pub(crate) locations: Locations,
-    /// What they were counted for, as far as that is known.
+    /// What the records counted for, as far as that is known.
     pub(crate) counted: Vec<Counted>,
 }
 
-/// The oldest segment, and what of it is to be kept.
+/// The oldest segment, and what of it is written again.
 #[derive(Debug)]
-pub(crate) struct Saving {
+pub(crate) struct Reinsertion {
     pub(crate) number: u64,
-    /// Used, and not looked at yet; the most used last.
+    /// Used objects that were not looked at yet; the most used last.
     pub(crate) used: Vec<(u8, KeyHash, Location)>,
     pub(crate) found: Vec<(KeyHash, Location, Wanted)>,
-    /// Chosen, the best one last.
+    /// The objects to write again; the best one last.
     pub(crate) chosen: Option<Vec<(KeyHash, Location, Wanted)>>,
 }
 
-impl Saving {
+impl Reinsertion {
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 }
-/// A recount under way, or wanted.
+/// A recount that is under way or wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Recounting {
-    /// Something left that nobody could count: what differs is no wonder.
+    /// An entry left that nobody could count, so differences are expected.
     pub(crate) is_repair: bool,
-    /// Who wants to know.
+    /// The callers that want the result.
     pub(crate) asked: Vec<Sender<u64>>,
-    /// Entries of the segment that is gone through, with their shards, in order.
+    /// Entries of the present segment with their shards, in order.
     pub(crate) batch: VecDeque<(usize, u64)>,
 }
 
@@ -89,13 +89,13 @@ pub(crate) struct Recounting {
 #[derive(Debug, Default)]
 pub(crate) struct Oldest {
     pub(crate) segment: u64,
-    /// Up to here the segment was listed.
+    /// The segment was listed up to this unit.
     pub(crate) listed_to: u32,
-    /// Not looked at yet, with their shards.
+    /// Entries that were not looked at yet, with their shards.
     pub(crate) unknown: VecDeque<(usize, u64)>,
-    /// The owner's.
+    /// Entries of the owner, with their shards.
     pub(crate) own: VecDeque<(usize, u64)>,
 }
 
-/// By owner.
+/// The lists by owner.
 pub(crate) type Lists = HashMap<u64, Oldest>;

@@ -169,7 +169,7 @@ fn data_comes_in_bounded_parts() {
 }
 
 #[test]
-fn what_has_failed_stays_failed() {
+fn a_failed_body_stays_failed() {
     for given in ["x\r\n", "1\r\nab", "0\r\nX\r\n\r\n", "0\r\nX: a\n"] {
         let mut reader = BodyReader::new(Framing::Chunked, &Limits::default());
         let mut buf = BytesMut::from(given);

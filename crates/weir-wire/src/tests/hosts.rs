@@ -1,4 +1,4 @@
-//! Hosts: one spelling, and what is none.
+//! Hosts: their one spelling, and what is refused.
 
 use crate::{Host, Scheme};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ fn hosts_have_one_spelling() {
 }
 
 #[test]
-fn what_is_no_host() {
+fn hosts_that_are_refused() {
     for given in
         ["", ".", "..", ".a", "a..b", "a..", "a b", "a,b", "a/b", "a?b", "a\\b", "a%20", "a*", "é", "a;b"]
     {

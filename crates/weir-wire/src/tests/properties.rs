@@ -1,5 +1,5 @@
-//! Properties: printing and parsing are inverse, how the bytes arrive does not matter, nothing panics, and
-//! whatever is taken is also taken, with the same reading, by `httparse`.
+//! Properties: printing and parsing are inverse; the way in which bytes arrive does not matter; nothing
+//! panics; `httparse` accepts every accepted message and reads it alike.
 
 use super::{describe_request, describe_response, read_body, request_line_of};
 use crate::{Framing, Limits, RequestReader, ResponseReader, print};
@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use proptest::prelude::*;
 
-/// Cuts `bytes` at the given places.
+/// Cuts `bytes` at these places.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);
@@ -58,13 +58,15 @@ fn read_response(pieces: &[&[u8]]) -> String {
 
 prop_compose! {
     fn names()(name in "[!#$%&'*+.^_`|~0-9a-zA-Z-]{1,20}") -> HeaderName {
-        // A prefix that no name of the grammar has keeps these from having a meaning.
+        // This prefix, which no name of the grammar has, keeps the names from having a meaning.
         HeaderName::from_bytes(format!("q{name}").as_bytes()).unwrap()
     }
 }
 
 prop_compose! {
-    fn values()(value in prop::collection::vec(prop_oneof![0x20_u8..0x7f, 0x80_u8..=0xff, Just(b'\t')], 0..40))
+    fn values()(value in prop::collection::vec(
+        prop_oneof![0x20_u8..0x7f, 0x80_u8..=0xff, Just(b'\t')], 0..40,
+    ))
         -> HeaderValue {
         HeaderValue::from_bytes(crate::syntax::trim(&value)).unwrap()
     }
@@ -80,7 +82,7 @@ prop_compose! {
     }
 }
 
-/// Bytes that are likely to mean something: pieces of messages, in any order, with noise between.
+/// Bytes that are likely to mean something: pieces of messages in any order, with noise between.
 fn near_messages() -> impl Strategy<Value = Vec<u8>> {
     let words: &[&[u8]] = &[
         b"GET ",
@@ -134,7 +136,8 @@ proptest! {
 
     #[test]
     fn a_printed_request_reads_the_same(
-        method in "[A-Z]{1,10}", target in "/[!-\"$-~]{0,40}", host in "[a-z][a-z0-9-]{0,20}", headers in fields(),
+        method in "[A-Z]{1,10}", target in "/[!-\"$-~]{0,40}", host in "[a-z][a-z0-9-]{0,20}",
+        headers in fields(),
     ) {
         prop_assume!(!matches!(method.as_str(), "CONNECT" | "TRACE"));
         let mut headers = headers;
@@ -222,7 +225,7 @@ proptest! {
             let mut split = read_body(framing, &limits, pieces(&bytes, &cuts));
             let mut single = read_body(framing, &limits, bytes.chunks(1));
             if at_once.end.is_err() {
-                // Bytes behind the fault are not looked at and may not have arrived.
+                // Bytes behind the fault are not read and may not have arrived.
                 for whole in [&mut at_once, &mut split, &mut single] {
                     whole.rest.clear();
                 }
@@ -240,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_is_read_the_same_by_httparse(bytes in near_messages()) {
+    fn httparse_reads_accepted_messages_alike(bytes in near_messages()) {
         let mut buf = BytesMut::from(&bytes[..]);
         let Ok(Some(head)) = RequestReader::new(Limits::default()).read(&mut buf) else { return Ok(()) };
         let mut headers = [httparse::EMPTY_HEADER; 100];
@@ -249,7 +252,8 @@ proptest! {
         let parsed = oracle.parse(&bytes[skipped..]);
         prop_assert_eq!(parsed, Ok(httparse::Status::Complete(head.head_bytes)));
         prop_assert_eq!(oracle.method, Some(head.method.as_str()));
-        prop_assert!(oracle.path.is_some_and(|path| path.ends_with(head.target.as_str()) || head.scheme.is_some()));
+        let is_end = |path: &str| path.ends_with(head.target.as_str()) || head.scheme.is_some();
+                prop_assert!(oracle.path.is_some_and(is_end));
         let mut theirs = HeaderMap::new();
         for header in oracle.headers.iter() {
             let name = HeaderName::from_bytes(header.name.as_bytes()).unwrap();
@@ -259,8 +263,8 @@ proptest! {
     }
 }
 
-/// Bytes that arrive one at a time must not be looked at again and again: a head at the limit is read in the
-/// time that the bytes take, which a rescan would make some ten thousand times longer than a test may take.
+/// Bytes that arrive one at a time must not be read again and again. A head at the limit is read in time
+/// proportional to its bytes; a rescan would take some ten thousand times longer than a test may.
 #[test]
 fn work_is_linear_in_the_bytes() {
     let limits = Limits { line_bytes_max: 8192, head_bytes_max: 4 << 20, fields_max: 100 };

@@ -1,4 +1,4 @@
-//! Request heads: what is taken, and what is refused with which status and word.
+//! Request heads: which are accepted, and which are refused with which status and word.
 
 use super::{describe_request, request_line_of};
 use crate::{Limits, RequestReader, Target};
@@ -12,7 +12,7 @@ fn check_bytes(given: &[u8], expect: &str) {
     assert_eq!(request_line_of(given), expect, "given {:?}", String::from_utf8_lossy(given));
 }
 
-/// `fields` behind a fine request line and host.
+/// Checks `fields` behind a correct request line and host.
 fn check_fields(method: &str, fields: &str, expect: &str) {
     check(&format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"), expect);
 }
@@ -66,7 +66,7 @@ fn absolute_form_names_scheme_and_host() {
     check("GET * HTTP/1.1\r\nHost: a\r\n\r\n", "400 target");
 }
 
-/// RFC 9112 section 3.2.2: nothing behind the parser can still read the other one.
+/// RFC 9112 section 3.2.2: nothing behind the parser can still read the other host.
 #[test]
 fn host_is_ignored_beside_the_absolute_form() {
     for (request, expect) in [

@@ -1,4 +1,4 @@
-//! Response heads: what is taken, and what is malformed.
+//! Response heads: which are accepted, and which are malformed.
 
 use super::{describe_response, read_body, response_line_of};
 use crate::{Framing, Limits, RequestReader, ResponseReader};

@@ -51,8 +51,8 @@ impl Inner {
         let seating = Seating {
             name: path.as_str().into(),
             weight: volume::weight(&slot.wanted, size_bytes),
-            trusted_from: arrival.trusted_from,
-            dead_below: arrival.dead_below,
+            suspect_before: arrival.suspect_before,
+            dead_before: arrival.dead_before,
             is_unknown: arrival.distrust == Some(Distrust::Unknown),
             memory_bytes: rows_bytes,
         };
@@ -88,7 +88,7 @@ impl Inner {
             tracing::warn!("volume {path} {}", distrust.sentence());
         }
         if arrival.distrust == Some(Distrust::Ahead) {
-            self.store.distrust(arrival.trusted_from);
+            self.store.distrust(arrival.suspect_before);
         }
         Ok(arrival)
     }

@@ -44,7 +44,7 @@ pub(super) fn held(state: VolumeReport) -> VolumeUse {
     let VolumeReport { usage, sweeps, budget, .. } = state;
     VolumeUse {
         id: format!("{:032x}", state.id),
-        suspect: state.trusted_from > Stamp::of(0),
+        suspect: state.suspect_before > Stamp::of(0),
         weight: state.weight,
         objects: usage.objects,
         used_bytes: usage.used_bytes,
@@ -58,7 +58,7 @@ pub(super) fn held(state: VolumeReport) -> VolumeUse {
         write_budget_used_up: budget.is_used_up,
         budget_refused: budget.refused,
         admitted: state.admitted,
-        written_later: state.promoted,
+        written_later: state.written_later,
         evicted: usage.evicted,
         swept: usage.swept,
         segments_freed: usage.segments_freed,

@@ -1,4 +1,4 @@
-//! An origin's resource that answers single ranges (RFC 9110 §14) and counts every byte that it sends.
+//! A resource of an origin that answers single ranges (RFC 9110 §14) and counts every byte that it sends.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Exchange, Gate, Origin};
 
-/// Pieces a second in which a held rate is sent.
+/// The pieces a second in which a limited rate is sent.
 const PIECES_PER_SECOND: u64 = 100;
-/// Bytes sent at a time where no rate is held.
+/// The bytes of a piece without a limited rate.
 const PIECE_BYTES: u64 = 64 << 10;
 
 /// One version of a body.
@@ -20,7 +20,7 @@ pub struct Version {
     pub tag: String,
     /// Its bytes: an interval of what many versions may share.
     pub bytes: Arc<[u8]>,
-    /// Where in `bytes` it lies.
+    /// The interval of `bytes` that is the body.
     pub at: Range<usize>,
 }
 
@@ -38,14 +38,14 @@ impl Version {
     }
 }
 
-/// One response as far as its body was sent.
+/// A response, as far as its body was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// The version's entity tag.
     pub tag: String,
-    /// What was asked for; empty for the whole.
+    /// The requested range; empty for the whole.
     pub range: String,
-    /// The interval of the body that has been handed to the connection.
+    /// The interval of the body that was handed to the connection.
     pub bytes: Range<u64>,
 }
 
@@ -73,25 +73,25 @@ impl Counted {
         }
     }
 
-    /// Holds each response to so many bytes a second, and each head up for so long.
+    /// Limits each response to this rate, and delays each head.
     pub fn slow(mut self, bytes_per_second: u64, delay: Duration) -> Counted {
         self.delay = delay;
         self.bytes_per_second = AtomicU64::new(bytes_per_second);
         self
     }
 
-    /// Lets each response stop after so many bytes of its body, until the gate is opened.
+    /// Stops each response after `after` bytes of its body until the gate is opened.
     pub fn gate(mut self, after: u64, gate: &Gate) -> Counted {
         self.gate = Some((after, gate.clone()));
         self
     }
 
-    /// Lets it go at another rate from now on, running responses included; 0 is none.
+    /// Changes the rate, for running responses as well. 0 is no limit.
     pub fn set_rate(&self, bytes_per_second: u64) {
         self.bytes_per_second.store(bytes_per_second, Ordering::SeqCst);
     }
 
-    /// Puts it at a path.
+    /// Puts the resource at a path.
     pub fn at(self, origin: &Origin, path: &str) -> Arc<Counted> {
         let counted = Arc::new(self);
         let script = counted.clone();
@@ -99,22 +99,22 @@ impl Counted {
         counted
     }
 
-    /// Puts another version in place for requests from now on.
+    /// Replaces the version for later requests.
     pub fn change(&self, version: Version) {
         *self.version.lock().unwrap() = version;
     }
 
-    /// What has been sent so far, in the order of the heads.
+    /// What was sent so far, in the order of the heads.
     pub fn sent(&self) -> Vec<Sent> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// Bytes of bodies sent so far.
+    /// The bytes of all bodies that were sent so far.
     pub fn bytes(&self) -> u64 {
         self.sent().iter().map(|sent| sent.bytes.end - sent.bytes.start).sum()
     }
 
-    /// Bytes that were sent more than once, each as often as it was in vain.
+    /// The bytes that were sent more than once, each counted for every repetition.
     pub fn bytes_again(&self) -> u64 {
         let mut sent: Vec<_> = self.sent().into_iter().map(|sent| sent.bytes).collect();
         sent.sort_by_key(|bytes| bytes.start);
@@ -126,7 +126,7 @@ impl Counted {
         again
     }
 
-    /// The numbers of the chunks of this size of which anything was sent.
+    /// The numbers of the chunks of which anything was sent.
     pub fn chunks(&self, size: u64) -> BTreeSet<u64> {
         let sent = self.sent().into_iter().map(|sent| sent.bytes).filter(|bytes| !bytes.is_empty());
         sent.flat_map(|bytes| bytes.start / size..=(bytes.end - 1) / size).collect()
@@ -171,7 +171,7 @@ impl Counted {
         }
     }
 
-    /// Sends a part at the rate held; `false` where the peer has left.
+    /// Sends a part at the limited rate. False if the peer has left.
     fn send(&self, exchange: &mut Exchange<'_>, version: &Version, range: String, part: Range<u64>) -> bool {
         let number = {
             let mut sent = self.sent.lock().unwrap();
@@ -204,8 +204,8 @@ impl Counted {
     }
 }
 
-/// What a Range of one interval means for a body of this length: `None` is the whole, an empty one is
-/// unsatisfiable.
+/// The interval that a Range asks for in a body of this length. `None` is the whole; an empty one cannot be
+/// satisfied.
 pub fn part(range: &str, length: u64) -> Option<Range<u64>> {
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     match (first.parse::<u64>(), last.parse::<u64>()) {

@@ -4,6 +4,11 @@
 //! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`server`]). No
 //! scenario asserts a time but within generous bounds.
 //!
+//! What the walk decides of one request after another (freshness, variants, conditions, ranges of what is
+//! held, rules of sites and routes) belongs to `crates/weir-edge/tests/walk`: the same words, in a twentieth
+//! of the time. Here is what a connection, a process, a volume, a running clock or several clients have a
+//! part in.
+//!
 //! Where a new one goes: the folders below follow the life of a request. Take the first whose line names what
 //! the scenario asserts, not what it needs for that; a file there that has the same subject, else a new one
 //! with a card that says its own. `cargo test -p weir --test it -- NAME` runs all whose path has NAME in it.
@@ -13,6 +18,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod counted;
+mod durable;
 mod server;
 
 /// A connection comes, and requests on it: who the client is, what is malformed or too much.
@@ -25,22 +31,21 @@ mod arrive {
     mod slow;
 }
 
-/// What is answered from the store and what is not, with which fields: the rules of the RFCs, of sites and of
-/// routes.
+/// What is answered from the store and what is not, and with which fields: the rules of the RFCs, of sites
+/// and of routes.
 mod answer {
     mod cache;
-    mod config;
     mod conformance;
+    mod interim;
     pub(crate) mod lint;
     mod poisoning;
     mod staleness;
     mod structured;
-    mod targeted;
     mod unreachable;
     mod variants;
 }
 
-/// What is asked of origins, shared among readers, and what becomes of everybody when it fails.
+/// What is fetched from origins and shared among readers, and what happens when an origin fails.
 mod fetch {
     mod chain;
     mod clients_gone;
@@ -92,7 +97,7 @@ mod invalidate {
     mod sweeping;
 }
 
-/// What the operator is told of a running Weir, and tells it.
+/// What the operator learns from a running Weir, and tells it.
 mod operate {
     pub(crate) mod accounts;
     mod control;
@@ -103,6 +108,7 @@ mod operate {
 
 /// The process itself: it starts, reloads, is upgraded and ends.
 mod run {
+    mod config;
     mod examples;
     mod exchanged;
     mod file_size;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use weir_policy::{Answer, BodyEnd, CacheRules, Consult, RequestView, answer, consult, storable};
+use weir_policy::{Answer, CacheRules, Consult, RequestView, ResponseView, answer, consult, storable};
 
 use super::{Form, Multipart};
 use crate::deliver::source::Source;
@@ -24,7 +24,7 @@ fn form(range: &'static str, content_type: Option<&'static str>) -> Form {
     let (now, rules) = (clock::now(), CacheRules::default());
     let fresh = HeaderMap::from_iter([(http::header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"))]);
     let stored =
-        storable(&view, StatusCode::OK, &fresh, BodyEnd::Framed, now, now, &rules).unwrap().into_stored();
+        storable(&view, &ResponseView::new(StatusCode::OK, &fresh, now, now), &rules).unwrap().into_stored();
     let Consult::Use(ask) = consult(&view, &rules) else { panic!("passed") };
     match answer(&view, &ask, &stored, Some(1000)) {
         Answer::Parts(parts) => Form::new(parts, content_type.map(HeaderValue::from_static)),

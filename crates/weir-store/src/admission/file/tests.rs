@@ -1,4 +1,4 @@
-//! What is read again is what was written, or nothing.
+//! What is read is what was written, or nothing.
 
 use super::{from_bytes, read, to_bytes, write};
 use crate::admission::{Extent, Sketch};
@@ -34,7 +34,7 @@ fn a_sketch_is_the_same_after_a_restart() {
     assert!(again.words().eq(sketch.words()));
 }
 
-/// The power goes at every operation of a writing: the sketch of before is read, or the new one.
+/// The power fails at every operation of a write: the old sketch is read, or the new one.
 #[test]
 fn a_sketch_is_whole_after_any_power_cut() {
     for cut in 0..8 {

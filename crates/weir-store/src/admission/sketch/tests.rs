@@ -1,4 +1,4 @@
-//! What a sketch must be: never too low between agings, seldom too high, and forgetful.
+//! A sketch is never too low between agings, rarely too high, and it forgets.
 
 use std::collections::HashMap;
 
@@ -78,7 +78,7 @@ fn aging_halves_and_forgets() {
     assert_eq!((sketch.frequency(digest(1)), sketch.frequency(digest(2))), (5, 1));
     sketch.grow_old();
     assert_eq!((sketch.frequency(digest(1)), sketch.frequency(digest(2))), (0, 0), "unasked for two periods");
-    // What is counted yet shows as soon as it is asked for again.
+    // What is counted shows as soon as it is asked for again.
     sketch.note(digest(1));
     assert_eq!(sketch.frequency(digest(1)), 3);
 }
@@ -110,6 +110,6 @@ fn all_threads_count() {
             scope.spawn(|| (0..5).for_each(|_| sketch.note(digest(7))));
         }
     });
-    // Two who open a door at once may both take it for the first time.
+    // Two threads that open a door at once may both take it for the first time.
     assert!((13..=15).contains(&sketch.frequency(digest(7))));
 }

@@ -70,7 +70,7 @@ fn a_mark_concerns_its_scope_and_nothing_else() {
 }
 
 #[test]
-fn hard_outdoes_soft_and_the_earliest_soft_one_counts() {
+fn a_hard_mark_beats_a_soft_one_and_the_earliest_soft_one_counts() {
     let marks = Marks::new(10);
     let (key, tags, before) = (key(1, "http://a.test/"), tags("red"), marks.current());
     let first = now();
@@ -200,7 +200,7 @@ fn object(site: u64, at: usize) -> CacheKey {
 }
 
 proptest! {
-    /// However few marks are kept, none is lost; and where all are kept, none says more than it should.
+    /// However few marks are kept, none is lost. Where all are kept, none says more than it should.
     #[test]
     fn no_mark_is_ever_lost(
         wanted in prop::collection::vec((scope(), any::<bool>()), 1..60),

@@ -1,4 +1,5 @@
-//! The ledger's file: what is written is read, what is torn is left out, and the form does not change unseen.
+//! The ledger's file: what is written is read, what is torn is left out, and the form changes only with its
+//! version.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ fn golden() -> (Header, Vec<Record>) {
         Record { number: 42 + index, mark, at: at(1_790_000_000_123 + index) }
     };
     let id = Some(0xfeed_0000_0000_0000_0000_0000_0000_0001);
-    let header = Header { base: 41, id, doubted: 40, is_adopted: true, count: 2 };
+    let header = Header { base: 41, id, suspect_before: 40, is_adopted: true, count: 2 };
     (header, (0..).zip(scopes).map(record).collect())
 }
 
@@ -48,7 +49,7 @@ fn the_form_is_that_of_the_golden_file() {
 
 #[test]
 fn one_of_version_1_is_read_and_has_no_id() {
-    let header = Header { base: 41, id: None, doubted: 0, is_adopted: false, count: 0 };
+    let header = Header { base: 41, id: None, suspect_before: 0, is_adopted: false, count: 0 };
     assert_eq!(read(GOLDEN_1), Ok(Content { header, records: golden().1, end: End::Whole }));
 }
 

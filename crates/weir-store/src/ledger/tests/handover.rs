@@ -1,11 +1,11 @@
-//! The ledger given from one process to the next.
+//! A ledger that passes from one process to the next.
 
 use std::sync::mpsc;
 
 use super::*;
 use weir_disk::testing::{CrashDisk, Fault};
 
-/// Takes marks as another process would, or cannot.
+/// Takes marks as another process would, or fails to.
 struct Other {
     ledger: Option<Ledger>,
     taken: mpsc::Sender<usize>,
@@ -46,7 +46,7 @@ fn what_is_marked_while_the_file_is_given_away_goes_to_who_has_it() {
     assert_eq!(took.recv().unwrap(), 2);
     old.mark(&[site(5)], now());
     assert_eq!(took.try_recv(), Ok(1), "who marks waits for the other");
-    // Marks that are dropped here are none of the other's business.
+    // Marks that are dropped here do not concern the other process.
     old.retire_marks(old.current());
     drop(old);
     assert!(took.try_recv().is_err());

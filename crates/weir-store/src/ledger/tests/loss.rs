@@ -1,5 +1,5 @@
-//! A ledger that is not what it was: cut off, bent, put back from a copy, taken away. What is lost is seen,
-//! and what is not is not cried over.
+//! A ledger that is cut off, damaged, put back from a copy, or taken away. A loss is noticed, and nothing is
+//! taken for lost that is not.
 
 use super::*;
 use weir_disk::testing::CrashDisk;
@@ -15,15 +15,15 @@ fn with_two_purges(power: &CrashDisk) -> u64 {
     purge(&ledger, &[site(2)]).unwrap().number()
 }
 
-fn assert_doubted(power: &CrashDisk, past: Past, last: u64) {
+fn assert_suspect(power: &CrashDisk, past: Past, last: u64) {
     let ledger = open(power).unwrap();
     assert_eq!(ledger.past(), past);
-    assert!(ledger.doubted().number() > last, "all that may have been purged is doubted");
-    assert_eq!(ledger.doubted(), ledger.current());
-    let doubted = ledger.doubted();
+    assert!(ledger.suspect_before().number() > last, "all that may have been purged is suspect");
+    assert_eq!(ledger.suspect_before(), ledger.current());
+    let suspect_before = ledger.suspect_before();
     drop(ledger);
     let later = open(power).unwrap();
-    assert_eq!((later.past(), later.doubted()), (Past::Whole, doubted), "it is not forgotten");
+    assert_eq!((later.past(), later.suspect_before()), (Past::Whole, suspect_before), "it is not forgotten");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn one_that_was_closed_killed_or_lost_its_power_is_whole() {
     assert_eq!(open(&power).unwrap().past(), Past::New);
     for seed in 0..50 {
         let ledger = open(&power).unwrap();
-        assert_eq!((ledger.past(), ledger.doubted().number()), (Past::Whole, 0));
+        assert_eq!((ledger.past(), ledger.suspect_before().number()), (Past::Whole, 0));
         purge(&ledger, &[site(seed)]).unwrap();
         ledger.step();
         if seed % 2 == 0 {
@@ -48,7 +48,7 @@ fn a_bit_of_the_last_record_is_missed() {
         let last = with_two_purges(&power);
         let at = power.content("ledger").map_or(0, |bytes| bytes.len()) - 64 + bit / 8;
         power.flip("ledger", (at) as u64, 1);
-        assert_doubted(&power, Past::Torn, last);
+        assert_suspect(&power, Past::Torn, last);
     }
 }
 
@@ -58,8 +58,8 @@ fn whole_records_that_are_gone_are_missed() {
     let last = with_two_purges(&power);
     let bytes = power.content("ledger").unwrap();
     power.put("ledger", Some(&bytes[..bytes.len() - 64]));
-    assert_doubted(&power, Past::Behind, last);
-    // And a part of one; and something behind it that is none.
+    assert_suspect(&power, Past::Behind, last);
+    // A part of a record, and bytes behind it that are none.
     let changes: [fn(&mut Vec<u8>); 2] =
         [|bytes| bytes.truncate(bytes.len() - 1), |bytes| bytes.extend([0; 64])];
     for change in changes {
@@ -68,7 +68,7 @@ fn whole_records_that_are_gone_are_missed() {
         let mut bytes = power.content("ledger").unwrap();
         change(&mut bytes);
         power.put("ledger", Some(&bytes));
-        assert_doubted(&power, Past::Torn, last);
+        assert_suspect(&power, Past::Torn, last);
     }
 }
 
@@ -80,7 +80,7 @@ fn records_that_were_there_at_the_start_and_are_gone_are_missed() {
     let bytes = power.content("ledger").unwrap();
     assert_eq!(bytes.len(), 64 * 3, "the header, and the two");
     power.put("ledger", Some(&bytes[..bytes.len() - 64]));
-    assert_doubted(&power, Past::Torn, last);
+    assert_suspect(&power, Past::Torn, last);
 }
 
 #[test]
@@ -95,10 +95,10 @@ fn a_copy_from_before_is_known_by_its_second_place_and_by_the_register() {
     let both = CrashDisk::new(1);
     both.put("ledger", Some(&copy));
     both.put("ledger.end", Some(&end));
-    assert_doubted(&power, Past::Behind, last);
+    assert_suspect(&power, Past::Behind, last);
     let ledger = open_from(&both, last);
     assert_eq!(ledger.past(), Past::Behind);
-    assert!(ledger.doubted().number() > last);
+    assert!(ledger.suspect_before().number() > last);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn without_its_second_place_it_proves_nothing() {
         let power = CrashDisk::new(1);
         let last = with_two_purges(&power);
         power.put("ledger.end", end);
-        assert_doubted(&power, Past::Unproven, last);
+        assert_suspect(&power, Past::Unproven, last);
     }
 }
 
@@ -119,12 +119,12 @@ fn one_of_version_1_gets_an_id_and_is_believed() {
     let power = CrashDisk::new(1);
     power.put("ledger", Some(include_bytes!("../record/golden-1.ledger")));
     let first = open(&power).unwrap();
-    assert_eq!((first.past(), first.is_adopted(), first.doubted().number()), (Past::Whole, true, 0));
+    assert_eq!((first.past(), first.is_adopted(), first.suspect_before().number()), (Past::Whole, true, 0));
     let id = first.id();
     drop(first);
     let again = open(&power).unwrap();
     assert_eq!((again.past(), again.is_adopted(), again.id()), (Past::Whole, true, id));
-    // Where the power goes at any moment of the first start it is as it was.
+    // Where the power fails during the first start, the ledger is as it was.
     for at in 0..16 {
         let power = CrashDisk::new(1);
         power.put("ledger", Some(include_bytes!("../record/golden-1.ledger")));
@@ -148,7 +148,7 @@ fn one_that_is_lost_is_another_from_then_on() {
     let new = open(&power).unwrap();
     assert_eq!(new.past(), Past::New);
     assert!(new.id() != id && new.current() > number);
-    // Whatever the clock said.
+    // Whatever the clock says.
     let early = Now { wall: std::time::SystemTime::UNIX_EPOCH, ..now() };
     power.put("ledger", None);
     let earlier = Ledger::open(10, Arc::new(power.process()), 0, early).unwrap();

@@ -58,7 +58,7 @@ fn a_hard_purge_of_each_scope_takes_what_it_concerns() {
         while store.sweep() {}
         assert_eq!(store.usage().generations, expect.iter().filter(|gone| !**gone).count() as u64);
         let left = [1, 2, 3].map(|number| find(&store, number)).into_iter().flatten();
-        assert!(left.into_iter().all(|left| left.stamp() == mark), "what lives is stamped anew");
+        assert!(left.into_iter().all(|left| left.stamp() == mark), "what lives is stamped again");
         objects(&store);
         assert!([1, 2, 3].iter().all(|number| find(&store, *number).is_some()));
     }
@@ -217,7 +217,7 @@ fn marks_are_dropped_as_far_as_they_concern_nothing_under_way() {
     mark(105);
     while store.sweep() {}
     assert_eq!(store.usage().marks, 0);
-    assert!(find(&store, 1).is_some(), "what lives was stamped anew");
+    assert!(find(&store, 1).is_some(), "what lives was stamped again");
 }
 
 #[test]

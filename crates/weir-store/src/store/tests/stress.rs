@@ -158,7 +158,7 @@ fn many_threads_leave_everything_in_order() {
     });
     let usage = scene.store.usage();
     assert!(usage.evicted > 0 && usage.outgrown > 0 && usage.windows == 0, "{usage:?}");
-    let budget = Arc::clone(&scene.store.shelf.budget);
+    let budget = Arc::clone(&scene.store.inside.memory.budget);
     drop(scene);
     assert_eq!(budget.used_bytes(), 0);
 }
@@ -199,7 +199,7 @@ fn concurrent_fills_of_large_objects_keep_the_ceiling() {
         }
     });
     let usage = store.usage();
-    // Who is there at the end, and who had no room, are all.
+    // What is there at the end, and what had no room, is all.
     assert!(usage.generations + usage.outgrown + usage.evicted >= THREADS, "{usage:?}");
     assert_eq!(usage.windows, 0, "{usage:?}");
 }

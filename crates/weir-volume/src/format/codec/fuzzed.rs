@@ -1,5 +1,5 @@
-//! Promises of the head's reader that hold for any bytes: no panic, what was read and is written again reads
-//! the same, and nothing is younger than it was.
+//! Promises of the head's reader that hold for any bytes: no panic; what was read and is written again reads
+//! the same; nothing becomes younger.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{SUM_BYTES, decode, encode};
 
-/// Any bytes as a stored head, as they are and with the checksum made right.
+/// Reads any bytes as a stored head, as they are and with a correct checksum.
 pub fn head(data: &[u8]) {
     let now = moment();
     check(Bytes::copy_from_slice(data), now);

@@ -1,4 +1,4 @@
-//! Heads written down and read back: golden file, round trip, damage, clocks that jump.
+//! Heads encoded and decoded: golden file, round trip, damage, clocks that jump.
 
 use std::time::{Duration, SystemTime};
 
@@ -58,7 +58,7 @@ fn sample(now: Now) -> Stored {
     }
 }
 
-/// Everything but the monotonic clock, which no two runs share.
+/// Compares everything but the monotonic clock, which no two runs share.
 fn same(left: &Stored, right: &Stored) {
     assert_eq!(left.status, right.status);
     assert_eq!(left.headers, right.headers);
@@ -97,9 +97,9 @@ fn every_flipped_bit_and_every_cut_is_an_error() {
     assert_eq!(decode(&[bytes.as_slice(), &[0]].concat().into(), now).unwrap_err(), Unreadable::Damaged);
 }
 
-/// With a right checksum even: whatever the bytes are, no panic.
+/// Even with a correct checksum no bytes cause a panic.
 #[test]
-fn wrong_bytes_under_a_right_checksum_do_no_harm() {
+fn wrong_bytes_under_a_correct_checksum_do_no_harm() {
     let now = at(1_800_000_000);
     let bytes = encode(&sample(now), now);
     let end = bytes.len() - 8;
@@ -122,14 +122,14 @@ fn wrong_bytes_under_a_right_checksum_do_no_harm() {
 }
 
 #[test]
-fn sources_have_codes_of_their_own() {
+fn each_lifetime_source_has_its_own_code() {
     for source in SOURCES {
         assert_eq!(source_of(source_code(source)), Some(source));
     }
     assert_eq!(source_of(9), None);
 }
 
-/// Writes a head of age `held` at one time, reads it when the wall clock has moved by `moved_s`; its age.
+/// Encodes a head of age `held` and decodes it after the wall clock has moved by `moved_s`. Returns its age.
 fn age_after(held: Duration, moved_s: i64) -> (Duration, Duration) {
     let written = at(1_800_000_000);
     let mut stored = sample(written);
@@ -142,7 +142,7 @@ fn age_after(held: Duration, moved_s: i64) -> (Duration, Duration) {
 }
 
 #[test]
-fn what_went_by_while_nobody_ran_is_age() {
+fn time_between_processes_counts_as_age() {
     let initial = Duration::from_millis(2500);
     let held = Duration::from_secs(10);
     assert_eq!(age_after(held, 0).0, initial + held);

@@ -1,5 +1,5 @@
-//! Promises of the journal's reader that hold for any bytes: no panic, frames that are written again read the
-//! same, and what was torn off takes frames away and changes none.
+//! Promises of the journal's reader that hold for any bytes: no panic; frames that are written again read the
+//! same; a torn end loses frames and changes none.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -7,7 +7,8 @@ use super::{FRAME_HEADER_BYTES, Superblock, header, read};
 
 const NUMBER: u64 = 3;
 
-/// Any bytes as what follows a journal's header, as they are and with the first frame's checksum made right.
+/// Reads any bytes as what follows a journal's header, as they are and with a correct checksum of the first
+/// frame.
 pub fn journal(data: &[u8]) {
     let superblock = Superblock {
         id: 1 << 100 | 2,

@@ -1,14 +1,14 @@
-//! Promises of the reader of records that hold for any bytes: no panic, nothing outside of the bytes, and
-//! what was read is what would be written at that place, and at no other.
+//! Promises of the reader of records that hold for any bytes: no panic; nothing outside of the bytes; what
+//! was read is what would be written at that place, and at no other.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Described, Header, Kind, Place, Table, UNIT_BYTES, describe, seed};
+use super::{Described, Description, Header, Kind, Place, Table, UNIT_BYTES, describe, seed};
 
 const SECRET: u64 = 0x0123_4567_89ab_cdef;
 const PLACE: Place = Place { segment: 5, unit: 1 };
 
-/// Any bytes as a segment's record, as they are and with the checksum made right.
+/// Reads any bytes as a segment's record, as they are and with a correct checksum.
 pub fn record(data: &[u8]) {
     check(data);
     let Some(end) = Header::read(data).and_then(|header| usize::try_from(header.described_bytes()).ok())
@@ -38,7 +38,8 @@ fn check(bytes: &[u8]) {
         Kind::Head => Table::Extents(&extents),
         Kind::Object | Kind::Extent | Kind::Gone => Table::Blocks(&sums),
     };
-    let again = describe(header, SECRET, PLACE, read.key, read.head, table);
+    let description = Description { key: read.key, head: read.head, table };
+    let again = describe(header, &description, SECRET, PLACE);
     assert_eq!(again, bytes[..described as usize], "what is written again differs");
     let body = bytes.get(described as usize..).and_then(|rest| rest.get(..header.body_bytes() as usize));
     if let Some(body) = body.filter(|body| !body.is_empty() && read.is_body(body)) {

@@ -40,17 +40,37 @@ fn segment() -> Vec<u8> {
     let body = b"a small body";
     let object = Header { span: body.len() as u64, count: body.len() as u32, ..header(Kind::Object) };
     let sums = [xxh3_64(body)];
-    let described = describe(object, SECRET, place(&out), b"http://a/", b"head", Table::Blocks(&sums));
+    let described = describe(
+        object,
+        &Description { key: b"http://a/", head: b"head", table: Table::Blocks(&sums) },
+        SECRET,
+        place(&out),
+    );
     out.extend(padded([described.as_slice(), body].concat()));
     let extent_place = place(&out);
     let extent = Header { span: 65_536, count: body.len() as u32, ..header(Kind::Extent) };
-    let described = describe(extent, SECRET, extent_place, b"", b"", Table::Blocks(&sums));
+    let described = describe(
+        extent,
+        &Description { key: b"", head: b"", table: Table::Blocks(&sums) },
+        SECRET,
+        extent_place,
+    );
     out.extend(padded([described.as_slice(), body].concat()));
     let extents = [ExtentRef { offset: 65_536, length: body.len() as u32, place: extent_place }];
     let head = header(Kind::Head);
-    out.extend(padded(describe(head, SECRET, place(&out), b"http://b/", b"head", Table::Extents(&extents))));
+    out.extend(padded(describe(
+        head,
+        &Description { key: b"http://b/", head: b"head", table: Table::Extents(&extents) },
+        SECRET,
+        place(&out),
+    )));
     let gone = header(Kind::Gone);
-    out.extend(padded(describe(gone, SECRET, place(&out), b"", b"", Table::Blocks(&[]))));
+    out.extend(padded(describe(
+        gone,
+        &Description { key: b"", head: b"", table: Table::Blocks(&[]) },
+        SECRET,
+        place(&out),
+    )));
     out
 }
 
@@ -81,9 +101,14 @@ fn the_golden_segment_is_what_is_written_and_read() {
 }
 
 #[test]
-fn a_record_is_true_in_its_place_alone_and_under_its_secret() {
+fn a_record_is_valid_only_at_its_place_and_under_its_secret() {
     let place = Place { segment: 5, unit: 1 };
-    let bytes = describe(header(Kind::Head), SECRET, place, b"key", b"head", Table::Extents(&[]));
+    let bytes = describe(
+        header(Kind::Head),
+        &Description { key: b"key", head: b"head", table: Table::Extents(&[]) },
+        SECRET,
+        place,
+    );
     assert!(Described::read(&bytes, SECRET, place).is_some());
     assert!(Described::read(&bytes, SECRET ^ 1, place).is_none());
     assert!(Described::read(&bytes, SECRET, Place { unit: 2, ..place }).is_none());
@@ -94,7 +119,12 @@ fn a_record_is_true_in_its_place_alone_and_under_its_secret() {
 fn every_flipped_bit_and_every_cut_is_seen() {
     let place = Place { segment: 1, unit: 9 };
     let extents = [ExtentRef { offset: 0, length: 10, place }];
-    let bytes = describe(header(Kind::Head), SECRET, place, b"key", b"head", Table::Extents(&extents));
+    let bytes = describe(
+        header(Kind::Head),
+        &Description { key: b"key", head: b"head", table: Table::Extents(&extents) },
+        SECRET,
+        place,
+    );
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -130,10 +160,13 @@ proptest! {
         let place = Place { segment, unit };
         let extents: Vec<ExtentRef> = entries
             .into_iter()
-            .map(|(offset, length, segment, unit)| ExtentRef { offset, length, place: Place { segment, unit } })
+            .map(|(offset, length, segment, unit)| {
+                ExtentRef { offset, length, place: Place { segment, unit } }
+            })
             .collect();
         let given = Header { number, stamp, digest, span, ..header(Kind::Head) };
-        let bytes = describe(given, secret, place, &key, &head, Table::Extents(&extents));
+        let description = Description { key: &key, head: &head, table: Table::Extents(&extents) };
+        let bytes = describe(given, &description, secret, place);
         let read = Described::read(&bytes, secret, place).unwrap();
         prop_assert_eq!((read.key, read.head), (&key[..], &head[..]));
         prop_assert_eq!(read.extents(), extents);

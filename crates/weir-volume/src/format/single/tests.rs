@@ -24,7 +24,7 @@ fn the_golden_file_is_what_is_written_and_read() {
 }
 
 #[test]
-fn what_was_flipped_cut_or_is_of_another_volume_says_nothing() {
+fn a_damaged_or_foreign_file_is_read_as_zero() {
     let bytes = SWEPT.to_bytes(&SUPERBLOCK, 77);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();

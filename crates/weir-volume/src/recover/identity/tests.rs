@@ -27,7 +27,7 @@ fn check_both(disk: &CrashDisk, superblock: &Superblock) {
 }
 
 #[test]
-fn one_wrong_bit_in_either_copy_is_set_right_from_the_other() {
+fn a_wrong_bit_in_either_copy_is_corrected_from_the_other() {
     let (disk, superblock) = made();
     check_both(&disk, &superblock);
     for path in PATHS {
@@ -42,7 +42,7 @@ fn one_wrong_bit_in_either_copy_is_set_right_from_the_other() {
 }
 
 #[test]
-fn a_copy_that_is_not_there_empty_cut_or_cannot_be_read_is_made_again() {
+fn a_missing_or_broken_copy_is_written_again() {
     let (disk, superblock) = made();
     for path in PATHS {
         for length in 0..SUPERBLOCK_BYTES {
@@ -59,10 +59,10 @@ fn a_copy_that_is_not_there_empty_cut_or_cannot_be_read_is_made_again() {
 }
 
 #[test]
-fn what_cannot_be_written_again_is_used_all_the_same() {
+fn a_copy_that_cannot_be_rewritten_is_no_obstacle() {
     let (disk, superblock) = made();
     disk.unlink(PATHS[0]).unwrap();
-    // Opening the first, then opening, measuring and reading the second come before.
+    // The operations before are: opening the first copy, and opening, measuring and reading the second.
     for at in 4..9 {
         disk.fail_no_more();
         disk.fail_at(at, crate::testing::Fault::Full);
@@ -94,7 +94,7 @@ fn without_a_sound_copy_nothing_is_made_in_its_place() {
     }
     put(&disk, &segment::path(1), b"");
     assert!(matches!(superblock_of(&disk, &settings()), Err(OpenError::NoSuperblock)));
-    // One of a newer format beside one of ours: who wrote it knows more.
+    // One copy is of a newer format: the Weir that wrote it knows more.
     let mut newer = superblock.to_bytes();
     newer[8] = 2;
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..64]);

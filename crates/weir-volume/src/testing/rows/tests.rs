@@ -84,5 +84,5 @@ fn it_does_what_all_rows_must() {
         rows.tidy_by(Some(wanted));
         Arc::new(rows.clone()) as Arc<dyn Rows>
     };
-    conformance::lets_go_only_what_is_unwanted(8, &mut open);
+    conformance::removes_only_unwanted_rows(8, &mut open);
 }

@@ -1,4 +1,4 @@
-//! Giving room back: the oldest segment leaves the index in small steps, then its file goes.
+//! Makes room: the oldest segment leaves the index in small steps, then its file is unlinked.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,7 @@ use crate::format::journal::Change;
 use crate::index::segment::{Segment, path};
 use crate::shared::Shared;
 use crate::usage::Counters;
-use crate::write::tasks::{Dropping, Untold};
+use crate::write::tasks::{Dropping, Unreported};
 
 /// How many shards one step goes through: some tens of microseconds.
 const SHARDS_A_STEP: usize = if cfg!(test) { 24 } else { 256 };
@@ -15,13 +15,13 @@ const SHARDS_A_STEP: usize = if cfg!(test) { 24 } else { 256 };
 impl Engine {
     /// One step of dropping. True while there is more to do.
     pub(super) fn step_dropping(&mut self) -> bool {
-        // What leaves the index of a sealed one would be there again at the next opening.
+        // What leaves the index of a sealed volume would be back at the next opening.
         if self.shared.disk.is_sealed() {
             return false;
         }
         if self.dropping.is_none() && self.is_crowded() {
             let oldest = self.oldest();
-            if oldest.is_some_and(|number| self.is_saving(number)) {
+            if oldest.is_some_and(|number| self.is_reinserting(number)) {
                 return true;
             }
             self.dropping = oldest.map(|number| self.begin_dropping(number));
@@ -29,25 +29,25 @@ impl Engine {
         self.drop_some() || self.is_crowded() && self.oldest().is_some()
     }
 
-    /// Saves some more of what is wanted of a segment. False once it may be dropped.
-    fn is_saving(&mut self, number: u64) -> bool {
-        let own = self.saving.take().filter(|saving| saving.number() == number);
-        let mut saving = own.unwrap_or_else(|| self.begin_saving(number));
-        let is_more = self.step_saving(&mut saving);
-        // What was written may have taken the segment with it.
-        self.saving = is_more.then_some(saving);
+    /// Writes again some more of a segment's wanted objects. False once the segment may be dropped.
+    fn is_reinserting(&mut self, number: u64) -> bool {
+        let own = self.reinsertion.take().filter(|reinsertion| reinsertion.number() == number);
+        let mut reinsertion = own.unwrap_or_else(|| self.begin_reinsertion(number));
+        let is_more = self.step_reinsertion(&mut reinsertion);
+        // Writing may have dropped the segment itself.
+        self.reinsertion = is_more.then_some(reinsertion);
         is_more
     }
 
     fn begin_dropping(&mut self, number: u64) -> Dropping {
-        self.shared.limbo.add_segment(number);
-        let owed = self.owed.iter().flat_map(|owed| &owed.counted);
-        self.books.begin_dropping(&self.shared, number, owed);
-        Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
+        self.shared.pending_removals.add_segment(number);
+        let failed = self.failed_removals.iter().flat_map(|removal| &removal.counted);
+        self.books.begin_dropping(&self.shared, number, failed);
+        Dropping { number, next_shard: 0, gone: 0, unreported: Unreported::default() }
     }
 
-    /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said
-    /// for as long as there are older segments, for an index that is made again from them.
+    /// Drops a segment in which nothing is of use. One with records of removals stays for as long as there
+    /// are older segments, since an index that is made again needs them.
     pub(super) fn free(&mut self, number: u64, has_gone: bool) {
         let is_open = self.open.as_ref().is_some_and(|open| open.segment.number == number);
         let is_dropping = self.dropping.as_ref().is_some_and(|dropping| dropping.number == number);
@@ -62,19 +62,19 @@ impl Engine {
         let geometry = self.shared.segments.geometry;
         let slot = geometry.slot_of(number);
         let is_empty = |shard| !self.shared.index.any(shard, |location| geometry.slot(location) == slot);
-        // What was removed of it must be durable before its file goes, or after a crash its entries would be
-        // missed where they still count.
+        // Removals of its objects must be durable before the file goes. Otherwise a crash would lose entries
+        // that still count.
         if (0..self.shared.index.shards()).all(is_empty) && self.sync() {
-            self.shared.limbo.add_segment(number);
+            self.shared.pending_removals.add_segment(number);
             Counters::add(&self.shared.counters.segments_freed, 1);
             self.discard(&segment);
         }
     }
 
-    /// Goes on with the segment that is being dropped. True while there is more of it.
+    /// Goes on with the segment that is being dropped. True while more of it is left.
     fn drop_some(&mut self) -> bool {
         let Some(mut dropping) = self.dropping.take() else { return false };
-        if self.unindex_some(&mut dropping) || self.tell_some(&mut dropping.untold) {
+        if self.unindex_some(&mut dropping) || self.report_some(&mut dropping.unreported) {
             self.dropping = Some(dropping);
             return true;
         }
@@ -92,39 +92,39 @@ impl Engine {
         false
     }
 
-    /// Takes the segment out of some more shards. True while it is in others.
+    /// Removes the segment's entries from some more shards. True while others still have some.
     fn unindex_some(&self, dropping: &mut Dropping) -> bool {
-        let Shared { index, segments, watcher, .. } = &*self.shared;
+        let Shared { index, segments, listener, .. } = &*self.shared;
         if dropping.next_shard == index.shards() {
             return false;
         }
         let geometry = segments.geometry;
         let slot = geometry.slot_of(dropping.number);
-        let is_listening = watcher.is_listening();
+        let is_listening = listener.is_listening();
         let end = (dropping.next_shard + SHARDS_A_STEP).min(index.shards());
         for shard in dropping.next_shard..end {
             dropping.gone += index.retain(shard, |location| {
                 let stays = geometry.slot(location) != slot;
                 if !stays && is_listening {
-                    dropping.untold.add(location);
+                    dropping.unreported.add(location);
                 }
                 stays
             });
         }
         dropping.next_shard = end;
         if end == index.shards() {
-            dropping.untold.arrange();
+            dropping.unreported.arrange();
         }
         end < index.shards()
     }
 
-    /// The oldest segment, unless it is the one that is being written.
+    /// The oldest segment, unless it is the open one.
     fn oldest(&self) -> Option<u64> {
         let open = self.open.as_ref().map(|open| open.segment.number);
         self.shared.segments.oldest().filter(|number| Some(*number) != open)
     }
 
-    /// Drops the oldest segment at once. False where there is none.
+    /// Drops the oldest segment at once. False if there is none.
     pub(super) fn drop_oldest(&mut self) -> bool {
         if self.dropping.is_none() {
             let Some(number) = self.oldest() else { return false };
@@ -132,28 +132,27 @@ impl Engine {
         }
         while self.drop_some() {
             if let Some(mut dropping) = self.dropping.take() {
-                self.hurry(&mut dropping.untold);
+                self.hurry(&mut dropping.unreported);
                 self.dropping = Some(dropping);
             }
         }
         true
     }
 
-    /// A segment is of no use any more: nothing in the index names it.
+    /// Drops a segment that nothing in the index names any more.
     pub(super) fn discard(&mut self, segment: &Arc<Segment>) {
         self.shared.segments.remove(segment.number);
         self.books.drop_segment(segment.number);
-        // Of a segment that the journal does not know nothing need be said, but a frame under way may name
-        // it.
+        // A frame under way may name a segment that the journal does not know yet.
         self.pending.push(Change::Dropped { segment: segment.number });
-        self.leaving.retain(|leaving| leaving.strong_count() > 0);
-        self.leaving.push(Arc::downgrade(segment));
+        self.dropped.retain(|segment| segment.strong_count() > 0);
+        self.dropped.push(Arc::downgrade(segment));
         self.unlink(Arc::clone(segment));
     }
 
-    /// What dropped segments still take, since somebody reads them or they could not be unlinked.
-    pub(super) fn leaving_bytes(&self) -> u64 {
-        self.leaving.iter().filter_map(Weak::upgrade).map(|segment| segment.bytes()).sum()
+    /// The bytes of dropped segments that readers still have open, or that could not be unlinked.
+    pub(super) fn dropped_bytes(&self) -> u64 {
+        self.dropped.iter().filter_map(Weak::upgrade).map(|segment| segment.bytes()).sum()
     }
 
     fn unlink(&mut self, segment: Arc<Segment>) {
@@ -167,7 +166,7 @@ impl Engine {
         }
     }
 
-    /// Tries again what could not be unlinked.
+    /// Tries again to unlink files.
     pub(super) fn unlink_stuck(&mut self) {
         for segment in std::mem::take(&mut self.stuck) {
             self.unlink(segment);

@@ -1,4 +1,5 @@
-//! Objects under way: bodies gathered into extents, heads published as they grow, refreshed, removed.
+//! Objects that are being stored: bodies gathered into extents, and heads that are published, refreshed and
+//! removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,64 +9,66 @@ use weir_policy::{Interval, Intervals};
 
 use super::Engine;
 use crate::BLOCK_BYTES;
-use crate::format::record::{ExtentRef, Header, Kind, Table, block_sums};
+use crate::format::record::{Description, ExtentRef, Header, Kind, Table, block_sums};
 use crate::index::stocks::Counted;
+use crate::read::reader::Record;
 use crate::settings::{EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
 use crate::write::intake::Waiting;
-use crate::write::put::{Ended, Fate};
-use crate::write::storing::{End, Put, Run};
+use crate::write::put::{PutError, PutStatus};
+use crate::write::storing::{End, ObjectHead, Put, Run};
 
-/// How often bodies that wait are looked at.
+/// How often waiting bodies are looked at.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
-/// A head is written again when so many times its own length has come since: about 3 % of all that is
-/// written.
+/// A head is written again when the body has grown by this many times the head's length: about 3 % of all
+/// that is written.
 const HEAD_PER_BODY: u64 = 32;
-/// How many runs of one body wait at a time.
+/// The most runs of one body that wait at a time.
 const RUNS_MAX: usize = 16;
 
 impl Engine {
-    /// Begins an object. What ends it is told by its fate.
+    /// Begins an object. Its status says why it stops, if it does.
     pub(crate) fn begin(&mut self, object: u64, put: Put) {
         self.next_object = self.next_object.max(object + 1);
         if put.key.len() > KEY_BYTES_MAX || put.head.len() > HEAD_BYTES_MAX {
-            put.fate.end(Ended::TooLarge);
+            put.status.fail(PutError::TooLarge);
             return;
         }
-        // A head takes a quarter of a segment at most, so that what it describes fits beside it.
+        // A head takes at most a quarter of a segment, so that its extents fit beside it.
         if put.head_record_bytes() > self.segment_bytes() / 4 {
-            put.fate.end(Ended::TooLarge);
+            put.status.fail(PutError::TooLarge);
             return;
         }
         self.puts.insert(object, put);
     }
 
-    /// Goes on with an object that is stored in part.
-    pub(crate) fn resume(&mut self, object: u64, digest: u128, fate: Arc<Fate>) {
+    /// Goes on with an object that is held in part.
+    pub(crate) fn resume(&mut self, object: u64, digest: u128, status: Arc<PutStatus>) {
         if let Some(put) = self.puts.get(&object) {
-            // Two transfers into one object: the second is stored by the first one's hand or not at all.
-            fate.end(put.fate.ended().unwrap_or(Ended::Failed));
+            // Two transfers write into one object: the second pushes through the put of the first, or is not
+            // stored.
+            status.fail(put.status.error().unwrap_or(PutError::Failed));
             return;
         }
         let locations = self.shared.locate(digest, object);
         let mut records = locations.into_iter().filter_map(|at| self.shared.any_record(at).ok());
         let Some(record) = records.find(|record| record.number == object) else {
-            fate.end(Ended::Removed);
+            status.fail(PutError::Removed);
             return;
         };
         let owner = (self.shared.owner_of)(&record.key);
         if self.shared.is_shut_out(owner, None) {
-            fate.end(Ended::OverQuota);
+            status.fail(PutError::OverQuota);
             return;
         }
         let counted = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
-        let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, fate);
-        (put.published, put.counted) = (Some(record.location), counted);
-        put.extents = record.extents;
+        let Record { key, head, stamp, length, extents, location, .. } = record;
+        let mut put = Put::new(ObjectHead { digest, key, head, stamp, length }, status);
+        (put.published, put.counted, put.extents) = (Some(location), counted, extents);
         self.prune(&mut put);
         self.puts.insert(object, put);
     }
 
-    /// Takes out of a put's table what is gone with its segment.
+    /// Removes from a put's table the extents whose segments are gone.
     fn prune(&self, put: &mut Put) {
         put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
         put.held = Intervals::new();
@@ -74,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Adds bytes of a body. What is held already is not written again.
+    /// Adds bytes of a body. Bytes that are held already are not written again.
     pub(crate) fn body(&mut self, object: u64, offset: u64, bytes: &Bytes, charge: Waiting) {
         let Some(put) = self.puts.get_mut(&object) else { return };
         let wanted = Interval { start: offset, end: offset + bytes.len() as u64 };
@@ -88,14 +91,20 @@ impl Engine {
         }
     }
 
-    fn add(&mut self, object: u64, offset: u64, part: Bytes, charge: Option<Waiting>) -> Result<(), Ended> {
+    fn add(
+        &mut self,
+        object: u64,
+        offset: u64,
+        part: Bytes,
+        charge: Option<Waiting>,
+    ) -> Result<(), PutError> {
         let now = self.now;
         let most = self.extent_bytes_max();
         let is_full = |put: &Put| put.run_at(offset).is_none() && put.waiting.len() >= RUNS_MAX;
         if self.puts.get(&object).is_some_and(is_full) {
             self.flush(object, 0, u64::MAX)?;
         }
-        let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Removed) };
+        let Some(put) = self.puts.get_mut(&object) else { return Err(PutError::Removed) };
         let at = put.run_at(offset).unwrap_or_else(|| {
             put.waiting.push(Run { offset, since: now, ..Run::default() });
             put.waiting.len() - 1
@@ -105,15 +114,15 @@ impl Engine {
         run.bytes += part.len() as u64;
         run.pieces.push(part);
         run.take(charge);
-        // The last extent waits for the end: what is whole by then becomes one record.
+        // The last extent waits for the end: an object that is whole by then becomes one record.
         while self.puts.get(&object).and_then(|put| put.waiting.get(at)).is_some_and(|run| run.bytes > most) {
             self.flush(object, at, most)?;
         }
         Ok(())
     }
 
-    /// Writes up to `bytes` of a run that waits, and a head where it is time for one.
-    fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+    /// Writes up to `bytes` of a waiting run, and a head if one is due.
+    fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), PutError> {
         self.write_waiting(object, run, bytes)?;
         let is_time = |put: &Put| put.unpublished_bytes >= HEAD_PER_BODY * put.head_record_bytes();
         if self.puts.get(&object).is_some_and(is_time) {
@@ -122,8 +131,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes up to `bytes` of a run as extents; what is empty then is a run no more.
-    fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+    /// Writes up to `bytes` of a run as extents. Removes the run once it is empty.
+    fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), PutError> {
         let most = self.extent_bytes_max();
         let mut left = bytes;
         while let Some(put) = self.puts.get_mut(&object) {
@@ -152,55 +161,56 @@ impl Engine {
         offset: u64,
         count: u64,
         pieces: &[Bytes],
-    ) -> Result<(), Ended> {
-        let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
+    ) -> Result<(), PutError> {
+        let Some(put) = self.puts.get(&object) else { return Err(PutError::Removed) };
         if put.extents.len() >= EXTENTS_MAX {
-            return Err(Ended::TooLarge);
+            return Err(PutError::TooLarge);
         }
         let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
         let header = Header { span: offset, count: count as u32, ..put.header(object, Kind::Extent) };
-        let place = self.append(header, &[], &[], Table::Blocks(&sums), pieces)?;
-        let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Failed) };
+        let place = self.append(header, &Description::of_blocks(&sums), pieces)?;
+        let Some(put) = self.puts.get_mut(&object) else { return Err(PutError::Failed) };
         let at = put.extents.partition_point(|extent| extent.offset < offset);
         put.extents.insert(at, ExtentRef { offset, length: count as u32, place });
         put.unpublished_bytes += count;
         Ok(())
     }
 
-    /// Writes an object's head with the extents it has, and lets the index have it.
-    pub(super) fn publish(&mut self, object: u64) -> Result<(), Ended> {
-        let Some(mut put) = self.puts.remove(&object) else { return Err(Ended::Removed) };
+    /// Writes an object's head with its extents, and indexes it.
+    pub(super) fn publish(&mut self, object: u64) -> Result<(), PutError> {
+        let Some(mut put) = self.puts.remove(&object) else { return Err(PutError::Removed) };
         put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
         let header = put.header(object, Kind::Head);
         let written = if put.head_record_bytes() > self.segment_bytes() / 2 {
-            Err(Ended::TooLarge)
+            Err(PutError::TooLarge)
         } else {
             let table = put.extents.clone();
             let (key, head) = (put.key.clone(), put.head.clone());
-            // It stays among the others while it is written, for whatever fails meanwhile to find it.
+            // The put stays in the table while its head is written, so that a failure in between finds it.
             self.puts.insert(object, put);
-            let written = self.append(header, &key, &head, Table::Extents(&table), &[]);
+            let description = Description { key: &key, head: &head, table: Table::Extents(&table) };
+            let written = self.append(header, &description, &[]);
             match self.puts.remove(&object) {
                 Some(still) => put = still,
-                None => return Err(Ended::Failed),
+                None => return Err(PutError::Failed),
             }
             written
         };
         match written {
             Ok(place) => {
-                // Some of it may have gone to make room for the head.
+                // Making room for the head may have dropped some of the extents.
                 let owner = (self.shared.owner_of)(&put.key);
                 let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
                 let older = put.published.map(|location| (location, &put.counted));
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
                 put.counted = counted;
                 put.unpublished_bytes = 0;
-                put.fate.step();
+                put.status.step();
                 self.puts.insert(object, put);
                 Ok(())
             }
             Err(ended) => {
-                put.fate.end(ended);
+                put.status.fail(ended);
                 Err(ended)
             }
         }
@@ -220,7 +230,7 @@ impl Engine {
             .map(|(object, _)| *object)
             .collect();
         for object in due {
-            // From the last to the first: what is written to its end leaves the list.
+            // From the last run to the first, since an emptied run leaves the list.
             for at in (0..self.puts.get(&object).map_or(0, |put| put.waiting.len())).rev() {
                 let Some(run) = self.puts.get_mut(&object).and_then(|put| put.waiting.get_mut(at)) else {
                     break;
@@ -228,18 +238,18 @@ impl Engine {
                 run.since = now;
                 let waits = run.bytes;
                 let bytes = if is_pressed { waits } else { waits - waits % BLOCK_BYTES as u64 };
-                // What fails has ended the put and told its owner.
+                // A failed flush has ended the put and told its owner.
                 let _ = self.flush(object, at, bytes);
             }
         }
     }
 
-    /// Ends an object's storing.
+    /// Ends the put of an object.
     pub(crate) fn end(&mut self, object: u64, digest: u128, end: End) {
         match end {
             End::Abandon => self.remove(object, digest),
             End::Whole(length) => {
-                // What fails has told the owner; what was published before stays as a partial object.
+                // A failure has told the owner. What was published before stays as a partial object.
                 let _ = self.finish(object, Some(length));
                 self.puts.remove(&object);
             }
@@ -250,7 +260,7 @@ impl Engine {
         }
     }
 
-    fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), Ended> {
+    fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), PutError> {
         let Some(put) = self.puts.get_mut(&object) else { return Ok(()) };
         if whole.is_some() {
             put.length = whole;
@@ -270,7 +280,7 @@ impl Engine {
             self.write_waiting(object, at, u64::MAX)?;
         }
         let is_new = |put: &Put| put.published.is_none() || put.unpublished_bytes > 0 || whole.is_some();
-        // Of a partial object without a byte nothing is kept.
+        // A partial object without a byte is not kept.
         let is_worth = |put: &Put| is_new(put) && (whole.is_some() || !put.extents.is_empty());
         if self.puts.get(&object).is_some_and(is_worth) {
             self.publish(object)?;
@@ -279,13 +289,14 @@ impl Engine {
     }
 
     /// Writes a small object whole, as one record.
-    fn write_object(&mut self, object: u64, pieces: &[Bytes]) -> Result<(), Ended> {
-        let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
+    fn write_object(&mut self, object: u64, pieces: &[Bytes]) -> Result<(), PutError> {
+        let Some(put) = self.puts.get(&object) else { return Err(PutError::Removed) };
         let count = put.length.unwrap_or(0);
         let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
         let header = Header { span: count, count: count as u32, ..put.header(object, Kind::Object) };
         let (key, head, hash) = (put.key.clone(), put.head.clone(), put.hash());
-        match self.append(header, &key, &head, Table::Blocks(&sums), pieces) {
+        let description = Description { key: &key, head: &head, table: Table::Blocks(&sums) };
+        match self.append(header, &description, pieces) {
             Ok(place) => {
                 let whole = ExtentRef { offset: 0, length: count as u32, place };
                 let counted = Counted::new(
@@ -297,7 +308,7 @@ impl Engine {
                 let location = self.index_record(hash, place, None, &counted);
                 if let Some(put) = self.puts.get_mut(&object) {
                     (put.published, put.counted) = (Some(location), counted);
-                    put.fate.step();
+                    put.status.step();
                 }
                 Ok(())
             }
@@ -315,9 +326,9 @@ impl Engine {
         }
         let is_running = self.puts.contains_key(&object);
         if !is_running {
-            let fate = Fate::new();
-            self.resume(object, digest, Arc::clone(&fate));
-            if fate.ended().is_some() {
+            let status = PutStatus::new();
+            self.resume(object, digest, Arc::clone(&status));
+            if status.error().is_some() {
                 return;
             }
         }
@@ -336,10 +347,10 @@ impl Engine {
         }
     }
 
-    /// Storing an object has failed. What was published of it stays until its owner says otherwise.
-    pub(super) fn end_put(&mut self, object: u64, ended: Ended) {
+    /// Ends a put that has failed. What was published of it stays until its owner decides.
+    pub(super) fn end_put(&mut self, object: u64, ended: PutError) {
         if let Some(put) = self.puts.remove(&object) {
-            put.fate.end(ended);
+            put.status.fail(ended);
         }
     }
 }

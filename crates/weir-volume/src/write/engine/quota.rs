@@ -1,9 +1,8 @@
-//! Quotas: what is held of an owner beyond what is allowed leaves, its own oldest content first, in small
-//! steps.
+//! Quotas: an owner's oldest content is removed, in small steps, while the owner is above its quota.
 //!
-//! The books say which segments have objects of an owner. The oldest of those is gone through once, and its
-//! objects are kept as a list, so that a site that is always at its quota costs a removal for each object
-//! that comes and no search. What is still arriving is left alone: it is looked at when it is there.
+//! The books say which segments have objects of an owner. The oldest of those is read once, and its objects
+//! are kept as a list, so that a site that is always at its quota costs one removal for each new object and
+//! no search. Objects that are still arriving are left alone until they have ended.
 
 use std::collections::VecDeque;
 
@@ -17,14 +16,14 @@ use crate::write::tasks::Oldest;
 
 /// How many records one step looks at, or removes.
 const RECORDS_A_STEP: usize = 64;
-/// Lists of so many owners are kept.
+/// The most owners whose lists are kept.
 const LISTS_MAX: usize = 64;
 
 impl Engine {
-    /// Removes some of what is held beyond a quota. True while there is more to do at once.
+    /// Removes some of what is held above a quota. True while there is more to do at once.
     pub(super) fn step_quota(&mut self) -> bool {
         let quotas = self.shared.quotas.load();
-        if quotas.is_empty() || self.may_write().is_err() || !self.owed.is_empty() {
+        if quotas.is_empty() || self.may_write().is_err() || !self.failed_removals.is_empty() {
             return false;
         }
         let is_over = |(owner, quota): &(&u64, &u64)| {
@@ -46,7 +45,7 @@ impl Engine {
         is_more
     }
 
-    /// Some steps for one owner. True while it has too much, and something that can go.
+    /// Takes some steps for one owner. True while it holds too much and something can be removed.
     fn trim(&mut self, owner: u64, quota: u64, oldest: &mut Oldest) -> bool {
         for _ in 0..RECORDS_A_STEP {
             let held = self.shared.stocks.of(owner);
@@ -60,7 +59,7 @@ impl Engine {
             } else if let Some((shard, entry)) = oldest.own.pop_front() {
                 self.trim_entry(oldest.segment, shard, entry);
             } else if !self.list_next(owner, oldest) {
-                // What is left is still arriving: the next look begins at the beginning.
+                // The rest is still arriving. The next look begins at the beginning.
                 *oldest = Oldest::default();
                 return false;
             }
@@ -78,22 +77,21 @@ impl Engine {
         if !self.shared.segments.has(segment) || !self.shared.index.has_entry(shard, entry) {
             return;
         }
-        // What cannot be read leaves by its reader's word.
+        // A record that cannot be read is removed when a reader reports it.
         let Ok(record) = self.shared.any_record(Location::of(entry)) else { return };
         if self.puts.contains_key(&record.number) {
             return;
         }
-        let is_listening = self.shared.watcher.is_listening();
+        let is_listening = self.shared.listener.is_listening();
         let bytes = if is_listening { self.shared.held(&record).length() } else { 0 };
         self.remove(record.number, record.digest);
         Counters::add(&self.shared.over_quota, 1);
         if is_listening {
-            self.shared.watcher.tell(&record.key, bytes, Eviction::Quota);
+            self.shared.listener.evicted(&record.key, bytes, Eviction::Quota);
         }
     }
 
-    /// Lists the entries of the oldest segment that has objects of the owner and was not listed. False where
-    /// there is none.
+    /// Lists the oldest segment that has objects of the owner and is not listed yet. False if there is none.
     fn list_next(&mut self, owner: u64, oldest: &mut Oldest) -> bool {
         let from = Place { segment: oldest.segment, unit: oldest.listed_to };
         for segment in self.books.rows.segments_of(owner, from.segment) {

@@ -1,5 +1,5 @@
-//! Counting again what is held of each owner, entry by entry, between other work: where something left of
-//! which it is not known what it was counted for, and for whoever wants to know whether the books are right.
+//! Counts again what is held of each owner, entry by entry, between other work: after an entry has left of
+//! which it is not known what it counted for, and when somebody asks whether the books are right.
 
 use crossbeam_channel::Sender;
 
@@ -15,13 +15,13 @@ use crate::write::tasks::Recounting;
 const RECORDS_A_STEP: usize = if cfg!(test) { 4 } else { 64 };
 
 impl Engine {
-    /// Something left the index of which it is not known what it was counted for.
+    /// Asks for a recount: an entry left the index of which it is not known what it counted for.
     pub(super) fn want_recount(&mut self) {
         self.recounting.is_repair = true;
         self.begin_recount();
     }
 
-    /// Counts for somebody.
+    /// Recounts, and sends the result to `done`.
     pub(crate) fn recount_for(&mut self, done: Sender<u64>) {
         self.recounting.asked.push(done);
         if self.books.recounted_to().is_none() {
@@ -34,7 +34,7 @@ impl Engine {
         self.books.begin_recount();
     }
 
-    /// Some more of a recount. True while there is more to do at once.
+    /// Takes some steps of a recount. True while there is more to do at once.
     pub(super) fn step_recount(&mut self) -> bool {
         let Some(mut cursor) = self.books.recounted_to() else { return false };
         for _ in 0..RECORDS_A_STEP {
@@ -56,7 +56,7 @@ impl Engine {
             match is_there.then(|| self.shared.counted_at(location)) {
                 Some(Err(ReadError::Device(_))) => return self.recount_again(),
                 Some(Ok(counted)) => self.books.recounted(Some(&counted), cursor),
-                // What is not what was stored is not held.
+                // A damaged record is not held.
                 Some(Err(ReadError::Gone | ReadError::NotResident)) | None => {
                     self.books.recounted(None, cursor);
                 }
@@ -65,8 +65,8 @@ impl Engine {
         true
     }
 
-    /// The drive has failed: what could not be read is no less held. After some failures the volume is
-    /// ejected, and nobody asks.
+    /// The drive has failed, and what could not be read is held all the same. After some failures the volume
+    /// is ejected, and nobody asks any more.
     fn recount_again(&mut self) -> bool {
         if self.shared.counters.health() == Health::Ejected {
             self.books.give_up_recount();
@@ -77,7 +77,7 @@ impl Engine {
         true
     }
 
-    /// Lists the entries of the first segment from a place on that has some; where that begins. `None` at the
+    /// Lists the first segment from a place on that has entries, and returns where it begins. `None` at the
     /// end.
     fn next_batch(&mut self, cursor: Place) -> Option<Place> {
         let numbers = self.shared.segments.numbers();
@@ -93,15 +93,15 @@ impl Engine {
         None
     }
 
-    /// All was counted. A segment that is being dropped is waited for.
+    /// Ends the count once no segment is being dropped.
     fn end_recount(&mut self) -> bool {
         if self.dropping.is_some() {
             return true;
         }
-        let owed = self.owed.iter().flat_map(|owed| &owed.counted);
-        let differing = self.books.end_recount(&self.shared, owed);
+        let failed = self.failed_removals.iter().flat_map(|removal| &removal.counted);
+        let differing = self.books.end_recount(&self.shared, failed);
         if std::mem::take(&mut self.recounting.is_repair) {
-            // Who asks whether the books are right is told of what is wrong without a reason.
+            // Callers want only the differences that have no known cause: count once more for them.
             if !self.recounting.asked.is_empty() {
                 self.begin_recount();
                 return true;
@@ -109,7 +109,7 @@ impl Engine {
             return false;
         }
         for asked in self.recounting.asked.drain(..) {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = asked.send(differing);
         }
         false
@@ -118,7 +118,7 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
-    /// Whether what is held is not known for a moment.
+    /// Whether counts may be wrong at the moment.
     pub(crate) fn is_repairing(&self) -> bool {
         self.recounting.is_repair
     }

@@ -1,42 +1,42 @@
-//! What leaves by name: removed by its owner, or found not to be what was stored.
+//! Removals by name: by an object's owner, or because a record is damaged.
 
 use std::sync::atomic::Ordering;
 
 use super::Engine;
 use crate::format::journal::Change;
-use crate::format::record::{Header, Kind, Place, Table};
+use crate::format::record::{Description, Header, Kind, Place};
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
-use crate::write::put::Ended;
-use crate::write::tasks::{Dropping, Owed};
+use crate::write::put::PutError;
+use crate::write::tasks::{Dropping, FailedRemoval};
 
 impl Engine {
-    /// Takes an object out, for good: also when the index is lost.
+    /// Removes an object for good: also if the index is lost.
     pub(crate) fn remove(&mut self, object: u64, digest: u128) {
         let running = self.puts.remove(&object);
         if let Some(put) = &running {
-            put.fate.end(Ended::Removed);
+            put.status.fail(PutError::Removed);
         }
         let locations = match &running {
-            // Nothing of it was ever found.
+            // Nothing of it was ever published.
             Some(put) if put.published.is_none() => return,
             Some(put) => put.published.into_iter().collect(),
             None => self.shared.locate(digest, object),
         };
         let hash = KeyHash::of(digest);
-        if self.say_gone(object, digest).is_ok() {
+        if self.log_removal(object, digest).is_ok() {
             for location in locations {
                 self.unindex(hash, location, running.as_ref().map(|put| &put.counted));
             }
             return;
         }
-        // The log does not have it: until it has, the journal must not either, or an index made again would
-        // bring it back.
+        // The log does not have the removal. The journal must not have it earlier, or an index that is made
+        // again would bring the object back.
         let mut taken = Vec::new();
         for location in &locations {
             let counted = running.as_ref().map(|put| put.counted.clone());
             let counted = counted.or_else(|| self.shared.counted_at(*location).ok());
-            self.shared.limbo.add(*location);
+            self.shared.pending_removals.add(*location);
             let was = self.shared.index.remove(hash, *location);
             match counted {
                 Some(counted) if was => {
@@ -47,12 +47,12 @@ impl Engine {
                 _ => {}
             }
         }
-        self.owed.push(Owed { object, digest, locations, counted: taken });
-        self.shared.counters.owes.store(true, Ordering::Relaxed);
+        self.failed_removals.push(FailedRemoval { object, digest, locations, counted: taken });
+        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
     }
 
-    /// Writes into the log that an object is no more.
-    fn say_gone(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
+    /// Writes an object's removal to the log.
+    fn log_removal(&mut self, object: u64, digest: u128) -> Result<(), PutError> {
         let header = Header {
             kind: Kind::Gone,
             key_bytes: 0,
@@ -63,51 +63,51 @@ impl Engine {
             head_bytes: 0,
             count: 0,
         };
-        self.append(header, &[], &[], Table::Blocks(&[]), &[])?;
-        self.said.push((object, digest));
+        self.append(header, &Description::of_blocks(&[]), &[])?;
+        self.unsynced_removals.push((object, digest));
         Ok(())
     }
 
-    /// What was said since the last sync may be lost: it is owed again.
-    pub(super) fn unsay(&mut self) {
-        if self.said.is_empty() {
+    /// Queues again the removals that were written since the last sync: the log may have lost them.
+    pub(super) fn requeue_unsynced_removals(&mut self) {
+        if self.unsynced_removals.is_empty() {
             return;
         }
-        let again = self.said.drain(..).map(|(object, digest)| Owed {
+        let unsynced = self.unsynced_removals.drain(..).map(|(object, digest)| FailedRemoval {
             object,
             digest,
-            // Those are out of the index, or owed themselves.
+            // These have left the index already, or are in the list of failed removals themselves.
             locations: Locations::new(),
             counted: Vec::new(),
         });
-        self.owed.extend(again);
-        self.shared.counters.owes.store(true, Ordering::Relaxed);
+        self.failed_removals.extend(unsynced);
+        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
     }
 
-    /// Writes the removals that could not be written before. False while some cannot.
-    pub(super) fn pay_owed(&mut self) -> bool {
-        while let Some(owed) = self.owed.pop() {
-            if self.say_gone(owed.object, owed.digest).is_err() {
-                self.owed.push(owed);
+    /// Writes the removals that could not be written before. False while some of them still cannot.
+    pub(super) fn retry_failed_removals(&mut self) -> bool {
+        while let Some(removal) = self.failed_removals.pop() {
+            if self.log_removal(removal.object, removal.digest).is_err() {
+                self.failed_removals.push(removal);
                 return false;
             }
-            let hash = KeyHash::of(owed.digest);
-            self.pending.extend(owed.locations.into_iter().map(|location| Change::Remove(hash, location)));
-            for counted in &owed.counted {
+            let hash = KeyHash::of(removal.digest);
+            self.pending.extend(removal.locations.into_iter().map(|location| Change::Remove(hash, location)));
+            for counted in &removal.counted {
                 self.books.uncount_in_journal(&self.shared, counted);
             }
         }
         true
     }
 
-    /// What is neither in the index nor said to be gone, after a frame that has said the rest.
-    pub(super) fn settle_limbo(&self) {
-        let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
+    /// Leaves in the pending removals what the frame that was just written does not have.
+    pub(super) fn settle_pending_removals(&self) {
+        let failed = self.failed_removals.iter().flat_map(|removal| removal.locations.iter().copied());
         let dropping = self.dropping.as_ref().map(Dropping::number);
-        self.shared.limbo.settle(owed, dropping.into_iter());
+        self.shared.pending_removals.settle(failed, dropping.into_iter());
     }
 
-    /// A reader has found that a record is not what was stored.
+    /// Removes a record that a reader has found to be damaged.
     pub(crate) fn drop_damaged(&mut self, hash: KeyHash, location: Location, place: Place) {
         let is_there = self.shared.segments.has(place.segment) && self.shared.index.has(hash, location);
         if is_there {

@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::Engine;
 use crate::settings::{FREE_PERCENT, FULL_PAUSE};
 use crate::usage::Counters;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 
-/// A reader has a dropped segment for the length of one read: it is waited for so often, and so long.
+/// How often, and how long, to wait for readers of dropped segments, which have them open for one read.
 const LEAVING_TRIES: u32 = 20;
 const LEAVING_PAUSE: Duration = Duration::from_millis(1);
 
 impl Engine {
-    /// Makes room for another segment, and for what the index grows by while it is filled.
-    pub(super) fn room_for_segment(&mut self) -> Result<(), Ended> {
+    /// Makes room for another segment, and for the growth of the index while it is filled.
+    pub(super) fn room_for_segment(&mut self) -> Result<(), PutError> {
         let wanted = self.segment_bytes() + self.index_growth();
         self.make_room(wanted)?;
         for _ in 0..2 {
@@ -26,7 +26,7 @@ impl Engine {
                 }
                 Err(error) => return Err(self.note(&error)),
             }
-            // Others have filled the file system: this volume gets smaller.
+            // Others have filled the file system: this volume shrinks.
             if !self.drop_oldest() {
                 break;
             }
@@ -34,31 +34,30 @@ impl Engine {
         self.no_room()
     }
 
-    /// What the index may grow by before this is asked again: a checkpoint beside the old one, and the
+    /// How much the index may grow before this is asked again: by a checkpoint beside the old one, and by the
     /// journal.
     fn index_growth(&self) -> u64 {
         2 * self.checkpoint_bytes() + self.journal_bytes_max()
     }
 
-    /// Makes room for something of the index.
-    pub(super) fn room_for_index(&mut self, bytes: u64) -> Result<(), Ended> {
+    /// Makes room for bytes of the index.
+    pub(super) fn room_for_index(&mut self, bytes: u64) -> Result<(), PutError> {
         self.make_room(bytes)
     }
 
-    fn make_room(&mut self, bytes: u64) -> Result<(), Ended> {
-        // What readers hold of a dropped segment counts until they let go: more than is needed is not dropped
-        // for it.
+    fn make_room(&mut self, bytes: u64) -> Result<(), PutError> {
+        // A dropped segment counts while readers have it open. That is no reason to drop more than is needed.
         let mut tries = 0;
         loop {
             let lacking = (self.shared.space.used_bytes() + bytes).saturating_sub(self.shared.size_bytes());
             if lacking == 0 {
                 return Ok(());
             }
-            if self.leaving_bytes() >= lacking {
+            if self.dropped_bytes() >= lacking {
                 if tries == LEAVING_TRIES {
-                    // Storing goes on as soon as they let go: no pause.
+                    // Storing goes on as soon as the readers are done, without a pause.
                     Counters::add(&self.shared.counters.full, 1);
-                    return Err(Ended::Full);
+                    return Err(PutError::Full);
                 }
                 tries += 1;
                 std::thread::sleep(LEAVING_PAUSE);
@@ -68,15 +67,15 @@ impl Engine {
         }
     }
 
-    fn no_room(&mut self) -> Result<(), Ended> {
+    fn no_room(&mut self) -> Result<(), PutError> {
         Counters::add(&self.shared.counters.full, 1);
         self.paused_until = self.now + FULL_PAUSE;
-        Err(Ended::Full)
+        Err(PutError::Full)
     }
 
-    /// Whether the oldest segment should be on its way out, for the next one to find room.
+    /// Whether the oldest segment should be dropped for the next one to find room.
     pub(super) fn is_crowded(&self) -> bool {
-        let used = self.shared.space.used_bytes().saturating_sub(self.leaving_bytes());
+        let used = self.shared.space.used_bytes().saturating_sub(self.dropped_bytes());
         let half = self.segment_bytes() / 2;
         let is_half_full = self.open.as_ref().is_some_and(|open| open.segment.end() > half);
         let wanted = if is_half_full { self.segment_bytes() + self.index_growth() } else { 0 };

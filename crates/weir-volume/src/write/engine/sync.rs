@@ -17,8 +17,7 @@ use crate::index::segment;
 use crate::settings::{JOURNAL_BYTES_MAX, SYNC_INTERVAL};
 use crate::usage::{Counters, Health};
 
-/// Between the beginnings of two checkpoints there is so much time, so that a drive that fails is not kept
-/// busy by them.
+/// The least time between the beginnings of two checkpoints, so that they do not keep a failing drive busy.
 const CHECKPOINT_PAUSE: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -28,12 +27,12 @@ impl Engine {
         }
     }
 
-    /// Makes durable what was written until now. False where that failed.
+    /// Makes durable all that was written before. False if that failed.
     pub(crate) fn sync(&mut self) -> bool {
         let is_durable = self.sync_all();
         if is_durable {
-            // What was owed is said, and stays so.
-            self.shared.counters.owes.store(false, Ordering::Relaxed);
+            // The log has every removal, durably.
+            self.shared.counters.has_failed_removals.store(false, Ordering::Relaxed);
         }
         is_durable
     }
@@ -44,10 +43,10 @@ impl Engine {
             return false;
         }
         self.unlink_stuck();
-        let is_said = self.pay_owed();
+        let is_said = self.retry_failed_removals();
         let synced = self.sync_segment() && is_said;
         if self.are_names_new {
-            // What the journal names must be there, and what it says is gone must not come back.
+            // Segments that the journal names must exist, and those that it calls dropped must not come back.
             match self.shared.disk.sync_folder(segment::FOLDER) {
                 Ok(()) => self.are_names_new = false,
                 Err(error) => {
@@ -75,12 +74,12 @@ impl Engine {
             result = self.shared.disk.sync_folder(segment::FOLDER);
         }
         if let Err(error) = result {
-            self.spoil(&error);
+            self.fail_segment(&error);
             return false;
         }
         open.is_named = true;
         open.synced = end;
-        self.said.clear();
+        self.unsynced_removals.clear();
         self.books.settle_fresh();
         let segment = open.segment.number;
         self.pending.push(Change::Durable { segment, unit: (end / UNIT_BYTES) as u32 });
@@ -112,7 +111,7 @@ impl Engine {
         self.shared.grant(bytes.len() as u64);
         let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.append(&bytes) {
-            // It may be there or not: it is written again, whole, to another file.
+            // The frame may have arrived or not. It is written again, whole, to another file.
             self.journal = None;
             frame.changes.truncate(pending);
             self.pending = frame.changes;
@@ -142,11 +141,11 @@ impl Engine {
             }
         }
         self.books.settle_dirty(&self.shared);
-        self.settle_limbo();
+        self.settle_pending_removals();
         true
     }
 
-    /// Begins another journal file; its number.
+    /// Begins another journal file. Returns its number.
     fn begin_journal(&mut self) -> Option<u64> {
         let number = self.next_file;
         self.next_file += 1;
@@ -166,10 +165,10 @@ impl Engine {
         }
     }
 
-    /// One part of a checkpoint, if one is due. True while there is more to write.
+    /// Writes one part of a checkpoint, if one is due. True while there is more to write.
     pub(super) fn step_checkpoint(&mut self) -> bool {
         // A checkpoint would make removals durable that the log does not have.
-        if self.may_write().is_err() || !self.owed.is_empty() {
+        if self.may_write().is_err() || !self.failed_removals.is_empty() {
             self.give_up_checkpoint();
             return false;
         }
@@ -215,8 +214,7 @@ impl Engine {
         self.checkpoint.as_ref().is_some_and(|writing| writing.is_ready_for_trailer(&self.shared.index))
     }
 
-    /// How far the journals may grow before a checkpoint, in bytes: as far as a checkpoint is long, within
-    /// limits.
+    /// How long the journals may get before a checkpoint, in bytes: as long as a checkpoint, within limits.
     pub(super) fn journal_bytes_max(&self) -> u64 {
         self.journal_bytes_min.max(self.checkpoint_bytes().min(JOURNAL_BYTES_MAX))
     }
@@ -233,7 +231,7 @@ impl Engine {
             return false;
         }
         self.checkpoint_after = self.now + CHECKPOINT_PAUSE;
-        // The journal that goes on from here.
+        // The journal that continues from here.
         if self.room_for_index(self.checkpoint_bytes()).is_err() {
             return false;
         }
@@ -270,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// The checkpoint is durable: what it stands for is not needed any more.
+    /// The checkpoint is durable: the files before it are not needed any more.
     fn end_checkpoint(&mut self) {
         let Some(writing) = self.checkpoint.take() else { return };
         self.wants_checkpoint = false;

@@ -1,8 +1,8 @@
-//! The public suite http-cache-tests against the real binary. What fails is a checked-in list that may only
-//! shrink, but for cases in which the RFC asks for the opposite.
+//! The public suite http-cache-tests against the real binary. Its failures are a checked-in list, which may
+//! only shrink, except for cases in which the RFC asks for the opposite.
 //!
-//! `tests/conformance/run.mjs` is the suite's origin and client; Weir stands between. `WEIR_BLESS=1` strikes
-//! from the lists what no longer fails; it never adds to them.
+//! `tests/conformance/run.mjs` is the suite's origin and client; Weir stands between. `WEIR_BLESS=1` removes
+//! from the lists what no longer fails. It never adds to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -23,8 +23,8 @@ struct Row {
 }
 
 impl Row {
-    /// Tests of the kind `check` ask how a cache behaves; none of their answers is a failure, nor is a test
-    /// that is moot after such an answer.
+    /// Tests of the kind `check` ask how a cache behaves. None of their answers is a failure, and neither is
+    /// a test that is moot after such an answer.
     fn fails(&self) -> bool {
         self.kind != "check" && !matches!(self.outcome.as_str(), "pass" | "moot")
     }
@@ -86,7 +86,7 @@ fn list_path(config: &str) -> PathBuf {
     folder().join(format!("{config}.failing"))
 }
 
-/// The ids of a list; `#` begins a comment.
+/// The ids of a list. `#` begins a comment.
 fn read_list(config: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(list_path(config)).unwrap_or_default();
     let ids = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -106,15 +106,15 @@ fn write_list(config: &str, rows: &BTreeMap<String, Row>, ids: &BTreeSet<String>
     std::fs::write(list_path(config), text).unwrap();
 }
 
-/// Runs the suite in front of a Weir that `start` makes of an origin's URL, and holds the result against the
-/// list.
+/// Runs the suite in front of a Weir that `start` makes for an origin's URL, and compares the failures with
+/// the list.
 fn check(config: &str, start: impl Fn(&str) -> Weir) {
     let mut rows = run(&[], &start);
     let listed = read_list(config);
     let failing = |rows: &BTreeMap<String, Row>| -> BTreeSet<String> {
         rows.values().filter(|row| row.fails()).map(|row| row.id.clone()).collect()
     };
-    // The suite sleeps by the clock: what fails beside a busy machine gets a second try by itself.
+    // The suite sleeps by the clock: a failure beside a busy machine gets a second try by itself.
     let unexpected: Vec<String> = failing(&rows).difference(&listed).cloned().collect();
     if !unexpected.is_empty() && !listed.is_empty() {
         let again = run(&unexpected, &start);
@@ -151,7 +151,7 @@ fn run(ids: &[String], start: impl Fn(&str) -> Weir) -> BTreeMap<String, Row> {
     rows.into_iter().map(|row| (row.id.clone(), row)).collect()
 }
 
-/// Prints the counts, past libtest's capture.
+/// Prints the counts past the test harness, which would swallow them.
 fn report(config: &str, rows: &BTreeMap<String, Row>) {
     let count = |kind: &str| {
         let of_kind = rows.values().filter(|row| row.kind == kind);
@@ -162,7 +162,7 @@ fn report(config: &str, rows: &BTreeMap<String, Row>) {
     let (required, optimal, checks) = (count("required"), count("optimal"), count("check"));
     let line = format!(
         "conformance {config}: {required} required and {optimal} optional tests pass; {checks} checks say \
-         yes\n"
+        yes\n"
     );
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -1,7 +1,7 @@
-//! Responses of every kind that Weir gives, held against `httplint` (`tests/lint`). What it warns of must be
-//! what is listed in `accepted.txt`, each line with its reason.
+//! Judges responses of every kind with `httplint` (`tests/lint`). Its warnings must be those of
+//! `accepted.txt`, where each line has its reason.
 //!
-//! The linter is installed into a virtual environment below the target folder; where that cannot be made, the
+//! The linter is installed into a virtual environment below the target folder. If that cannot be made, the
 //! scenario prints `skipped` and ends.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/lint")
 }
 
-/// The interpreter that has the linter and its libraries; none where they cannot be installed.
+/// The Python that has the linter and its libraries; `None` if they cannot be installed.
 pub(crate) fn python() -> Option<PathBuf> {
     let requirements = folder().join("requirements.txt");
     let pinned = std::fs::read_to_string(&requirements).unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn python() -> Option<PathBuf> {
     (imports() || (installs() && imports())).then_some(python)
 }
 
-/// One kind of response: its name, and the request that brings it about.
+/// A kind of response: its name, and the request that causes it.
 struct Page {
     name: &'static str,
     method: &'static str,
@@ -57,7 +57,7 @@ impl Page {
     }
 }
 
-/// The pages, in the order in which they are fetched: a miss comes before its hit.
+/// The pages in the order in which they are fetched: a miss comes before its hit.
 fn pages() -> Vec<Page> {
     let get = |name, target, fields: &str| page(name, "GET", target, fields);
     let misdirected = get("misdirected", "/x", "");
@@ -136,7 +136,7 @@ prefix = "/paged/"
 error_pages = { "*" = "<!doctype html><title>Sorry</title><p>Sorry.</p>" }
 "#;
 
-/// An origin that gives the linter nothing to say of its own.
+/// An origin whose own responses give the linter nothing to report.
 fn origin() -> Origin {
     let origin = Origin::start();
     let text = |resource: Resource| resource.header("Content-Type", "text/plain; charset=utf-8");
@@ -178,7 +178,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// What a program prints that is given `input`; its complaints go to standard error.
+/// Runs a program with `input` and returns what it prints. Its complaints go to the standard error.
 pub(crate) fn feed(command: &mut Command, input: &str) -> String {
     let mut running = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -186,12 +186,12 @@ pub(crate) fn feed(command: &mut Command, input: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Says past libtest's capture that a scenario was left out.
+/// Prints, past the test harness, that a scenario is skipped.
 pub(crate) fn skipped() {
     let _ = std::io::stderr().write_all(b"skipped\n");
 }
 
-/// What the linter says: page, level, note, subject and summary.
+/// The linter's findings: page, level, note, subject and summary.
 fn lint(python: &Path, pages: &[(Page, Vec<u8>, f64)]) -> Vec<Vec<String>> {
     let mut input = String::new();
     for (page, wire, at) in pages {
@@ -235,7 +235,7 @@ fn responses_lint_clean() {
             let wire = fetch(&weir, &page, &own);
             let begin = format!("HTTP/1.1 {} ", page.status);
             assert!(wire.starts_with(begin.as_bytes()), "{}: {}", page.name, wire.escape_ascii());
-            // Judged by when it came, however long the others take.
+            // Judged at the time of its arrival, however long the others take.
             let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
             (page, wire, at)
         })

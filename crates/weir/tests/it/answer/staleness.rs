@@ -1,4 +1,4 @@
-//! Staleness that costs nobody: what goes out while the origin is slow, and while it is down.
+//! Stale responses that cost no reader anything: what is sent while the origin is slow, and while it is down.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use weir_testkit::{Client, Gate, Origin, Resource, Weir, until};
 
 use crate::server::server;
 
-/// Fresh for a second, then old.
+/// Fresh for a second, then stale.
 fn brief(body: &str, tag: &str) -> Resource {
     Resource::new(body).header("Cache-Control", "max-age=1").etag(tag)
 }
 
-/// A Weir that holds `old` under these paths, stale by now.
+/// A Weir that has stored `old` under these paths, stale by now.
 fn holding(origin: &Origin, paths: &[&str], site: &str, upstream: &str) -> Weir {
     let weir = server(&[origin]).upstream(upstream).site(site).start();
     for path in paths {
@@ -29,7 +29,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
 }
 
 #[test]
-fn a_slow_revalidation_lets_what_is_stale_out_and_goes_on() {
+fn a_slow_revalidation_sends_the_stale_response_and_goes_on() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let site = "stale = { if_error = \"1h\" }\nrevalidation_wait = \"300ms\"";
     let weir = holding(&origin, &["/x"], site, "");
@@ -47,7 +47,7 @@ fn a_slow_revalidation_lets_what_is_stale_out_and_goes_on() {
 }
 
 #[test]
-fn a_slow_revalidation_is_waited_for_where_nothing_stale_may_go_out() {
+fn a_slow_revalidation_is_waited_for_if_nothing_stale_may_be_sent() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let weir = holding(&origin, &["/x"], "revalidation_wait = \"100ms\"", "");
     origin.put("/x", Resource::fresh("new").etag("\"2\"").head_gate(&gate));
@@ -67,7 +67,7 @@ fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
     for path in ["/x", "/y", "/z"] {
         origin.put(path, Resource::fresh("new").etag("\"2\"").head_gate(&gate));
     }
-    // What one client's requests meet may be their own doing.
+    // A failure of one client's requests may be that client's own fault.
     for client in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
         assert_eq!(weir.get_with("/x", &[("X-Forwarded-For", client)]).text(), "old");
     }
@@ -79,7 +79,7 @@ fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
     }
     assert!(begun.elapsed() < Duration::from_secs(asks / 2), "each would wait a second");
     assert!(origin.total() < 12, "{} requests", origin.total());
-    // What is not held is asked for as usual.
+    // What is not stored is fetched as usual.
     assert_eq!(weir.get("/z").status(), 504);
     gate.open();
     until("a try in the background finds the origin up again", || weir.get("/x").text() == "new");
@@ -87,7 +87,7 @@ fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
 }
 
 #[test]
-fn those_who_wait_for_what_says_no_cache_each_ask_whether_it_is_still_good() {
+fn waiting_requests_for_a_no_cache_response_validate_it_each() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let resource = Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\"");
     origin.put("/x", resource.clone());

@@ -1,6 +1,5 @@
-//! Structured fields (RFC 9651) as Weir reads them in `CDN-Cache-Control` (RFC 9213 §2.1), held against
-//! another reader of them: `http-sf` in Python. Both get the same dictionaries, well and badly formed ones,
-//! put together at random.
+//! Compares Weir's reading of structured fields (RFC 9651) in `CDN-Cache-Control` (RFC 9213 §2.1) with
+//! another reader's: `http-sf` in Python. Both get the same random dictionaries, well and badly formed ones.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -12,12 +11,12 @@ use crate::server::before;
 
 /// How many dictionaries.
 const COUNT: usize = 600;
-/// The lifetime where the targeted field cannot be read.
+/// The lifetime if the targeted field cannot be read.
 const PLAIN_S: i64 = 3600;
-/// What else may pass between a response and the look at what is left of its lifetime.
+/// The time that may pass between a response and the look at its remaining lifetime.
 const SLACK_S: i64 = 30;
 
-/// Of each part of a dictionary what is well formed, and what is not.
+/// Well-formed and badly formed examples of each part of a dictionary.
 const KEYS: [&[&str]; 2] =
     [&["max-age", "max-age", "a", "b.c-d_*9", "*k"], &["A", "1a", "a b", "", "\u{e4}"]];
 const VALUES: [&[&str]; 2] = [
@@ -68,7 +67,7 @@ const VALUES: [&[&str]; 2] = [
 const PARAMETERS: [&[&str]; 2] =
     [&["", "", "", ";x", ";x=1;y=?0", ";  x=\"v\""], &["; \tx", ";x=\"", ";", ";;x", ";X", " ;x", ";x=(1)"]];
 const SEPARATORS: [&[&str]; 2] = [&[", ", ",", "  ,\t"], &[",,", " ", ", ,", ";"]];
-/// One part in so many is badly formed.
+/// One in this many parts is badly formed.
 const ODD: u64 = 20;
 
 fn dictionary(random: &mut Random) -> String {
@@ -91,7 +90,7 @@ fn dictionary(random: &mut Random) -> String {
     text
 }
 
-/// What the other reader makes of each.
+/// The other reader's result for each.
 fn read(python: &std::path::Path, all: &[String]) -> Vec<String> {
     let mut input = String::new();
     for text in all {

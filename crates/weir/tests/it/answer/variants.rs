@@ -1,30 +1,31 @@
-//! Variants: nobody gets a coding that they do not take, nor a field that was made for another value of a
-//! varied field; and what is asked for again in the same way is a hit.
+//! Variants: no client gets a coding that it does not accept, or a field that was made for another value of a
+//! varied field; and a repeated request is a hit.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use weir_testkit::{Address, Exchange, Origin, Response, Weir, free_port, until};
 
+use crate::durable::restart;
 use crate::server::{Server, before, server, setup};
 
 const PLAIN: &str = "plain text, long enough to be worth coding";
 
-/// `Accept-Encoding` of the kinds of clients there are.
+/// The `Accept-Encoding` of various clients.
 const TAKEN: [Option<&str>; 5] = [None, Some("gzip"), Some("br"), Some("gzip;q=0"), Some("*")];
 
 fn takes_gzip(field: Option<&str>) -> bool {
     field.is_some_and(|field| field == "*" || field.split([',', ' ']).any(|coding| coding == "gzip"))
 }
 
-/// GETs `path` with these `Accept-Encoding` and further fields.
+/// GETs `path` with this `Accept-Encoding` and further fields.
 fn get(weir: &Weir, path: &str, taken: Option<&str>, more: &[(&str, &str)]) -> Response {
     let fields: Vec<(&str, &str)> =
         taken.map(|taken| ("Accept-Encoding", taken)).into_iter().chain(more.iter().copied()).collect();
     weir.get_with(path, &fields)
 }
 
-/// nginx's way of coding: the weak form of the tag where it codes, conditions compared without looking at
+/// Codes as nginx does: the tag becomes weak when it codes, and conditions are compared without regard to
 /// that.
 fn codes(exchange: &mut Exchange<'_>, vary: &'static [(&'static str, &'static str)]) {
     let field = |name| exchange.request.header(name);
@@ -40,7 +41,7 @@ fn codes(exchange: &mut Exchange<'_>, vary: &'static [(&'static str, &'static st
     }
 }
 
-/// What the client must see of [`codes`].
+/// Checks what the client sees of [`codes`].
 fn check_coding(found: &Response, taken: Option<&str>, why: &str) {
     let coding = found.header("content-encoding");
     let is_plain = coding.is_none() && found.text() == PLAIN;
@@ -49,7 +50,7 @@ fn check_coding(found: &Response, taken: Option<&str>, why: &str) {
 }
 
 const VARY: &[(&str, &str)] = &[("Vary", "Accept-Encoding")];
-const AGAIN: &[(&str, &str)] = &[("Cache-Control", "no-cache")];
+const RELOAD: &[(&str, &str)] = &[("Cache-Control", "no-cache")];
 
 #[test]
 fn no_client_gets_a_coding_that_it_does_not_take() {
@@ -59,7 +60,7 @@ fn no_client_gets_a_coding_that_it_does_not_take() {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/{at}-{other}");
-            for more in [&[][..], &[], AGAIN, &[]] {
+            for more in [&[][..], &[], RELOAD, &[]] {
                 for taken in [first, second] {
                     check_coding(&get(&weir, &path, taken, more), taken, &format!("{path} {more:?}"));
                 }
@@ -68,92 +69,19 @@ fn no_client_gets_a_coding_that_it_does_not_take() {
     }
 }
 
-#[test]
-fn a_second_request_of_a_kind_is_a_hit_though_all_variants_share_their_tag() {
-    let origin = Origin::start();
-    origin.on("/x", |exchange| {
-        let own = exchange.request.header("x-own").unwrap_or_default();
-        let fields = [("Cache-Control", "max-age=60"), ("Vary", "X-Own"), ("ETag", "\"x\"")];
-        match exchange.request.header("if-none-match") {
-            Some(_) => exchange.reply(304, &fields, ""),
-            None => exchange.reply(200, &fields, own),
-        };
-    });
-    let weir = before(&origin);
-    for round in 0..2 {
-        for own in ["a", "b", "c"] {
-            let found = weir.get_with("/x", &[("X-Own", own)]);
-            assert_eq!((found.text().as_str(), found.is_hit()), (own, round == 1), "{:?}", found.head);
-        }
-    }
-    assert_eq!(origin.count("/x"), 3);
-}
-
-/// The fields that a shop's page needs of a font of another host, with one tag for everybody.
-fn shares(exchange: &mut Exchange<'_>) {
-    let of = exchange.request.header("origin").unwrap_or_default();
-    let fields = [
-        ("Cache-Control", "max-age=3600"),
-        ("Vary", "Origin"),
-        ("ETag", "\"font\""),
-        ("Access-Control-Allow-Origin", of.as_str()),
-    ];
-    match exchange.request.header("if-none-match") {
-        Some(_) => exchange.reply(304, &fields, ""),
-        None => exchange.reply(200, &fields, "font"),
-    };
-}
-
-#[test]
-fn a_304_for_one_client_leaves_the_fields_of_others() {
-    let origin = Origin::start();
-    origin.on("/font", shares);
-    let weir = before(&origin);
-    let get = |of: &str, more: &[(&str, &str)]| {
-        let found = weir.get_with("/font", &[&[("Origin", of)][..], more].concat());
-        assert_eq!(found.header("access-control-allow-origin").as_deref(), Some(of), "{:?}", found.head);
-        assert_eq!(found.text(), "font");
-        found
-    };
-    get("https://shop.example", &[]);
-    get("https://evil.example", &[]);
-    assert!(get("https://shop.example", &[]).is_hit());
-    // One of two that are held is asked about.
-    get("https://evil.example", AGAIN);
-    assert!(get("https://shop.example", &[]).is_hit());
-    assert!(get("https://evil.example", &[]).is_hit());
-}
-
-#[test]
-fn a_304_that_nobody_asked_for_is_served_to_nobody_else() {
-    let origin = Origin::start();
-    origin.on("/x", |exchange| {
-        let fields = [("Cache-Control", "max-age=60"), ("Vary", "X-Own"), ("ETag", "\"x\"")];
-        match exchange.request.header("x-own") {
-            Some(_) => exchange.reply(304, &fields, ""),
-            None => exchange.reply(200, &fields, "whole"),
-        };
-    });
-    let weir = before(&origin);
-    assert_eq!(weir.get("/x").text(), "whole");
-    assert_eq!(weir.get_with("/x", &[("X-Own", "1")]).status(), 304);
-    let clean = weir.get("/x");
-    assert_eq!((clean.status(), clean.text().as_str(), clean.is_hit()), (200, "whole", true));
-}
-
 /// What browsers send, and curl's `--compressed`, wget and a script.
 const BROWSERS: [Option<&str>; 5] =
     [Some("gzip"), Some("gzip, deflate"), Some("gzip, deflate, br"), Some("gzip, deflate, br, zstd"), None];
 
 #[test]
-fn what_is_coded_varies_whatever_the_origin_forgot() {
+fn a_coded_response_varies_even_without_a_vary() {
     let origin = Origin::start();
     origin.otherwise(|exchange| codes(exchange, &[]));
     let weir = before(&origin);
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/{at}-{other}");
-            for more in [&[][..], &[], AGAIN, &[]] {
+            for more in [&[][..], &[], RELOAD, &[]] {
                 for taken in [first, second] {
                     let found = get(&weir, &path, taken, more);
                     check_coding(&found, taken, &format!("{path} {more:?}"));
@@ -163,7 +91,7 @@ fn what_is_coded_varies_whatever_the_origin_forgot() {
             }
         }
     }
-    // What is not coded takes nothing away from those who take codings.
+    // A plain response takes nothing away from clients that accept codings.
     for (taken, is_hit) in [(Some("gzip"), false), (None, false), (Some("gzip"), true), (None, true)] {
         let found = get(&weir, "/both", taken, &[]);
         assert_eq!((found.is_hit(), found.text() == PLAIN), (is_hit, taken.is_none()), "{:?}", found.head);
@@ -171,7 +99,7 @@ fn what_is_coded_varies_whatever_the_origin_forgot() {
     }
 }
 
-/// How many variants are held under a path, by `weir list`.
+/// The number of variants stored for a path, by `weir list`.
 fn held(weir: &Weir, path: &str) -> usize {
     let output = weir.command(&["list", "--json", "--limit", "1000"]);
     let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
@@ -184,12 +112,12 @@ fn one_copy_serves_all_browsers_that_take_its_coding() {
     let origin = Origin::start();
     origin.otherwise(|exchange| codes(exchange, VARY));
     let weir = before(&origin);
-    // The widest first: nobody else is asked for.
+    // The widest list first: no other variant is fetched.
     for taken in BROWSERS[..4].iter().rev() {
         check_coding(&get(&weir, "/wide", *taken, &[]), *taken, "/wide");
     }
     assert_eq!((origin.count("/wide"), held(&weir, "/wide")), (1, 1));
-    // The narrowest first: each that takes more is asked for, and takes the place of the one before.
+    // The narrowest first: each wider list is fetched, and replaces the one before.
     for taken in BROWSERS.iter().chain(&BROWSERS) {
         let found = get(&weir, "/narrow", *taken, &[]);
         assert_eq!(found.text() == PLAIN, taken.is_none(), "{taken:?}: {:?}", found.head);
@@ -212,9 +140,7 @@ fn variants_by_coding_are_the_same_after_a_restart() {
     }
     assert_eq!(origin.count("/x"), 4);
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    weir.signal("TERM");
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
+    restart(&mut weir, "TERM");
     for taken in BROWSERS {
         let found = get(&weir, "/x", taken, &[]);
         assert!(found.is_hit(), "{taken:?}: {:?}", found.head);
@@ -250,7 +176,7 @@ fn an_upstream_may_leave_via_out() {
 }
 
 #[test]
-fn those_who_wait_together_get_a_coding_that_each_takes() {
+fn waiting_clients_each_get_a_coding_that_they_accept() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         std::thread::sleep(Duration::from_millis(100));
@@ -278,7 +204,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// None, with a word, where nginx is not installed. `lines` are those of the server.
+    /// `None`, with a message, if nginx is not installed. `lines` are those of the server.
     fn start(server: &weir_testkit::Setup, lines: &str) -> Option<Nginx> {
         let program = "/usr/sbin/nginx";
         if !std::path::Path::new(program).exists() {
@@ -295,8 +221,8 @@ impl Nginx {
             .map(|kind| format!("{kind}_temp_path {at}/{kind};\n"))
             .collect();
         let text = format!(
-            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {at}/pid;\nerror_log \
-             {at}/error.log;\n\
+            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {at}/pid;\n\
+            error_log {at}/error.log;\n\
              events {{ worker_connections 64; }}\nhttp {{\ntypes {{ text/css css; }}\naccess_log off;\n\
              {temporary}\
              server {{\nlisten 127.0.0.1:{port};\nroot {at}/www;\ngzip on;\ngzip_types text/css;\n{lines}\n\
@@ -336,12 +262,12 @@ fn is_gzip(found: &Response) -> bool {
     is_gzip
 }
 
-/// Every pair of clients in front of the real nginx: at first, fresh, revalidated and stale.
+/// Tries every pair of clients in front of the real nginx: at first, fresh, revalidated and stale.
 fn check_pairs(weir: &Weir) {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/x.css?{at}-{other}");
-            for more in [&[][..], &[], AGAIN, &[]] {
+            for more in [&[][..], &[], RELOAD, &[]] {
                 for taken in [first, second] {
                     let found = get(weir, &path, taken, more);
                     assert_eq!(found.status(), 200);
@@ -381,7 +307,7 @@ fn no_client_of_nginx_gets_a_coding_that_it_does_not_take_when_all_is_stale() {
 }
 
 #[test]
-fn nginx_as_it_comes_compresses_for_weir_where_via_is_left_out() {
+fn nginx_with_defaults_compresses_for_weir_without_via() {
     let setup = setup();
     let Some(nginx) = Nginx::start(&setup, "expires 1h;") else { return };
     let weir = before_nginx(&nginx).upstream("via = false").start_in(setup);

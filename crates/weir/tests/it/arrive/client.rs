@@ -134,7 +134,7 @@ fn unknown_methods_are_forwarded() {
 }
 
 #[test]
-fn who_expects_100_is_told_to_go_on() {
+fn a_client_that_expects_100_gets_it() {
     let (_origin, weir) = echoing();
     let mut client = weir.client();
     client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
@@ -241,7 +241,7 @@ fn an_early_answer_to_a_request_with_a_body_arrives() {
     client.send(vec![b'x'; 100_000]);
     let answer = client.recv().unwrap();
     assert_eq!((answer.status(), answer.text().as_str()), (403, "no"));
-    // Either the rest is read and the connection kept, or it is closed: what follows is never read as a
+    // The rest is read and the connection kept, or the connection is closed. What follows is never read as a
     // request.
     client.send(vec![b'x'; 4_900_000]);
     client.send("GET /y HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -270,7 +270,7 @@ fn a_web_socket_is_tunnelled_both_ways() {
         let key = exchange.request.header("sec-websocket-key").unwrap_or_default();
         exchange.send(format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {upgrade}\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: {key}\r\n\r\nwelcome"
+            Sec-WebSocket-Accept: {key}\r\n\r\nwelcome"
         ));
         loop {
             let piece = exchange.read_some();
@@ -320,7 +320,7 @@ fn bytes_after_an_upgrade_wait_until_the_origin_agrees() {
          GET /secret HTTP/1.1\r\nHost: localhost\r\nX-Smuggled: 1\r\n\r\n",
     );
     assert_eq!(client.recv().unwrap().status(), 426);
-    // What follows is a request like any other, read by Weir, or nothing at all.
+    // What follows is read by Weir as another request, or not at all.
     match client.recv() {
         Ok(answer) => assert_eq!(answer.text(), "secret"),
         Err(why) => assert!(matches!(why, Trouble::Closed), "{why}"),
@@ -357,7 +357,7 @@ fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
     }
 }
 
-/// RFC 9112 §3.2.2: route, key, Vary and what the origin is told are of the target's authority.
+/// RFC 9112 §3.2.2: route, key, Vary and the origin's request use the target's authority.
 #[test]
 fn host_is_ignored_beside_the_absolute_form() {
     let origins = [Origin::start(), Origin::start()];
@@ -416,8 +416,8 @@ fn a_request_trailer_is_not_taken_for_a_field() {
     let (origin, weir) = echoing();
     let mut client = weir.client();
     client.send(
-        "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, \
-         X-Forwarded-For\r\n\r\n\
+        "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\
+        Trailer: X-Sum, X-Forwarded-For\r\n\r\n\
          5\r\nhello\r\n0\r\nX-Sum: 1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
     );
     assert_eq!(client.recv().unwrap().text(), "POST /x hello");
@@ -426,7 +426,7 @@ fn a_request_trailer_is_not_taken_for_a_field() {
     assert_eq!(client.get("localhost", "/y", &[]).text(), "GET /y ");
 }
 
-/// RFC 9110 §8.6: a length that nobody has told is not made up.
+/// RFC 9110 §8.6: a length that nobody has named is not invented.
 #[test]
 fn a_head_has_the_length_that_the_origin_names_and_no_other() {
     let origin = Origin::start();

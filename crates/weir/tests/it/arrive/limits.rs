@@ -1,9 +1,8 @@
-//! Every limit towards clients, each with its status; what is refused is refused before an origin hears of
-//! it.
+//! Every limit for clients with its status. What is refused is refused before an origin learns of it.
 
 use std::time::Duration;
 
-use weir_testkit::{Client, Origin, Random, Resource, Trouble, Weir};
+use weir_testkit::{Origin, Random, Resource, Trouble, Weir};
 
 use crate::server::{before, server};
 
@@ -17,13 +16,13 @@ fn origin() -> Origin {
 }
 
 fn small(origin: &Origin) -> Weir {
-    let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\nhead_time = \
-                  \"400ms\"\n\
+    let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\n\
+    head_time = \"400ms\"\n\
                   idle = \"600ms\"\nbody_rate = \"1KiB\"\nsend_stall = \"700ms\"";
     server(&[origin]).more(limits).start()
 }
 
-/// Sends a request and says the status of its answer; the connection must be closed after it.
+/// Sends a request and returns the status of its answer. The connection must be closed after it.
 fn refused(weir: &Weir, request: &str) -> u16 {
     let mut client = weir.client();
     client.send(request);
@@ -55,7 +54,7 @@ fn heads_have_limits() {
 }
 
 #[test]
-fn the_default_limits_are_those_that_are_told() {
+fn the_default_limits_are_the_documented_ones() {
     let origin = origin();
     let weir = before(&origin);
     let line = |bytes: usize| format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(bytes));
@@ -115,7 +114,7 @@ fn a_head_that_drips_is_a_408() {
     }
     match client.recv() {
         Ok(answer) => assert_eq!(answer.status(), 408),
-        // The reset that our own late bytes provoke may overtake the answer.
+        // The reset that our own late bytes cause may overtake the answer.
         Err(why) => assert!(matches!(why, Trouble::Closed), "{why}"),
     }
     assert_eq!(origin.total(), 0);
@@ -145,7 +144,7 @@ fn a_client_that_takes_nothing_is_cut() {
 }
 
 #[test]
-fn what_is_not_served_has_its_status() {
+fn unsupported_requests_have_their_status() {
     let origin = origin();
     let weir = before(&origin);
     let cases = [
@@ -166,18 +165,6 @@ fn what_is_not_served_has_its_status() {
         assert_eq!(refused(&weir, request), status, "{request:?}");
     }
     assert_eq!(origin.total(), 0);
-}
-
-#[test]
-fn a_host_without_a_site_is_a_421() {
-    let origin = origin();
-    let text =
-        server(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
-    let weir = crate::server::setup().run_config(&text);
-    let status = |host: &str| Client::connect(weir.addr()).get(host, "/x", &[]).status();
-    assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);
-    assert_eq!([status("c.example"), status("b.example"), status("xa.example")], [421, 421, 421]);
-    assert_eq!(origin.total(), 3);
 }
 
 #[test]

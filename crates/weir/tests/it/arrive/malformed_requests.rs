@@ -1,6 +1,6 @@
-//! Nothing ambiguous passes: a table of requests, each with what Weir must do, sent over real sockets in
-//! front of an origin that keeps every byte it receives; the crate `http_desync_guardian` judges what reaches
-//! it.
+//! Nothing ambiguous passes: a table of requests, each with what Weir must do. They are sent over real
+//! sockets in front of an origin that keeps every byte it receives; the crate `http_desync_guardian` judges
+//! what reaches it.
 
 pub mod change;
 mod table;
@@ -20,20 +20,21 @@ use table::{Row, rows};
 /// What Weir must do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Must {
-    /// Answer with this status and close; no byte reaches the origin.
+    /// Answer with this status and close. No byte reaches the origin.
     Refuse(u16),
-    /// Answer with this status and close; the request may have begun at the origin but must not end there.
+    /// Answer with this status and close. The request may have begun at the origin but must not end there.
     RefuseContent(u16),
-    /// Take it: of it and the plain request that follows on the same connection, so many reach the origin.
+    /// Accept it: this many requests reach the origin, of it and of the plain one that follows on the same
+    /// connection.
     Take(usize),
 }
 
-/// Follows every row on the same connection: a refused one must hide it.
+/// Follows every row on the same connection. A refused row must hide it.
 const NEXT: &str = "GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A request as it came to the origin.
+/// A request as the origin received it.
 #[derive(Clone, Debug)]
 struct Received {
     head: Vec<u8>,
@@ -41,7 +42,7 @@ struct Received {
     whole: bool,
 }
 
-/// An origin that takes anything and keeps it.
+/// An origin that accepts anything and keeps it.
 struct Witness {
     origin: Origin,
     received: Arc<Mutex<Vec<Received>>>,
@@ -65,7 +66,7 @@ impl Witness {
         Witness { origin, received }
     }
 
-    /// What has come since the last call, once each of it is whole or cut.
+    /// What has come since the last call, once each request is whole or cut.
     fn take(&self) -> Vec<Received> {
         until("the end of what the origin receives", || {
             self.received.lock().unwrap().len() == self.origin.total()
@@ -74,7 +75,7 @@ impl Witness {
     }
 }
 
-/// The content as it comes, undecoded, and whether it came to its end.
+/// The content as received, undecoded, and whether it came to its end.
 fn read_content(exchange: &mut Exchange<'_>) -> (Vec<u8>, bool) {
     let chunked = exchange.request.header("transfer-encoding").is_some();
     let length: usize = exchange.request.header("content-length").map_or(0, |value| value.parse().unwrap());
@@ -102,7 +103,7 @@ enum Sent {
     InPieces(usize),
 }
 
-/// A row whose content is refused names its number in its target: it may reach the origin after the refusal
+/// Numbers a row whose content is refused, in its target. It may reach the origin after the refusal has
 /// reached the client, when the next row is already on its way.
 fn numbered(number: usize, row: &Row) -> Vec<u8> {
     let (_, must, bytes) = row;
@@ -115,7 +116,7 @@ fn numbered(number: usize, row: &Row) -> Vec<u8> {
 }
 
 impl Received {
-    /// Whether it is what was begun of an earlier row's content and cut off.
+    /// Whether it is the beginning of an earlier row's content, which was cut off.
     fn is_late(&self, number: usize) -> bool {
         let mark = self.head.strip_prefix(b"POST /").and_then(|rest| rest.split(|byte| *byte == b' ').next());
         let mark = mark.and_then(|digits| str::from_utf8(digits).ok()).and_then(|digits| digits.parse().ok());
@@ -123,7 +124,7 @@ impl Received {
     }
 }
 
-/// Sends one row and says what is wrong with what came of it.
+/// Sends one row and checks the result.
 fn judge(weir: &Weir, witness: &Witness, (number, row): (usize, &Row), sent: Sent) -> Result<(), String> {
     let must = &row.1;
     let bytes = &numbered(number, row);
@@ -188,7 +189,8 @@ fn tier(request: &[u8]) -> RequestSafetyTier {
     HttpRequestData::analyze_raw_request(request).tier
 }
 
-/// The oracle: what reached the origin is at most "acceptable", and what is worse did not reach it as it was.
+/// Asks the oracle: what reached the origin is at least "acceptable", and bytes that were sent and are worse
+/// did not reach it unchanged.
 fn expect_safe(sent: &[u8], received: &[Received]) -> Result<(), String> {
     for one in received {
         let verdict = HttpRequestData::analyze_raw_request(&one.head);
@@ -229,7 +231,7 @@ fn malformed_requests_are_refused_in_whatever_pieces_they_come() {
     run(Sent::InPieces(5));
 }
 
-/// The oracle on rows that were changed at random: whatever becomes of them, what reaches the origin is
+/// The oracle on rows that were changed at random: whatever happens to them, what reaches the origin is
 /// clear. `WEIR_FUZZ_SEED` and `WEIR_FUZZ_ROUNDS` widen it.
 #[test]
 fn changed_rows_reach_the_origin_clear_or_not_at_all() {
@@ -268,15 +270,14 @@ fn rows_have_names_of_their_own() {
     assert_eq!(names.len(), all);
 }
 
-/// For each stripped name: an origin that reflects it into a response that may be stored, a client that sends
-/// it, and a second one that does not. Clients come from this machine, which is trusted: so do those behind a
-/// proxy there.
+/// For each stripped name: the origin reflects it into a storable response, one client sends it, and a second
+/// client does not. Clients come from this machine, which is trusted; so do clients behind a proxy on it.
 #[test]
-fn what_a_stripped_field_makes_an_origin_say_is_not_seen_by_others() {
+fn an_origins_response_to_a_stripped_field_is_not_seen_by_others() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let name = exchange.request.path().trim_start_matches('/').to_owned();
-        // As an origin behind CGI sees it, for which an underscore is a hyphen.
+        // To an origin behind CGI an underscore is a hyphen.
         let same = |other: &str| other.replace('_', "-").eq_ignore_ascii_case(&name);
         let reflected: Vec<String> =
             exchange.request.headers.iter().filter(|(n, _)| same(n)).map(|(_, v)| v.clone()).collect();

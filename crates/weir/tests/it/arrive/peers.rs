@@ -1,10 +1,10 @@
-//! Who the client is: the PROXY protocol, unix and IPv6 listeners, trusted proxies.
+//! Who the client is: the PROXY protocol, unix and IPv6 listeners.
 
 use std::net::TcpListener;
 
 use weir_testkit::{Address, Client, Origin, Weir, until};
 
-use crate::server::{Server, server, setup};
+use crate::server::{server, setup};
 
 fn echo() -> Origin {
     let origin = Origin::start();
@@ -15,7 +15,7 @@ fn echo() -> Origin {
     origin
 }
 
-/// What the origin saw of a field.
+/// The value of a field as the origin saw it.
 fn seen(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let values: Vec<String> =
@@ -107,82 +107,4 @@ fn an_ipv6_listener_serves() {
     let text = weir_testkit::get(addr, "/x").text();
     assert!(seen(&text, "x-forwarded-for").is_some_and(|v| v.ends_with("::1")), "{text}");
     assert_eq!(weir.get("/y").status(), 200);
-}
-
-const CLAIMS: [(&str, &str); 4] = [
-    ("X-Forwarded-For", "192.0.2.1"),
-    ("X-Forwarded-Proto", "https"),
-    ("X-Request-Id", "mine-1"),
-    ("X-Forwarded-Host", "localhost"),
-];
-
-fn claimed(server: Server) -> (String, Weir, ()) {
-    let weir = server.start();
-    let text = weir.get_with("/x", &CLAIMS).text();
-    (text, weir, ())
-}
-
-#[test]
-fn a_trusted_proxy_is_believed() {
-    let origin = echo();
-    let (text, weir, ()) = claimed(server(&[&origin]));
-    // A fill is for all: of whom it comes is one address, and nothing that a client could have written before
-    // it.
-    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.1"));
-    assert_eq!(seen(&text, "x-forwarded-proto").as_deref(), Some("https"));
-    assert_eq!(seen(&text, "x-request-id").as_deref(), Some("mine-1"));
-    let claims: String = CLAIMS.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let mut client = weir.client();
-    client.send(format!(
-        "POST /x HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-Port: 8443\r\n{claims}Content-Length: 0\r\n\r\n"
-    ));
-    let text = client.recv().unwrap().text();
-    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.1, 127.0.0.1"));
-    assert_eq!(seen(&text, "x-forwarded-port").as_deref(), Some("8443"));
-}
-
-/// `Location: http://host:1337/` was everybody's.
-#[test]
-fn a_port_or_an_address_that_a_trusted_proxy_passes_on_does_not_reach_others() {
-    let origin = Origin::start();
-    origin.otherwise(|exchange| {
-        let seen = |name| exchange.request.header(name).unwrap_or_default();
-        let to = format!("http://host:{}/{}", seen("x-forwarded-port"), seen("x-real-ip"));
-        exchange.reply(301, &[("Cache-Control", "max-age=600"), ("Location", &to)], "");
-    });
-    let weir = server(&[&origin]).start();
-    let claims = [("X-Forwarded-Port", "1337"), ("X-Real-IP", "192.0.2.1")];
-    for (host, path, fields, expect) in [
-        ("a.example", "/x", &claims[..], "http://host:80/"),
-        ("a.example", "/x", &[], "http://host:80/"),
-        ("a.example", "/y", &[("X-Forwarded-Proto", "https")], "http://host:443/"),
-        ("a.example:8080", "/z", &claims, "http://host:8080/"),
-    ] {
-        let answer = weir.client().get(host, path, fields);
-        assert_eq!(answer.header("location").as_deref(), Some(expect), "{host} {path}");
-    }
-    assert_eq!(origin.total(), 3);
-}
-
-#[test]
-fn anybody_else_is_not() {
-    let origin = echo();
-    let (text, _weir, ()) = claimed(server(&[&origin]).top("trusted_proxies = [\"192.0.2.0/24\"]"));
-    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("127.0.0.1"));
-    assert_eq!(seen(&text, "x-forwarded-proto").as_deref(), Some("http"));
-    assert!(seen(&text, "x-request-id").is_some_and(|id| id != "mine-1" && !id.is_empty()));
-}
-
-#[test]
-fn the_believed_scheme_is_part_of_the_key() {
-    let origin = Origin::start();
-    origin.on("/x", |exchange| {
-        let scheme = exchange.request.header("x-forwarded-proto").unwrap_or_default();
-        exchange.reply(200, &[("Cache-Control", "max-age=60")], scheme);
-    });
-    let weir = server(&[&origin]).start();
-    for scheme in ["http", "https", "http", "https"] {
-        assert_eq!(weir.get_with("/x", &[("X-Forwarded-Proto", scheme)]).text(), scheme);
-    }
-    assert_eq!(origin.count("/x"), 2);
 }

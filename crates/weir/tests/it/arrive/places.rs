@@ -1,4 +1,4 @@
-//! How many connections clients may have: all of them, and each.
+//! How many connections clients may have: all together, and each.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::server::{Server, binary, server, setup};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// An origin that answers each path once it may be stored, and is silent below `/hang`.
+/// An origin with a storable answer for each path, and silent below `/hang`.
 fn origin() -> Origin {
     let origin = Origin::start();
     origin.otherwise(|exchange: &mut Exchange<'_>| {
@@ -30,7 +30,7 @@ fn count(weir: &Weir, series: &str) -> f64 {
     weir.metric(series).unwrap_or_default()
 }
 
-/// Behind this the client is 192.0.2.`number`, who may speak for nobody.
+/// Weir behind a proxy on this machine: the client is 192.0.2.`number`, which is not trusted.
 fn proxied(server: &Server) -> Weir {
     let listen = "address = \"{listen}\"";
     setup().run_config(&server.text().replacen(listen, &format!("{listen}\nproxy_protocol = \"v1\""), 1))
@@ -43,7 +43,7 @@ fn announced(weir: &Weir, address: &str) -> Client {
     client
 }
 
-/// A Weir that may open no more than so many files.
+/// A Weir that may open only this many files.
 fn with_files(files: usize, server: &Server) -> Weir {
     let folder = std::env::temp_dir().join(format!("weir-it-files-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -56,7 +56,7 @@ fn with_files(files: usize, server: &Server) -> Weir {
 }
 
 #[test]
-fn idle_clients_take_no_descriptor_that_others_need() {
+fn idle_clients_give_way_when_descriptors_run_out() {
     let origin = origin();
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"";
     let weir = with_files(256, &server(&[&origin]).upstream("connections = 20").more(volume));
@@ -65,14 +65,15 @@ fn idle_clients_take_no_descriptor_that_others_need() {
         assert_eq!(weir.get(&format!("/{number}")).status(), 200, "with {} idle clients", idle.len());
     }
     until("the longest idle have made room", || count(&weir, "weir_connections_displaced_total") > 100.0);
-    // Accepting may pause for a moment while what made room is being closed; nothing else meets the limit.
+    // Accepting may pause for a moment while what made room is being closed, and never comes to the longest
+    // pause; nothing else meets the limit.
     let said = weir.stderr();
-    assert!(said.matches("cannot accept").count() <= 2, "{said}");
+    assert!(!said.contains("pause_ms=1000"), "{said}");
     assert!(!said.contains("stores nothing more") && !said.contains("is let go"), "{said}");
 }
 
 #[test]
-fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
+fn the_longest_idle_connection_makes_room_and_busy_ones_stay() {
     let origin = origin();
     let weir = server(&[&origin]).more("[limits]\nconnections = 4").start();
     until("nobody is there", || count(&weir, "weir_connections_open") == 0.0);
@@ -80,7 +81,7 @@ fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
     for client in &mut clients {
         assert_eq!(client.get("localhost", "/x", &[]).status(), 200);
     }
-    // Who has been idle for less than a second makes room only where nobody has been for longer.
+    // A connection that was idle for less than a second makes room only if none was idle for longer.
     std::thread::sleep(Duration::from_millis(1100));
     let mut busy = weir.client();
     hang(&mut busy, 0);
@@ -94,7 +95,7 @@ fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
     for client in &mut clients {
         assert!(client.is_closed_within(SOON), "it was idle");
     }
-    // Nobody is idle by now.
+    // No connection is idle by now.
     let mut turned_away = weir.client();
     hang(&mut turned_away, 9);
     assert!(turned_away.is_closed_within(SOON));
@@ -108,7 +109,7 @@ fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
 }
 
 #[test]
-fn one_client_has_so_many_connections_and_no_more() {
+fn one_client_has_a_limited_number_of_connections() {
     let origin = origin();
     origin.put("/x", Resource::fresh("x"));
     let weir = proxied(&server(&[&origin]).more("[limits]\nconnections_per_client = 2"));
@@ -132,7 +133,7 @@ fn one_client_has_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
+fn clients_named_by_a_trusted_proxy_are_counted() {
     let origin = origin();
     let weir = server(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
     let named = |client: &str, target: &str| {
@@ -153,7 +154,7 @@ fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
     assert_eq!(status("192.0.2.1", "/x"), 429);
     assert_eq!(status("192.0.2.2", "/x"), 200);
     assert_eq!(status("192.0.2.1", "/x"), 200, "what is held waits for nobody");
-    // The proxy itself is no client.
+    // The proxy itself does not count as a client.
     for number in 0..4 {
         let mut client = weir.client();
         assert_eq!(client.get("localhost", &format!("/own{number}"), &[]).status(), 200);

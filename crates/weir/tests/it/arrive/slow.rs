@@ -1,4 +1,4 @@
-//! Slow clients: what they hold of an origin's connections is bounded, so that others find some.
+//! Slow clients: their share of an origin's connections is bounded, so that others find some.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::server::{Server, server};
 const UPSTREAM: &str = "connections = 4\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\nbetween_bytes = \"5m\"";
 const LONG: Duration = Duration::from_secs(120);
 
-/// An origin whose `/ok` must be asked for each time; all else is `script`'s.
+/// An origin whose `/ok` is never fresh. `script` answers all other paths.
 fn origin(script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> Origin {
     let origin = Origin::start();
     origin.put("/ok", Resource::new("ok").header("Cache-Control", "no-store"));
@@ -17,7 +17,7 @@ fn origin(script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> Origin 
     origin
 }
 
-/// The client that a trusted proxy names so sends this.
+/// Sends a request as a client that a trusted proxy names.
 fn send(weir: &Weir, client: &str, line: &str, more: &str) -> Client {
     let mut proxy = weir.client();
     let line = line.to_owned();
@@ -29,7 +29,7 @@ fn status(weir: &Weir, client: &str, target: &str) -> u16 {
     send(weir, client, &format!("GET {target}"), "\r\n").recv().unwrap().status()
 }
 
-/// It is answered 503, and log and client are told at which bound.
+/// Checks a 503. Log and client name the bound.
 fn refused_at(answer: &Response, word: &str, text: &str) {
     let cache_status = answer.cache_status();
     assert_eq!(answer.status(), 503, "{cache_status}");
@@ -112,7 +112,7 @@ fn one_client_that_reads_slowly_leaves_connections_to_others() {
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: x\r\n\r\n";
 
-/// An origin of silent event streams, and of tunnels below `/ws`.
+/// An origin with silent event streams, and with tunnels below `/ws`.
 fn silent() -> Origin {
     origin(|exchange| {
         if exchange.request.target.starts_with("/ws") {
@@ -170,7 +170,7 @@ fn event_streams_and_tunnels_have_a_bound_of_their_own() {
 }
 
 #[test]
-fn who_has_its_share_of_the_streams_is_told_so() {
+fn a_client_with_its_share_of_streams_gets_a_reason() {
     let origin = silent();
     let weir = server(&[&origin]).upstream(&format!("{UPSTREAM}\nstreams = 2")).start();
     let mut first = send(&weir, "192.0.2.1", "GET /events", "\r\n");
@@ -185,13 +185,13 @@ fn who_has_its_share_of_the_streams_is_told_so() {
 
 const LENGTH: usize = 64 << 20;
 
-/// A server that wants a megabyte a second of those who read what holds a connection.
+/// A site that demands a megabyte a second from clients whose response holds a connection.
 fn hasty(origin: &Origin) -> Server {
     server(&[origin]).more("[limits]\nsend_stall = \"2s\"\nread_rate = \"1MiB\"")
 }
 
 #[test]
-fn who_reads_too_slowly_from_an_origin_is_cut_and_who_reads_what_is_held_is_not() {
+fn a_slow_reader_of_an_origin_is_cut_and_one_of_a_stored_body_is_not() {
     let origin = Origin::start();
     origin.put("/past", Resource::new(vec![b'x'; LENGTH]).header("Cache-Control", "no-store"));
     origin.put("/held", Resource::fresh(pattern(1, LENGTH)));
@@ -216,7 +216,7 @@ fn who_reads_too_slowly_from_an_origin_is_cut_and_who_reads_what_is_held_is_not(
 }
 
 #[test]
-fn who_is_held_back_by_weir_itself_is_not_too_slow() {
+fn a_client_held_back_by_its_rate_is_not_too_slow() {
     let origin = Origin::start();
     origin.put("/past", Resource::new(vec![b'x'; 2 << 20]).header("Cache-Control", "no-store"));
     let weir = hasty(&origin).site("rate = { limit = \"400kB/s\" }").start();
@@ -227,7 +227,7 @@ fn who_is_held_back_by_weir_itself_is_not_too_slow() {
 #[test]
 fn a_burst_of_one_clients_fills_leaves_connections_to_others() {
     let origin = origin(|exchange| {
-        // Longer than the test goes on, and no longer than the client is there.
+        // It hangs longer than the test goes on, and no longer than its client is there.
         exchange.peer_left_within(LONG);
     });
     let weir = server(&[&origin]).upstream(UPSTREAM).start();

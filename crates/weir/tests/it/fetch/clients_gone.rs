@@ -1,4 +1,4 @@
-//! Clients that leave: what was fetched for them alone ends with them, and gives back what everybody needs.
+//! Clients that leave: what was fetched only for them ends with them and frees what others need.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::server::{before, server};
 /// Longer than any scenario waits.
 const LONG: Duration = Duration::from_secs(120);
 const CONNECTIONS: usize = 3;
-const UPSTREAM: &str = "connections = 3\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\nbetween_bytes = \
-                        \"5m\"\neject = { failures = 0 }";
+const UPSTREAM: &str = "connections = 3\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\n\
+between_bytes = \"5m\"\neject = { failures = 0 }";
 
-/// An origin whose `/ok` must be asked for each time.
+/// An origin whose `/ok` is never fresh.
 fn origin() -> Origin {
     let origin = Origin::start();
     origin.put("/ok", Resource::new("ok").header("Cache-Control", "no-store"));
@@ -24,7 +24,7 @@ fn silent(exchange: &mut Exchange<'_>) {
     exchange.peer_left_within(LONG);
 }
 
-/// As many clients as there are connections send this and leave once the origin has it; then the origin must
+/// As many clients as there are connections send this and leave once the origin has it. Then the origin must
 /// be free again.
 fn leave(origin: &Origin, weir: &Weir, request: impl Fn(usize) -> String) {
     let asked = origin.total();
@@ -46,7 +46,7 @@ fn get(target: &str) -> String {
 }
 
 #[test]
-fn a_page_that_is_awaited_by_nobody_gives_its_connection_back() {
+fn a_fill_without_readers_frees_its_connection() {
     let origin = origin();
     origin.otherwise(silent);
     let weir = server(&[&origin]).upstream(UPSTREAM).start();
@@ -77,16 +77,16 @@ fn a_silent_event_stream_ends_with_its_client() {
 }
 
 #[test]
-fn who_has_sent_much_ahead_is_seen_to_leave() {
+fn a_client_that_pipelined_much_is_seen_to_leave() {
     let origin = origin();
     origin.otherwise(silent);
     let weir = server(&[&origin]).upstream(UPSTREAM).start();
-    // More than is kept while a response is awaited; the rest stays in the kernel.
+    // More than is kept during a response; the rest stays in the kernel.
     leave(&origin, &weir, |number| get(&format!("/{number}")) + &get("/next").repeat(3000));
 }
 
 #[test]
-fn the_rest_of_a_part_is_awaited_by_nobody_when_its_client_has_left() {
+fn the_rest_of_a_part_ends_with_its_client() {
     let origin = origin();
     origin.otherwise(|exchange| match exchange.request.header("range").as_deref() {
         Some(first) if first.starts_with("bytes=0-") => {
@@ -110,7 +110,7 @@ fn the_rest_of_a_part_is_awaited_by_nobody_when_its_client_has_left() {
 }
 
 #[test]
-fn who_joins_gets_what_another_has_asked_for_and_left() {
+fn a_joining_client_gets_the_fill_that_its_leader_left() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("hello").head_gate(&gate));
     let weir = before(&origin);
@@ -123,7 +123,7 @@ fn who_joins_gets_what_another_has_asked_for_and_left() {
         weir.metric("weir_requests_collapsed_total").is_some_and(|joined| joined >= 1.0)
     });
     drop(lead);
-    // Longer than a fill goes on of which nobody waits for the head.
+    // Longer than a fill goes on whose head nobody waits for.
     std::thread::sleep(Duration::from_secs(3));
     gate.open();
     assert_eq!(joins.recv().unwrap().text(), "hello");
@@ -131,7 +131,7 @@ fn who_joins_gets_what_another_has_asked_for_and_left() {
 }
 
 #[test]
-fn who_ends_its_side_and_reads_on_gets_all_of_it() {
+fn a_client_that_closes_its_side_gets_the_whole_response() {
     let origin = Origin::start();
     let pieces = AtomicUsize::new(0);
     origin.on("/x", move |exchange| {
@@ -150,7 +150,7 @@ fn who_ends_its_side_and_reads_on_gets_all_of_it() {
 }
 
 #[test]
-fn without_any_time_for_it_the_end_of_a_side_is_the_end() {
+fn without_time_for_a_closed_side_the_request_ends() {
     let origin = Origin::start();
     origin.on("/x", |exchange| {
         let left = exchange.peer_left_within(LONG);

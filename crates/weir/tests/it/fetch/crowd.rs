@@ -9,7 +9,8 @@ use crate::server::before;
 
 const CLIENTS: usize = 1000;
 
-/// Everybody asks at once; every byte is compared with the origin's. Returns the bytes that Weir grew by.
+/// All clients request it at once, and every byte is compared with the origin's. Returns by how many bytes
+/// Weir has grown.
 fn crowd(size: usize) -> u64 {
     let body: Arc<[u8]> = pattern(7, size).into();
     let origin = Origin::start();

@@ -1,4 +1,4 @@
-//! One transfer for many readers, and what becomes of it when the origin or a reader fails.
+//! One transfer for many readers, and what happens to it when the origin or a reader fails.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ fn ask(weir: &Weir, target: &str) -> Client {
     client
 }
 
-/// As another client: the kit's own address is one that may name others.
+/// Sends a request as another client: the kit's own address may name clients.
 fn ask_as(weir: &Weir, target: &str, number: usize) -> Client {
     let mut client = weir.client();
     client.send_get("localhost", target, &[("X-Forwarded-For", &format!("192.0.2.{number}"))]);
     client
 }
 
-/// Waits until so many requests are being answered.
+/// Waits until this many requests are under way.
 fn await_running(weir: &Weir, n: f64) {
     until(&format!("{n} requests under way"), || {
         weir.metric("weir_requests_running").is_some_and(|now| now >= n)
@@ -60,7 +60,7 @@ fn bytes_are_passed_on_as_they_arrive() {
 }
 
 #[test]
-fn who_joins_late_gets_the_whole() {
+fn a_late_reader_gets_the_whole_body() {
     let body = pattern(1, 200_000);
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh(&body).body_gate(150_000, &gate));
@@ -132,8 +132,8 @@ fn a_truncated_body_never_ends_cleanly_and_is_not_stored() {
                 client.send(format!("GET /x HTTP/{version}\r\nHost: localhost\r\n\r\n"));
                 match client.recv() {
                     Err(Trouble::Cut(_)) => {}
-                    // What is delimited by its end is cut by a reset, which this client reads as an error
-                    // too.
+                    // A response that ends with its connection is cut by a reset, which this client also
+                    // reads as an error.
                     Ok(answer) if answer.status() == 502 => {}
                     other => panic!("{shape:?} {fault:?} HTTP/{version}: {other:?}"),
                 }
@@ -218,7 +218,7 @@ fn malformed_responses_are_a_502_and_their_connections_not_used_again() {
 }
 
 #[test]
-fn bytes_after_a_response_are_nobodys_next_response() {
+fn bytes_after_a_response_are_never_another_response() {
     let origin = Origin::start();
     let smuggled = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     origin.raw_kept("/a", format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx{smuggled}"));
@@ -243,7 +243,7 @@ fn a_chunked_body_is_stored_and_gets_a_length() {
 }
 
 #[test]
-fn a_body_that_ends_with_its_connection_is_stored_only_where_the_route_says_so() {
+fn a_close_delimited_body_is_stored_only_if_the_route_allows_it() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello").shape(Shape::Close));
     origin.put("/y", Resource::fresh("hello").shape(Shape::Close));
@@ -256,7 +256,7 @@ fn a_body_that_ends_with_its_connection_is_stored_only_where_the_route_says_so()
 }
 
 #[test]
-fn those_who_wait_for_what_may_not_be_shared_each_get_their_own() {
+fn waiting_requests_for_a_private_response_each_get_their_own() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     origin.on("/x", move |exchange| {
@@ -278,7 +278,7 @@ fn those_who_wait_for_what_may_not_be_shared_each_get_their_own() {
 }
 
 #[test]
-fn an_error_is_shared_by_those_who_wait_for_it_and_not_stored() {
+fn an_error_is_shared_by_waiting_requests_and_not_stored() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::new("no").status(503).head_gate(&gate));
     let weir = before(&origin);
@@ -347,7 +347,7 @@ fn a_trailer_reaches_the_client_of_a_chunked_response() {
     assert_eq!(answer.trailers, [("X-Sum".to_owned(), "1".to_owned())].map(|(n, v)| (n.to_lowercase(), v)));
 }
 
-/// What is removed from responses, or set in them, does not come before or behind them.
+/// A removed or replaced field does not come before or behind the response either.
 #[test]
 fn removed_fields_are_in_no_interim_response_and_no_trailer() {
     let origin = Origin::start();

@@ -1,4 +1,4 @@
-//! The bounds of fills, and what becomes of one whose origin breaks off in the middle.
+//! The bounds of fills, and what happens to one whose origin breaks off in the middle.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use weir_testkit::{Client, Exchange, Gate, Origin, Resource, Shape, Trouble, Wei
 
 use crate::server::{before, server};
 
-/// Fills at one origin at a time.
+/// The most fills at one origin at a time.
 const FILLS_MAX: usize = 128;
 
 fn ask(weir: &Weir, target: &str) -> Client {
@@ -16,7 +16,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
 }
 
 #[test]
-fn who_joins_a_fill_without_a_head_asks_by_itself_in_the_end() {
+fn a_request_that_joined_a_headless_fill_fetches_by_itself_in_the_end() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("hello").head_gate(&gate));
     let weir = before(&origin);
@@ -37,7 +37,7 @@ fn more_fills_than_an_origin_may_have_pass() {
     }
     let weir = before(&origin);
     let mut clients: Vec<Client> = paths.iter().map(|path| ask(&weir, path)).collect();
-    // Each has its place, or has none and asks all the same.
+    // Some have a fill, and some have none and fetch all the same.
     until("all are under way", || origin.total() == paths.len());
     gate.open();
     for client in &mut clients {
@@ -59,7 +59,7 @@ enum Break {
     Stall,
 }
 
-/// Sends the first bytes under the tag `"1"` and breaks off; a Range is answered by `rest` with its start.
+/// Sends the first bytes under the tag `"1"` and breaks off. `rest` answers a Range, with its start.
 fn breaking(
     origin: &Origin,
     (shape, how): (Shape, Break),
@@ -102,7 +102,7 @@ fn part(exchange: &mut Exchange<'_>, tag: &str, start: usize, body: &[u8]) {
 }
 
 #[test]
-fn what_breaks_off_goes_on_for_all_who_read_it() {
+fn a_broken_transfer_goes_on_for_all_readers() {
     let body = pattern(1, BODY_BYTES);
     for shape in [Shape::Length, Shape::Chunked(0)] {
         for how in [Break::Close, Break::Reset, Break::Stall] {
@@ -126,7 +126,7 @@ fn what_breaks_off_goes_on_for_all_who_read_it() {
 }
 
 #[test]
-fn what_breaks_off_goes_on_without_its_leader() {
+fn a_broken_transfer_goes_on_without_its_leader() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     breaking(&origin, (Shape::Length, Break::Close), "\"1\"", move |exchange, start, body| {
@@ -171,7 +171,7 @@ fn two_versions_of_a_body_are_never_put_together() {
     ];
     for shape in [Shape::Length, Shape::Chunked(0)] {
         for (name, tag, rest) in cases {
-            // Where the length is not known before, any will do.
+            // If the length was not known before, any other will do.
             if name == "another length" && shape != Shape::Length {
                 continue;
             }
@@ -205,41 +205,4 @@ fn a_body_that_breaks_off_again_and_again_is_given_up() {
     let mut client = ask(&weir, "/x");
     assert!(matches!(client.recv(), Err(Trouble::Cut(answer)) if answer.body.len() == FIRST_BYTES + 2000));
     assert_eq!(origin.count("/x"), 3);
-}
-
-#[test]
-fn what_a_post_brings_answers_gets_where_it_says_that_it_may() {
-    let origin = Origin::start();
-    let body = pattern(3, 200_000);
-    let posted = body.clone();
-    origin.on("/x", move |exchange| {
-        let sent = exchange.body();
-        let own = ("Content-Location", "/x");
-        match exchange.request.method.as_str() {
-            "POST" if sent == b"keep" => {
-                exchange.reply(200, &[("Cache-Control", "max-age=600"), own], &posted);
-            }
-            "POST" => {
-                exchange.reply(200, &[("Cache-Control", "max-age=600")], "unnamed");
-            }
-            _ => {
-                exchange.reply(200, &[("Cache-Control", "max-age=600")], "got");
-            }
-        }
-    });
-    let weir = before(&origin);
-    let post = |body: &str| {
-        let mut client = weir.client();
-        let length = body.len();
-        client.send(format!("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"));
-        client.recv().unwrap()
-    };
-    assert_eq!(weir.get("/x").text(), "got");
-    let answer = post("keep");
-    assert!(answer.body == body && answer.cache_status().contains("stored"), "{:?}", answer.head);
-    let held = weir.get("/x");
-    assert!(held.is_hit() && held.body == body, "{:?}", held.head);
-    assert_eq!(post("other").text(), "unnamed");
-    let next = weir.get("/x");
-    assert!(!next.is_hit() && next.text() == "got", "{:?}", next.head);
 }

@@ -1,5 +1,5 @@
-//! An origin's malformed, truncated or contradictory response: each of the table with what the client must
-//! see, and that neither the store nor another client gets anything of it.
+//! Malformed, truncated or contradictory responses of an origin: each row of the table has what the client
+//! must see. Neither the store nor another client gets any of it.
 
 mod table;
 
@@ -18,9 +18,9 @@ use table::{Row, rows};
 pub enum Must {
     /// 502 with `Proxy-Status`, and nothing of the response.
     BadGateway,
-    /// The head and some of the content, then a connection that ends before the content does.
+    /// The head and some of the content, then the connection ends before the content does.
     Cut,
-    /// A whole response with this status and content: the oddity was clear, or behind the end.
+    /// A whole response with this status and content: the oddity was clear, or lay behind the end.
     Take(u16, &'static str),
 }
 
@@ -29,13 +29,13 @@ pub enum Must {
 pub enum Then {
     /// It closes the connection.
     Close,
-    /// It keeps it, and would answer a next request.
+    /// It keeps the connection, and would answer a further request.
     Keep,
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The origin: the first time a row is asked for it answers with the row, and ever after with plain words.
+/// An origin that answers the first request for a row with the row, and all later ones plainly.
 fn scripted(row: &Row) -> (Origin, Arc<AtomicUsize>, Arc<Mutex<Option<usize>>>) {
     let origin = Origin::start();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -83,8 +83,8 @@ fn judge(row: &Row) -> Result<(), String> {
     expect_clean_afterwards(&weir, &origin, client, must, (&asked, &spoilt))
 }
 
-/// The same client's and another's next requests get plain answers, over another connection than the spoilt
-/// one; nothing that did not come whole is served from the store.
+/// The next requests of the same client and of another get plain answers, over another connection than the
+/// broken one. Nothing that was incomplete is served from the store.
 fn expect_clean_afterwards(
     weir: &Weir,
     origin: &Origin,
@@ -143,9 +143,9 @@ fn malformed_responses_do_not_pass() {
     assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
-/// Rows that were changed at random: whatever the origin says, what the client gets is one well-formed
-/// response, whole or cut, and the next request of anybody is answered as if nothing had been.
-/// `WEIR_FUZZ_SEED` and `WEIR_FUZZ_ROUNDS` widen it.
+/// Rows that were changed at random: whatever the origin sends, the client gets one well-formed response,
+/// whole or cut. The next request of any client is answered as if nothing had happened. `WEIR_FUZZ_SEED` and
+/// `WEIR_FUZZ_ROUNDS` widen it.
 #[test]
 fn changed_rows_reach_clients_well_formed_or_not_at_all() {
     let seed = environment("WEIR_FUZZ_SEED", 1);

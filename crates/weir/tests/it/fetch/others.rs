@@ -1,4 +1,4 @@
-//! What one client's requests that the origin does not answer make of everybody else's.
+//! What one client's requests without an answer do to other clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use weir_testkit::{Client, Exchange, Gate, Origin, Resource, Weir, until};
 use crate::server::{before, server};
 
 const CLEAN: usize = 50;
-/// What makes the origin drop a request, as some put in front of applications do.
+/// A field that makes the origin drop a request, as some firewalls in front of applications do.
 const ODD: (&str, &str) = ("X-Odd", "<script>");
 
 fn is_odd(exchange: &Exchange<'_>) -> bool {
@@ -28,7 +28,7 @@ fn await_running(weir: &Weir, n: usize) {
     });
 }
 
-/// Clean requests that wait for what an odd one of another client asks for, and what they get.
+/// Clean requests wait for the fill of another client's odd request. Returns what they get.
 fn wait_for_an_odd_one(weir: &Weir, origin: &Origin, gate: &Gate) -> Vec<u16> {
     let mut odd = client(weir, "/x", &[ODD]);
     origin.await_count("/x", 1);
@@ -40,7 +40,7 @@ fn wait_for_an_odd_one(weir: &Weir, origin: &Origin, gate: &Gate) -> Vec<u16> {
 }
 
 #[test]
-fn one_clients_failure_is_not_given_to_those_who_wait() {
+fn one_clients_failure_is_not_given_to_waiting_requests() {
     type Fail = fn(&mut Exchange<'_>);
     let failures: [(&str, Fail); 4] = [
         ("closes", |exchange| exchange.close()),
@@ -71,7 +71,7 @@ fn one_clients_failure_is_not_given_to_those_who_wait() {
 }
 
 #[test]
-fn one_clients_failures_are_not_remembered_for_what_must_be_asked_about() {
+fn one_clients_failures_are_not_remembered_for_no_cache_responses() {
     let origin = Origin::start();
     origin.on("/x", |exchange| match is_odd(exchange) {
         true => exchange.close(),
@@ -104,8 +104,8 @@ fn one_clients_failures_do_not_make_others_stale() {
     assert_eq!(weir.get("/page").text(), "new");
 }
 
-/// The other side of it: an origin that answers nobody is asked a bounded number of times, and all hear of it
-/// soon.
+/// The other side: an origin that answers nobody gets a bounded number of requests, and all clients learn of
+/// it soon.
 #[test]
 fn an_origin_that_answers_nobody_is_asked_a_few_times() {
     let (origin, gate) = (Origin::start(), Gate::new());
@@ -129,13 +129,13 @@ fn an_origin_that_answers_nobody_is_asked_a_few_times() {
     until("it is asked again", || weir.get("/x").status() == 200);
 }
 
-/// How often requests of that kind have reached the origin.
+/// How many requests without the odd field have reached the origin.
 fn asked_clean(origin: &Origin) -> usize {
     origin.requests("/x").iter().filter(|request| request.header(ODD.0).is_none()).count()
 }
 
 #[test]
-fn those_who_wait_for_a_hung_request_lead_again_once() {
+fn waiting_requests_behind_a_hung_one_lead_again_once() {
     for cache_control in ["max-age=60", "no-cache"] {
         let (origin, gate) = (Origin::start(), Gate::new());
         let inner = gate.clone();
@@ -156,7 +156,7 @@ fn those_who_wait_for_a_hung_request_lead_again_once() {
             assert!(asked <= 2, "one leads again, and the others join it; {asked} asked");
             assert!(weir.get("/x").is_hit(), "what it brings is stored");
         }
-        // While the first one still hangs nobody waits for it any more.
+        // While the first one still hangs, no client waits for it any more.
         let begun = Instant::now();
         for _ in 0..3 {
             assert_eq!(weir.get("/x").text(), "clean");
@@ -204,7 +204,7 @@ fn one_clients_requests_do_not_have_origins_left_out() {
 }
 
 #[test]
-fn who_hung_a_moment_ago_leads_nobody_again() {
+fn a_client_that_just_hung_does_not_lead_others_again() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     origin.on("/x", move |exchange| {
@@ -218,7 +218,7 @@ fn who_hung_a_moment_ago_leads_nobody_again() {
     let clean = [("X-Forwarded-For", "192.0.2.2")];
     let first = client(&weir, "/x", &odd);
     origin.await_count("/x", 1);
-    // Waits for it, and then no longer.
+    // It waits for the fill, and then no longer.
     assert_eq!(client(&weir, "/x", &clean).recv().unwrap().text(), "clean");
     drop(first);
     let _second = client(&weir, "/x", &odd);

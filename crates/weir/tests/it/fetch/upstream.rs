@@ -8,7 +8,7 @@ use weir_testkit::{Authority, Client, Gate, Origin, Resource, Weir, until};
 
 use crate::server::{before, server, setup};
 
-/// An origin that answers its own name, not to be stored.
+/// An origin that answers its own name, which is not stored.
 fn named(name: &'static str) -> Origin {
     let origin = Origin::start();
     origin.otherwise(move |exchange| {
@@ -18,7 +18,7 @@ fn named(name: &'static str) -> Origin {
     origin
 }
 
-/// Who answers `n` requests in a row, as a sorted text.
+/// The names that answer `n` requests in a row, as a sorted text.
 fn answers(weir: &Weir, n: usize) -> String {
     let mut client = weir.client();
     let mut texts: Vec<String> = (0..n).map(|_| client.get("x", "/", &[]).text()).collect();
@@ -43,7 +43,7 @@ fn a_backup_serves_when_all_others_are_out() {
     let weir = server(&[]).origins(&list).upstream("eject = { failures = 1 }").start();
     assert_eq!(answers(&weir, 4), "aaaa");
     drop(a);
-    // The first may be the one that fails.
+    // The failing origin may come first.
     weir.get("/");
     assert_eq!(answers(&weir, 4), "bbbb");
 }

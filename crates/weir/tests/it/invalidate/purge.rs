@@ -27,7 +27,7 @@ fn number(weir: &Weir) -> u64 {
     digits(&status(weir)["ledger"]["number"])
 }
 
-/// A number of the ledger: a text of digits, so that no reader of JSON rounds it.
+/// A number of the ledger: a string of digits, so that no reader of JSON rounds it.
 fn digits(value: &Value) -> u64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).parse().unwrap()
 }
@@ -38,7 +38,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
     client
 }
 
-/// One request of a method on a connection of its own.
+/// Sends a request of this method on a connection of its own.
 fn request(weir: &Weir, method: &str, target: &str, fields: &str) -> Response {
     let mut client = weir.client();
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
@@ -47,7 +47,8 @@ fn request(weir: &Weir, method: &str, target: &str, fields: &str) -> Response {
 
 const PATHS: [&str; 4] = ["/a", "/dir/b", "/dir/c?x=1", "/d"];
 
-/// What each scope concerns among `PATHS` on `localhost`, and whether it concerns `/a` of `other.test`.
+/// The paths of `PATHS` on `localhost` that each scope concerns, and whether it concerns `/a` of
+/// `other.test`.
 const SCOPES: [(&[&str], [bool; 4], bool); 9] = [
     (&["http://localhost/a"], [true, false, false, false], false),
     (&["localhost/dir/c?x=1"], [false, false, true, false], false),
@@ -60,7 +61,7 @@ const SCOPES: [(&[&str], [bool; 4], bool); 9] = [
     (&["--all"], [true, true, true, true], true),
 ];
 
-/// A Weir with two sites that holds all of it.
+/// A Weir with two sites that has stored all of them.
 fn holding() -> (Origin, Weir) {
     let origin = Origin::start();
     let tagged = |name: &str, value: &str| Resource::fresh("old").etag("\"1\"").header(name, value);
@@ -81,7 +82,7 @@ fn everything() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 #[test]
-fn each_scope_takes_what_it_concerns_and_nothing_else() {
+fn each_scope_removes_exactly_what_it_concerns() {
     let (origin, weir) = holding();
     for (args, of_localhost, of_other) in SCOPES {
         let expect: Vec<bool> = of_localhost.into_iter().chain([of_other]).collect();
@@ -99,7 +100,7 @@ fn each_scope_takes_what_it_concerns_and_nothing_else() {
 }
 
 #[test]
-fn each_scope_makes_stale_what_it_concerns_where_it_is_soft() {
+fn each_soft_scope_makes_exactly_its_objects_stale() {
     let (origin, weir) = holding();
     for (args, of_localhost, of_other) in SCOPES {
         let expect: Vec<bool> = of_localhost.into_iter().chain([of_other]).collect();
@@ -145,7 +146,7 @@ fn a_url_goes_with_all_its_variants_and_keys() {
 }
 
 #[test]
-fn a_purge_during_a_fill_lets_its_readers_have_it_whole_and_nobody_else() {
+fn a_purge_during_a_fill_leaves_it_to_its_present_readers() {
     for args in [&["http://localhost/x"][..], &["--tag", "t"], &["--all"]] {
         let (origin, gate) = (Origin::start(), Gate::new());
         let (old, new) = (pattern(1, 300_000), pattern(2, 200_000));
@@ -174,7 +175,7 @@ fn a_purge_during_a_fill_lets_its_readers_have_it_whole_and_nobody_else() {
 }
 
 #[test]
-fn a_purge_before_the_head_of_a_fill_counts_for_who_comes_after_it() {
+fn a_purge_before_the_head_of_a_fill_counts_for_later_requests() {
     for args in
         [&["http://localhost/x"][..], &["--all", "--soft"], &["--tag", "t"], &["--tag", "t", "--soft"]]
     {
@@ -188,8 +189,8 @@ fn a_purge_before_the_head_of_a_fill_counts_for_who_comes_after_it() {
         origin.put("/x", tagged("new"));
         let mut second = ask(&weir, "/x");
         if args.contains(&"--tag") {
-            // Nobody knows yet which tags the first will bear: the second waits with it, and asks again then;
-            // or the mark has been swept away by now, and with it all that was asked for before.
+            // Nobody knows yet which tags the first response will have. The second request waits for it and
+            // then fetches again. Or the mark was swept by now, with all that was requested before it.
             until("both wait, or the second has asked by itself", || {
                 let is_waiting = weir.metric("weir_requests_running").is_some_and(|now| now >= 2.0);
                 is_waiting || origin.count("/x") >= 2
@@ -205,7 +206,7 @@ fn a_purge_before_the_head_of_a_fill_counts_for_who_comes_after_it() {
 }
 
 #[test]
-fn what_was_purged_during_its_revalidation_does_not_go_out_stale() {
+fn an_object_purged_during_its_revalidation_is_not_sent_stale() {
     for (args, expect) in [(&["--tag", "t"][..], 503), (&["--tag", "t", "--soft"], 200)] {
         let (origin, gate) = (Origin::start(), Gate::new());
         let lasting = "max-age=0, stale-if-error=600";
@@ -246,7 +247,7 @@ fn a_soft_purge_opens_the_window_of_stale_while_revalidate() {
 
 /// The other rows of the table in `docs/guide/purging.md`.
 #[test]
-fn a_soft_purge_without_a_window_is_asked_about_first() {
+fn a_soft_purge_without_a_window_demands_validation() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("old").etag("\"1\""));
     let log = "[log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
@@ -284,7 +285,7 @@ fn a_soft_purge_without_a_window_is_asked_about_first() {
 }
 
 #[test]
-fn a_soft_purge_leaves_something_for_when_the_origin_fails() {
+fn a_softly_purged_object_is_sent_when_the_origin_fails() {
     let origin = Origin::start();
     let lasting = "max-age=3600, stale-if-error=600";
     origin.put("/x", Resource::new("old").header("Cache-Control", lasting).etag("\"1\""));
@@ -304,7 +305,7 @@ fn a_soft_purge_leaves_something_for_when_the_origin_fails() {
 }
 
 #[test]
-fn explain_says_that_it_was_purged_softly() {
+fn explain_names_a_soft_purge() {
     let origin = Origin::start();
     let swr = "max-age=3600, stale-while-revalidate=600";
     origin.put("/x", Resource::fresh("x").etag("\"1\""));
@@ -364,7 +365,7 @@ fn purge_requests_of_allowed_clients_are_done() {
 }
 
 #[test]
-fn who_may_purge_is_told_by_the_resolved_address() {
+fn the_resolved_address_decides_who_may_purge() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
     let site = "purge = { allow = [\"127.0.0.0/8\", \"192.0.2.7\"] }";
@@ -396,7 +397,7 @@ fn who_may_purge_is_told_by_the_resolved_address() {
 }
 
 #[test]
-fn who_may_purge_is_inherited_and_a_route_may_take_the_method_itself() {
+fn the_right_to_purge_is_inherited_and_a_route_may_pass_the_method() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         exchange.reply(200, &[("Cache-Control", "max-age=60")], "of the origin");
@@ -523,7 +524,7 @@ fn an_acknowledged_purge_survives_a_kill() {
 }
 
 #[test]
-fn a_purge_that_cannot_be_written_is_told_and_in_force() {
+fn a_purge_that_cannot_be_written_is_reported_and_in_force() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
     let binary = std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned());
@@ -555,7 +556,7 @@ fn a_purge_that_cannot_be_written_is_told_and_in_force() {
 }
 
 #[test]
-fn a_damaged_ledger_is_refused_with_a_sentence() {
+fn a_damaged_ledger_is_refused_with_an_explanation() {
     let kept = Kept::new("damaged");
     std::fs::create_dir(&kept.0).unwrap();
     std::fs::set_permissions(&kept.0, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -576,7 +577,7 @@ fn a_damaged_ledger_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn what_an_unsafe_request_changed_is_in_the_ledger_too() {
+fn invalidations_by_unsafe_requests_are_in_the_ledger() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
     let weir = server(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
@@ -595,7 +596,7 @@ fn what_an_unsafe_request_changed_is_in_the_ledger_too() {
 }
 
 #[test]
-fn what_cannot_be_purged_is_said_in_a_sentence() {
+fn a_purge_that_cannot_be_is_refused_with_an_explanation() {
     let origin = Origin::start();
     let weir = before(&origin);
     for (args, expect) in [

@@ -1,5 +1,5 @@
-//! What was purged leaves the disk, its marks go, and what else is cached stays; also when the process is
-//! killed meanwhile.
+//! What was purged leaves the disk, its marks go, and everything else stays cached; also when the process is
+//! killed in between.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::server::server;
 const OBJECTS: usize = 300;
 const BYTES: usize = 100_000;
 
-/// Objects of a tag that will be purged, and some of another.
+/// Objects with a tag that will be purged, and some with another.
 fn filled(origin: &Origin) -> Weir {
     let volume =
         "[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"128MiB\"\n";
@@ -22,14 +22,14 @@ fn filled(origin: &Origin) -> Weir {
         let resource = Resource::fresh(body).header("Cache-Control", "max-age=600").header("Cache-Tag", tag);
         origin.put(&path, resource);
         assert_eq!(weir.get(&path).status(), 200);
-        // A drive that is busy must not keep some of it from being stored.
+        // A busy drive may leave some objects out at first.
         until("it is on the volume", || weir.metric("weir_volume_objects") == Some(number as f64 + 1.0));
     }
     std::thread::sleep(Duration::from_millis(1500));
     weir
 }
 
-/// Every thirtieth stays.
+/// Every thirtieth object stays.
 fn name(number: usize) -> (String, &'static str) {
     (format!("/{number}"), if number.is_multiple_of(30) { "stays" } else { "goes" })
 }
@@ -38,7 +38,7 @@ fn volume(weir: &Weir) -> PathBuf {
     weir.folder().join("volume")
 }
 
-/// Blocks of a file system that all files in a folder take, as `du` counts them, in bytes.
+/// The bytes of all files in a folder on the file system, as `du` counts them.
 fn taken(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::read_dir(folder).map_or(0, |entries| {
@@ -63,7 +63,7 @@ fn purge(weir: &Weir, arguments: &[&str]) {
     assert!(output.code == Some(0), "{output:?}");
 }
 
-/// What stays is still there, and what goes is not.
+/// Checks that what stays is still there, and that what goes is not.
 fn assert_purged(origin: &Origin, weir: &Weir) {
     let before = origin.total();
     for number in (0..OBJECTS).filter(|number| number.is_multiple_of(30)) {
@@ -116,7 +116,7 @@ fn a_kill_in_the_middle_of_a_sweep_brings_nothing_back() {
 }
 
 #[test]
-fn what_was_purged_softly_is_asked_about_also_when_its_mark_has_gone() {
+fn a_softly_purged_object_is_validated_after_its_mark_was_dropped() {
     let origin = Origin::start();
     let mut weir = filled(&origin);
     purge(&weir, &["--soft", "--tag", "goes"]);

@@ -1,4 +1,4 @@
-//! The accounts of sites against what the test's own client and origin have counted: after restarts and
+//! Compares the accounts of sites with what the test's own client and origin have counted: after restarts and
 //! kills, in all forms.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use weir_testkit::{Client, Exchange, Origin, Random, Weir, until};
 
 use crate::server::{server, setup};
 
-/// What was counted here, by site and name of the number.
+/// What the test has counted, by site and name of the number.
 pub(crate) type Counts = BTreeMap<(String, &'static str), u64>;
 
 const NUMBERS: [&str; 11] = [
@@ -43,7 +43,7 @@ impl Books {
     }
 }
 
-/// An origin that enters what it is asked and what it sends for the site of the request's `Host`.
+/// An origin that counts its requests and the bytes it sends, for the site of the request's `Host`.
 pub(crate) fn origin(books: &Books) -> Origin {
     let origin = Origin::start();
     let books = books.clone();
@@ -82,20 +82,20 @@ fn response(exchange: &Exchange<'_>) -> Vec<u8> {
 pub(crate) fn config(origin: &Origin, sites: &[&str]) -> String {
     let each = |name: &&str| {
         format!(
-            "[[site]]\nhosts = [\"{name}\", \"*.{name}\"]\nupstream = \"main\"\ncustomer = \
-             \"{name}, \\\"Inc\\\"\"\n\
+            "[[site]]\nhosts = [\"{name}\", \"*.{name}\"]\nupstream = \"main\"\n\
+            customer = \"{name}, \\\"Inc\\\"\"\n\
              description = \"of {name}\"\n[[site.route]]\npath = \"/own\"\nanswer = {{ body = \"own\" }}\n"
         )
     };
     let all: String = sites.iter().map(each).collect();
     let text = server(&[origin]).more(&all).text();
-    // No site for all others: their requests can be entered for nobody.
+    // No catch-all site: the requests that it gets could not be assigned.
     let begin = text.find("[[site]]").unwrap();
     let end = text[begin + 1..].find("[[site]]").unwrap() + begin + 1;
     text[..begin].to_owned() + &text[end..]
 }
 
-/// Sends one request on a connection of its own, and enters it as `outcome`.
+/// Sends one request on a connection of its own, and counts it as `outcome`.
 fn ask(weir: &Weir, books: &Books, site: &str, line: &str, fields: &str, outcome: &'static str) {
     let mut client = weir.client();
     client.send(format!("{line} HTTP/1.1\r\nHost: {site}\r\nConnection: close\r\n{fields}\r\n"));
@@ -107,7 +107,7 @@ fn ask(weir: &Weir, books: &Books, site: &str, line: &str, fields: &str, outcome
     books.add(account, "requests", 1);
 }
 
-/// Requests of all kinds, so that what each is to be counted as is known.
+/// Requests of all kinds with known outcomes.
 fn mixed(weir: &Weir, books: &Books, site: &str, round: u64) {
     let (fresh, stale, check) =
         (format!("GET /fresh/{round}"), format!("GET /stale/{round}"), format!("GET /check/{round}"));
@@ -147,7 +147,7 @@ pub(crate) fn accounts(weir: &Weir) -> Counts {
     counts
 }
 
-/// Waits until both say the same: what is revalidated in the background comes a moment later.
+/// Waits until both agree: a background revalidation comes a moment later.
 pub(crate) fn agree(weir: &Weir, books: &Books) {
     let begun = Instant::now();
     while accounts(weir) != books.all() && begun.elapsed() < Duration::from_secs(20) {
@@ -166,7 +166,7 @@ fn accounts_are_what_client_and_origin_have_counted() {
     }
     mixed(&weir, &books, "b.test", 0);
     agree(&weir, &books);
-    // A restart on request loses nothing, even of what was counted a moment before.
+    // An orderly restart loses nothing, not even what was counted a moment before.
     for round in 5..8 {
         mixed(&weir, &books, "b.test", round);
         until("all is revalidated", || accounts(&weir) == books.all());
@@ -189,7 +189,7 @@ fn a_kill_costs_a_second_at_most_and_counts_nothing_twice() {
     for _ in 0..6 {
         let before = accounts(&weir);
         let base = books.all();
-        // What the books said, and when.
+        // The test's counts with their moments.
         let mut told = vec![(Instant::now(), base.clone())];
         let lasts = Duration::from_millis(300 + random.below(2500));
         while told[0].0.elapsed() < lasts {
@@ -206,7 +206,7 @@ fn a_kill_costs_a_second_at_most_and_counts_nothing_twice() {
             told.iter().rfind(|(at, _)| killed - *at >= Duration::from_secs(1)).unwrap_or(&told[0]);
         let count = |counts: &Counts, key: &(String, &'static str)| counts.get(key).copied().unwrap_or(0);
         for (key, most) in books.all() {
-            // Of what origins are asked for in the background there is no telling when.
+            // It is not known when origins are asked in the background.
             let since = |counts: &Counts| count(counts, &key) - count(&base, &key);
             let counted = count(&after, &key) - count(&before, &key);
             let most = most - count(&base, &key);
@@ -214,7 +214,7 @@ fn a_kill_costs_a_second_at_most_and_counts_nothing_twice() {
             assert!((least..=most).contains(&counted), "{key:?}: {least} <= {counted} <= {most}");
         }
     }
-    // After a second of rest nothing is lost at all.
+    // After a second of rest nothing at all is lost.
     let (before, base) = (accounts(&weir), books.all());
     mixed(&weir, &books, "a.test", round);
     let since = |now: Counts, then: &Counts| -> Counts {
@@ -232,7 +232,7 @@ fn a_kill_costs_a_second_at_most_and_counts_nothing_twice() {
 }
 
 #[test]
-fn who_leaves_in_the_middle_is_counted_for_what_was_written() {
+fn a_client_that_leaves_is_counted_with_the_bytes_written() {
     let books = Books::default();
     let origin = origin(&books);
     let mut weir = setup().run_config(&config(&origin, &["a.test", "b.test"]));
@@ -254,7 +254,7 @@ fn who_leaves_in_the_middle_is_counted_for_what_was_written() {
     until("it is counted", || number("requests") == 2);
     let written = number("client_bytes") - whole;
     assert!(got <= written && written < whole, "{got} <= {written} < {whole}");
-    // What goes out slowly is counted while it does, and not lost with who sends it.
+    // A slow response is counted while it is sent, and is not lost with its process.
     let mut client = weir.client();
     client.send_get("a.test", "/big", &[]);
     read(&mut client, 300_000);
@@ -320,7 +320,7 @@ fn the_csv_is_exact_and_by_day() {
         let customer = if site == "-" { String::new() } else { format!("\"{site}, \"\"Inc\"\"\"") };
         let rest = rest.strip_prefix(&format!("{customer},")).unwrap_or_else(|| panic!("{line}"));
         let fields: Vec<_> = rest.split(',').collect();
-        // Midnight may have passed meanwhile.
+        // Midnight may have passed in the meantime.
         assert!([before.as_str(), &today()].contains(&fields[0]), "{line}");
         for (number, field) in NUMBERS.iter().zip(&fields[1..]) {
             *counts.entry((site.to_owned(), *number)).or_default() += field.parse::<u64>().unwrap();
@@ -344,7 +344,7 @@ fn the_csv_is_exact_and_by_day() {
 }
 
 #[test]
-fn what_is_held_is_shown_with_what_was_used() {
+fn stored_bytes_are_shown_with_the_usage() {
     let books = Books::default();
     let origin = origin(&books);
     let volume =
@@ -366,7 +366,7 @@ fn what_is_held_is_shown_with_what_was_used() {
     assert_eq!((&site(0)["live"]["bytes"], &site(1)["live"]["objects"]), (&bytes.into(), &0.into()));
     assert_eq!(weir.command(&["purge", "--site", "a.test"]).code, Some(0));
     assert_eq!(site(0)["live"]["objects"], 0);
-    // Whenever nothing is said of a sweep, nothing that is purged is counted; and that is so after a while.
+    // If no sweep is pending, nothing purged is counted. That is the case after a while.
     let mut was_said = false;
     until("it is swept", || {
         let all = json(&weir, &["--live"]);
@@ -388,7 +388,7 @@ fn accounts_that_cannot_be_written_are_written_later() {
     let month = today()[..7].to_owned();
     let accounts_folder = |weir: &Weir| weir.state().join("accounts");
     let mut weir = setup.run_config(&config(&origin, &["a.test", "b.test"]));
-    // Folders stand wherever the file could be made.
+    // Folders take the names that the file could get.
     let obstacles =
         ["", "-2", "-3", "-4"].map(|more| accounts_folder(&weir).join(format!("{month}.new{more}")));
     obstacles.iter().for_each(|obstacle| fs::create_dir_all(obstacle.join("x")).unwrap());
@@ -412,7 +412,7 @@ fn accounts_that_cannot_be_written_are_written_later() {
 }
 
 #[test]
-fn a_file_that_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
+fn a_torn_file_of_accounts_is_reported_and_kept_and_counting_goes_on() {
     let books = Books::default();
     let origin = origin(&books);
     let mut weir = setup().run_config(&config(&origin, &["a.test", "b.test"]));
@@ -425,7 +425,7 @@ fn a_file_that_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
     own(&weir, 4);
     until("all is counted", || requests(&weir) == 4);
     for (round, emptied) in [true, false].into_iter().enumerate() {
-        // A restart writes the file again as a whole: its last byte is of the only frame.
+        // A restart writes the whole file again: its last byte belongs to the only frame.
         weir.signal("TERM");
         weir.start_again();
         weir.signal("TERM");
@@ -449,7 +449,7 @@ fn a_file_that_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
         assert_eq!(last["damaged_bytes"].as_u64(), Some(bytes.len().saturating_sub(16) as u64));
         assert_eq!(fs::read(folder.join(file)).unwrap(), bytes, "it is as it was found");
         weir.await_stderr(file);
-        // For people, in the table; to bill by, beside the CSV, and the command fails.
+        // The table for people says so; the form for programs, beside the CSV, makes the command fail.
         let people = weir.command(&["sites"]);
         assert!(people.code == Some(0) && people.stdout.contains(file), "{people:?}");
         let csv = weir.command(&["sites", "--csv"]);
@@ -459,7 +459,7 @@ fn a_file_that_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
         let field = weir.admin_get("/sites?format=csv").header("weir-unsound").unwrap();
         assert!(field.contains(file), "{field}");
     }
-    // Who knows of them says so by their names.
+    // The JSON names them.
     for told in json(&weir, &[])["unsound"].as_array().unwrap() {
         let path = folder.join(told["file"].as_str().unwrap());
         fs::rename(&path, format!("{}.known", path.display())).unwrap();

@@ -1,4 +1,4 @@
-//! Telling a running Weir something: reload, explain, status.
+//! Commands to a running Weir: reload, explain, status.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::time::Instant;
@@ -44,7 +44,7 @@ fn a_bad_file_is_refused_and_the_old_one_stays() {
 }
 
 #[test]
-fn what_is_stored_survives_a_reload() {
+fn stored_objects_survive_a_reload() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     let server = server(&[&origin]);
@@ -67,7 +67,7 @@ fn a_listener_is_added_and_taken_away_by_a_reload() {
     let output = weir.reload();
     assert_eq!(output.code, Some(0), "{output:?}");
     let said = format!("{}{}{}", output.stdout, output.stderr, weir.stderr());
-    // Either it listens there from now on, or it says that it takes a restart.
+    // Either it listens there from now on, or it says that this needs a restart.
     let listens = || weir_testkit::Address::Tcp(more).connect().is_ok();
     until("it listens or says why not", || said.contains("restart") || listens());
     assert_eq!(weir.get("/x").text(), "hello");
@@ -135,7 +135,7 @@ fn explain_names_what_the_log_and_cache_status_name() {
         exchange.reply(200, &[("Cache-Control", "private")], "yours");
     });
     let rules = "ttl = \"5m\"\nshow_key = true\nkey = { query = { drop = [\"utm_*\"] } }\n[site.bypass]\n\
-                 cookies = [\"session*\"]";
+    cookies = [\"session*\"]";
     let weir = server(&[&origin]).site(rules).start();
     let explain = |path: &str, more: &[&str]| {
         let url = format!("http://localhost{path}");
@@ -180,7 +180,7 @@ fn explain_names_what_the_log_and_cache_status_name() {
 }
 
 #[test]
-fn commands_without_a_weir_say_so() {
+fn commands_without_a_running_weir_explain_that() {
     let setup = setup();
     for command in ["reload", "status"] {
         let output = setup.command(&[command]);
@@ -202,7 +202,7 @@ fn a_thousand_sites_of_ten_routes_reload() {
             .collect();
         format!(
             "[[site]]\nhosts = [\"s{number}.example\", \"*.s{number}.example\"]\nupstream = \"main\"\n\
-             {routes}"
+            {routes}"
         )
     };
     let text = |word: &str| {

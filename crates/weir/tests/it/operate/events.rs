@@ -1,5 +1,5 @@
-//! What is told of what is stored: each kind, to a file and to a socket, what has to leave a volume, and what
-//! is lost where nobody takes it.
+//! Events of what is stored: each kind, to a file and to a socket; evictions from a volume; and events that
+//! are lost because nobody reads them.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,7 @@ fn has(weir: &Weir, kind: &str, part: &str) -> bool {
 const TO_FILE: &str = "[events]\nfile = \"{folder}/events.json\"\n";
 
 #[test]
-fn each_kind_is_told() {
+fn each_kind_of_event_is_written() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     origin.put("/check", Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\""));
@@ -67,10 +67,10 @@ fn each_kind_is_told() {
 }
 
 #[test]
-fn what_begins_as_a_part_is_told_once_it_is_whole() {
+fn an_object_that_begins_as_a_part_is_an_event_once_it_is_whole() {
     const LENGTH: usize = 40 << 20;
     let (origin, short) = (Origin::start(), 500_000);
-    // One that memory cannot keep, and one that comes by its ranges.
+    // One object that memory cannot keep, and one that comes by ranges.
     origin.put("/long", Resource::fresh(pattern(1, LENGTH)).etag("\"1\"").ranges());
     origin.put("/short", Resource::fresh(pattern(2, short)).etag("\"2\"").ranges());
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"\n";
@@ -92,7 +92,7 @@ fn what_begins_as_a_part_is_told_once_it_is_whole() {
 }
 
 #[test]
-fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_again() {
+fn a_reload_begins_and_ends_events_and_a_rotation_opens_the_file_again() {
     let origin = Origin::start();
     for name in ["/a", "/b", "/c", "/d"] {
         origin.put(name, Resource::fresh("hello"));
@@ -117,7 +117,7 @@ fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_again() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
+fn a_reader_of_events_that_stalls_delays_nobody_and_losses_are_counted() {
     let origin = Origin::start();
     let setup = setup();
     let path = setup.folder().join("events.sock");
@@ -133,7 +133,7 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
     for number in 0..requests {
         assert_eq!(client.get("localhost", &format!("/{number}/{long}"), &[]).status(), 200);
     }
-    // Nobody has read a byte until now.
+    // Nobody has read a byte so far.
     until("some is lost", || weir.metric("weir_events_dropped_total").unwrap_or(0.0) > 0.0);
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
@@ -155,7 +155,7 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
     assert_eq!(weir.metric("weir_events_dropped_total"), Some(lost as f64));
 }
 
-/// What is on the volume by `weir list`, as URLs.
+/// The URLs of the objects on the volume, by `weir list`.
 fn on_volume(weir: &Weir) -> HashSet<String> {
     let output = weir.command(&["list", "--json", "--limit", "10000"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -165,7 +165,7 @@ fn on_volume(weir: &Weir) -> HashSet<String> {
 }
 
 #[test]
-fn what_has_to_leave_a_volume_is_told_object_by_object() {
+fn every_eviction_from_a_volume_is_an_event() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let number: usize = exchange.request.target.trim_start_matches('/').parse().unwrap();
@@ -183,7 +183,7 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
             assert_eq!(client.get(host, &format!("/{number}"), &[]).status(), 200);
             asked.insert(format!("http://{host}/{number}"));
         }
-        // One is asked for all the time, so that some are written again.
+        // One object is requested all the time, so that some are written again.
         assert_eq!(client.get("localhost", "/0", &[]).status(), 200);
     }
     let left = |why: &str| {
@@ -214,9 +214,9 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
         assert!(event["reason"] == "volume" || host == "small.test", "{event}");
         assert_eq!(event["body_bytes"], 5000 + 50 * number.parse::<usize>().unwrap(), "{event}");
         assert_eq!(event["volume"], folder, "{event}");
-        // What is asked for all the time may have come back.
+        // The object that is requested all the time may have come back.
         assert!(key == "http://localhost/0" || keys.insert(key.clone()) && !there.contains(&key), "{event}");
     }
-    // What left memory names no volume.
+    // An eviction from memory names no volume.
     assert!(told(&weir).iter().all(|event| (event["reason"] == "memory") == event["volume"].is_null()));
 }

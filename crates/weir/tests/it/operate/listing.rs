@@ -1,4 +1,4 @@
-//! What `weir list` shows of the cache: of memory and the volume together, page by page.
+//! What `weir list` shows of the cache: memory and the volume together, page by page.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use weir_testkit::{Origin, Resource, Weir, until};
 
 use crate::server::server;
 
-/// Runs `weir list` with these arguments until there is no further page; the URLs' paths.
+/// Runs `weir list` with these arguments until there is no further page. Returns the URLs' paths.
 fn list(weir: &Weir, arguments: &[&str]) -> Vec<String> {
     let (mut found, mut after) = (Vec::new(), None::<String>);
     loop {
@@ -35,7 +35,7 @@ fn put(origin: &Origin, path: &str, tag: &str) {
 }
 
 #[test]
-fn what_is_cached_is_listed_page_by_page() {
+fn the_cache_is_listed_page_by_page() {
     let origin = Origin::start();
     let more =
         "[cache]\nmemory = \"32MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
@@ -50,7 +50,7 @@ fn what_is_cached_is_listed_page_by_page() {
     std::thread::sleep(std::time::Duration::from_millis(1500));
     weir.signal("KILL");
     weir.start_again();
-    // Some come up again.
+    // Some are loaded into memory.
     (0..5).for_each(|number| assert!(weir.get(&format!("/a/{number}")).is_hit()));
     let all = list(&weir, &["--limit", "7"]);
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (25, 25), "{all:?}");
@@ -67,9 +67,9 @@ fn what_is_cached_is_listed_page_by_page() {
     assert_eq!(weir.command(&["list", "--after", "zz"]).code, Some(1));
 }
 
-/// The whole length stood there, as if the cache had it.
+/// Before, the list showed the whole length, as if the cache had it.
 #[test]
-fn of_a_part_both_are_shown_what_is_held_and_how_long_it_is() {
+fn a_part_is_listed_with_stored_and_whole_length() {
     const LENGTH: u64 = 8 << 20;
     let origin = Origin::start();
     origin.put("/part", Resource::fresh(vec![7; LENGTH as usize]).etag("\"1\"").ranges());

@@ -18,7 +18,7 @@ fn logged(origin: &Origin, format: &str) -> Weir {
     server(&[origin]).more(&log).start()
 }
 
-/// The lines of a file once there are `n`.
+/// The lines of a file, once there are `n`.
 fn lines(path: &Path, n: usize) -> Vec<String> {
     let read = || std::fs::read_to_string(path).unwrap_or_default();
     until(&format!("{n} lines in {path:?}"), || read().lines().count() >= n);
@@ -42,7 +42,7 @@ fn the_json_log_says_what_was_done_and_why() {
     client.send("nonsense\r\n\r\n");
     assert_eq!(client.recv().unwrap().status(), 400);
     let lines = lines(&weir.folder().join("access.log"), 4);
-    // Each worker writes its own lines: their order is that of time only within a connection.
+    // Each worker writes its own lines. Their order is that of time only within a connection.
     let line = |outcome: &str| {
         lines
             .iter()
@@ -73,7 +73,7 @@ fn the_combined_log_has_its_fields() {
 }
 
 #[test]
-fn the_log_has_the_status_that_was_on_the_wire_and_says_what_was_cut() {
+fn the_log_has_the_status_on_the_wire_and_names_cuts() {
     let origin = Origin::start();
     origin.put("/cut", Resource::new(vec![b'x'; 5000]).fault(weir_testkit::Fault::Truncate(1000)));
     let weir = logged(&origin, "json");
@@ -98,7 +98,7 @@ fn the_answer_and_the_log_name_the_field_that_has_two_values() {
 }
 
 #[test]
-fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
+fn the_log_counts_the_bytes_written_before_a_cut() {
     const LENGTH: usize = 32 << 20;
     let origin = Origin::start();
     origin.put("/past", Resource::new(vec![b'x'; LENGTH]).header("Cache-Control", "no-store"));
@@ -111,7 +111,7 @@ fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
         let mut client = weir.client();
         client.send_get("localhost", path, &[]);
         assert_eq!(client.recv_head_only().map(|head| head.status), Ok(200));
-        // Nothing more is read until Weir has given up.
+        // The client reads nothing more until Weir has given up.
         let lines = lines(&weir.folder().join("access.log"), count);
         let cut = lines.iter().find(|line| field(line, "target") == path && !line.contains("whole")).unwrap();
         assert_eq!((field(cut, "completion"), field(cut, "detail")), ("cut", "send-stall"), "{cut}");
@@ -119,7 +119,7 @@ fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
         assert!(received > 0 && received < LENGTH, "{received}");
         assert_eq!(field(cut, "body_bytes"), received.to_string(), "{cut}");
     }
-    // By one row of the table: in the metrics, the status for programs, and the one for people.
+    // One row of the counters' table gives the metric, the status for programs and the one for people.
     assert_eq!(weir.metric("weir_site_send_stall_cuts_total{site=\"*\"}"), Some(2.0));
     let status: serde_json::Value =
         serde_json::from_str(&weir.command(&["status", "--json"]).stdout).unwrap();
@@ -236,7 +236,7 @@ fn metrics_count_what_happened() {
 }
 
 #[test]
-fn health_is_told_on_the_admin_listener() {
+fn health_is_on_the_admin_listener() {
     let origin = origin();
     let weir = before(&origin);
     assert_eq!(weir.admin_get("/health/live").status(), 200);

@@ -1,8 +1,8 @@
-//! A real player in a real browser: Chromium, headless, plays, seeks to the end and back, and Weir takes each
+//! A real player in a real browser: headless Chromium plays, seeks to the end and back, and Weir fetches each
 //! byte from the origin at most once.
 //!
-//! `tests/browser/run.mjs` drives it. Where the machine has no Chromium or no node, or `make test` has not
-//! installed the driver, the scenario is skipped with a word.
+//! `tests/browser/run.mjs` drives it. Without Chromium or node, or if `make test` has not installed the
+//! driver, the scenario is skipped with a message.
 
 mod media;
 
@@ -17,21 +17,21 @@ use weir_testkit::{Origin, Resource};
 use crate::counted::{Counted, Version};
 use crate::server::before;
 
-/// What Weir reads of a connection at a time, and may have read of a transfer that another goes on with.
+/// What Weir reads from a connection at a time, and may have read of a transfer that another one continues.
 const PIECE_BYTES_MAX: u64 = 64 << 10;
-/// Of the media: some 30 MB of each kind.
+/// The length of the media in seconds: some 30 MB of each kind.
 const SECONDS: u32 = 180;
-/// The longest that the whole play may take; the browser is ended then.
+/// The longest time of the whole play. The browser is then ended.
 const PLAY_MAX: Duration = Duration::from_secs(150);
-/// What the origin's link brings, a multiple of what the media needs: a player that is fed at once never
-/// seeks ahead of it.
+/// The rate of the origin's link, a multiple of what the media needs. A player that gets everything at once
+/// never seeks ahead.
 const RATE: u64 = 4_000_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser")
 }
 
-/// The browser's path; `None`, with a word, where the scenario cannot run here.
+/// The browser's path. `None`, with a message, if the scenario cannot run here.
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let find = |name: &str| std::env::split_paths(&path).map(|p| p.join(name)).find(|p| p.is_file());
@@ -49,7 +49,7 @@ fn browser() -> Option<PathBuf> {
     Some(browser)
 }
 
-/// Lets the browser play the page and returns what was told of it, line by line.
+/// Lets the browser play the page, and returns its reports line by line.
 fn play(browser: &Path, url: &str) -> Vec<String> {
     let mut command = Command::new("node");
     command.arg("--no-warnings").arg("run.mjs").arg(browser).arg(url).current_dir(folder());
@@ -86,8 +86,8 @@ fn check(kind: &str, media: Vec<u8>) {
     counted.set_rate(0);
     let whole = weir.client().get(&weir.addr().to_string(), "/media", &[]);
     assert!(whole.body[..] == media[..]);
-    // What Weir has taken, the page included: what else the origin sent was on its way when a transfer was
-    // given up.
+    // What Weir has received, the page included. Other bytes that the origin sent were on their way when a
+    // transfer was given up.
     let taken = weir.metric("weir_origin_body_bytes_total").unwrap() as u64;
     println!("{taken} bytes taken, {} sent, {} of them again", counted.bytes(), counted.bytes_again());
     let most = (media.len() + page.len()) as u64 + origin.count("/media") as u64 * PIECE_BYTES_MAX;

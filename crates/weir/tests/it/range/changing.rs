@@ -1,7 +1,7 @@
-//! Many users send many ranges while the origin changes its files at random: every byte of every response is
-//! compared with the version that the response's own entity tag names.
+//! Many users request many ranges while the origin changes its files at random. Every byte of every response
+//! is compared with the version that the response's own entity tag names.
 //!
-//! `WEIR_RANGE_SEED`, `WEIR_RANGE_USERS` and `WEIR_RANGE_REQUESTS` (of each user) make longer runs of it.
+//! `WEIR_RANGE_SEED`, `WEIR_RANGE_USERS` and `WEIR_RANGE_REQUESTS` (of each user) make longer runs.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use weir_testkit::{Client, Origin, Random, Response, Trouble, Weir, pattern, unt
 use crate::counted::{Counted, Version, part};
 use crate::server::server;
 
-/// Versions lie this far from each other in the bytes that all share, objects a thousand times as far.
+/// The distance of two versions in the bytes that all share. Objects lie a thousand times as far apart.
 const STEP: usize = 4096;
 const OBJECTS: u64 = 12;
-/// Versions of one object, at most.
+/// The most versions of an object.
 const VERSIONS: u64 = 400;
 const LENGTH_MIN: usize = 200_000;
 const LENGTH_SPREAD: u64 = 3_000_000;
@@ -27,7 +27,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// The files of the origin: the bytes of a version at an offset are those of no other version there.
+/// The files of the origin. The bytes of a version at an offset differ from those of every other version.
 struct Files {
     bytes: Arc<[u8]>,
     now: Vec<AtomicU64>,
@@ -60,7 +60,7 @@ impl Files {
     fn change(&self, object: u64) {
         let version = self.now[object as usize].load(Ordering::SeqCst) + 1;
         if version < VERSIONS {
-            // A cut is judged by this number: it goes ahead of the change.
+            // A cut is judged by this number, so it is set before the change.
             self.now[object as usize].store(version, Ordering::SeqCst);
             self.served[object as usize].change(self.version(object, version));
         }
@@ -75,7 +75,7 @@ impl Files {
     }
 }
 
-/// What became of the requests.
+/// The results of the requests.
 #[derive(Default, Debug)]
 struct Outcomes {
     parts: AtomicU64,
@@ -98,7 +98,7 @@ fn random_range(random: &mut Random, length: u64) -> String {
     };
     let ranges = [single(60_000), single(60_000), single(500_000), single(5_000), single(2_000)];
     match random.below(20) {
-        // The whole, now and then.
+        // Sometimes the whole.
         _ if random.below(60) == 0 => String::new(),
         0..10 => format!("bytes={}", ranges[0]),
         10 => format!("bytes={}", ranges[2]),
@@ -109,7 +109,7 @@ fn random_range(random: &mut Random, length: u64) -> String {
     }
 }
 
-/// A request: If-Range names a version, where there is one.
+/// A request. If-Range names a version, if there is one.
 #[derive(Debug)]
 struct Asked {
     object: u64,
@@ -117,7 +117,7 @@ struct Asked {
     condition: Option<u64>,
 }
 
-/// Judges one response against the version that its own tag names.
+/// Compares a response with the version that its own tag names.
 fn judge(files: &Files, asked: &Asked, answer: Result<Response, Trouble>, outcomes: &Outcomes) {
     let Asked { object, range, condition } = asked;
     let object = *object;
@@ -158,7 +158,7 @@ fn judge(files: &Files, asked: &Asked, answer: Result<Response, Trouble>, outcom
             let value = response.header("content-range").unwrap_or_else(|| panic!("no place: {told}"));
             let sent = place(&value, length);
             let intervals = intervals(range, length);
-            // Of several asked for, one may be left when they are merged.
+            // If some of several ranges are merged, fewer may be left.
             let first = intervals.iter().map(|interval| interval.start).min();
             let end = intervals.iter().map(|interval| interval.end).max();
             assert_eq!((Some(sent.start), Some(sent.end)), (first, end), "{told}");
@@ -173,7 +173,7 @@ fn judge(files: &Files, asked: &Asked, answer: Result<Response, Trouble>, outcom
     }
 }
 
-/// `body` is this interval of the version: all of it, or its front where the response was cut.
+/// Checks that `body` is this interval of the version: all of it, or its front if the response was cut.
 fn compare(body: &[u8], version: &Version, wanted: Range<u64>, is_whole: bool, told: &str) {
     let wanted = &version.body()[wanted.start as usize..wanted.end as usize];
     assert!(body.len() <= wanted.len() && (body.len() == wanted.len() || !is_whole), "short: {told}");
@@ -183,8 +183,8 @@ fn compare(body: &[u8], version: &Version, wanted: Range<u64>, is_whole: bool, t
     }
 }
 
-/// Each part of a multipart body (RFC 9110 §14.6) by its own Content-Range; together they hold what was asked
-/// for.
+/// Checks each part of a multipart body (RFC 9110 §14.6) by its own Content-Range. Together they have what
+/// was requested.
 fn multipart(response: &Response, is_whole: bool, version: &Version, range: &str) {
     let length = version.body().len() as u64;
     let kind = response.header("content-type").unwrap();
@@ -214,14 +214,14 @@ fn multipart(response: &Response, is_whole: bool, version: &Version, range: &str
     }
 }
 
-/// The intervals of a Range that can be satisfied; the whole where there is none.
+/// The satisfiable intervals of a Range; the whole if there is none.
 fn intervals(range: &str, length: u64) -> Vec<Range<u64>> {
     let ranges = range.trim_start_matches("bytes=").split(',');
     let all = ranges.map(|one| part(&format!("bytes={one}"), length).unwrap_or(0..length));
     all.filter(|interval| !interval.is_empty()).collect()
 }
 
-/// The interval that a Content-Range names, of a body of this length.
+/// The interval that a Content-Range names in a body of this length.
 fn place(value: &str, length: u64) -> Range<u64> {
     let (interval, total) = value.strip_prefix("bytes ").unwrap().split_once('/').unwrap();
     assert_eq!(total, length.to_string(), "{value}");
@@ -229,7 +229,7 @@ fn place(value: &str, length: u64) -> Range<u64> {
     first.parse().unwrap()..last.parse::<u64>().unwrap() + 1
 }
 
-/// Lets every user send its ranges, each on a connection that it keeps.
+/// Lets every user send its requests, each on a connection that it keeps.
 fn users(weir: &Weir, files: &Files, outcomes: &Outcomes, range: impl Fn(&mut Random, u64) -> String + Sync) {
     let seed = number("WEIR_RANGE_SEED", 1);
     let (users, requests) = (number("WEIR_RANGE_USERS", 100), number("WEIR_RANGE_REQUESTS", 100));
@@ -245,7 +245,7 @@ fn users(weir: &Weir, files: &Files, outcomes: &Outcomes, range: impl Fn(&mut Ra
                 for _ in 0..requests {
                     let object = random.below(OBJECTS);
                     let range = range(&mut random, object);
-                    // Some ask for more of a version that they have the front of, and that may be gone.
+                    // Some ask for more of a version of which they have the front, and which may be gone.
                     let now = files.now[object as usize].load(Ordering::SeqCst);
                     let condition = (random.below(6) == 0).then(|| now.saturating_sub(random.below(3)));
                     ask(weir, &mut client, files, &Asked { object, range, condition }, outcomes);
@@ -267,7 +267,7 @@ fn ask(weir: &Weir, client: &mut Client, files: &Files, asked: &Asked, outcomes:
     judge(files, asked, answer, outcomes);
 }
 
-/// Says that it is over when it goes.
+/// Sets the flag when it is dropped.
 struct Over<'o>(&'o AtomicBool);
 
 impl Drop for Over<'_> {
@@ -279,7 +279,7 @@ impl Drop for Over<'_> {
 #[test]
 fn no_response_mixes_two_versions_however_often_the_files_change() {
     let origin = Origin::start();
-    // Some must be asked about each time, some soon, and some changes are learnt from the next gap alone.
+    // Some objects are validated each time, some soon, and some changes are noticed only at the next gap.
     let files = Files::put(&origin, &["no-cache", "max-age=1", "max-age=3600"]);
     let weir = server(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
     let (outcomes, over) = (Outcomes::default(), AtomicBool::new(false));
@@ -291,7 +291,7 @@ fn no_response_mixes_two_versions_however_often_the_files_change() {
                 std::thread::sleep(Duration::from_millis(5 + random.below(60)));
             }
         });
-        // Also where a user finds fault: who changes the files waits for it.
+        // Also if a user panics: the task that changes the files waits for it.
         let _over = Over(&over);
         users(&weir, &files, &outcomes, |random, object| {
             let now = files.now[object as usize].load(Ordering::SeqCst);
@@ -308,7 +308,7 @@ fn no_response_mixes_two_versions_however_often_the_files_change() {
     assert!(outcomes.parts.into_inner() > 0 && outcomes.multiparts.into_inner() > 0);
 }
 
-/// Where nothing changes: parts of every third chunk alone, and suffixes.
+/// Ranges of every third chunk alone, and suffixes, while nothing changes.
 fn sparing_range(random: &mut Random, object: u64) -> String {
     let length = Files::length(object, 0) as u64;
     if random.below(8) == 0 {
@@ -324,7 +324,7 @@ fn sparing_range(random: &mut Random, object: u64) -> String {
 }
 
 #[test]
-fn where_nothing_changes_no_chunk_that_nobody_touched_is_fetched_and_no_byte_twice() {
+fn without_changes_only_touched_chunks_are_fetched_and_no_byte_twice() {
     let origin = Origin::start();
     let files = Files::put(&origin, &["max-age=3600"]);
     let weir = server(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
@@ -338,7 +338,7 @@ fn where_nothing_changes_no_chunk_that_nobody_touched_is_fetched_and_no_byte_twi
         let strange: Vec<u64> = served.chunks(CHUNK).into_iter().filter(untouched).collect();
         assert!(strange.is_empty(), "/{object}: chunks {strange:?} of {:?}", served.sent());
     }
-    // What a transfer had sent that stopped where another began was on its way, and Weir has not taken it.
+    // A transfer stops where another began. What it had sent was on its way, and Weir has not taken it.
     let taken = weir.metric("weir_origin_body_bytes_total").unwrap() as u64;
     let sent: u64 = files.served.iter().map(|served| served.bytes()).sum();
     let again: u64 = files.served.iter().map(|served| served.bytes_again()).sum();

@@ -1,8 +1,8 @@
 //! The published experiment: ten bytes from the middle of a 10 MiB file that an origin sends at 1 MB/s.
 //!
-//! Every ten bytes of the file are nine digits of their own offset and a line feed; `bench/ranges` measures
+//! Every ten bytes of the file are nine digits of their own offset and a line feed. `bench/ranges` measures
 //! the same with other proxies beside Weir, and `weir run --demo` has the file at `/offsets.txt`. That
-//! something came early is told by what the origin had not sent yet, and by no clock.
+//! something came early is shown by what the origin had not sent yet, not by a clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ fn offsets() -> Vec<u8> {
     (0..LENGTH).step_by(10).flat_map(|offset| format!("{offset:09}\n").into_bytes()).collect()
 }
 
-/// An origin of the file at `/offsets.txt`, what it counts, and a Weir that has seen nothing of it.
+/// An origin with the file at `/offsets.txt`, its counts, and a Weir that has seen nothing of it.
 fn experiment() -> (Origin, Arc<Counted>, Weir) {
     gated(LENGTH, &Gate::new())
 }
 
-/// The same; each response of the origin stops after so many bytes until the gate is opened.
+/// The same. Each response of the origin stops after `after` bytes until the gate is opened.
 fn gated(after: u64, gate: &Gate) -> (Origin, Arc<Counted>, Weir) {
     let origin = Origin::start();
     let counted = Counted::new(Version::new("\"1\"", offsets()), &[("Cache-Control", "max-age=3600")]);
@@ -36,14 +36,14 @@ fn gated(after: u64, gate: &Gate) -> (Origin, Arc<Counted>, Weir) {
     (origin, counted, weir)
 }
 
-/// Asks for ten bytes from the middle and compares them.
+/// Requests ten bytes from the middle and compares them.
 fn middle(weir: &Weir) {
     let found = weir.get_with("/offsets.txt", &[("Range", "bytes=5000000-5000009")]);
     assert_eq!((found.status(), found.text().as_str()), (206, "005000000\n"));
     assert_eq!(found.header("content-range").as_deref(), Some("bytes 5000000-5000009/10485760"));
 }
 
-/// Begins a request and reads so many bytes of its body.
+/// Begins a request and reads `count` bytes of its body.
 fn begin(weir: &Weir, range: Option<&str>, count: usize) -> (Client, Vec<u8>) {
     let headers: Vec<_> = range.map(|range| ("Range", range)).into_iter().collect();
     let mut client = weir.client();
@@ -64,7 +64,7 @@ fn read(client: &mut Client, got: &mut Vec<u8>, count: usize) {
 
 #[test]
 fn the_middle_comes_at_once_and_a_hundred_times_for_one_block() {
-    // No more than the wanted bytes and what of their block lies before them comes until all have been
+    // No more than the wanted bytes, and the bytes before them in their block, come until all requests were
     // answered.
     let gate = Gate::new();
     let (origin, counted, weir) = gated(5_000_010 - 5_000_000 / BLOCK * BLOCK, &gate);
@@ -75,7 +75,8 @@ fn the_middle_comes_at_once_and_a_hundred_times_for_one_block() {
     gate.open();
     let block = 5_000_000 / BLOCK * BLOCK;
     until("the rest of the block has come", || counted.bytes() >= BLOCK);
-    // Who goes on in the next block has shown that somebody reads on: the rest of the chunk is asked for.
+    // A reader that goes on in the next block has shown that it reads on, so the rest of the chunk is
+    // fetched.
     let near = |offset: u64| {
         let range = format!("bytes={offset}-{}", offset + 9);
         let near = weir.get_with("/offsets.txt", &[("Range", &range)]);
@@ -128,7 +129,7 @@ fn an_open_range_streams_and_is_kept() {
 }
 
 #[test]
-fn a_range_behind_a_running_fill_is_answered_from_what_has_come() {
+fn a_range_behind_a_running_fill_is_answered_from_its_bytes() {
     let (origin, counted, weir) = experiment();
     let (mut client, mut got) = begin(&weir, None, 600_000);
     for at in [0, 100_000, 500_000] {

@@ -1,5 +1,5 @@
-//! An object that memory cannot keep, asked for whole and in ranges within moments: it is fetched once and
-//! kept once, whoever comes first.
+//! An object that memory cannot keep, requested whole and in ranges within moments: it is fetched once and
+//! stored once, whichever comes first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ const MIB: usize = 1 << 20;
 /// More than half of the memory.
 const LENGTH: usize = 40 * MIB;
 const RANGES: usize = 8;
-/// What of the ends of transfers comes in vain where another has begun: what lies in the sockets' buffers,
-/// about.
+/// About how many bytes are wasted at the ends of transfers where another has begun: those in the sockets'
+/// buffers.
 const IN_VAIN_BYTES_MAX: u64 = 8 << 20;
 
 fn send(weir: &Weir, range: Option<(usize, usize)>) -> Client {
@@ -30,7 +30,7 @@ fn spans() -> Vec<(usize, usize)> {
     (0..RANGES).map(|number| (number * each, (number + 1) * each)).collect()
 }
 
-/// Lines of the object in `weir list`.
+/// The lines of the object in `weir list`.
 fn lines(weir: &Weir) -> usize {
     let listed = weir.command(&["list"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
@@ -60,7 +60,7 @@ impl Scene {
         let Scene { origin, counted, body, weir } = self;
         until("it is a hit", || weir.get("/x").is_hit());
         assert!(weir.get("/x").body[..] == body[..], "{case}");
-        // A catalogue follows the log a moment later.
+        // The catalogue follows the log a moment later.
         until("it is listed", || lines(weir) > 0);
         assert_eq!(lines(weir), 1, "{case}");
         let (bytes, asked) = (counted.bytes(), origin.count("/x"));
@@ -103,8 +103,8 @@ fn a_get_and_ranges_within_moments_are_one_generation() {
     }
 }
 
-/// As `aria2c -x16` does: a plain request, of which the front is read while others ask for the rest, and
-/// which is then left.
+/// As `aria2c -x16` does: a plain request whose front is read while others fetch the rest, and which is then
+/// abandoned.
 #[test]
 fn a_download_in_pieces_that_begins_with_a_plain_get_is_one_generation() {
     let scene = scene();

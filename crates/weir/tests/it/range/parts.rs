@@ -1,5 +1,5 @@
-//! Objects that are held in part: what is missing comes from the origin, once, in the same version or not at
-//! all.
+//! Objects that are stored in part: what is missing comes from the origin, once, and in the same version or
+//! not at all.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
+use crate::durable::restart;
 use crate::server::{Server, server};
 
 const LENGTH: usize = 24_000_000;
-/// Where the origin stops, at first.
+/// Where the origin stops at first.
 const STOP: usize = 12_000_000;
 
 fn with_volume(origin: &Origin, memory: &str) -> Server {
@@ -28,7 +29,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
     client
 }
 
-/// Reads so many bytes of the body, behind the head.
+/// Reads `count` bytes of the body, behind the head.
 fn read(client: &mut Client, count: usize) -> Vec<u8> {
     let mut got = Vec::new();
     while got.len() < count {
@@ -39,7 +40,7 @@ fn read(client: &mut Client, count: usize) -> Vec<u8> {
     got
 }
 
-/// The first bytes of the ranges that the origin was asked for; whole requests are 0.
+/// The first byte of each range that the origin was asked for; 0 for a whole request.
 fn starts(origin: &Origin, path: &str) -> Vec<u64> {
     let start =
         |range: String| range.strip_prefix("bytes=").unwrap().split('-').next().unwrap().parse().unwrap();
@@ -50,7 +51,7 @@ fn starts(origin: &Origin, path: &str) -> Vec<u64> {
         .collect()
 }
 
-/// A Weir that holds the first part of `/x` on its volume and has just been started again.
+/// A Weir that has the first part of `/x` on its volume and was just restarted.
 fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
     let gate = Gate::new();
     origin.put("/x", resource(body, tag).body_gate(STOP, &gate));
@@ -70,7 +71,7 @@ fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
 }
 
 #[test]
-fn what_a_kill_interrupted_is_completed_and_not_fetched_again() {
+fn a_fill_interrupted_by_a_kill_is_completed_and_not_fetched_again() {
     let (origin, body) = (Origin::start(), pattern(7, LENGTH));
     let weir = interrupted(&origin, &body, "\"1\"");
     let found = weir.get("/x");
@@ -98,7 +99,7 @@ fn a_range_that_is_held_is_a_hit_and_one_that_is_not_costs_its_gap() {
     let missing = weir.get_with("/x", &[("Range", "bytes=20000000-20999999")]);
     assert_eq!(missing.status(), 206);
     assert!(missing.body == body[20_000_000..21_000_000]);
-    // From the block in which it begins.
+    // The gap begins at a block's border.
     assert_eq!(starts(&origin, "/x")[1..], [20_000_000 / 65_536 * 65_536]);
     assert_eq!(weir.get_with("/x", &[("If-None-Match", "\"1\"")]).status(), 304);
     assert_eq!(origin.count("/x"), 2);
@@ -143,7 +144,7 @@ fn many_readers_of_a_part_are_one_request() {
 }
 
 #[test]
-fn what_nobody_waited_for_is_gone_on_with_by_the_next() {
+fn an_abandoned_transfer_is_continued_by_the_next_request() {
     for memory in ["256MiB", "16MiB"] {
         let (origin, body, gate) = (Origin::start(), pattern(9, 60_000_000), Gate::new());
         origin.put("/x", resource(&body, "\"1\"").body_gate(20_000_000, &gate));
@@ -157,7 +158,7 @@ fn what_nobody_waited_for_is_gone_on_with_by_the_next() {
         gate.open();
         assert!(weir.get("/x").body == body);
         let asked = starts(&origin, "/x");
-        // A transfer that waits for its origin may still be joined.
+        // Another request may still join a transfer that waits for its origin.
         assert!(asked.len() <= 2, "{asked:?}");
         assert!(asked[1..].iter().all(|start| *start > 8_000_000), "{memory}: {asked:?}");
     }
@@ -198,7 +199,7 @@ fn damage(weir: &Weir) {
 }
 
 #[test]
-fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
+fn bytes_that_are_lost_during_sending_come_from_the_origin() {
     for knows_ranges in [true, false] {
         let (origin, body) = (Origin::start(), pattern(5, LENGTH));
         let plain = Resource::fresh(&body).etag("\"1\"");
@@ -206,15 +207,13 @@ fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
         let mut weir = with_volume(&origin, "16MiB").start();
         assert!(weir.get("/x").body == body);
         until("it is on the volume", || weir.get("/x").is_hit());
-        weir.signal("TERM");
-        assert!(weir.wait(Duration::from_secs(30)).is_some());
-        weir.start_again();
+        restart(&mut weir, "TERM");
         let before = origin.count("/x");
         let mut client = ask(&weir, "/x");
         client.recv_head_only().unwrap();
         let mut got = read(&mut client, 1_000_000);
         damage(&weir);
-        // Where it sends no parts, what is missing is read out of the whole.
+        // An origin without parts sends the whole, and what is missing is taken out of it.
         got.extend(read(&mut client, LENGTH - got.len()));
         assert!(got == body);
         assert!(origin.count("/x") > before, "nothing was damaged");
@@ -227,7 +226,7 @@ fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
 }
 
 #[test]
-fn who_comes_late_to_a_body_beyond_memory_reads_the_volume_and_asks_nobody() {
+fn a_late_reader_of_a_body_beyond_memory_reads_the_volume() {
     let (origin, body, gate) = (Origin::start(), pattern(3, 40_000_000), Gate::new());
     origin.put("/x", resource(&body, "\"1\"").body_gate(30_000_000, &gate));
     let weir = with_volume(&origin, "16MiB").start();
@@ -251,7 +250,7 @@ fn who_comes_late_to_a_body_beyond_memory_reads_the_volume_and_asks_nobody() {
     assert_eq!(starts(&origin, "/x"), [0]);
 }
 
-/// Reads until nothing more comes for a while; how many bytes that were.
+/// Reads until nothing more comes for a while. Returns the number of bytes.
 fn read_all(client: &mut Client) -> usize {
     let mut count = 0;
     loop {
@@ -264,7 +263,7 @@ fn read_all(client: &mut Client) -> usize {
 }
 
 #[test]
-fn a_slow_reader_does_not_hold_up_what_the_volume_keeps() {
+fn a_slow_reader_does_not_delay_writing_to_the_volume() {
     let (origin, body) = (Origin::start(), pattern(4, 30_000_000));
     origin.put("/x", resource(&body, "\"1\""));
     let weir = with_volume(&origin, "16MiB").start();
@@ -283,7 +282,7 @@ fn a_slow_reader_does_not_hold_up_what_the_volume_keeps() {
 }
 
 #[test]
-fn what_was_found_damaged_is_sent_whole_and_stored_again() {
+fn a_damaged_object_is_sent_whole_and_stored_again() {
     let origin = Origin::start();
     let bodies: Vec<Vec<u8>> =
         (0..4).map(|number| pattern(number, 100_000 + 50_000 * number as usize)).collect();
@@ -314,13 +313,11 @@ fn what_was_found_damaged_is_sent_whole_and_stored_again() {
     assert!((0..4).all(|number| origin.count(&format!("/{number}")) == 2), "nothing was damaged");
     until("all is stored again", || (0..4).all(|number| get(&weir, number).is_hit()));
     until("all is on the volume", || weir.metric("weir_volume_objects") == Some(4.0));
-    weir.signal("TERM");
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
+    restart(&mut weir, "TERM");
     assert!((0..4).all(|number| get(&weir, number).is_hit()));
 }
 
-/// A Weir that has the first two thirds of `/x` in memory, which broke off.
+/// A Weir that has the first two thirds of `/x` in memory; its transfer broke off.
 fn broken_off(origin: &Origin, body: &[u8], more: &str) -> Weir {
     let first = Resource::new(body).etag("\"1\"").header("Cache-Control", more);
     origin.put("/x", first.fault(Fault::Truncate(body.len() / 3 * 2)));
@@ -352,8 +349,8 @@ fn a_part_that_was_confirmed_is_sent_whole_by_an_origin_without_ranges() {
     assert!(weir.get("/x").body == body);
 }
 
-/// The version is known and the head has gone out when the origin breaks off; from then on it sends no parts
-/// any more.
+/// The version is known and the head was sent when the origin breaks off. From then on the origin sends no
+/// parts.
 fn stops_sending_parts(newer: Option<&[u8]>) -> (Vec<u8>, Result<Response, Trouble>) {
     let (origin, body) = (Origin::start(), pattern(9, 6_000_000));
     let first = Resource::fresh(&body).etag("\"1\"").fault(Fault::Truncate(1_000_000));
@@ -403,7 +400,7 @@ fn a_part_in_another_coding_is_another_version() {
 }
 
 #[test]
-fn a_range_far_ahead_of_what_is_being_brought_is_not_waited_for() {
+fn a_range_far_ahead_of_a_transfer_does_not_wait_for_it() {
     let (origin, body, gate) = (Origin::start(), pattern(9, LENGTH), Gate::new());
     let weir = broken_off(&origin, &body, "max-age=3600");
     origin.put("/x", resource(&body, "\"1\"").body_gate(200_000, &gate));
@@ -422,7 +419,7 @@ fn a_range_far_ahead_of_what_is_being_brought_is_not_waited_for() {
 }
 
 #[test]
-fn what_others_will_read_is_asked_for_in_nobodys_name() {
+fn a_gap_that_others_will_read_is_fetched_in_nobodys_name() {
     let (origin, body) = (Origin::start(), pattern(9, 3_000_000));
     let weir = broken_off(&origin, &body, "public, max-age=3600");
     origin.put("/x", resource(&body, "\"1\""));

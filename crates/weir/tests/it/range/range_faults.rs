@@ -1,5 +1,5 @@
-//! Transfers of parts that get into each other's way: what one leaves undone another brings, and nobody waits
-//! in vain.
+//! Transfers of parts that meet one another: what one leaves undone another completes, and no reader waits in
+//! vain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn check(weir: &Weir, body: &[u8], first: u64, last: u64) {
 }
 
 #[test]
-fn what_is_to_be_whole_is_brought_however_much_is_missing() {
+fn an_object_to_be_completed_is_fetched_however_much_is_missing() {
     let (origin, body) = (Origin::start(), body(20 * MIB));
     let counted = counted(&body).at(&origin, "/x");
     let weir =
@@ -53,7 +53,7 @@ fn what_is_to_be_whole_is_brought_however_much_is_missing() {
 }
 
 #[test]
-fn what_nobody_reads_any_more_ends_with_its_chunk() {
+fn a_transfer_without_readers_ends_with_its_chunk() {
     let (origin, body) = (Origin::start(), body(20 * MIB));
     let counted = counted(&body).slow(2_000_000, Duration::ZERO).at(&origin, "/x");
     let weir = before(&origin);
@@ -87,7 +87,7 @@ fn one_change_is_one_however_many_see_it() {
 }
 
 #[test]
-fn what_has_gone_down_is_found_beside_a_transfer_that_was_to_bring_it() {
+fn bytes_written_to_the_volume_are_found_beside_a_transfer_for_them() {
     let (origin, body) = (Origin::start(), body(24 * MIB));
     let counted = counted(&body).slow(2_000_000, Duration::ZERO).at(&origin, "/x");
     let volume =
@@ -101,7 +101,7 @@ fn what_has_gone_down_is_found_beside_a_transfer_that_was_to_bring_it() {
 }
 
 #[test]
-fn what_leaves_memory_under_a_slow_reader_of_a_running_fill_comes_from_the_volume() {
+fn bytes_evicted_before_a_slow_reader_come_from_the_volume() {
     let (origin, body) = (Origin::start(), body(64 * MIB));
     let counted = counted(&body).slow(10_000_000, Duration::ZERO).at(&origin, "/x");
     let volume =
@@ -124,7 +124,7 @@ fn what_leaves_memory_under_a_slow_reader_of_a_running_fill_comes_from_the_volum
 }
 
 #[test]
-fn who_has_a_part_already_is_sent_no_part_of_what_may_be_another_version() {
+fn a_client_with_a_part_gets_no_part_of_another_version() {
     let (origin, body) = (Origin::start(), pattern(4, 900_000));
     origin.on("/x", {
         let body = body.clone();

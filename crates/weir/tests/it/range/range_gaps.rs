@@ -1,4 +1,4 @@
-//! Holes in what is held: who brings them, from which origin, how many at a time; and what becomes of stale
+//! Gaps of stored parts: who fills them, from which origin, how many at a time; and what happens to stale
 //! parts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::server::{before, server};
 
 const CHUNK: usize = 256 << 10;
 const BLOCK: usize = 64 << 10;
-/// Every fourth chunk is held at first.
+/// At first every fourth chunk is stored.
 const HOLES: usize = 6;
 const LENGTH: usize = HOLES * 4 * CHUNK;
 const SITE: &str = "range = { chunk = \"256KiB\", ahead = \"8MiB\", parallel = 3 }";
@@ -24,7 +24,7 @@ fn ranged(weir: &Weir, first: usize, count: usize) -> Response {
     weir.get_with("/x", &[("Range", &format!("bytes={first}-{}", first + count - 1))])
 }
 
-/// Asks for a part and compares it.
+/// Requests a part and compares it.
 fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
     let found = ranged(weir, first, count);
     assert_eq!(found.status(), 206, "{:?}", found.head);
@@ -38,12 +38,12 @@ fn ask(weir: &Weir) -> Client {
     client
 }
 
-/// The Range of each request that the origin got; empty where it had none.
+/// The Range of each request to the origin; empty if it had none.
 fn asked(origin: &Origin) -> Vec<String> {
     origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()
 }
 
-/// A Weir that holds every fourth chunk.
+/// A Weir that has stored every fourth chunk.
 fn with_holes(origin: &Origin, body: &[u8]) -> Weir {
     origin.put("/x", tagged(body, "\"1\"", "max-age=3600"));
     let weir = server(&[origin]).site(SITE).start();
@@ -58,21 +58,21 @@ fn with_holes(origin: &Origin, body: &[u8]) -> Weir {
     weir
 }
 
-/// The holes of it, as they are asked for.
+/// Its gaps in the order in which they are requested.
 fn holes() -> Vec<String> {
     (0..HOLES)
         .map(|number| format!("bytes={}-{}", (number * 4 + 1) * CHUNK, (number + 1) * 4 * CHUNK - 1))
         .collect()
 }
 
-/// How many are at a gate, and the most that were.
+/// How many requests wait at a gate, and the most that did.
 #[derive(Default)]
 struct Crowd {
     now: AtomicUsize,
     peak: AtomicUsize,
 }
 
-/// Lets the first request through, and holds up the heads of all that follow until the gate is opened.
+/// Lets the first request pass, and holds the heads of all later ones until the gate is opened.
 fn hold_up(origin: &Origin, body: &[u8], gate: &Gate) -> Arc<Crowd> {
     let (resource, crowd) = (tagged(body, "\"1\"", "max-age=3600"), Arc::new(Crowd::default()));
     let (first, gate, counts) = (Mutex::new(true), gate.clone(), crowd.clone());
@@ -89,7 +89,7 @@ fn hold_up(origin: &Origin, body: &[u8], gate: &Gate) -> Arc<Crowd> {
 }
 
 #[test]
-fn holes_ahead_of_a_reader_are_asked_for_together_and_not_too_many() {
+fn gaps_ahead_of_a_reader_are_fetched_together_but_not_too_many() {
     let (origin, body, gate) = (Origin::start(), pattern(1, LENGTH), Gate::new());
     let weir = with_holes(&origin, &body);
     let crowd = hold_up(&origin, &body, &gate);
@@ -108,7 +108,7 @@ fn sorted(mut ranges: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn holes_are_not_asked_for_by_each_who_reads() {
+fn gaps_are_not_fetched_once_for_each_reader() {
     let (origin, body, gate) = (Origin::start(), pattern(1, LENGTH), Gate::new());
     let weir = with_holes(&origin, &body);
     let crowd = hold_up(&origin, &body, &gate);
@@ -121,13 +121,13 @@ fn holes_are_not_asked_for_by_each_who_reads() {
             scope.spawn(|| assert!(client.recv().unwrap().body == body));
         }
     });
-    // One each, but for what a transfer ends with while another begins.
+    // One request for each gap, except where a transfer ends while another begins.
     let gaps = asked(&origin).split_off(HOLES);
     assert!(holes().iter().all(|hole| gaps.contains(hole)), "{gaps:?}");
     assert!(gaps.len() <= 2 * HOLES, "{gaps:?}");
 }
 
-/// A Weir that holds the first chunk of `/x`, stale by now.
+/// A Weir that has stored the first chunk of `/x`, stale by now.
 fn stale(origin: &Origin, body: &[u8], control: &str) -> Weir {
     origin.put("/x", tagged(body, "\"1\"", control));
     let weir = server(&[origin]).site(SITE).start();
@@ -137,7 +137,7 @@ fn stale(origin: &Origin, body: &[u8], control: &str) -> Weir {
 }
 
 #[test]
-fn a_stale_part_goes_out_at_once_and_is_confirmed_behind_it() {
+fn a_stale_part_is_sent_at_once_and_then_confirmed() {
     let (origin, body, gate) = (Origin::start(), pattern(2, LENGTH), Gate::new());
     let weir = stale(&origin, &body, "max-age=1, stale-while-revalidate=600");
     origin.put("/x", tagged(&body, "\"1\"", "max-age=3600").head_gate(&gate));
@@ -150,7 +150,7 @@ fn a_stale_part_goes_out_at_once_and_is_confirmed_behind_it() {
     until("it is fresh", || part(&weir, &body, 70_000, 1000).cache_status().contains("ttl=3"));
     assert_eq!(origin.count("/x"), 2, "{:?}", asked(&origin));
     assert_eq!(origin.requests("/x")[1].header("if-none-match").as_deref(), Some("\"1\""));
-    // It is the same part: what is missing of it is brought to it.
+    // It is the same part, and its gap is filled.
     part(&weir, &body, 5 * CHUNK, 1000);
     assert!(part(&weir, &body, 0, CHUNK).is_hit());
     assert_eq!(asked(&origin)[2..], [format!("bytes={}-{}", 5 * CHUNK, 5 * CHUNK + BLOCK - 1)]);
@@ -176,7 +176,7 @@ fn a_stale_part_that_has_changed_is_replaced() {
 }
 
 #[test]
-fn a_stale_part_goes_out_while_its_origin_fails_and_what_is_not_held_is_an_error() {
+fn a_stale_part_is_sent_while_its_origin_fails_and_a_gap_is_an_error() {
     let (origin, body) = (Origin::start(), pattern(2, LENGTH));
     let weir = stale(&origin, &body, "max-age=1, stale-if-error=600");
     let address = origin.addr();
@@ -201,7 +201,7 @@ fn a_stale_part_goes_out_while_its_origin_fails_and_what_is_not_held_is_an_error
 }
 
 #[test]
-fn a_part_that_must_be_confirmed_is_sent_from_what_is_held() {
+fn a_confirmed_part_is_sent_from_the_store() {
     let (origin, body) = (Origin::start(), pattern(4, LENGTH));
     origin.put("/x", tagged(&body, "\"1\"", "no-cache"));
     let weir = server(&[&origin]).site(SITE).start();
@@ -214,7 +214,7 @@ fn a_part_that_must_be_confirmed_is_sent_from_what_is_held() {
     for request in &requests[1..] {
         assert_eq!(request.header("if-none-match").as_deref(), Some("\"1\""));
     }
-    // Something missing costs its confirmation and its gap.
+    // A gap costs its confirmation and its transfer.
     part(&weir, &body, 5 * CHUNK, 1000);
     assert!(origin.total() <= 5, "{:?}", asked(&origin));
     for knows_ranges in [true, false] {
@@ -225,7 +225,8 @@ fn a_part_that_must_be_confirmed_is_sent_from_what_is_held() {
         for first in [70_000, 70_000, 5 * CHUNK, 9 * CHUNK] {
             let found = ranged(&weir, first, 1000);
             assert_eq!(found.header("etag").as_deref(), Some(tag));
-            // Past the cache, while the whole is coming, an origin without ranges sends the whole.
+            // While the whole is coming, a request past the cache gets the whole from an origin without
+            // ranges.
             let is_whole = !knows_ranges && found.status() == 200;
             let expect = if is_whole { &newer[..] } else { &newer[first..first + 1000] };
             assert!((is_whole || found.status() == 206) && found.body == expect, "{:?}", found.head);
@@ -242,7 +243,7 @@ fn origin_of(body: &[u8], tag: &str) -> Origin {
 }
 
 #[test]
-fn what_is_missing_comes_from_the_origin_that_has_the_rest() {
+fn a_gap_is_filled_from_the_origin_with_the_same_version() {
     let bodies = [pattern(5, LENGTH), pattern(6, LENGTH)];
     let origins = [origin_of(&bodies[0], "\"0\""), origin_of(&bodies[1], "\"1\"")];
     let weir = server(&[&origins[0], &origins[1]]).site(SITE).start();
@@ -258,7 +259,7 @@ fn what_is_missing_comes_from_the_origin_that_has_the_rest() {
 }
 
 #[test]
-fn nothing_is_mixed_when_the_origin_that_has_the_rest_is_gone() {
+fn nothing_is_mixed_when_the_origin_with_the_version_is_gone() {
     let bodies = [pattern(5, LENGTH), pattern(6, LENGTH)];
     let mut origins = vec![origin_of(&bodies[0], "\"0\""), origin_of(&bodies[1], "\"1\"")];
     let weir = server(&[&origins[0], &origins[1]]).site(SITE).start();

@@ -1,5 +1,5 @@
-//! One client's odd request, or one odd answer of the origin, among the ranges of others: what these have
-//! stays, and what they ask for is kept as ever.
+//! One client's odd request, or one odd answer of the origin, among other clients' ranges: what these have
+//! stays, and what they request is stored as ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use crate::counted::part;
 use crate::server::before;
 
 const LENGTH: usize = 6_000_000;
-/// Another client's field, which this origin obeys although it is in no key and in no `Vary`.
+/// Another client's field, which this origin obeys although it is in no key and no `Vary`.
 const ODD: &str = "X-Odd";
 
-/// An origin of `/x` that answers whoever sends the odd field as the field says.
+/// An origin of `/x` that obeys the odd field.
 fn origin(body: &[u8]) -> Origin {
     let (origin, plain) = (Origin::start(), Resource::fresh(body).etag("\"1\"").ranges());
     origin.on("/x", move |exchange| match exchange.request.header(ODD).as_deref() {
@@ -47,7 +47,7 @@ fn a_response_to_one_client_alone_does_not_keep_the_ranges_of_others_out() {
         let weir = before(&origin);
         weir.get_with("/x", &[(ODD, odd)]);
         ten(&weir, &body, 2_200_000);
-        // The first may have passed, which has shown that there is nothing against storing.
+        // The first request may have bypassed the cache, which has shown that the response may be stored.
         ten(&weir, &body, 2_200_000);
         until("it is a hit", || ten(&weir, &body, 2_200_000).is_hit());
         weir.get_with("/x", &[(ODD, odd)]);
@@ -56,7 +56,7 @@ fn a_response_to_one_client_alone_does_not_keep_the_ranges_of_others_out() {
 }
 
 #[test]
-fn a_range_of_who_is_authenticated_does_not_keep_those_of_others_out() {
+fn an_authenticated_range_does_not_keep_those_of_others_out() {
     let body = pattern(2, LENGTH);
     let origin = origin(&body);
     let weir = before(&origin);
@@ -64,14 +64,14 @@ fn a_range_of_who_is_authenticated_does_not_keep_those_of_others_out() {
         let own = ranged(&weir, 2_200_000, &[("Authorization", "Basic YTpi")]);
         assert!(own.status() == 206 && !own.is_hit());
     }
-    // He asks past the cache once it is known that he has to.
+    // The client bypasses the cache once it is known that it must.
     assert_eq!(origin.count("/x"), 4);
     ten(&weir, &body, 2_200_000);
     until("it is a hit", || ten(&weir, &body, 2_200_000).is_hit());
 }
 
 #[test]
-fn what_one_request_is_told_does_not_take_a_part_from_others() {
+fn an_answer_to_one_request_does_not_remove_a_part_of_others() {
     let body = pattern(3, LENGTH);
     for odd in ["404", "410", "412", "416", "200", "403"] {
         let origin = origin(&body);
@@ -86,7 +86,7 @@ fn what_one_request_is_told_does_not_take_a_part_from_others() {
 }
 
 #[test]
-fn what_is_gone_for_all_is_gone() {
+fn an_object_that_is_gone_for_all_is_removed() {
     let body = pattern(3, LENGTH);
     for status in [404, 410, 416] {
         let origin = origin(&body);
@@ -99,7 +99,7 @@ fn what_is_gone_for_all_is_gone() {
 }
 
 #[test]
-fn a_part_of_which_two_things_are_said_is_not_believed() {
+fn a_part_with_contradicting_lengths_is_not_used() {
     let body: Arc<[u8]> = pattern(4, LENGTH).into();
     for (tags, is_placed_twice) in [("ETag: \"1\"\r\n", true), ("ETag: \"1\"\r\nETag: \"2\"\r\n", false)] {
         let (origin, is_odd) = (Origin::start(), Arc::new(AtomicBool::new(false)));
@@ -117,8 +117,8 @@ fn a_part_of_which_two_things_are_said_is_not_believed() {
                     lines.push_str(&format!("Content-Range: bytes 0-{}/{LENGTH}\r\n", count - 1));
                 }
                 exchange.send(format!(
-                    "HTTP/1.1 206 Part\r\n{tags}{lines}Cache-Control: max-age=60\r\nContent-Length: \
-                     {count}\r\n\r\n"
+                    "HTTP/1.1 206 Part\r\n{tags}{lines}Cache-Control: max-age=60\r\n\
+                    Content-Length: {count}\r\n\r\n"
                 ));
                 exchange.send(vec![b'!'; count as usize]);
             }

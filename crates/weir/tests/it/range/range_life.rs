@@ -1,5 +1,4 @@
-//! The life of an object of which a client asked for a part: what else is fetched of it, by whom, and how
-//! often.
+//! The life of an object that a client requested in part: what else of it is fetched, why, and how often.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ fn ranged(weir: &Weir, target: &str, first: usize, count: usize) -> Response {
     weir.get_with(target, &[("Range", &format!("bytes={first}-{}", first + count - 1))])
 }
 
-/// Asks for a part and compares it.
+/// Requests a part and compares it.
 fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
     let found = ranged(weir, "/x", first, count);
     assert_eq!(found.status(), 206, "{:?}", found.head);
@@ -37,7 +36,7 @@ fn send(weir: &Weir, first: usize, count: usize) -> Client {
     client
 }
 
-/// The Range of each request that the origin got; empty where it had none.
+/// The Range of each request to the origin; empty if it had none.
 fn asked(origin: &Origin) -> Vec<String> {
     origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()
 }
@@ -76,7 +75,7 @@ fn short_ranges_here_and_there_cost_a_block_each_and_no_chunks() {
     let counted = counted(&origin, "\"1\"", &body);
     let weir = server(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
     let block = BLOCK as usize;
-    // All within one block, and each across the border of two.
+    // One within a block, and one across the border of two.
     for (offset, blocks) in [(500, 1), (700_000 / block * block - 50, 2)] {
         let before = counted.bytes();
         for place in (0..RANGES).map(|number| (number * STEP).next_multiple_of(block) + offset) {
@@ -92,14 +91,14 @@ fn short_ranges_here_and_there_cost_a_block_each_and_no_chunks() {
 }
 
 #[test]
-fn what_has_come_of_a_short_range_does_not_make_it_read_on() {
+fn a_short_range_does_not_make_its_block_read_on() {
     let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
     let counted = Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(40_000, &gate).at(&origin, "/x");
     let weir = before(&origin);
     let (block, ahead) = (CHUNK as usize * 2, 50_000);
     let mut first = send(&weir, block + ahead, 10);
     until("what lies before it has come", || part(&weir, &body, block + 30_000, 10).is_hit());
-    // Across the border: of the next block, too, no more than that is asked for.
+    // It crosses the border: of the next block, no more is fetched.
     let mut second = send(&weir, block + ahead, 20_000);
     until("both are asking", || weir.metric("weir_requests_running") == Some(2.0));
     gate.open();
@@ -110,10 +109,10 @@ fn what_has_come_of_a_short_range_does_not_make_it_read_on() {
 }
 
 #[test]
-fn who_reads_on_by_short_ranges_gets_chunks_from_the_third_block_on() {
+fn a_reader_by_short_ranges_gets_chunks_from_the_third_block_on() {
     const STEP: usize = 16 << 10;
     let chunks = ["bytes=1048576-2097151", "bytes=2097152-3145727", "bytes=3145728-4000122"];
-    // From the start of a block, and with ranges that lie across the border of two.
+    // From the start of a block, and with ranges across the border of two.
     for (start, first) in [
         (0, &["bytes=0-65535", "bytes=65536-1048575"][..]),
         (100_000, &["bytes=65536-131071", "bytes=131072-196607", "bytes=196608-1048575"]),
@@ -136,7 +135,7 @@ fn a_set_of_single_bytes_costs_a_block_for_each_and_no_chunks() {
     let (origin, body) = (Origin::start(), pattern(1, (RANGES + 1) * CHUNK as usize));
     let counted = counted(&origin, "\"1\"", &body);
     let weir = server(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
-    // Cold, and of what is held in part.
+    // Of a cold object, and of one that is stored in part.
     for (round, offset) in [(1, 5000), (2, 600_000)] {
         let places = (0..RANGES).map(|number| number * CHUNK as usize + offset);
         let set: Vec<String> = places.clone().map(|at| format!("{at}-{at}")).collect();
@@ -156,7 +155,7 @@ fn a_set_of_single_bytes_costs_a_block_for_each_and_no_chunks() {
 }
 
 #[test]
-fn what_was_touched_is_completed_in_the_background_where_that_is_asked_for() {
+fn a_touched_object_is_completed_in_the_background_if_configured() {
     // The others are longer than what a transfer keeps ahead of its readers.
     for (length, first) in [(LENGTH, 2_200_000), (30_000_000, 15_000_000), (30_000_000, 29_999_000)] {
         let (origin, body) = (Origin::start(), pattern(2, length));
@@ -177,7 +176,7 @@ fn what_was_touched_is_completed_in_the_background_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_asked_for_while_the_rest_comes_is_asked_for_once() {
+fn a_range_during_the_completion_is_fetched_once() {
     let (origin, body, gate) = (Origin::start(), pattern(2, LENGTH), Gate::new());
     let counted =
         Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(300_000, &gate).at(&origin, "/x");
@@ -206,12 +205,12 @@ fn an_origin_that_breaks_off_does_not_keep_the_rest_from_coming() {
         let found = weir.get_with("/x", &[("Cache-Control", "only-if-cached")]);
         found.status() == 200 && found.body == body
     });
-    // Each brings 400,000 bytes at most.
+    // Each transfer brings at most 400,000 bytes.
     assert!(origin.total() <= 16, "{:?}", asked(&origin));
 }
 
 #[test]
-fn many_who_want_one_cold_range_are_one_request() {
+fn many_clients_of_one_cold_range_are_one_request() {
     let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
     origin.put("/x", Resource::fresh(&body).etag("\"1\"").ranges().head_gate(&gate));
     let weir = before(&origin);
@@ -227,7 +226,7 @@ fn many_who_want_one_cold_range_are_one_request() {
 }
 
 #[test]
-fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
+fn many_clients_of_one_chunk_cost_it_once() {
     for backwards in [false, true] {
         let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
         let counted = Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(0, &gate).at(&origin, "/x");
@@ -245,15 +244,15 @@ fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
             assert!(found.body == body[first(number)..first(number) + 1000]);
         }
         is_quiet(&weir);
-        // Each asks for its block, as far as no other has; whoever goes on with what is held, for the rest of
-        // the chunk up to where another has begun.
+        // Each request fetches its block, unless another has. A reader that goes on fetches the rest of the
+        // chunk up to where another has begun.
         assert!(origin.total() as u64 <= CHUNK / BLOCK, "{:?}", asked(&origin));
         assert!(counted.bytes() <= 2 * CHUNK, "{backwards}: {:?}", counted.sent());
     }
 }
 
 #[test]
-fn what_changes_all_the_time_is_fetched_whole() {
+fn an_object_that_changes_all_the_time_is_fetched_whole() {
     let origin = Origin::start();
     let body = |version: u64| pattern(version, LENGTH);
     let counted = counted(&origin, "\"0\"", &body(0));
@@ -276,7 +275,7 @@ fn what_changes_all_the_time_is_fetched_whole() {
 
 type Fields = &'static [(&'static str, &'static str)];
 
-/// What may not be stored, and what a client sends with it.
+/// Responses that may not be stored, and what a client sends with the request.
 const UNSTORED: [(&str, &str, Fields); 4] = [
     ("no-store", "", &[]),
     ("private, max-age=60", "", &[]),
@@ -285,7 +284,7 @@ const UNSTORED: [(&str, &str, Fields); 4] = [
 ];
 
 #[test]
-fn a_cold_range_of_what_may_not_be_stored_is_passed_on() {
+fn a_cold_range_of_an_unstorable_object_is_passed_on() {
     for (control, cookie, fields) in UNSTORED {
         let (origin, body) = (Origin::start(), pattern(4, LENGTH));
         let mut resource = Resource::new(&body).etag("\"1\"").ranges().header("Cache-Control", control);
@@ -316,7 +315,7 @@ fn a_cold_range_of_what_may_not_be_stored_is_passed_on() {
 }
 
 #[test]
-fn a_range_of_what_has_no_strong_validator_is_right() {
+fn a_range_without_a_strong_validator_is_right() {
     for tag in ["W/\"1\"", ""] {
         let (origin, body) = (Origin::start(), pattern(5, LENGTH));
         let plain = Resource::fresh(&body).ranges();
@@ -327,7 +326,7 @@ fn a_range_of_what_has_no_strong_validator_is_right() {
         }
         let suffix = weir.get_with("/x", &[("Range", "bytes=-10")]);
         assert!(suffix.status() == 206 && suffix.body == body[LENGTH - 10..]);
-        // Another body under the same weak tag, or none: what went out as a part has left nothing behind.
+        // Another body under the same weak tag, or none: the part that was sent has left nothing behind.
         let newer = pattern(6, LENGTH);
         let plain = Resource::fresh(&newer).ranges();
         origin.put("/x", if tag.is_empty() { plain } else { plain.etag(tag) });

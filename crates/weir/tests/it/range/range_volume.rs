@@ -1,10 +1,9 @@
-//! Parts that are purged, and parts that lie on a volume: what is gone does not come back, what was kept is
-//! not fetched again.
+//! Parts that are purged, and parts on a volume: what is gone does not come back, and what was stored is not
+//! fetched again.
 
-use std::time::Duration;
+use weir_testkit::{Client, Gate, Origin, Random, Resource, Response, Weir, pattern};
 
-use weir_testkit::{Client, Gate, Origin, Random, Resource, Response, Weir, pattern, until};
-
+use crate::durable::{restart, settle};
 use crate::server::{Server, server};
 
 const LENGTH: usize = 4_000_123;
@@ -24,7 +23,7 @@ fn ranged(weir: &Weir, target: &str, first: usize, count: usize) -> Response {
     weir.get_with(target, &[("Range", &format!("bytes={first}-{}", first + count - 1))])
 }
 
-/// Asks for a part and compares it.
+/// Requests a part and compares it.
 fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
     let found = ranged(weir, "/x", first, count);
     assert_eq!(found.status(), 206, "{:?}", found.head);
@@ -33,24 +32,6 @@ fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
 }
 
 /// Waits until everything that was stored so far is durable.
-fn settle(weir: &Weir) {
-    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    let written = || weir.metric("weir_volume_written_body_bytes_total");
-    let mut before = written();
-    // What is written is made durable twice a second; gaps are not counted as fills.
-    until("nothing is written", || {
-        std::thread::sleep(Duration::from_millis(1500));
-        let now = written();
-        std::mem::replace(&mut before, now) == now
-    });
-}
-
-fn restart(weir: &mut Weir, signal: &str) {
-    weir.signal(signal);
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
-}
-
 /// The Range of each request that the origin got; empty where it had none.
 fn asked(origin: &Origin) -> Vec<String> {
     origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()
@@ -59,7 +40,7 @@ fn asked(origin: &Origin) -> Vec<String> {
 const SCOPES: [&[&str]; 2] = [&["purge", "http://localhost/x"], &["purge", "--tag", "red"]];
 
 #[test]
-fn a_part_that_is_purged_while_its_gap_comes_is_fetched_again() {
+fn a_part_that_is_purged_during_its_gap_is_fetched_again() {
     for scope in SCOPES {
         let (origin, body, newer) = (Origin::start(), pattern(1, LENGTH), pattern(2, LENGTH));
         origin.put("/x", tagged(&body, "\"1\""));
@@ -85,7 +66,7 @@ fn a_part_that_is_purged_while_its_gap_comes_is_fetched_again() {
     }
 }
 
-/// Reads until so many bytes have come, or no more do.
+/// Reads until `bytes` have come, or no more come.
 fn read_on(client: &mut Client, bytes: usize) -> Vec<u8> {
     let mut got = Vec::new();
     while got.len() < bytes {
@@ -121,13 +102,13 @@ fn a_part_that_was_purged_does_not_come_back_after_a_kill() {
 }
 
 #[test]
-fn ranges_that_were_brought_are_hits_after_a_restart() {
+fn fetched_ranges_are_hits_after_a_restart() {
     for signal in ["TERM", "KILL"] {
         let (origin, body) = (Origin::start(), pattern(3, LENGTH));
         origin.put("/x", tagged(&body, "\"1\""));
         let mut weir = with_volume(&origin, "64MiB").start();
         for first in [2 * MIB, 0] {
-            // Not short: its chunk comes with it.
+            // It is not a short range, so its chunk comes with it.
             part(&weir, &body, first, BLOCK);
         }
         settle(&weir);

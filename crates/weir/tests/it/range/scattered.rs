@@ -1,7 +1,6 @@
-//! Single bytes asked for all over one object: what comes from the origin, and what is kept of it, stays
-//! bounded.
+//! Single bytes requested all over one object: what is fetched and what is stored of it stays bounded.
 //!
-//! `WEIR_SCATTERED` says how many are asked for.
+//! `WEIR_SCATTERED` sets how many bytes are requested.
 
 use std::sync::Arc;
 
@@ -12,10 +11,10 @@ use crate::server::server;
 
 const LENGTH: usize = 50_000_000;
 const CLIENTS: u64 = 8;
-/// What Weir may grow by beyond the object itself: buffers of connections, and what is on its way.
+/// How much Weir may grow beyond the object itself: buffers of connections, and what is on its way.
 const BESIDE_BYTES_MAX: u64 = 48 << 20;
 
-/// Asks for so many bytes, each by itself, and compares them.
+/// Requests `count` single bytes and compares them.
 fn ask(weir: &Weir, body: &[u8], count: u64, seed: u64) {
     let (mut random, mut client) = (Random::new(seed), weir.client());
     for _ in 0..count {

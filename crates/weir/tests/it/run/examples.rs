@@ -1,5 +1,5 @@
-//! The examples on the real binary: what their comments promise is so. Those in front of Weir are tried where
-//! their program is installed; elsewhere the scenario prints `skipped` and ends.
+//! The examples on the real binary: what their comments promise is true. Those with a program in front of
+//! Weir are tried if it is installed; otherwise the scenario prints `skipped` and ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,7 +66,7 @@ fn web_sockets_event_streams_and_polls_are_passed_on_and_pages_are_cached() {
 }
 
 #[test]
-fn wordpress_is_cached_for_visitors_and_for_nobody_else() {
+fn wordpress_is_cached_for_anonymous_visitors_alone() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let text = format!("{} via {:?}", exchange.request.target, exchange.request.header("via"));
@@ -96,7 +96,7 @@ fn wordpress_is_cached_for_visitors_and_for_nobody_else() {
     assert_eq!(client.recv().unwrap().status(), 405, "not from here");
 }
 
-/// A program in front of Weir, and its ports for TLS and without; ended with this value.
+/// A program in front of Weir, and its ports with and without TLS. Dropping it ends the program.
 struct Front {
     child: Child,
     tls: u16,
@@ -166,7 +166,7 @@ fn haproxy(setup: &Setup, weir: &str) -> Option<Front> {
     Some(start(command, tls, plain))
 }
 
-/// What curl prints that comes from another address than the front's own.
+/// What curl prints for a request from another address than the front's own.
 fn curl(method: &str, url: &str) -> String {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--insecure", "--include", "--interface", "127.0.0.5"]);
@@ -175,7 +175,7 @@ fn curl(method: &str, url: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// An origin that says who the client was, and with which scheme it came.
+/// An origin that answers who the client was and with which scheme it came.
 fn telling() -> Origin {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
@@ -186,7 +186,7 @@ fn telling() -> Origin {
     origin
 }
 
-/// Weir behind a front whose own address alone is trusted: clients of this test come from another one.
+/// Weir behind a front whose own address alone is trusted. Clients of this test come from another one.
 fn behind(name: &str, origin: &Origin) -> (Weir, Setup) {
     let text = example(name)
         .replace("\"127.0.0.1:8080\"", "\"{listen}\"")
@@ -216,7 +216,7 @@ fn behind_nginx_clients_are_told_apart() {
     names_its_clients(&front);
 }
 
-/// The warning of `docs/guide/purging.md`: a plain `proxy_pass` makes everybody this machine.
+/// The warning of `docs/guide/purging.md`: a plain `proxy_pass` makes every client look like this machine.
 #[test]
 fn behind_an_nginx_that_names_nobody_everybody_may_purge() {
     let origin = telling();

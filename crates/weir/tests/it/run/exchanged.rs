@@ -1,4 +1,4 @@
-//! State folders and volumes that do not belong together, on the real program: exchanged, put back from a
+//! State folders and volumes that do not belong together, on the real program: exchanged, restored from a
 //! copy, damaged file by file, after an orderly end and after a kill. What an acknowledged purge forbids is
 //! never answered, and a Weir that does not start says why.
 
@@ -14,10 +14,10 @@ use weir_testkit::{Exchange, Origin, Weir, until};
 
 use crate::server::{server, setup};
 
-/// Objects of the origin: half of them bear the tag `first`, the others `second`.
+/// The objects of the origin. Half of them have the tag `first`, the others `second`.
 const COUNT: usize = 12;
 
-/// An origin whose objects have versions; it knows by their tags which a client has.
+/// An origin whose objects have versions. The entity tags of a request tell it which version a client has.
 struct Versions {
     origin: Origin,
     now: Arc<Mutex<HashMap<usize, u64>>>,
@@ -33,7 +33,7 @@ impl Versions {
         Versions { origin, now }
     }
 
-    /// Those objects have a newer version from now on.
+    /// Gives these objects a newer version from now on.
     fn renew(&self, numbers: impl Iterator<Item = usize>) {
         let mut now = self.now.lock().unwrap();
         numbers.for_each(|number| *now.entry(number).or_default() += 1);
@@ -67,7 +67,7 @@ fn firsts() -> impl Iterator<Item = usize> {
     (0..COUNT).filter(|number| is_first(*number))
 }
 
-/// In front of these volumes and next to no memory.
+/// A config with these volumes and next to no memory.
 fn text(origin: &Origin, volumes: &[&str]) -> String {
     let volume = |name: &&str| format!("[[cache.volume]]\npath = \"{{folder}}/{name}\"\nsize = \"32MiB\"\n");
     let volumes: String = volumes.iter().map(volume).collect();
@@ -91,7 +91,7 @@ fn answers(weir: &Weir) -> HashMap<usize, u64> {
     (0..COUNT).map(version).collect()
 }
 
-/// No answer is older than what purges leave.
+/// Checks that no answer is older than purges allow.
 fn check(weir: &Weir, least: &HashMap<usize, u64>, when: &str) {
     for (number, version) in answers(weir) {
         let least = least[&number];
@@ -103,7 +103,7 @@ fn check(weir: &Weir, least: &HashMap<usize, u64>, when: &str) {
     }
 }
 
-/// Asks until all is on the volume.
+/// Requests all objects until they are on the volume.
 fn store(weir: &Weir) {
     until("all is on the volume", || {
         answers(weir);
@@ -128,7 +128,7 @@ fn end(weir: &mut Weir, ending: Ending) {
     assert!(weir.wait(Duration::from_secs(30)).is_some(), "it does not end");
 }
 
-/// Copies a folder with all that is in it, but for sockets and locks.
+/// Copies a folder with all that is in it, except sockets and locks.
 fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).unwrap();

@@ -1,4 +1,4 @@
-//! A limit of the size of files, `ulimit -f` or systemd's `LimitFSIZE`: a write beyond it fails, and ends
+//! A limit on the size of files, `ulimit -f` or systemd's `LimitFSIZE`: a write beyond it fails and ends
 //! nothing.
 
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn limit(weir: &Weir, bytes: Option<u64>) {
     prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
 }
 
-/// A Weir that begins with that limit, in units of the shell's: of 512 or of 1024 bytes.
+/// A Weir that starts with this limit, in the shell's units of 512 or 1024 bytes.
 fn limited(units: u32) -> Setup {
     let folder = std::env::temp_dir().join(format!("weir-it-limit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -33,7 +33,7 @@ fn a_limit_of_file_size_ends_nothing() {
     }
     let text = server(&[&origin]).more(
         "[cache]\nmemory = \"32MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{folder}/volume\"\n\
-         size = \"64MiB\"",
+        size = \"64MiB\"",
     );
     // Longer than what a start writes, and shorter than a segment.
     let mut weir = limited(256).run_config(&text.text());
@@ -49,7 +49,7 @@ fn a_limit_of_file_size_ends_nothing() {
         volumes.contains("full")
     });
     ask(&weir, 0..6);
-    // Nothing can be written at all: purges are not acknowledged, requests go on.
+    // Nothing can be written at all: purges are not acknowledged, but requests go on.
     limit(&weir, Some(1));
     let refused = weir.command(&["purge", "--all"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("purged until a restart only"), "{refused:?}");

@@ -9,7 +9,7 @@ use weir_testkit::{Address, Client, Gate, Origin, Random, Resource, Weir, patter
 
 use crate::server::{Server, server};
 
-/// Clients that ask for hits and misses on kept connections until they are told to stop.
+/// Clients that request hits and misses on kept connections until they are stopped.
 struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
@@ -54,7 +54,7 @@ impl Load {
         Load { stop, done, workers }
     }
 
-    /// Waits until `n` more requests have been answered.
+    /// Waits until `n` more requests are answered.
     fn go_on(&self, n: usize) {
         let goal = self.done.load(Ordering::SeqCst) + n;
         weir_testkit::until("requests are answered", || {
@@ -137,13 +137,13 @@ fn no_request_under_load_is_cut_by_a_term_signal() {
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     let (done, failures) = load.end();
     // A request on a kept connection may meet its end before it is read (RFC 9112 §9.6), and a new connection
-    // nobody; but no answer that was begun is cut, and none is an error.
+    // may meet no listener. But no answer that was begun is cut, and none is an error.
     let cut: Vec<&String> = failures.iter().filter(|why| !why.contains("closed before a response")).collect();
     assert!(cut.is_empty(), "{} of {done} failed: {cut:?}", cut.len());
 }
 
 #[test]
-fn who_has_connected_before_a_term_signal_is_answered() {
+fn a_client_that_connected_before_a_term_signal_is_answered() {
     let (_origin, server) = served("");
     let mut weir = server.start();
     let mut used: Vec<Client> = (0..4).map(|_| weir.client()).collect();
@@ -210,7 +210,7 @@ fn connections_and_memory_come_back_to_rest() {
     assert_eq!(weir.metric("weir_panics_total"), Some(0.0));
 }
 
-/// Every answer is of the version that its entity tag names, whole or the part that was asked for.
+/// Every answer has the version that its entity tag names, whole or in the requested part.
 #[test]
 fn no_answer_mixes_two_versions() {
     let origin = Origin::start();
@@ -274,7 +274,7 @@ fn idle_connections_are_cheap() {
 }
 
 #[test]
-fn slow_readers_of_what_is_not_stored_are_cheap() {
+fn slow_readers_of_unstored_bodies_are_cheap() {
     const READERS: usize = 40;
     let (origin, server) = served("");
     origin.put("/pass", Resource::new(pattern(3, 20 << 20)).header("Cache-Control", "no-store"));

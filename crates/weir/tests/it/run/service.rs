@@ -1,4 +1,4 @@
-//! Weir under a service manager: what it tells it, and the sockets that it gets from it.
+//! Weir under a service manager: what it reports, and the sockets that it gets.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -21,14 +21,14 @@ impl Manager {
         Manager(socket)
     }
 
-    /// The next thing that it is told, as lines.
+    /// The next report, as lines.
     fn told(&self) -> Vec<String> {
         let mut buffer = [0; 4096];
         let bytes = self.0.recv(&mut buffer).expect("the manager is told something");
         String::from_utf8_lossy(&buffer[..bytes]).lines().map(str::to_owned).collect()
     }
 
-    /// Waits for something that says so.
+    /// Waits for a report with this line.
     fn await_line(&self, line: &str) -> Vec<String> {
         loop {
             let told = self.told();
@@ -40,7 +40,7 @@ impl Manager {
 }
 
 #[test]
-fn the_manager_is_told_of_the_start_of_reloads_upgrades_and_the_end() {
+fn the_manager_learns_of_start_reloads_upgrades_and_end() {
     let origin = Origin::start();
     let setup = setup();
     let path = setup.folder().join("notify");
@@ -59,7 +59,7 @@ fn the_manager_is_told_of_the_start_of_reloads_upgrades_and_the_end() {
     assert_eq!(weir.upgrade(&[]).code, Some(0));
     let new = weir.main_pid();
     assert_ne!(new, pid);
-    // It is the old one's word that counts, as it is still the main process; the new one follows.
+    // The report of the old process counts, since it is still the main process. The new one follows.
     assert_eq!(manager.told()[0], format!("MAINPID={new}"));
     assert_eq!(manager.told()[..2], ["READY=1".to_owned(), format!("MAINPID={new}")]);
     assert!(Command::new("kill").arg(new.to_string()).status().unwrap().success());
@@ -88,7 +88,7 @@ impl Drop for Killed {
     }
 }
 
-/// Starts `weir run` as a manager with sockets would: the sockets are descriptors 3 and 4.
+/// Starts `weir run` as a manager with sockets does: the sockets are descriptors 3 and 4.
 fn activate(config: &std::path::Path, state: &std::path::Path, tcp: OwnedFd, unix: OwnedFd) -> Killed {
     let script = "exec 3<&0 4<&1 </dev/null >/dev/null; export LISTEN_PID=$$ LISTEN_FDS=2; exec \"$@\"";
     let binary = std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned());
@@ -109,10 +109,10 @@ fn sockets_of_the_manager_are_taken_by_their_address() {
     let unix = UnixListener::bind(&path).unwrap();
     let own = free_port();
     let text = format!(
-        "[admin]\nlisten = \"127.0.0.1:{}\"\n[[listen]]\naddress = \"unix:{}\"\n[[listen]]\naddress = \
-         \"{at}\"\n\
-         [[listen]]\naddress = \"127.0.0.1:{own}\"\n[upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = \
-         [\"*\"]\n\
+        "[admin]\nlisten = \"127.0.0.1:{}\"\n[[listen]]\naddress = \"unix:{}\"\n[[listen]]\n\
+        address = \"{at}\"\n\
+         [[listen]]\naddress = \"127.0.0.1:{own}\"\n[upstream.main]\norigins = [\"{}\"]\n[[site]]\n\
+         hosts = [\"*\"]\n\
          upstream = \"main\"\n",
         free_port(),
         path.display(),
@@ -125,11 +125,11 @@ fn sockets_of_the_manager_are_taken_by_their_address() {
     let weir =
         |address: &str| weir_testkit::get(address.parse::<std::net::SocketAddr>().unwrap(), "/x").text();
     let own = format!("127.0.0.1:{own}");
-    // A connection that came before it runs waits for it.
+    // A connection from before the start waits for it.
     assert_eq!(weir(&at.to_string()), "hello");
     assert_eq!(weir_testkit::get(weir_testkit::Address::Unix(path.clone()), "/x").text(), "hello");
     assert_eq!(weir(&own), "hello", "what the manager does not have is bound");
-    // The manager's file stays, also over an upgrade; who comes while none runs waits.
+    // The manager's file stays, also over an upgrade. Connections wait while no process runs.
     let output = setup.command(&["upgrade"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     let new = std::fs::read_to_string(state.join("lock")).unwrap();

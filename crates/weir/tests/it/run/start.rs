@@ -17,7 +17,7 @@ fn weir_starts_while_its_origin_is_down_and_serves_once_it_is_up() {
 }
 
 #[test]
-fn an_occupied_port_is_a_sentence_and_not_a_zero() {
+fn an_occupied_port_is_explained_and_the_status_not_zero() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let admin = format!("127.0.0.1:{}", weir_testkit::free_port());
@@ -30,7 +30,7 @@ fn an_occupied_port_is_a_sentence_and_not_a_zero() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_a_sentence_and_not_a_zero() {
+fn a_log_that_cannot_be_opened_is_explained_and_the_status_not_zero() {
     let origin = Origin::start();
     let setup = setup();
     let text =
@@ -96,7 +96,7 @@ fn the_demo_serves_by_itself() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let output = setup().command(&["--version"]);
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.contains(env!("CARGO_PKG_VERSION")), "{output:?}");

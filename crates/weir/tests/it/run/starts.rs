@@ -1,5 +1,5 @@
-//! Starts in bad circumstances: a volume that is none any more, a drive that cannot be written, a full state
-//! disk, and what has no place in the state folder. Whatever is sound is used, and the rest is said.
+//! Starts in bad circumstances: a volume that is damaged, a drive that cannot be written, a full state disk,
+//! and foreign things in the state folder. Whatever is sound is used, and the rest is reported.
 
 mod full;
 mod obstacles;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
-/// Objects of an origin, `/0` and so on.
+/// The objects of an origin, `/0` and so on.
 fn origin_of(count: usize) -> Origin {
     let origin = Origin::start();
     for number in 0..count {
@@ -24,7 +24,7 @@ fn body(number: usize) -> Vec<u8> {
     weir_testkit::pattern(number as u64, 20_000)
 }
 
-/// Asks for all; how many were hits.
+/// Requests all objects. Returns how many were hits.
 fn hits(weir: &Weir, count: usize) -> usize {
     let mut client = weir.client();
     let is_hit = |number: &usize| {
@@ -35,7 +35,7 @@ fn hits(weir: &Weir, count: usize) -> usize {
     (0..count).filter(is_hit).count()
 }
 
-/// Stores all on the volumes.
+/// Stores all objects on the volumes.
 fn store(weir: &Weir, count: usize) {
     until("all is on the volumes", || {
         hits(weir, count);
@@ -48,7 +48,7 @@ fn end(weir: &mut Weir) {
     assert!(weir.wait(Duration::from_secs(30)).is_some_and(|status| status.success()));
 }
 
-/// What `weir volumes` says of a volume whose path ends so.
+/// The entry of `weir volumes` for the volume whose path ends with `name`.
 fn told(weir: &Weir, name: &str) -> serde_json::Value {
     let output = weir.command(&["volumes", "--json"]);
     let all: Vec<serde_json::Value> = serde_json::from_str(&output.stdout).unwrap_or_default();

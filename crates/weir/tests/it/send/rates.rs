@@ -1,6 +1,6 @@
-//! How fast bodies go out: bounds hold for hits, fills, passes and ranges, each response by itself, and an
-//! MP4 goes out by its own bit rate. Only lower bounds of a time are asserted: what is held back is never
-//! faster than it may be.
+//! How fast bodies are sent: limits hold for hits, fills, passes and ranges, for each response by itself, and
+//! an MP4 is sent at its own bit rate. Only lower bounds of times are asserted: a limited response is never
+//! faster than its limit.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ fn the_head_does_not_wait_and_each_response_has_its_own_burst() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(&body));
     let weir = paced(&origin, "limit = \"1B/s\", burst = \"39990B\"");
-    // The last ten bytes would take ten seconds; everybody gets head and burst without them.
+    // The last ten bytes would take ten seconds. Every client gets head and burst without waiting.
     let mut clients: Vec<_> = (0..3)
         .map(|_| {
             let mut client = weir.client();
@@ -68,7 +68,7 @@ fn the_head_does_not_wait_and_each_response_has_its_own_burst() {
         }
         assert!(got == body[..got.len()]);
     }
-    // The answer to another method is not held back: it would take hours.
+    // The response to another method is not limited; it would take hours.
     let answer = body.repeat(2);
     let answered = answer.clone();
     origin.on("/post", move |exchange| {
@@ -96,7 +96,7 @@ fn clients_ask_for_a_rate_up_to_the_cap() {
     for nonsense in ["/x", "/x?rate=fast", "/x?rate=0", "/x?rate=-1", "/x?rate"] {
         assert!(least_ms(nonsense, 500).is_hit(), "{nonsense} is another object");
     }
-    // Nobody but Weir is told.
+    // Only Weir sees the parameter.
     let asked: Vec<String> = origin.requests("/x").iter().map(|request| request.target.clone()).collect();
     assert_eq!(asked, ["/x"]);
 }
@@ -120,13 +120,13 @@ fn a_route_undoes_what_it_inherits() {
     origin.put("/free/x", Resource::fresh(&body));
     let site = "rate = { limit = \"1B/s\" }\n[[site.route]]\nprefix = \"/free/\"\nrate = {}";
     let weir = server(&[&origin]).site(site).start();
-    // Held back it would take weeks.
+    // At its limit it would take weeks.
     assert!(weir.get("/free/x").body == body);
     assert!(weir.get("/free/x").body == body);
 }
 
 #[test]
-fn a_client_that_is_held_back_is_not_taken_for_a_slow_one() {
+fn a_client_held_back_by_a_rate_does_not_count_as_slow() {
     let body = pattern(1, 3_000);
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(&body));
@@ -140,7 +140,7 @@ fn a_client_that_is_held_back_is_not_taken_for_a_slow_one() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_is_held_back_is_let_go() {
+fn a_client_that_leaves_while_held_back_ends_its_response() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(pattern(1, 100_000)));
     let mut weir = paced(&origin, "limit = \"1B/s\"");
@@ -149,7 +149,7 @@ fn a_client_that_leaves_while_it_is_held_back_is_let_go() {
     client.recv_head_only().unwrap();
     client.reset();
     weir_testkit::until("the response has ended", || weir.metric("weir_requests_running") == Some(0.0));
-    // One that stays is waited for no longer than any other when Weir ends.
+    // When Weir ends, a client that stays is not waited for longer than others.
     weir.rewrite_config(
         &server(&[&origin]).site("rate = { limit = \"1B/s\" }").more("[limits]\ndrain = \"1s\"").text(),
     );
@@ -167,13 +167,13 @@ fn boxed(kind: &str, content: &[u8]) -> Vec<u8> {
     [&size.to_be_bytes()[..], kind.as_bytes(), content].concat()
 }
 
-/// The box that says that `seconds` are played.
+/// The box with the duration of `seconds`.
 fn moov(seconds: u32) -> Vec<u8> {
     let fields = [&[0; 12][..], &1000u32.to_be_bytes(), &(seconds * 1000).to_be_bytes(), &[0; 80]].concat();
     boxed("moov", &boxed("mvhd", &fields))
 }
 
-/// A film of 300 s and 300 kB, with what tells it in front or at the end.
+/// A film of 300 s and 300 kB, with its index in front or at the end.
 fn film(is_in_front: bool) -> Vec<u8> {
     let (ftyp, mdat) = (boxed("ftyp", b"isom\0\0\0\0"), boxed("mdat", &pattern(1, 299_860)));
     match is_in_front {
@@ -182,7 +182,7 @@ fn film(is_in_front: bool) -> Vec<u8> {
     }
 }
 
-/// 60 kB of it are played in the first 60 s. At a hundred times the speed the other 240 kB take 2.4 s.
+/// 60 kB of it are the first 60 s. At a hundred times the speed the other 240 kB take 2.4 s.
 fn a_film_takes_its_time(weir: &Weir, target: &str, film: &[u8]) {
     let (response, took) = timed(|| weir.get(target));
     assert!(response.body == film, "{target}");
@@ -200,7 +200,8 @@ fn a_film_goes_out_by_its_own_bit_rate() {
     origin.put("/text", Resource::fresh(&front).header("Content-Type", "text/plain"));
     origin.put("/broken", mp4(&broken));
     let weir = paced(&origin, "media = 100");
-    // In front it is known from the first byte on, while the film arrives: the first minute goes out at once.
+    // If the index is in front, the rate is known from the first byte, while the film arrives: the first
+    // minute is sent at once.
     let mut client = weir.client();
     client.send_get("localhost", "/front", &[]);
     client.recv_head_only().unwrap();
@@ -216,13 +217,13 @@ fn a_film_goes_out_by_its_own_bit_rate() {
         got.extend(piece);
     }
     assert!(got == front);
-    // What 100 ms bring may have been saved up meanwhile.
+    // The bytes of 100 ms may have been saved up in the meantime.
     assert!(begun.elapsed() >= Duration::from_millis(2_250), "{:?}", begun.elapsed());
     a_film_takes_its_time(&weir, "/front", &front);
-    // At the end it is known when all is here: from the second response on.
+    // If it is at the end, the rate is known once all is here: from the second response on.
     assert!(weir.get("/back").body == back);
     a_film_takes_its_time(&weir, "/back", &back);
-    // Whatever is no film is not held back: as fast as one is played it would take minutes.
+    // What is not a film is not limited: at the speed of a film it would take minutes.
     let played = paced(&origin, "media = 1");
     for (target, body) in [("/text", &front), ("/broken", &broken)] {
         for _ in 0..2 {
@@ -240,7 +241,7 @@ fn the_lower_of_two_rates_counts() {
     let (response, took) = timed(|| weir.get("/film"));
     assert!(response.body == film);
     assert!(took >= Duration::from_millis(2_900), "the limit: {took:?}");
-    // It may ask for more, and then its own bit rate counts: 240 kB at 1 MB/s.
+    // A client may ask for more, and then its own bit rate counts: 240 kB at 1 MB/s.
     let (response, took) = timed(|| weir.get("/film?rate=10M"));
     assert!(response.body == film && response.is_hit());
     assert!(took >= Duration::from_millis(230), "its own: {took:?}");

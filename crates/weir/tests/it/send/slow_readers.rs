@@ -1,16 +1,16 @@
-//! Readers who take their time hold the memory that their bodies lie in: others are served all the same.
+//! Slow readers hold the memory of their bodies. Others are served all the same.
 
 use weir_testkit::{Client, Origin, Resource, pattern, until};
 
 use crate::server::server;
 
 const SLOW: usize = 16;
-/// Each less than half of the memory, together far more than all of it.
+/// Each takes less than half of the memory, and all together far more than all of it.
 const LARGE: usize = 14 << 20;
 const SMALL: usize = 300_000;
 
 #[test]
-fn slow_readers_of_large_bodies_stop_nobody_elses_fills() {
+fn slow_readers_of_large_bodies_stop_no_other_fills() {
     let origin = Origin::start();
     let large = |number: usize| pattern(number as u64, LARGE);
     for number in 0..=SLOW {
@@ -29,7 +29,7 @@ fn slow_readers_of_large_bodies_stop_nobody_elses_fills() {
         slow.push(client);
     }
     until("all have been asked for", || origin.total() >= SLOW);
-    // Nothing moves any more: what memory there is belongs to those who do not read.
+    // Nothing moves any more: the memory belongs to clients that do not read.
     std::thread::sleep(std::time::Duration::from_secs(1));
     for number in 0..8 {
         let found = weir.get(&format!("/small/{number}"));

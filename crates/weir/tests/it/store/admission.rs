@@ -1,4 +1,4 @@
-//! What goes down to the drive on the real binary, by mode and by budget.
+//! What is written to the drive on the real binary, by mode and by budget.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::server::{Server, server};
 
 fn over(origin: &Origin, cache: &str, volume: &str) -> Server {
     server(&[origin]).more(&format!(
-        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \
-         \"256MiB\"\n{volume}"
+        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\n\
+        size = \"256MiB\"\n{volume}"
     ))
 }
 
-/// Puts `/0` up to that number at the origin, each of its own bytes.
+/// Puts `/0` and so on at the origin, each with its own bytes.
 fn put(origin: &Origin, count: usize, length: usize) {
     for number in 0..count {
         let body = format!("{number:08}").repeat(length / 8);
@@ -44,7 +44,7 @@ fn start_again(weir: &mut Weir, signal: &str) {
 }
 
 #[test]
-fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
+fn admission_second_keeps_objects_of_two_requests() {
     let origin = Origin::start();
     put(&origin, 40, 10_000);
     let mut weir = over(&origin, "admission = \"second\"", "").start();
@@ -57,7 +57,7 @@ fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
     start_again(&mut weir, "TERM");
     ask(&weir, 0..20, 10_000);
     assert_eq!(origin.total(), 40, "what went down from memory is there");
-    // What was asked for once is remembered: it goes down at once.
+    // A second request is remembered: the object is written at once.
     ask(&weir, 20..40, 10_000);
     assert_eq!((origin.total(), volume(&weir, "admitted_total")), (60, 20));
     start_again(&mut weir, "TERM");
@@ -66,7 +66,7 @@ fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
 }
 
 #[test]
-fn a_reload_changes_what_is_admitted() {
+fn a_reload_changes_admission() {
     let origin = Origin::start();
     put(&origin, 30, 10_000);
     let always = over(&origin, "admission = \"always\"", "");
@@ -84,7 +84,7 @@ fn a_reload_changes_what_is_admitted() {
 }
 
 #[test]
-fn auto_takes_all_while_there_is_room() {
+fn admission_auto_writes_everything_while_there_is_room() {
     let origin = Origin::start();
     put(&origin, 100, 10_000);
     let weir = over(&origin, "", "").start();
@@ -105,7 +105,7 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     until("it is written", || volume(&weir, "written_body_bytes_total") > BUDGET / 2);
     std::thread::sleep(Duration::from_millis(1500));
     let all = || {
-        // Built without a catalogue there is nothing of one.
+        // Without a catalogue in the build it writes nothing.
         let beside = weir.metric("weir_catalogue_written_bytes_total").unwrap_or(0.0) as u64;
         volume(&weir, "written_body_bytes_total") + volume(&weir, "written_overhead_bytes_total") + beside
     };
@@ -119,7 +119,7 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     let stored = volume(&weir, "objects");
     assert!(stored > 100, "{stored}");
     assert_eq!(weir.command(&["purge", &format!("http://{}/3", weir.addr())]).code, Some(0));
-    // kill -9: what was written today is known but for a second's, and nothing was written in the last one.
+    // After kill -9 today's count lacks at most a second, and nothing was written in the last one.
     std::thread::sleep(Duration::from_millis(1500));
     start_again(&mut weir, "KILL");
     assert!(volume(&weir, "written_today_bytes") >= written);
@@ -127,11 +127,11 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     ask(&weir, 0..50, 20_000);
     let fetched = origin.total() - before;
     assert!(fetched < 10, "{fetched} of 50 are gone");
-    // Nothing is stored: but what is fetched is served.
+    // Nothing is stored, but everything is served.
     ask(&weir, 300..400, 20_000);
     ask(&weir, 300..400, 20_000);
     assert_eq!(volume(&weir, "written_body_bytes_total"), 0, "since the restart");
-    // A reload gives more of it.
+    // A reload raises the budget.
     let more = over(&origin, "admission = \"always\"", "write_budget = \"40MiB\"");
     weir.rewrite_config(&more.text());
     assert_eq!(weir.reload().code, Some(0));
@@ -151,7 +151,7 @@ fn short_lives_share_the_budget_of_a_day() {
     let mut written = 0;
     for life in 0..8 {
         ask(&weir, 40 * life..40 * (life + 1), 100_000);
-        // Nothing of the budget may be left: then nothing comes.
+        // If nothing of the budget is left, nothing is written.
         std::thread::sleep(Duration::from_millis(300));
         written += volume(&weir, "written_body_bytes_total") + volume(&weir, "written_overhead_bytes_total");
         start_again(&mut weir, if life % 2 == 0 { "KILL" } else { "TERM" });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Random, Resource, Weir, until};
 
+use crate::durable::settle;
 use crate::server::{Server, server};
 
 const VOLUME: &str = "[[cache.volume]]\npath = \"{folder}/volume\"\n";
@@ -14,7 +15,7 @@ fn on_disk(origin: &Origin, memory: &str, size: &str) -> Server {
         .more(&format!("[cache]\nmemory = \"{memory}\"\nadmission = \"always\"\n{VOLUME}size = \"{size}\""))
 }
 
-/// Bytes that name their object, version and place.
+/// Bytes that name their object, version and position.
 fn body(name: &str, length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length + 32);
     while bytes.len() < length {
@@ -34,7 +35,7 @@ fn volume(weir: &Weir) -> PathBuf {
     weir.folder().join("volume")
 }
 
-/// Bytes that all files in a folder take.
+/// The bytes of all files in a folder.
 fn size_of(folder: &Path) -> u64 {
     std::fs::read_dir(folder).map_or(0, |entries| {
         entries
@@ -48,13 +49,8 @@ fn size_of(folder: &Path) -> u64 {
     })
 }
 
-/// Waits until everything that was stored so far is durable.
-fn settle() {
-    std::thread::sleep(Duration::from_millis(1500));
-}
-
 #[test]
-fn what_is_stored_survives_a_restart() {
+fn stored_objects_survive_a_restart() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "64MiB", "256MiB").start();
     let lengths = [0, 1, 1000, 20_000, 65_536, 300_000, 5_000_000];
@@ -111,7 +107,7 @@ fn the_size_is_kept_and_the_oldest_go() {
         let size = size_of(&volume(&weir));
         assert!(size <= 16 << 20, "{size} bytes after {number}");
     }
-    settle();
+    settle(&weir);
     assert!(size_of(&volume(&weir)) > 8 << 20);
     let is_held = |number: usize| {
         weir.get_with(&format!("/{number}"), &[("Cache-Control", "only-if-cached")]).status() == 200
@@ -146,8 +142,8 @@ fn bits_that_flipped_while_weir_was_down_are_a_miss() {
     for _ in 0..3 {
         for (length, body) in lengths.iter().zip(&bodies) {
             let path = format!("/{length}");
-            // A large body may break off where its first part was sound; it never ends clean, and the next
-            // one is whole.
+            // A large body may break off after its first sound part. It never ends cleanly, and the next one
+            // is whole.
             let mut client = weir.client();
             client.send_get("localhost", &path, &[]);
             if let Ok(found) = client.recv() {
@@ -162,7 +158,7 @@ fn bits_that_flipped_while_weir_was_down_are_a_miss() {
 }
 
 #[test]
-fn verifying_drops_what_is_wrong_and_nothing_else() {
+fn verifying_drops_only_damaged_objects() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     let bodies: Vec<_> = (0..10).map(|number| put(&origin, &format!("/{number}"), 100_000)).collect();
@@ -217,7 +213,7 @@ fn a_volume_that_is_lost_is_a_cold_cache() {
 }
 
 #[test]
-fn a_lost_ledger_makes_what_is_on_the_volume_unusable() {
+fn a_lost_ledger_makes_the_volumes_content_unusable() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     put(&origin, "/x", 1000);
@@ -233,23 +229,23 @@ fn a_lost_ledger_makes_what_is_on_the_volume_unusable() {
 }
 
 #[test]
-fn what_an_unsafe_request_invalidates_stays_so_after_a_kill() {
+fn invalidations_by_unsafe_requests_survive_a_kill() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     put(&origin, "/x", 1000);
     weir.get("/x");
-    settle();
+    settle(&weir);
     let mut client = weir.client();
     client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     client.recv().unwrap();
-    settle();
+    settle(&weir);
     weir.signal("KILL");
     weir.start_again();
     assert!(!weir.get("/x").is_hit());
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_a_sentence_and_not_a_zero() {
+fn a_folder_that_cannot_be_used_is_explained_and_the_status_not_zero() {
     let setup = crate::server::setup();
     let blocker = setup.file("blocker", "a file");
     let folder = blocker.join("cache").display().to_string();
@@ -272,7 +268,7 @@ fn a_folder_that_cannot_be_used_is_a_sentence_and_not_a_zero() {
     );
 }
 
-/// So many objects: `WEIR_DISK_VARIANTS`, else some.
+/// The number of variants: `WEIR_DISK_VARIANTS`, or some.
 fn variants() -> usize {
     std::env::var("WEIR_DISK_VARIANTS").map_or(3000, |text| text.parse().unwrap())
 }

@@ -1,5 +1,5 @@
-//! Bad drives: Weir is killed, its power cut, its drive full, read-only, failing or lying. Nothing wrong ever
-//! goes out.
+//! Bad drives: Weir is killed, its power cut, its drive full, read-only, failing or lying. No wrong byte is
+//! ever sent.
 
 mod faults;
 mod power;

@@ -1,5 +1,5 @@
-//! What is held: counted by the test itself, by the origin's requests, by the volume's books and by a recount
-//! of all records.
+//! Compares what is stored by four counts: the test's own, the origin's requests, the volume's books, and a
+//! recount of all records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_testkit::{Origin, Resource, Weir, until};
 
+use crate::durable::{restart, settle};
 use crate::server::{Server, server};
 
-/// A site for every host, of these lines, and one of its own; a volume of that size.
+/// A site for every host with these lines, a second site, and a volume of this size.
 fn two_sites(origin: &Origin, lines: &str, size: &str) -> Server {
     let other = "[[site]]\nhosts = [\"other.test\"]\nupstream = \"main\"\n";
     let volume = format!("[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \"{size}\"\n");
@@ -36,7 +37,7 @@ fn verified(weir: &Weir) -> (u64, u64) {
     (found["objects"].as_u64().unwrap(), found["body_bytes"].as_u64().unwrap())
 }
 
-/// What of a site is on the volume: path and bytes of the body, by `weir list`.
+/// A site's objects on the volume, with path and bytes, by `weir list`.
 fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
     let output = weir.command(&["list", "--json", "--limit", "10000", "--site", site]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -49,31 +50,13 @@ fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What the volume's books say of a site: objects and bytes, by `weir sites`.
+/// The volume's count for a site: objects and bytes, by `weir sites`.
 fn booked(weir: &Weir, site: &str) -> (u64, u64) {
     let output = weir.command(&["sites", "--json"]);
     let all: Value = serde_json::from_str(&output.stdout).unwrap();
     let own = all["sites"].as_array().unwrap().iter().find(|own| own["site"] == site);
     let volume = &own.unwrap_or_else(|| panic!("no {site} in {all}"))["held"]["volume"];
     (volume["objects"].as_u64().unwrap_or(0), volume["bytes"].as_u64().unwrap_or(0))
-}
-
-/// Waits until what was stored so far is on the volume and durable.
-fn settle(weir: &Weir) {
-    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    let written = || weir.metric("weir_volume_written_body_bytes_total");
-    let mut before = written();
-    until("nothing is written", || {
-        std::thread::sleep(Duration::from_millis(1200));
-        let now = written();
-        std::mem::replace(&mut before, now) == now
-    });
-}
-
-fn restart(weir: &mut Weir, signal: &str) {
-    weir.signal(signal);
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
 }
 
 /// The bytes that the origin was asked for in ranges of a path.
@@ -90,7 +73,7 @@ fn asked_in_ranges(origin: &Origin, path: &str) -> u64 {
 }
 
 #[test]
-fn what_is_held_is_what_was_stored_through_purges_expiry_and_restarts() {
+fn the_books_are_right_through_purges_expiry_and_restarts() {
     let origin = Origin::start();
     let mut weir = two_sites(&origin, "", "128MiB").start();
     let lengths = [0, 1, 1000, 65_536, 100_000, 700_000, 3_000_000];
@@ -108,14 +91,14 @@ fn what_is_held_is_what_was_stored_through_purges_expiry_and_restarts() {
     assert!((100_001..8 << 20).contains(&part), "{part}");
     let one_site: u64 = lengths.iter().map(|length| *length as u64).sum();
     assert_eq!(verified(&weir), (16, 2 * one_site + 5000 + part));
-    // What has expired is held until it is replaced or makes room; replaced it counts once.
+    // An expired object counts until it is replaced or evicted; a replaced one counts once.
     assert_eq!(weir.get("/soon").body.len(), 5000);
     put(&origin, "/soon", 6000, 1);
     std::thread::sleep(Duration::from_millis(1500));
     until("the new one has come", || weir.get("/soon").body.len() == 6000);
     settle(&weir);
     assert_eq!(verified(&weir), (16, 2 * one_site + 6000 + part));
-    // What is purged leaves with the sweep.
+    // A purged object leaves with the sweep.
     let url = "http://other.test/6";
     assert_eq!(weir.command(&["purge", url]).code, Some(0));
     until("it has left the volume", || weir.metric("weir_volume_objects") == Some(15.0));
@@ -163,7 +146,7 @@ fn the_books_agree_with_the_records_after_kills_under_load() {
     }
 }
 
-/// One request on a connection of its own; `None` where nobody answers any more.
+/// Sends a request on a connection of its own. `None` if nobody answers any more.
 fn ask(address: std::net::SocketAddr, path: &str, host: &str) -> Option<()> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).ok()?;
@@ -174,7 +157,7 @@ fn ask(address: std::net::SocketAddr, path: &str, host: &str) -> Option<()> {
 }
 
 #[test]
-fn a_volume_that_is_filled_many_times_over_knows_what_is_left() {
+fn the_books_are_right_after_many_evictions() {
     let origin = Origin::start();
     let weir = two_sites(&origin, "", "16MiB").start();
     for number in 0..400 {
@@ -194,7 +177,7 @@ fn a_volume_that_is_filled_many_times_over_knows_what_is_left() {
 }
 
 #[test]
-fn a_site_stays_under_its_quota_and_takes_nothing_from_another() {
+fn a_site_stays_under_its_quota_at_its_own_cost() {
     let origin = Origin::start();
     let mut weir = two_sites(&origin, "quota = \"2MiB\"\n", "128MiB").start();
     for number in 0..50 {
@@ -213,7 +196,7 @@ fn a_site_stays_under_its_quota_and_takes_nothing_from_another() {
     assert_eq!(50 - oldest, left.len() as u32, "the oldest went first: {left:?}");
     let (objects, held) = verified(&weir);
     assert_eq!((objects, held), (50 + left.len() as u64, 5_000_000 + bytes(&weir, "*")));
-    // A reload changes it.
+    // A reload changes the quota.
     let reload = |weir: &Weir, lines: &str| {
         weir.rewrite_config(&two_sites(&origin, lines, "128MiB").text());
         assert_eq!(weir.reload().code, Some(0));

@@ -1,4 +1,5 @@
-//! What Weir takes in small containers: never more than `[cache] memory` and what the guide says of the rest.
+//! How much memory Weir takes in small containers: never more than `[cache] memory` and what the guide says
+//! of the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use weir_testkit::{Client, MemoryGroup, Origin, Random, Weir};
 use crate::server::{before, server, setup};
 
 const MIB: u64 = 1 << 20;
-/// What the process takes beside `[cache] memory`, and each volume, as `docs/guide/operations.md` has it.
+/// What the process takes beside `[cache] memory`, and each volume, according to `docs/guide/operations.md`.
 const PROCESS_BYTES: u64 = 32 * MIB;
 const VOLUME_BYTES: u64 = 4 * MIB;
 const BODY_BYTES: usize = 1 << 20;
@@ -25,14 +26,14 @@ fn origin() -> Origin {
     origin
 }
 
-/// So many volumes of 64 MiB each.
+/// This many volumes of 64 MiB each.
 fn volumes(count: usize) -> String {
     let one = |number| format!("[[cache.volume]]\npath = \"{{folder}}/v{number}\"\nsize = \"64MiB\"\n");
     (0..count).map(one).collect()
 }
 
-/// One client: any of the objects, one after the other, hits and misses. What volumes drop while it is sent
-/// is cut; how many came whole.
+/// A client that requests any of the objects one after another, hits and misses. A body that a volume drops
+/// while it is sent is cut. Returns how many came whole.
 fn fetch(weir: std::net::SocketAddr, seed: u64, left: &AtomicUsize) -> usize {
     let mut random = Random::new(seed);
     let mut client = Client::connect(weir);
@@ -54,7 +55,7 @@ fn fetch(weir: std::net::SocketAddr, seed: u64, left: &AtomicUsize) -> usize {
     whole
 }
 
-/// Has clients fetch many objects at a time, and says how much was resident at most.
+/// Lets clients fetch many objects at a time. Returns the largest resident memory.
 fn load(weir: &mut Weir, group: &MemoryGroup, requests: usize) -> u64 {
     let (left, is_done) = (Arc::new(AtomicUsize::new(requests)), AtomicBool::new(false));
     let (addr, peak) = (weir.addr(), AtomicU64::new(0));
@@ -80,7 +81,7 @@ fn load(weir: &mut Weir, group: &MemoryGroup, requests: usize) -> u64 {
     peak.load(Ordering::SeqCst)
 }
 
-/// Loads a Weir in a group of so much memory, and holds what is resident against its bound.
+/// Loads a Weir in a group with this much memory, and compares its resident memory with the bound.
 fn check(group_mib: u64, cache: &str, count: usize, memory_mib: u64, requests: usize) {
     let Some(group) = MemoryGroup::make(group_mib * MIB) else { return };
     let origin = origin();
@@ -100,7 +101,7 @@ fn a_container_of_64_mib_is_enough_for_four_volumes() {
 }
 
 #[test]
-fn twelve_volumes_keep_to_what_they_are_said_to_need() {
+fn twelve_volumes_need_no_more_memory_than_documented() {
     check(400, "memory = \"64MiB\"", 12, 64, 3000);
 }
 
@@ -114,7 +115,7 @@ fn has_huge_pages(pid: u32) -> Option<String> {
 fn huge_pages_are_refused_and_by_the_next_process_too() {
     let origin = origin();
     let mut weir = before(&origin);
-    // Who has none to give cannot tell.
+    // On a machine without huge pages nothing can be tested.
     if has_huge_pages(std::process::id()).as_deref() != Some("1") {
         return;
     }
@@ -126,13 +127,13 @@ fn huge_pages_are_refused_and_by_the_next_process_too() {
 }
 
 #[test]
-fn what_does_not_fit_into_the_container_is_said() {
+fn a_cache_that_does_not_fit_into_the_container_is_reported() {
     let Some(group) = MemoryGroup::make(100 * MIB) else { return };
     let origin = origin();
     let text = format!("[cache]\nmemory = \"64MiB\"\n{}", volumes(2));
     let weir = server(&[&origin]).more(&text).start_in(setup().within(&group));
-    let said = "`[cache] memory` (64MiB) and what the process and its volumes need add up to \
-                105MiB, but the process may use 100MiB";
+    let said = "`[cache] memory` (64MiB) and what the process and its volumes need beside it come to \
+    105MiB, and it may use 100MiB";
     assert!(weir.stderr().contains(said), "{}", weir.stderr());
     let reloaded = weir.reload();
     assert_eq!(reloaded.code, Some(0), "{reloaded:?}");

@@ -1,4 +1,4 @@
-//! Many volumes: added, emptied and taken out under load; away and back; dying under load; slow.
+//! Several volumes: added, emptied and detached under load; gone and back; dying under load; slow.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use weir_testkit::{Drive, Origin, Response, Weir, pattern, until};
 
 use crate::server::server;
 
-/// Objects of one length, all of one version, which can be raised.
+/// Objects of one length with a common version, which can be raised.
 struct Shelf {
     bytes: usize,
     version: AtomicU64,
-    /// Requests that were answered with a body, by object.
+    /// The requests that were answered with a body, by object.
     sent: Vec<AtomicUsize>,
-    /// Requests that were answered 304.
+    /// The requests that were answered with 304.
     confirmed: AtomicUsize,
 }
 
@@ -52,7 +52,7 @@ impl Shelf {
         origin
     }
 
-    /// The version that a response is of; panics where it is not one, whole.
+    /// The version of a response. Panics unless it is one, whole.
     fn judge(&self, number: usize, found: &Response) -> u64 {
         assert_eq!(found.status(), 200, "{number}: {:?}", found.head);
         let tag = found.header("etag").unwrap_or_default().trim_matches('"').to_owned();
@@ -61,7 +61,7 @@ impl Shelf {
         version
     }
 
-    /// Asks for each of them; the versions.
+    /// Requests each of these objects. Returns their versions.
     fn ask(&self, weir: &Weir, numbers: impl IntoIterator<Item = usize>) -> Vec<u64> {
         let mut client = weir.client();
         let versions = numbers
@@ -75,7 +75,7 @@ impl Shelf {
     }
 }
 
-/// Asks for objects until it is told to end; how many were asked for. A wrong answer panics there.
+/// Requests objects until it is stopped, and counts the requests. A wrong answer panics.
 struct Load {
     ends: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<usize>,
@@ -86,7 +86,7 @@ impl Load {
         Load::among(shelf, weir, shelf.sent.len(), step)
     }
 
-    /// For the first `count` objects.
+    /// Requests the first `count` objects.
     fn among(shelf: &Arc<Shelf>, weir: &Weir, count: usize, step: usize) -> Load {
         let (shelf, ends) = (Arc::clone(shelf), Arc::new(AtomicBool::new(false)));
         let (mut client, is_ended) = (weir.client(), Arc::clone(&ends));
@@ -108,7 +108,7 @@ impl Load {
     }
 }
 
-/// A config with these volumes; `{folder}` is Weir's own.
+/// A config with these volumes. `{folder}` is Weir's own.
 fn text(origin: &Origin, volumes: &[&str]) -> String {
     let volumes: String = volumes.iter().map(|lines| format!("[[cache.volume]]\n{lines}\n")).collect();
     server(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volumes}")).text()
@@ -124,7 +124,7 @@ fn reload(weir: &Weir, origin: &Origin, volumes: &[&str]) {
     assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
 }
 
-/// What `weir volumes` says of a volume whose path ends so.
+/// The entry of `weir volumes` for the volume whose path ends with `name`.
 fn told(weir: &Weir, name: &str) -> serde_json::Value {
     let output = weir.command(&["volumes", "--json"]);
     let all: Vec<serde_json::Value> = serde_json::from_str(&output.stdout).unwrap();
@@ -144,7 +144,7 @@ const A: &str = "path = \"{folder}/a\"\nsize = \"64MiB\"";
 const B: &str = "path = \"{folder}/b\"\nsize = \"64MiB\"";
 
 #[test]
-fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
+fn volumes_are_added_emptied_and_detached_under_load_without_loss() {
     let shelf = Shelf::new(600, 30_000);
     let origin = shelf.origin();
     let weir = start(&origin, &[A]);
@@ -155,16 +155,16 @@ fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
     await_state(&weir, "/b", "up");
     assert!(load.end() > 0);
     let there = |name: &str| told(&weir, name)["objects"].as_u64().unwrap_or_default();
-    // What a drive that does not keep up has left out is stored when it is fetched again.
+    // An object that a busy drive left out is stored when it is fetched again.
     until("all is on the volumes", || {
         shelf.ask(&weir, 0..600);
         there("/a") + there("/b") == 600
     });
-    // From here on each is somewhere.
+    // From here on each object is on a volume.
     let fetched = shelf.sent_all();
     let load = Load::begin(&shelf, &weir, 7);
     assert!(there("/a") >= 300 && (90..=210).contains(&there("/b")), "{} {}", there("/a"), there("/b"));
-    // Resized, weighed again and emptied.
+    // Resized, weighted differently and emptied.
     reload(
         &weir,
         &origin,
@@ -183,7 +183,7 @@ fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_volume_that_is_taken_out_and_put_back_is_asked_about() {
+fn a_detached_volume_that_returns_is_validated() {
     let shelf = Shelf::new(100, 30_000);
     let origin = shelf.origin();
     let mut weir = start(&origin, &[A, B]);
@@ -214,7 +214,7 @@ fn a_volume_that_is_taken_out_and_put_back_is_asked_about() {
 }
 
 #[test]
-fn a_folder_that_is_written_another_way_is_the_same_volume() {
+fn another_path_to_a_folder_names_the_same_volume() {
     let shelf = Shelf::new(10, 30_000);
     let origin = shelf.origin();
     let weir = start(&origin, &[A]);
@@ -228,7 +228,7 @@ fn a_folder_that_is_written_another_way_is_the_same_volume() {
 }
 
 #[test]
-fn a_drive_that_is_pulled_and_comes_back_gives_nothing_that_was_purged_or_replaced() {
+fn a_pulled_drive_that_returns_serves_nothing_purged_or_replaced() {
     let Some(mut drive) = Drive::ext4(96 << 20) else { return };
     let shelf = Shelf::new(120, 30_000);
     let origin = shelf.origin();
@@ -243,7 +243,7 @@ fn a_drive_that_is_pulled_and_comes_back_gives_nothing_that_was_purged_or_replac
         let purged = weir.command(&["purge", "--tag", "even"]);
         assert_eq!(purged.code, Some(0), "{purged:?}");
         let version = shelf.version.fetch_add(1, Ordering::SeqCst) + 1;
-        // Refilled newer, as far as it lay on the drive that is gone or was purged.
+        // They are stored again in newer versions, if they lay on the missing drive or were purged.
         let versions = shelf.ask(&weir, 0..60);
         if round % 2 == 0 {
             weir.signal("KILL");
@@ -258,7 +258,7 @@ fn a_drive_that_is_pulled_and_comes_back_gives_nothing_that_was_purged_or_replac
             let must_be_new = number % 2 == 0 || versions.get(number) == Some(&version);
             assert!(is == version || !must_be_new, "{number} is of version {is}");
         }
-        // All that was on the drive was asked about; what was on the other one was not.
+        // Everything on the drive was validated; what was on the other one was not.
         shelf.ask(&weir, 0..120);
     }
 }
@@ -300,9 +300,10 @@ fn a_slow_drive_delays_only_its_own_objects() {
     let Some(drive) = Drive::ext4(96 << 20) else { return };
     let shelf = Shelf::new(200, 60_000);
     let origin = shelf.origin();
+    // The drive gives a read once a second: one that takes longer than this waits behind another.
     let slow =
-        format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_timeout = \"300ms\"", drive.path().display());
-    let weir = start(&origin, &[&slow, B]);
+        format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_timeout = \"700ms\"", drive.path().display());
+    let weir = start(&origin, &[&slow, &format!("{B}\nread_timeout = \"30s\"")]);
     until("most is on the volumes", || {
         shelf.ask(&weir, 0..200);
         weir.metric("weir_volume_objects") >= Some(195.0)
@@ -319,7 +320,7 @@ fn a_slow_drive_delays_only_its_own_objects() {
         let begun = std::time::Instant::now();
         let (before, found) = (sent(number), client.get("x", &format!("/{number}"), &[]));
         shelf.judge(number, &found);
-        // A head that memory has may be a hit whose body the origin brings.
+        // A head in memory may be a hit although the origin sends the body.
         if found.is_hit() && sent(number) == before {
             slowest = slowest.max(begun.elapsed());
             untouched += 1;
@@ -334,7 +335,7 @@ fn a_slow_drive_delays_only_its_own_objects() {
     assert!(shelf.sent_all() - before < 100, "it is asked again");
 }
 
-/// Asks for what lies on a slow volume until that is noticed.
+/// Requests what lies on a slow volume until Weir notices.
 fn await_slow(shelf: &Shelf, weir: &Weir) {
     until("it is slow", || {
         shelf.ask(weir, (0..200).step_by(9));
@@ -362,7 +363,7 @@ fn two_volumes_may_not_be_copies_of_each_other() {
 }
 
 #[test]
-fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
+fn one_of_two_copies_used_in_turn_is_validated() {
     let shelf = Shelf::new(400, 1000);
     let origin = shelf.origin();
     let mut weir = start(&origin, &[A]);
@@ -381,7 +382,7 @@ fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
     await_stored(&weir, 10.0);
     stop(&mut weir);
     copy(&own, &aside);
-    // The original goes on for longer than the copy will.
+    // The original runs for longer than the copy will.
     weir.start_again();
     for more in [100, 200, 300, 400] {
         shelf.ask(&weir, 10..more);
@@ -397,7 +398,7 @@ fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
     assert_eq!(shelf.ask(&weir, 0..10), [2; 10]);
     await_stored(&weir, 10.0);
     stop(&mut weir);
-    // The original comes back, which knows nothing of these.
+    // The original comes back, and knows nothing of these.
     swap();
     weir.start_again();
     assert_eq!(told(&weir, "/a")["suspect"], true);

@@ -1,5 +1,4 @@
-//! Attacks as rows: what is sent first, what the origin says to it, and what a clean client must see
-//! afterwards.
+//! Attacks as rows: what is sent first, what the origin answers, and what a clean client must see afterwards.
 //!
 //! What must never reach the clean client has the word `evil` (an attacker's) or `secret` (another client's)
 //! in it. In requests `{}` stands for the row's own path.
@@ -13,7 +12,7 @@ pub type Script = fn(&mut Exchange<'_>);
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// Lines of the site that it is made against; empty for the defaults.
+    /// Lines of the attacked site; empty for the defaults.
     pub site: &'static str,
     /// What is sent first, each on a connection of its own.
     pub evil: Vec<String>,
@@ -23,7 +22,7 @@ pub struct Row {
     pub clean: String,
     /// The status that the clean client must see.
     pub status: u16,
-    /// What must stand in the clean client's response.
+    /// What the clean client's response must have.
     pub text: &'static str,
 }
 
@@ -50,7 +49,7 @@ pub fn rows() -> Vec<Row> {
     .collect()
 }
 
-/// A GET of the row's own path with `tail` behind it and these more field lines.
+/// A GET of the row's own path with `tail` behind it and more field lines.
 fn get(tail: &str, fields: &str) -> String {
     format!("GET {{}}{tail} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
@@ -76,7 +75,7 @@ fn reflect(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=3600")], raw);
 }
 
-/// The account of whoever asks, by cookie or credentials.
+/// The account of the client, by cookie or credentials.
 fn account(exchange: &Exchange<'_>) -> String {
     let field = |name| exchange.request.header(name).unwrap_or_default();
     format!("account of [{}{}]", field("cookie"), field("authorization"))
@@ -113,7 +112,7 @@ fn personal_to_all(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=600")], text);
 }
 
-/// Web cache deception: the victim is sent to a path that looks like a file, the attacker asks for it
+/// Web cache deception: the victim is sent to a path that looks like a file, and the attacker requests it
 /// afterwards.
 fn deception() -> Vec<Row> {
     const TAILS: [&str; 16] = [
@@ -147,7 +146,7 @@ fn deception() -> Vec<Row> {
             .sees(200, "account of []")
     };
     let mut rows: Vec<Row> = TAILS.iter().flat_map(|tail| PAGES.map(|page| one(tail, page))).collect();
-    // A route that keeps what lies under one path must not be talked into keeping what lies elsewhere.
+    // A route that stores one path must not be talked into storing another.
     for tail in [
         "/static/../account",
         "/static/..%2Faccount",
@@ -173,12 +172,12 @@ fn deception() -> Vec<Row> {
     rows
 }
 
-/// Refuses what has a field named like evil or is long, as origins do whose limits are lower than a proxy's.
+/// Refuses a request that is long or has an evil field, as origins do whose limits are lower than a proxy's.
 fn refuses<const STATUS: u16>(exchange: &mut Exchange<'_>) {
     respond_refusing(exchange, STATUS, &[]);
 }
 
-/// The same, with a date that invites to guess a lifetime.
+/// The same with a date, so that a lifetime could be guessed.
 fn refuses_dated<const STATUS: u16>(exchange: &mut Exchange<'_>) {
     respond_refusing(exchange, STATUS, &[("Last-Modified", "Mon, 01 Jan 2001 00:00:00 GMT")]);
 }
@@ -194,7 +193,8 @@ fn respond_refusing(exchange: &mut Exchange<'_>, status: u16, fields: &[(&str, &
     }
 }
 
-/// Cache-poisoned denial of service: one odd request makes the origin refuse, all others must not hear of it.
+/// Cache-poisoned denial of service: one odd request makes the origin refuse. No other client must see the
+/// refusal.
 fn denial() -> Vec<Row> {
     const REFUSALS: [(&str, Script); 18] = [
         ("400", refuses::<400>),
@@ -260,7 +260,7 @@ fn denial() -> Vec<Row> {
     rows
 }
 
-/// The same where somebody names lifetimes: the statuses that a request brings about get none.
+/// The same with a configured lifetime: statuses that a request can cause get none.
 fn denial_with_lifetimes() -> Vec<Row> {
     const DATED: [(&str, Script); 6] = [
         ("400", refuses_dated::<400>),
@@ -281,13 +281,13 @@ fn denial_with_lifetimes() -> Vec<Row> {
     rows
 }
 
-/// A refusal that says that it may be kept.
+/// A refusal that may be stored.
 fn refuses_for_long<const STATUS: u16>(exchange: &mut Exchange<'_>) {
     let fields = [("Cache-Control", "public, max-age=3600"), ("ETag", "\"evil\"")];
     respond_refusing(exchange, STATUS, &fields);
 }
 
-/// One request is refused, and the refusal would be everybody's for an hour.
+/// One request is refused, and the refusal would be stored for all for an hour.
 fn denial_for_long() -> Vec<Row> {
     const REFUSALS: [(&str, Script); 16] = [
         ("400", refuses_for_long::<400>),
@@ -356,7 +356,7 @@ fn target(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=600")], format!("[{target}]"));
 }
 
-/// Answers with what is `q` to an origin that takes `;` for `&`, decodes names, and takes the last of
+/// Answers with what `q` is to an origin that takes `;` for `&`, decodes names, and takes the last of
 /// several.
 fn lenient_query(exchange: &mut Exchange<'_>) {
     exchange.body();
@@ -385,7 +385,7 @@ fn parameters() -> Vec<Row> {
             .sees(200, "?q=1]"),
         row("parameters none", vec![get("?evil=1", "")], target, get("", "")).site(NONE),
         cloaked(NONE, "?q=evil", "", "[]"),
-        // With a rule that knows nothing of order or repetition, each query is an object of its own.
+        // Without a rule for order or repetition, each query is an object of its own.
         cloaked("", "?q=1&q=evil", "?q=1", "[1]"),
         cloaked("", "?q=1;q=evil", "?q=1", "[1]"),
         cloaked("", "?q=1%26q=evil", "?q=1", "[1]"),
@@ -414,7 +414,7 @@ fn parameters() -> Vec<Row> {
     rows
 }
 
-/// Fields that are in no key, reflected by an origin into what may be stored.
+/// Fields that are in no key, which an origin reflects into a storable response.
 fn reflected() -> Vec<Row> {
     let fields = [
         "X-Forwarded-Host: evil.example\r\n",
@@ -499,19 +499,19 @@ fn reflected() -> Vec<Row> {
     by_field.into_iter().chain(by_host).chain(by_target).collect()
 }
 
-/// What a device gets; everybody without one is a stranger.
+/// Answers by device. A client without one is a stranger.
 fn by_device(exchange: &mut Exchange<'_>) {
     let text = if exchange.request.header("x-device").is_some() { "mobile" } else { "evil default" };
     exchange.reply(200, &[("Cache-Control", "max-age=600"), ("Vary", "X-Device")], text);
 }
 
-/// The same, told by the key of the route.
+/// The same, with the device in the key of the route.
 fn by_keyed_device(exchange: &mut Exchange<'_>) {
     let text = if exchange.request.header("x-device").is_some() { "mobile" } else { "evil default" };
     exchange.reply(200, &[("Cache-Control", "max-age=600")], text);
 }
 
-/// A client that has Weir drop a field on the way must not choose what others with that field get.
+/// A client that makes Weir drop a field must not choose what clients with that field get.
 fn hop_by_hop() -> Vec<Row> {
     let clean = || get("/x", "X-Device: mobile\r\n");
     let evil = |named: &str| vec![get("/x", &format!("X-Device: mobile\r\nConnection: {named}\r\n"))];
@@ -540,7 +540,7 @@ fn reflect_language(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=600"), ("Vary", "Accept-Language")], language);
 }
 
-/// As an origin behind CGI reads a field: an underscore is a hyphen, and the last one wins.
+/// Reads a field as an origin behind CGI does: an underscore is a hyphen, and the last value wins.
 fn by_device_of_cgi(exchange: &mut Exchange<'_>) {
     let is_device = |name: &str| name.replace('_', "-").eq_ignore_ascii_case("x-device");
     let headers = &exchange.request.headers;
@@ -566,7 +566,7 @@ fn spellings() -> Vec<Row> {
 }
 
 fn public_account(exchange: &mut Exchange<'_>) {
-    // What an origin says for everybody is for everybody: it has nothing personal in it.
+    // An origin that says public has nothing personal in its response.
     exchange.reply(200, &[("Cache-Control", "public, max-age=600")], "for all");
 }
 
@@ -668,7 +668,7 @@ fn sets_keyed_cookie_hidden(exchange: &mut Exchange<'_>) {
     exchange.reply(200, if is_own { &own } else { &own[..1] }, "page");
 }
 
-/// An origin that gives the part that is asked for, and says evil of a part that it does not have.
+/// An origin that sends the requested part, and an evil one for a part that it does not have.
 fn partial(exchange: &mut Exchange<'_>) {
     match exchange.request.header("range") {
         Some(_) => exchange.reply(
@@ -680,7 +680,7 @@ fn partial(exchange: &mut Exchange<'_>) {
     };
 }
 
-/// An origin that answers with a part, asked or not.
+/// An origin that answers with a part, requested or not.
 fn unasked_part(exchange: &mut Exchange<'_>) {
     if exchange.request.header("x-own").is_some() {
         let fields = [("Cache-Control", "max-age=600"), ("Content-Range", "bytes 0-3/9")];
@@ -690,7 +690,7 @@ fn unasked_part(exchange: &mut Exchange<'_>) {
     }
 }
 
-/// An origin that cannot satisfy any range, and says so for an hour.
+/// An origin that cannot satisfy any range, for an hour.
 fn unsatisfiable(exchange: &mut Exchange<'_>) {
     if exchange.request.header("range").is_some() {
         exchange.reply(416, &[("Cache-Control", "max-age=600"), ("Content-Range", "bytes */9")], "evil");
@@ -699,7 +699,7 @@ fn unsatisfiable(exchange: &mut Exchange<'_>) {
     }
 }
 
-/// Ranges: a part never goes for the whole.
+/// Ranges: a part is never sent for the whole.
 fn parts() -> Vec<Row> {
     let ranges =
         ["bytes=0-3", "bytes=-4", "bytes=5-", "bytes=0-0,2-3", "bytes=9-3", "bytes=x", "lines=1-2", ""];
@@ -717,25 +717,25 @@ fn parts() -> Vec<Row> {
     rows
 }
 
-/// An origin whose HEAD says another thing than its GET.
+/// An origin whose HEAD contradicts its GET.
 fn lying_head(exchange: &mut Exchange<'_>) {
     if exchange.request.method == "HEAD" {
         exchange.send(
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Evil: evil\r\nContent-Length: 9\r\n\
-             Content-Type: evil/evil\r\n\r\n",
+            Content-Type: evil/evil\r\n\r\n",
         );
     } else {
         exchange.reply(200, &[("Cache-Control", "max-age=600"), ("Content-Type", "text/plain")], "whole one");
     }
 }
 
-/// An origin whose HEAD has a personal field and says that it is private.
+/// An origin whose HEAD has a personal field and says private.
 fn personal_head(exchange: &mut Exchange<'_>) {
     let own = exchange.request.header("cookie").unwrap_or_default();
     if exchange.request.method == "HEAD" {
         exchange.send(format!(
-            "HTTP/1.1 200 OK\r\nCache-Control: private\r\nX-User: {own}\r\nContent-Length: 9\r\nETag: \
-             \"1\"\r\n\r\n"
+            "HTTP/1.1 200 OK\r\nCache-Control: private\r\nX-User: {own}\r\nContent-Length: 9\r\n\
+            ETag: \"1\"\r\n\r\n"
         ));
     } else if exchange.request.header("if-none-match").is_some() {
         exchange.send("HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=600\r\nETag: \"1\"\r\n\r\n");
@@ -744,7 +744,7 @@ fn personal_head(exchange: &mut Exchange<'_>) {
     }
 }
 
-/// An origin that tells whoever shows something who they are, in HEAD and 304, and marks none of it.
+/// An origin that tells clients with credentials who they are, in HEAD and 304, and marks none of it.
 fn personal_unless_fetched(exchange: &mut Exchange<'_>) {
     let name = |field| exchange.request.header(field);
     let own = name("authorization").or_else(|| name("cookie")).unwrap_or_default();
@@ -797,7 +797,7 @@ fn heads() -> Vec<Row> {
     ]
 }
 
-/// An origin that confirms with what it should not.
+/// An origin that confirms with fields that it should not send.
 fn confirms(exchange: &mut Exchange<'_>, lines: &str) {
     let own = exchange.request.header("x-own").unwrap_or_default();
     if exchange.request.header("if-none-match").is_some() {
@@ -831,8 +831,8 @@ fn confirms_with_private_field(exchange: &mut Exchange<'_>) {
 fn confirms_with_content(exchange: &mut Exchange<'_>) {
     confirms(
         exchange,
-        "Content-Length: 4\r\nContent-Encoding: evil\r\nContent-Range: bytes 0-3/evil\r\nCache-Control: \
-         max-age=600\r\n",
+        "Content-Length: 4\r\nContent-Encoding: evil\r\nContent-Range: bytes 0-3/evil\r\n\
+        Cache-Control: max-age=600\r\n",
     );
 }
 
@@ -851,7 +851,7 @@ fn confirms_another(exchange: &mut Exchange<'_>) {
     }
 }
 
-/// An origin that says "not modified" to who did not ask whether.
+/// An origin that says "not modified" to an unconditional request.
 fn confirms_unasked(exchange: &mut Exchange<'_>) {
     if exchange.request.header("x-own").is_some() {
         exchange.send("HTTP/1.1 304 Not Modified\r\nETag: \"evil\"\r\nCache-Control: max-age=600\r\n\r\n");
@@ -860,7 +860,7 @@ fn confirms_unasked(exchange: &mut Exchange<'_>) {
     }
 }
 
-/// What a 304 may change of what is held, and what not.
+/// What a 304 may change of the stored response, and what not.
 fn freshening() -> Vec<Row> {
     const CASES: [(&str, Script); 7] = [
         ("with a cookie", confirms_with_cookie),
@@ -889,19 +889,19 @@ fn freshening() -> Vec<Row> {
     rows
 }
 
-/// An origin that decodes what it is asked for into its fields.
+/// An origin that decodes the target into its fields.
 fn decodes(exchange: &mut Exchange<'_>) {
     let target = exchange.request.target.replace("%0d%0a", "\r\n").replace("%0a", "\n").replace("%0d", "\r");
     exchange.send(format!(
         "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Target: {target}\r\nContent-Length: 9\r\n\r\n\
-         whole one"
+        whole one"
     ));
 }
 
-/// Responses split by what an origin decodes: nothing of it becomes another object's response.
+/// Responses that are split by what an origin decodes: no piece becomes another object's response.
 fn splitting() -> Vec<Row> {
-    let second = "Content-Length:%200%0d%0a%0d%0aHTTP/1.1%20200%20OK%0d%0a\
-                  Cache-Control:max-age=9%0d%0aContent-Length:4%0d%0a%0d%0aevil";
+    let second = "Content-Length:%200%0d%0a%0d%0aHTTP/1.1%20200%20OK%0d%0aCache-Control:max-age=9%0d%0a\
+                  Content-Length:4%0d%0a%0d%0aevil";
     [
         format!("/y?%0d%0a{second}"),
         format!("/y?x%0d%0aX-A:1%0d%0a{second}"),

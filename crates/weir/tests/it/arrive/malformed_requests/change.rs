@@ -7,7 +7,7 @@ pub fn environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }
 
-/// One byte changed, bytes removed, bytes doubled, or a word put in.
+/// Changes a byte, removes bytes, doubles bytes, or inserts a word.
 pub fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     const WORDS: [&[u8]; 14] = [
         b"\r\n",

@@ -1,4 +1,4 @@
-//! What is sent and what Weir must do with it. One row a request; bytes as on the wire.
+//! Requests with what Weir must do. A row has the bytes as on the wire.
 
 use super::Must::{self, Refuse, RefuseContent, Take};
 
@@ -26,12 +26,12 @@ fn row(name: &'static str, must: Must, bytes: impl AsRef<[u8]>) -> Row {
     (name, must, bytes.as_ref().to_vec())
 }
 
-/// A GET with these more field lines.
+/// A GET with more field lines.
 fn get(name: &'static str, must: Must, fields: impl AsRef<[u8]>) -> Row {
     with(name, must, b"GET / HTTP/1.1\r\nHost: localhost\r\n", fields, b"")
 }
 
-/// A POST with these more field lines and this content.
+/// A POST with more field lines and this content.
 fn post(name: &'static str, must: Must, fields: impl AsRef<[u8]>, content: &[u8]) -> Row {
     with(name, must, b"POST / HTTP/1.1\r\nHost: localhost\r\n", fields, content)
 }
@@ -40,17 +40,17 @@ fn with(name: &'static str, must: Must, start: &[u8], fields: impl AsRef<[u8]>, 
     row(name, must, [start, fields.as_ref(), b"\r\n\r\n", content].concat())
 }
 
-/// A POST whose chunked content is this.
+/// A POST with this chunked content.
 fn chunked(name: &'static str, must: Must, content: impl AsRef<[u8]>) -> Row {
     post(name, must, "Transfer-Encoding: chunked", content.as_ref())
 }
 
-/// A GET whose `Host` is this.
+/// A GET with this `Host`.
 fn host(name: &'static str, must: Must, host: impl AsRef<[u8]>) -> Row {
     row(name, must, [b"GET / HTTP/1.1\r\nHost: ", host.as_ref(), b"\r\n\r\n"].concat())
 }
 
-/// A request whose first line is this.
+/// A request with this first line.
 fn line(name: &'static str, must: Must, line: impl AsRef<[u8]>) -> Row {
     row(name, must, [line.as_ref(), b"\r\nHost: localhost\r\n\r\n"].concat())
 }
@@ -590,7 +590,7 @@ fn chunks() -> Vec<Row> {
     ]
 }
 
-/// Odd but clear: taken, and forwarded in Weir's own words.
+/// Odd but clear: accepted, and forwarded in Weir's own words.
 fn taken() -> Vec<Row> {
     let one = Take(1);
     let two = Take(2);

@@ -1,9 +1,9 @@
-//! What the origin sends and what the client must see. One row a response; bytes as on the wire.
+//! Responses of the origin with what the client must see. A row has the bytes as on the wire.
 
 use super::Must::{self, BadGateway, Cut, Take};
 use super::Then::{self, Close, Keep};
 
-/// A name, the method asked with, what must happen, what the origin does then, and its bytes.
+/// A name, the request's method, what the client must see, what the origin does then, and its bytes.
 pub type Row = (&'static str, &'static str, Must, Then, Vec<u8>);
 
 /// All rows.
@@ -15,13 +15,13 @@ fn row(name: &'static str, must: Must, then: Then, bytes: impl AsRef<[u8]>) -> R
     (name, "GET", must, then, bytes.as_ref().to_vec())
 }
 
-/// A response that would be fine and storable, but for its first line.
+/// A response that would be correct and storable but for its first line.
 fn line(name: &'static str, line: impl AsRef<[u8]>) -> Row {
     let rest = b"\r\nCache-Control: max-age=60\r\nContent-Length: 6\r\n\r\nSECRET";
     row(name, BadGateway, Close, [line.as_ref(), rest].concat())
 }
 
-/// A response that would be fine and storable, but for these field lines.
+/// A response that would be correct and storable but for these field lines.
 fn field(name: &'static str, fields: impl AsRef<[u8]>) -> Row {
     let start = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 6\r\n";
     row(name, BadGateway, Close, [start, fields.as_ref(), b"\r\n\r\nSECRET"].concat())
@@ -33,7 +33,8 @@ fn framed(name: &'static str, must: Must, then: Then, fields: &str, content: imp
     row(name, must, then, [head.as_bytes(), content.as_ref()].concat())
 }
 
-/// Chunked content that begins well, so that its head is on the way to the client, and goes on like this.
+/// Chunked content that begins correctly, so that its head is on the way to the client, and continues like
+/// this.
 fn chunked(name: &'static str, content: impl AsRef<[u8]>) -> Row {
     framed(name, Cut, Close, "Transfer-Encoding: chunked", [b"4\r\nfine\r\n", content.as_ref()].concat())
 }
@@ -176,8 +177,8 @@ fn framing() -> Vec<Row> {
             "an interim response with content",
             BadGateway,
             Close,
-            "HTTP/1.1 103 Early Hints\r\nContent-Length: 6\r\n\r\nSECRETHTTP/1.1 200 OK\r\nContent-Length: \
-             0\r\n\r\n",
+            "HTTP/1.1 103 Early Hints\r\nContent-Length: 6\r\n\r\nSECRETHTTP/1.1 200 OK\r\n\
+            Content-Length: 0\r\n\r\n",
         ),
     ]
 }
@@ -203,7 +204,7 @@ fn chunks() -> Vec<Row> {
     ]
 }
 
-/// Bodies that end before they should.
+/// Bodies that end too early.
 fn ends() -> Vec<Row> {
     vec![
         framed("half of a length", Cut, Close, "Content-Length: 6", "SEC"),
@@ -219,7 +220,7 @@ fn ends() -> Vec<Row> {
     ]
 }
 
-/// Odd but clear, or odd only behind the end: taken, and the connection not used again.
+/// Odd but clear, or odd only behind the end: accepted, and the connection is not used again.
 fn taken() -> Vec<Row> {
     let ok = Take(200, "fine");
     vec![

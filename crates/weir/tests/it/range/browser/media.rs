@@ -1,18 +1,17 @@
-//! Media that a browser plays, made by hand: a WAV, and an MP4 whose `moov` lies at its end, as cameras write
-//! it.
+//! Media for a browser, made by hand: a WAV, and an MP4 with its `moov` at the end, as cameras write it.
 
 /// Samples a second, of two channels and 16 bits each.
 const SAMPLES_PER_SECOND: u32 = 44_100;
 /// Samples of one frame of FLAC.
 const FRAME_SAMPLES: u32 = 4096;
 
-/// The two channels at a place: two tones, each of its own beat, and no second sounds like another.
+/// The two channels at a position: two tones with different beats, so that no two seconds sound alike.
 fn samples(at: u32) -> (i16, i16) {
     let second = (at / SAMPLES_PER_SECOND) as i16;
     ((at % 100) as i16 * 40 + second, (at % 147) as i16 * 27 - second)
 }
 
-/// A WAV of so many seconds.
+/// A WAV of this many seconds.
 pub fn wav(seconds: u32) -> Vec<u8> {
     let frames = SAMPLES_PER_SECOND * seconds;
     let data = frames * 4;
@@ -37,7 +36,7 @@ pub fn wav(seconds: u32) -> Vec<u8> {
     out
 }
 
-/// An MP4 of at least so many seconds: FLAC whose frames hold their samples verbatim (RFC 9639 §9.2.4).
+/// An MP4 of at least this many seconds: FLAC with verbatim frames (RFC 9639 §9.2.4).
 pub fn mp4(seconds: u32) -> Vec<u8> {
     let frames = (SAMPLES_PER_SECOND * seconds).div_ceil(FRAME_SAMPLES);
     let table = crc16_table();
@@ -99,7 +98,7 @@ fn moov(sizes: &[u32], media_at: u32) -> Vec<u8> {
     atom(b"moov", &[full(b"mvhd", 0, &movie), atom(b"trak", &track)].concat())
 }
 
-/// `fLaC` with the stream's facts (RFC 9639 §8.2).
+/// `fLaC` with the stream's metadata (RFC 9639 §8.2).
 fn sample_entry(samples: u32) -> Vec<u8> {
     let mut facts = vec![0x80, 0, 0, 34];
     facts.extend((FRAME_SAMPLES as u16).to_be_bytes());
@@ -114,7 +113,7 @@ fn sample_entry(samples: u32) -> Vec<u8> {
     atom(b"fLaC", &entry)
 }
 
-/// One frame (RFC 9639 §9): its header, two subframes of samples as they are, and its check sum.
+/// A frame (RFC 9639 §9): its header, two verbatim subframes, and its checksum.
 fn frame(out: &mut Vec<u8>, number: u32, table: &[u16; 256]) {
     let from = out.len();
     out.extend([0xff, 0xf8, 0xc9, 0x18]);

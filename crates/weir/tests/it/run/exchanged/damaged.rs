@@ -1,16 +1,16 @@
-//! Every file of the state folder and of a volume, damaged in every way, after an orderly end and after a
-//! kill: then purges, a sweep where all are done, and another start. `WEIR_MATRIX=all` does all of them,
-//! which takes minutes; without it one of nine is done.
+//! Damages every file of the state folder and of a volume in every way, after an orderly end and after a
+//! kill; then purges, sweeps if all cases run, and starts again. `WEIR_MATRIX=all` runs all cases, which
+//! takes minutes; without it one of nine runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// How many are done at once.
+/// How many cases run at once.
 const AT_ONCE: usize = 4;
-/// So long after a purge a sweep is over.
+/// The time after which a sweep is over.
 const SWEEP_TIME: Duration = Duration::from_secs(8);
-/// One of so many is done where not all are wanted.
+/// One of this many cases runs unless all are wanted.
 const SHARE: usize = 9;
 
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +41,8 @@ const HARMS: [Harm; 10] = [
 ];
 
 impl Harm {
-    /// Does it to a file, of which there is an older copy, and another installation's; false where it is as
-    /// it was.
+    /// Damages a file, of which there is an older copy and another installation's. False if the file is
+    /// unchanged.
     fn on(self, path: &Path, older: &Path, other: &Path) -> bool {
         let before = std::fs::read(path).unwrap();
         let mut bytes = before.clone();
@@ -77,8 +77,8 @@ impl Harm {
     }
 }
 
-/// A state folder and a volume at the end of a life, with copies from an earlier start; and what purges leave
-/// of it.
+/// A state folder and a volume at the end of a life, with copies from an earlier start, and the versions that
+/// purges leave.
 struct Template {
     weir: Weir,
     least: HashMap<usize, u64>,
@@ -123,7 +123,7 @@ impl Template {
         found
     }
 
-    /// One case, with an origin and folders of its own; what it came to.
+    /// Runs one case with an origin and folders of its own. Returns its result.
     fn run(&self, file: &Path, harm: Harm, another: &Template, is_swept: bool) -> &'static str {
         let versions = Versions::start();
         *versions.now.lock().unwrap() = self.least.clone();
@@ -153,7 +153,7 @@ impl Template {
             std::thread::sleep(SWEEP_TIME);
         }
         check(&weir, &versions.least(), &when);
-        // What was not acknowledged may be forgotten.
+        // A purge that was not acknowledged may be forgotten.
         let least = if is_durable { versions.least() } else { self.least.clone() };
         end(&mut weir, self.ending);
         weir.start_again();
@@ -174,7 +174,7 @@ fn any_file_may_be_damaged_and_no_answer_is_one_that_a_purge_forbids() {
         }
     }
     if !wants_all {
-        // Coprime to the number of harms, so that each comes by.
+        // Coprime to the number of damages, so that each of them comes up.
         cases = cases.into_iter().step_by(SHARE).collect();
     }
     let next = AtomicUsize::new(0);

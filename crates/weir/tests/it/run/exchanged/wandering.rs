@@ -1,18 +1,18 @@
-//! Drives between installations, and ledgers that are copies from before.
+//! Drives that move between installations, and ledgers that are restored from copies.
 
 use super::*;
 
-/// How a purge names what it concerns.
+/// The arguments of a purge.
 const PURGES: [&[&str]; 2] = [&["--tag", "first"], &["--all"]];
 
-/// So long a sweep takes at most to begin and end.
+/// Waits for the longest time that a sweep takes.
 fn await_sweep(weir: &Weir, what: &str) {
     let passes = || weir.metric("weir_volume_sweeps_total").unwrap_or(0.0);
     let before = passes();
     until(what, || passes() > before);
 }
 
-/// Newer versions, a purge of the old ones, a sweep, and another start: nothing old goes out.
+/// Newer versions, a purge of the old ones, a sweep, and another start: nothing old is answered.
 fn purge_and_check(weir: &mut Weir, versions: &Versions, args: &[&str]) {
     check(weir, &versions.least(), "as it arrived");
     store(weir);
@@ -26,7 +26,7 @@ fn purge_and_check(weir: &mut Weir, versions: &Versions, args: &[&str]) {
     check(weir, &versions.least(), "after another start");
 }
 
-/// An installation whose ledger is ahead of that of any other by seconds: each start leads it on by four.
+/// An installation whose ledger is seconds ahead of any other's: each start advances it by four.
 fn ahead(origin: &Origin) -> Weir {
     let mut weir = start(origin);
     for _ in 0..6 {
@@ -57,12 +57,12 @@ fn a_purge_concerns_a_drive_that_comes_from_an_installation_ahead() {
 }
 
 #[test]
-fn a_drive_of_another_installation_is_asked_about_and_used() {
+fn a_drive_of_another_installation_is_validated_and_used() {
     let versions = Versions::start();
     let mut older = start(&versions.origin);
     store(&older);
     end(&mut older, Ending::Stop);
-    // Its marks, dropped and kept, are beyond all that the drive bears.
+    // Its marks, dropped and kept, are larger than every number on the drive.
     let mut younger = ahead(&versions.origin);
     store(&younger);
     purge(&younger, &["--tag", "first"]);
@@ -101,17 +101,17 @@ fn two_installations_use_one_drive_in_turn() {
     }
 }
 
-/// What of the state folder is put back.
+/// The files of the state folder that are restored.
 const PARTS: [&[&str]; 3] = [&["ledger"], &["ledger", "ledger.end"], &["ledger", "ledger.end", "volumes"]];
 
 #[test]
-fn a_state_that_is_put_back_forgets_no_purge() {
+fn a_restored_state_forgets_no_purge() {
     std::thread::scope(|scope| {
         for (starts, parts) in
             [(0, PARTS[0]), (0, PARTS[1]), (1, PARTS[2]), (3, PARTS[0]), (3, PARTS[1]), (3, PARTS[2])]
         {
             for ending in [Ending::Stop, Ending::Kill] {
-                // Killed within seconds after a purge no third place says that there was one.
+                // If it is killed within seconds after a purge, no third place knows of the purge.
                 if starts > 0 || parts.len() == 1 || ending == Ending::Stop {
                     scope.spawn(move || put_back(starts, parts, ending));
                 }
@@ -120,7 +120,7 @@ fn a_state_that_is_put_back_forgets_no_purge() {
     });
 }
 
-/// The state is copied, and so many starts and a purge later these files of it are put back.
+/// Copies the state; after `starts` starts and a purge restores these files of it.
 fn put_back(starts: usize, parts: &[&str], ending: Ending) {
     let versions = Versions::start();
     let mut weir = start(&versions.origin);
@@ -154,7 +154,7 @@ fn put_back(starts: usize, parts: &[&str], ending: Ending) {
 }
 
 #[test]
-fn one_drive_shows_for_another_that_the_state_is_a_copy() {
+fn one_drive_shows_that_the_state_is_a_copy() {
     for ending in [Ending::Stop, Ending::Kill] {
         shows_for_another(ending);
     }
@@ -168,7 +168,7 @@ fn shows_for_another(ending: Ending) {
     end(&mut weir, Ending::Stop);
     let kept = weir.folder().join("kept");
     copy(&weir.state(), &kept);
-    // Without the other: it is as the copy has it.
+    // Without the other drive: the copy does not know of it.
     weir.rewrite_config(&text(&versions.origin, &["volume"]));
     weir.start_again();
     versions.renew(firsts());
@@ -185,7 +185,7 @@ fn shows_for_another(ending: Ending) {
 }
 
 #[test]
-fn what_was_used_with_a_ledger_that_is_lost_is_not_used_any_more() {
+fn a_drive_of_a_lost_ledger_is_not_used_any_more() {
     for starts in [0, 12] {
         let versions = Versions::start();
         let mut weir = start(&versions.origin);

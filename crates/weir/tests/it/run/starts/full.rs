@@ -46,23 +46,23 @@ fn a_full_state_disk_does_not_keep_weir_from_starting() {
     end(&mut weir);
     drive.fill_up_to(0);
     weir.start_again();
-    // What can be read is in force, and what the volume has is used.
+    // What can be read is in force, and the volume's content is used.
     assert_eq!(told(&weir, "volume")["state"], "up");
     let is_hit = |number: &usize| weir.get(&format!("/{number}")).is_hit();
     assert_eq!((2..20).filter(is_hit).count(), 18);
     assert_eq!(weir.get("/1").text(), "another");
-    // A purge is in force, and is not acknowledged.
+    // A purge is in force, but not acknowledged.
     put(&origin, "/2", "another");
     assert!(!purge(&weir, "/2"));
     assert_eq!(weir.get("/2").text(), "another");
     let status = weir.command(&["status"]);
     assert!(status.stdout.contains("cannot be written"), "{status:?}");
-    // Killed as it is, it starts again; what was known before is known.
+    // Killed in this state, it starts again, and what was known before is known.
     kill(&mut weir);
     weir.start_again();
     assert_eq!(weir.get("/1").text(), "another");
     assert_eq!(weir.get("/3").body, body(3));
-    // Once there is room purges hold, without a restart.
+    // Once there is room, purges are durable, without a restart.
     drive.empty();
     put(&origin, "/3", "another");
     until("a purge is acknowledged", || purge(&weir, "/3"));

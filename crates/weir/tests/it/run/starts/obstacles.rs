@@ -1,4 +1,4 @@
-//! What has no place in the state folder.
+//! Foreign things in the state folder.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn make_pipe(path: &Path) {
 }
 
 #[test]
-fn a_folder_in_the_place_of_what_weir_makes_is_in_nobodys_way() {
+fn a_folder_in_the_place_of_a_file_of_weirs_is_no_obstacle() {
     let origin = origin_of(10);
     let mut weir = crate::server::setup().run_config(&text(&origin));
     store(&weir, 10);
@@ -43,7 +43,7 @@ fn a_folder_in_the_place_of_what_weir_makes_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for() {
+fn a_pipe_in_the_place_of_a_file_is_an_error() {
     let origin = origin_of(3);
     let mut weir = crate::server::setup().run_config(&text(&origin));
     store(&weir, 3);
@@ -61,7 +61,7 @@ fn a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for() {
         std::fs::remove_file(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
     }
-    // What only costs by being lost is gone on without.
+    // Weir does without files whose loss harms nothing else.
     for entry in std::fs::read_dir(weir.state()).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
         if name == "frequencies" || name.starts_with("written-") {

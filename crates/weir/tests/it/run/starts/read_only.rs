@@ -8,8 +8,8 @@ use crate::server::server;
 fn weir_on(origin: &Origin, drive: &Drive) -> Weir {
     let volume = drive.path().join("volume").display().to_string();
     let more = format!(
-        "[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{volume}\"\nsize = \
-         \"16MiB\"\n"
+        "[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{volume}\"\n\
+        size = \"16MiB\"\n"
     );
     server(&[origin]).more(&more).start()
 }
@@ -37,9 +37,9 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
         weir.wait(std::time::Duration::from_secs(30)).unwrap();
     }
     weir.start_again();
-    // What is new comes from the origin, whole, and memory keeps it.
+    // New content comes from the origin, whole, and memory keeps it.
     assert_eq!(weir.get("/20").body, body(20));
-    // A purge concerns what it serves, then and at every later start.
+    // A purge concerns what the drive serves, then and at every later start.
     origin.put("/3", Resource::fresh("another").header("Cache-Control", "max-age=3600").etag("\"2\""));
     purge(&weir, "/3");
     assert_eq!(weir.get("/3").text(), "another");
@@ -53,7 +53,7 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
     }
     weir.start_again();
     assert_eq!(told(&weir, "volume")["state"], "read-only");
-    // It stores again once it can be written, without a restart.
+    // It stores again once the drive can be written, without a restart.
     drive.unseal();
     until("it is opened again", || told(&weir, "volume")["state"] == "up");
     assert_eq!(weir.get("/3").text(), "another");
@@ -77,7 +77,7 @@ fn a_file_system_that_has_shut_itself_after_an_error_is_served_from() {
     drive.turn_read_only();
     weir.start_again();
     assert_eq!(hits(&weir, 20), 20);
-    // It does not say of itself that it cannot be written, and is not tried again all the time.
+    // The file system does not report that it cannot be written. Weir does not try again all the time.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let volume = told(&weir, "volume");
     assert_eq!(volume["state"], "read-only", "{volume}");
@@ -86,7 +86,7 @@ fn a_file_system_that_has_shut_itself_after_an_error_is_served_from() {
 }
 
 #[test]
-fn an_empty_drive_that_is_read_only_is_gone_on_without() {
+fn weir_runs_without_an_empty_read_only_drive() {
     let Some(drive) = Drive::tmpfs(32 << 20) else { return };
     std::fs::create_dir(drive.path().join("volume")).unwrap();
     drive.seal();

@@ -7,7 +7,7 @@ use crate::server::{server, setup};
 
 const COPIES: [&str; 2] = ["superblock", "superblock-2"];
 
-/// In front of two volumes, `one` and `other`, and next to no memory.
+/// A config with two volumes, `one` and `other`, and next to no memory.
 fn text(origin: &Origin) -> String {
     let volume = |name| format!("[[cache.volume]]\npath = \"{{folder}}/{name}\"\nsize = \"32MiB\"\n");
     let volumes = [volume("one"), volume("other")].concat();
@@ -40,7 +40,7 @@ fn one_wrong_bit_in_a_superblock_costs_nothing() {
 }
 
 #[test]
-fn a_volume_without_a_sound_superblock_is_that_drives_trouble_only() {
+fn a_volume_without_a_sound_superblock_concerns_no_other() {
     let origin = origin_of(20);
     let mut weir = start(&origin);
     store(&weir, 20);
@@ -61,13 +61,13 @@ fn a_volume_without_a_sound_superblock_is_that_drives_trouble_only() {
         assert_eq!(told(&weir, "other")["state"], "up");
         assert!(hits(&weir, 20) >= on_other, "what the other volume has is served");
     }
-    // What it says is done.
+    // Following the message's advice helps.
     std::fs::rename(&folder, weir.folder().join("away")).unwrap();
     until("a volume is made in its place", || told(&weir, "one")["state"] == "up");
 }
 
 #[test]
-fn a_folder_that_is_none_of_weirs_is_refused() {
+fn a_foreign_folder_is_refused() {
     let origin = origin_of(1);
     for (name, content) in [("superblock", "somebody else's"), ("segments/00000001.seg", "")] {
         let setup = setup();

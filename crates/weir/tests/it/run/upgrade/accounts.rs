@@ -1,5 +1,5 @@
-//! The accounts go from one process to the next under requests: what clients and the origin have counted is
-//! counted, once.
+//! The accounts move from one process to the next under requests: everything that clients and the origin have
+//! counted is counted once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::server::setup;
 
 const SITES: [&str; 2] = ["a.test", "b.test"];
 
-/// Reads one response, as it comes over the wire.
+/// Reads one response from the wire.
 fn receive(client: &mut Client) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
@@ -32,7 +32,7 @@ fn receive(client: &mut Client) -> Vec<u8> {
     }
 }
 
-/// One request of some kind; what came for it is entered as what it says that it is.
+/// Sends a request of some kind, and counts the response by its own Cache-Status.
 fn ask(client: &mut Client, books: &Books, number: usize, round: usize) {
     let site = SITES[round / 6 % 2];
     let target = match round % 6 {
@@ -59,7 +59,7 @@ fn ask(client: &mut Client, books: &Books, number: usize, round: usize) {
     books.add(site, "requests", 1);
 }
 
-/// Clients that ask until they are told to stop; of every three one has a connection for each request.
+/// Clients that send requests until they are stopped. One in three opens a connection for each request.
 struct Asking {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
@@ -90,7 +90,7 @@ impl Asking {
         Asking { stop, done, clients }
     }
 
-    /// Waits until `n` more requests have been answered.
+    /// Waits until `n` more requests are answered.
     fn go_on(&self, n: usize) {
         let goal = self.done.load(Ordering::SeqCst) + n;
         until("requests are answered", || {
@@ -98,7 +98,7 @@ impl Asking {
         });
     }
 
-    /// Whatever came otherwise than it should fails here.
+    /// Panics if any response was not as expected.
     fn end(self) -> usize {
         self.stop.store(true, Ordering::SeqCst);
         self.clients.into_iter().for_each(|client| client.join().unwrap());
@@ -107,7 +107,7 @@ impl Asking {
 }
 
 #[test]
-fn what_is_used_while_one_process_follows_another_is_counted_once() {
+fn usage_during_an_upgrade_is_counted_once() {
     let books = Books::default();
     let origin = origin(&books);
     let mut weir = setup().run_config(&config(&origin, &SITES));
@@ -130,7 +130,7 @@ fn what_is_used_while_one_process_follows_another_is_counted_once() {
     assert_eq!(accounts(&weir), books.all());
     weir.restart();
     assert_eq!(accounts(&weir), books.all());
-    // And it goes on from there.
+    // Counting goes on from there.
     ask(&mut weir.client(), &books, 0, 0);
     agree(&weir, &books);
 }

@@ -1,22 +1,22 @@
-//! The old process is killed in the middle of an upgrade: the new one, which has been offered everything,
+//! The old process is killed in the middle of an upgrade. The new one, which has been offered everything,
 //! goes on by itself.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use weir_testkit::{Resource, pattern, until};
+use weir_testkit::{Resource, Weir, pattern, until};
 
 use super::origin;
 use super::volumes::{await_volume, filled, on_disk};
 
-/// A thread of the new process, by whose being there it is known how far it is.
+/// Threads of the new process. The existence of each shows how far the process has come.
 const MOMENTS: [&str; 3] = ["weir-accounts", "weir-ledger", "weir-worker-0"];
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// The process that another one has started.
+/// The process that another has started.
 fn child_of(pid: u32) -> Option<u32> {
     let parent = format!("PPid:\t{pid}\n");
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
@@ -32,25 +32,31 @@ fn has_thread(pid: u32, name: &str) -> bool {
         .any(|of| of.trim() == name)
 }
 
+/// Begins an upgrade; the new process.
+fn begun(weir: &mut Weir) -> u32 {
+    let old = weir.main_pid();
+    weir.signal("USR2");
+    loop {
+        match child_of(old) {
+            Some(new) => return new,
+            None => assert!(weir.runs(), "it ended before its successor began: {}", weir.stderr()),
+        }
+    }
+}
+
 #[test]
-fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
+fn the_new_process_goes_on_when_the_old_one_is_killed() {
     for moment in MOMENTS {
         let origin = origin();
         let mut weir = on_disk(&origin, "64MiB").start();
         let paths = filled(&origin, &weir);
-        // It lies on the volume: what is in memory alone goes with its process.
+        // It lies on the volume: what is only in memory ends with its process.
         weir.signal("TERM");
         weir.wait(std::time::Duration::from_secs(20)).unwrap();
         weir.start_again();
         let purged = format!("http://localhost{}", paths[3]);
         assert_eq!(weir.command(&["purge", &purged]).code, Some(0));
-        let old = weir.main_pid();
-        weir.signal("USR2");
-        let mut new = None;
-        while new.is_none() {
-            new = child_of(old);
-        }
-        let new = new.unwrap();
+        let new = begun(&mut weir);
         while !has_thread(new, moment) {
             assert!(
                 fs::exists(format!("/proc/{new}")).unwrap(),
@@ -58,7 +64,7 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
                 weir.stderr()
             );
         }
-        // It says nothing any more until the old one has ended.
+        // The new process says nothing more until the old one has ended.
         signal(new, Signal::STOP);
         weir.signal("KILL");
         weir.wait(std::time::Duration::from_secs(20)).unwrap();
@@ -77,22 +83,17 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
         assert!(!weir.get(&paths[4]).is_hit(), "{moment}");
         let status = weir.command(&["status", "--json"]);
         assert!(status.stdout.contains(&format!("\"pid\": {new}")), "{moment}: {status:?}");
-        // And it can be followed in its turn.
+        // The new process can be upgraded in its turn.
         super::upgraded(&mut weir, &[]);
     }
 }
 
 #[test]
-fn one_that_is_told_to_end_takes_the_new_one_with_it() {
+fn an_old_process_that_ends_early_ends_the_new_one() {
     let origin = origin();
     let mut weir = on_disk(&origin, "64MiB").start();
     let old = weir.main_pid();
-    weir.signal("USR2");
-    let mut new = None;
-    while new.is_none() {
-        new = child_of(old);
-    }
-    let new = new.unwrap();
+    let new = begun(&mut weir);
     while !has_thread(new, "weir-ledger") && fs::exists(format!("/proc/{new}")).unwrap() {}
     signal(new, Signal::STOP);
     weir.signal("TERM");

@@ -8,7 +8,7 @@ use weir_testkit::{Drive, Origin, Weir, until};
 use super::stock::{AILING, Stock, WELL};
 use crate::server::server;
 
-/// A Weir with a small memory and a volume on a drive; its state lies elsewhere.
+/// A Weir with a small memory and a volume on a drive. Its state lies elsewhere.
 fn weir_on(origin: &Origin, drive: &Drive, memory: &str, size: &str) -> Weir {
     let volume = drive.path().join("volume").display().to_string();
     server(&[origin])
@@ -18,7 +18,7 @@ fn weir_on(origin: &Origin, drive: &Drive, memory: &str, size: &str) -> Weir {
         .start()
 }
 
-/// Waits until everything that was stored so far is durable.
+/// Waits until everything stored so far is durable.
 fn settle() {
     std::thread::sleep(Duration::from_millis(1500));
 }
@@ -32,18 +32,18 @@ fn is_held(weir: &Weir, number: usize) -> bool {
     found.status() == 200
 }
 
-/// Asks for some, one after another; all must come whole.
+/// Requests some objects one after another. All must come whole.
 fn ask_well(stock: &Stock, weir: &Weir, numbers: std::ops::Range<usize>) {
     numbers.for_each(|number| stock.ask(weir, &AtomicU8::new(WELL), number));
     assert_eq!(stock.broken(), 0, "a body broke off");
 }
 
-/// As [`ask_well`], but a body may break off: what makes room, or fails, may be what is being read.
+/// As [`ask_well`], but a body may break off: the one that is being read may be dropped for room, or fail.
 fn ask_ailing(stock: &Stock, weir: &Weir, numbers: std::ops::Range<usize>) {
     numbers.for_each(|number| stock.ask(weir, &AtomicU8::new(AILING), number));
 }
 
-/// Thirty bodies come while somebody else takes all the room there is.
+/// Thirty bodies come while a foreign file takes all the room.
 fn runs_full(drive: &Drive) {
     let stock = Stock::new(&[1_500_000, 1_500_000, 40_000], 90);
     let origin = stock.origin();
@@ -62,7 +62,7 @@ fn runs_full(drive: &Drive) {
     // No room at all: hits and misses, and no errors.
     ask_ailing(&stock, &weir, 0..60);
     ask_ailing(&stock, &weir, 0..60);
-    // One that is started on a full drive serves as well.
+    // A Weir that is started on a full drive serves as well.
     weir.signal("KILL");
     weir.start_again();
     ask_ailing(&stock, &weir, 0..60);
@@ -120,7 +120,7 @@ fn a_drive_that_turned_read_only_is_still_served_from() {
         for number in &held {
             assert!(is_held(&weir, *number), "{number} in round {round}");
         }
-        // What is new is proxied, whole.
+        // New objects are passed on, whole.
         ask_well(&stock, &weir, 0..80);
     }
     assert!(std::fs::write(drive.path().join("x"), "x").is_err(), "the drive is read-only");
@@ -134,7 +134,7 @@ fn a_drive_that_answers_no_read_costs_hits_and_nothing_else() {
     let stock = Stock::new(&[800_000, 30_000, 500, 3_000_000, 70_000], 100);
     let origin = stock.origin();
     let weir = weir_on(&origin, &drive, "4MiB", "120MiB");
-    // What a busy drive had no time for is stored at the next request for it.
+    // An object that a busy drive left out is stored at its next request.
     until("all is on the volume", || {
         ask_well(&stock, &weir, 0..60);
         weir.metric("weir_volume_objects") >= Some(58.0)
@@ -148,7 +148,7 @@ fn a_drive_that_answers_no_read_costs_hits_and_nothing_else() {
         weir.metric("weir_volume_read_errors_total").unwrap() > 0.0
     });
     ask_ailing(&stock, &weir, 0..80);
-    // A volume that is given up is not asked again: nothing breaks off any more.
+    // A volume that is given up is not asked again, and nothing breaks off any more.
     until("the volume is left alone, or what failed is gone", || {
         let before = stock.cut();
         ask_ailing(&stock, &weir, 0..100);
@@ -176,7 +176,7 @@ fn bits_that_flip_below_the_file_system_are_found_and_never_sent() {
         let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
         (found["objects"].as_u64().unwrap(), found["damaged"].as_u64().unwrap())
     };
-    // Found by those who ask; memory holds nothing.
+    // Clients find them; memory holds nothing.
     weir.signal("KILL");
     weir.wait(Duration::from_secs(30)).unwrap();
     drive.unmount();
@@ -186,7 +186,7 @@ fn bits_that_flip_below_the_file_system_are_found_and_never_sent() {
     ask_ailing(&stock, &weir, 0..24);
     until("six are found", || weir.metric("weir_volume_damaged_total") == Some(6.0));
     ask_well(&stock, &weir, 0..24);
-    // Found by those who look for it.
+    // A verification finds them.
     settle();
     assert_eq!(verify(&weir), (24, 0));
     drive.forget_pages();

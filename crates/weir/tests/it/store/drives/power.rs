@@ -9,35 +9,35 @@ use weir_testkit::{Drive, Origin, Random, Weir};
 use super::stock::{KILLED, Kept, Stock, WELL};
 use crate::server::server;
 
-/// The lengths of what is asked for: from one block to several extents.
+/// The lengths of the objects: from one block to several extents.
 const LENGTHS: [usize; 12] =
     [10, 300, 900, 2000, 5000, 15_000, 30_000, 64_000, 70_000, 200_000, 400_000, 3_000_000];
 const ALLOWED: &str = "purge = { allow = [\"127.0.0.0/8\"] }";
 /// A volume that evicts all the time, in bytes.
 const CROWDED: usize = 32 << 20;
-/// One that never has to, in bytes.
+/// A volume that never has to evict, in bytes.
 const ROOMY: usize = 1 << 30;
 
-/// How often, as a variable of the environment says, else a few times.
+/// How often: a variable of the environment, or a few times.
 fn times(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// A Weir with a volume of so many bytes on a drive. Where the volume evicts memory does as well.
+/// A Weir with a volume of `size` bytes on a drive. If the volume evicts, memory does as well.
 fn weir_on(origin: &Origin, drive: &Path, size: usize) -> Weir {
     let drive = drive.display();
     let memory = if size == CROWDED { "8MiB" } else { "64MiB" };
     server(&[origin])
         .site(ALLOWED)
         .more(&format!(
-            "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{drive}/volume\"\nsize = \
-             \"{size}B\"\n\
+            "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{drive}/volume\"\n\
+            size = \"{size}B\"\n\
              [state]\npath = \"{drive}/state\"\n"
         ))
         .start()
 }
 
-/// Runs clients against Weir until `end` has done what it ends by.
+/// Runs clients against Weir until `end` has ended it.
 fn under_load(weir: &Weir, state: &Path, stock: &Stock, seed: u64, end: impl FnOnce(&AtomicU8)) {
     let stage = AtomicU8::new(WELL);
     let state = state.display().to_string();
@@ -54,7 +54,7 @@ fn under_load(weir: &Weir, state: &Path, stock: &Stock, seed: u64, end: impl FnO
     assert!(!said.contains("panicked at"), "{said}");
 }
 
-/// Ends the clients, even where what should have ended them has panicked.
+/// Ends the clients even if `end` has panicked.
 struct Ended<'a>(&'a AtomicU8);
 
 impl Drop for Ended<'_> {
@@ -63,7 +63,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// One Weir, killed so often.
+/// Kills one Weir this many times.
 fn kill_again_and_again(rounds: usize, seed: u64, drive: &Path, size: usize) -> Kept {
     let stock = Stock::new(&LENGTHS, 144);
     let origin = stock.origin();
@@ -71,7 +71,7 @@ fn kill_again_and_again(rounds: usize, seed: u64, drive: &Path, size: usize) -> 
     let mut random = Random::new(seed);
     let mut all = Kept::default();
     for round in 0..rounds {
-        // Some live long enough that what they store themselves must be there afterwards.
+        // Some live long enough that what they store must be there afterwards.
         let ms = if round % 6 == 1 { 1700 } else { 100 + random.below(500) };
         let mut end = Instant::now();
         under_load(&weir, &drive.join("state"), &stock, random.number(), |stage| {
@@ -108,7 +108,7 @@ fn a_kill_loses_nothing_that_was_complete_a_second_before_and_nothing_is_ever_wr
     kept.assert_enough();
 }
 
-/// One drive whose power is cut so often.
+/// Cuts the power of one drive this many times.
 fn cut_again_and_again(rounds: usize, seed: u64, mut drive: Drive, size: usize) -> Kept {
     let stock = Stock::new(&LENGTHS, 144);
     let origin = stock.origin();

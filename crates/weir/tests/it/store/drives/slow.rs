@@ -1,4 +1,4 @@
-//! Slow readers of large bodies, while others make the volume evict and purges make bodies dead.
+//! Slow readers of large bodies, while other requests make the volume evict and purges make bodies dead.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use weir_testkit::{Random, Weir};
 use super::stock::{AILING, KILLED, Stock};
 use crate::server::server;
 
-/// How many read slowly at a time, and how many bodies each.
+/// How many clients read slowly at a time, and how many bodies each reads.
 const READERS: usize = 16;
 const BODIES_EACH: usize = 3;
-/// What a slow reader's system takes in for it, in bytes: more than a packet of the loopback device.
+/// The receive buffer of a slow reader in bytes: more than a packet of the loopback device.
 const RECEIVE_BYTES: usize = 256 << 10;
-/// What it reads at a time, in bytes, and how long it pauses then.
+/// The bytes that it reads at a time, and its pause then.
 const GULP_BYTES: usize = 128 << 10;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Reads one body slowly and judges it, as far as it goes; true where it came whole.
+/// Reads one body slowly and judges it as far as it goes. True if it came whole.
 fn sip(stock: &Stock, weir: &Weir, number: usize) -> bool {
     let oldest = stock.oldest(number);
     let mut client = weir.client();
@@ -52,7 +52,7 @@ fn slow_readers_get_right_bytes_while_bodies_are_evicted_and_purged() {
         .site("purge = { allow = [\"127.0.0.0/8\"] }")
         .more("[cache]\nmemory = \"12MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"48MiB\"\n")
         .start();
-    // Bodies may break off here: what makes room may take what is being read.
+    // Bodies may break off here: the one that is being read may be dropped for room.
     let stage = AtomicU8::new(AILING);
     let (whole, cut) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let begun = Instant::now();

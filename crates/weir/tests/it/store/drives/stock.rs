@@ -1,8 +1,7 @@
-//! What the origin of these scenarios holds, who asks for it, and what may come back.
+//! The objects of these scenarios' origin, the clients, and what they may get.
 //!
-//! Every body belongs to a number and a version and differs from all others at each of its places. A purge
-//! first raises the version, so that what comes back after it was acknowledged can be told from what was
-//! there before.
+//! Every body belongs to a number and a version, and differs from all others at each position. A purge first
+//! raises the version, so that a response after its acknowledgement can be told from one before.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -11,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Address, Client, Origin, Random, Request, Response, Trouble, Weir, pattern};
 
-/// All goes well: every request is answered whole.
+/// All is well: every request is answered whole.
 pub const WELL: u8 = 0;
 /// The drive fails: a body may break off.
 pub const AILING: u8 = 1;
 /// Weir is being killed: no answer need come.
 pub const KILLED: u8 = 2;
 
-/// All bodies are pieces of this, each from another place on.
+/// All bodies are pieces of this, each from another position on.
 static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(7, NOISE_BYTES));
 const NOISE_BYTES: usize = 12 << 20;
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -32,16 +31,16 @@ pub struct Stock {
     oldest: Vec<AtomicU64>,
     /// The oldest version that may be served after a restart.
     oldest_later: Vec<AtomicU64>,
-    /// When an object came whole to a client for the last time, from the origin: its version.
+    /// The version and the time of each object's last whole response from the origin.
     complete: Mutex<HashMap<usize, (u64, Instant)>>,
-    /// How many bodies broke off that nothing was wrong with.
+    /// How many bodies broke off without a fault.
     broken: AtomicUsize,
-    /// How many did while the drive failed.
+    /// How many bodies broke off while the drive failed.
     cut: AtomicUsize,
     is_without_power: AtomicBool,
 }
 
-/// What was found again, of what had to be.
+/// How many objects were found again, and how many had to be.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Kept {
     pub kept: usize,
@@ -65,7 +64,7 @@ impl Stock {
         })
     }
 
-    /// An origin that sends them, fresh for an hour; the longer ones not all at once.
+    /// An origin that sends them, fresh for an hour, the longer ones in pieces.
     pub fn origin(self: &Arc<Stock>) -> Origin {
         let origin = Origin::start();
         let stock = Arc::clone(self);
@@ -98,7 +97,7 @@ impl Stock {
         self.lengths.len()
     }
 
-    /// How many bodies broke off while all was well: what makes room may take what is being read.
+    /// How many bodies broke off while all was well: the one that is being read may be dropped for room.
     pub fn broken(&self) -> usize {
         self.broken.load(Ordering::SeqCst)
     }
@@ -108,9 +107,9 @@ impl Stock {
         self.cut.load(Ordering::SeqCst)
     }
 
-    /// What the origin sends as that version.
+    /// The origin's bytes of a version.
     pub fn body(&self, number: usize, version: u64) -> &'static [u8] {
-        // No two of them begin at one place for as long as any scenario goes on, and short ones of one
+        // No two of them begin at the same position for as long as any scenario runs, and short ones of one
         // version lie apart.
         let from = (number * 174_763 + version as usize * 104_729) % (NOISE_BYTES - BODY_BYTES_MAX);
         &NOISE[from..from + self.lengths[number]]
@@ -141,14 +140,14 @@ impl Stock {
         version
     }
 
-    /// Raises the versions of these objects; what is given back is to be handed to [`Stock::purged`].
+    /// Raises the versions of these objects. Pass the result to [`Stock::purged`].
     fn raise(&self, numbers: &[usize]) -> Vec<(usize, u64)> {
         let next = |number: &usize| (*number, self.current[*number].fetch_add(1, Ordering::SeqCst) + 1);
         numbers.iter().map(next).collect()
     }
 
-    /// The purge of these was acknowledged. Without its drive Weir may be told by the system that all is
-    /// written, though nothing is any more: what was said then holds for this process, and nobody else.
+    /// Notes that the purge of these was acknowledged. The system may tell a Weir without its drive that all
+    /// is written when nothing is. Such an acknowledgement holds for this process alone.
     fn purged(&self, raised: &[(usize, u64)]) {
         for (number, version) in raised {
             self.oldest[*number].fetch_max(*version, Ordering::SeqCst);
@@ -162,15 +161,15 @@ impl Stock {
         self.complete.lock().unwrap().insert(number, (version, Instant::now()));
     }
 
-    /// The power is about to be cut: what is said from now on does not outlive the process.
+    /// The power is about to be cut: acknowledgements from now on do not outlive the process.
     pub fn before_power_cut(&self, stage: &AtomicU8) {
         stage.store(AILING, Ordering::SeqCst);
         self.is_without_power.store(true, Ordering::SeqCst);
     }
 
-    /// Asks a Weir that has been started again for everything it holds, judges it, and counts how much of
-    /// what was complete `settled` before `end` is there: of the newest `newest_bytes`, as the older ones may
-    /// have made room.
+    /// Requests everything from a restarted Weir and judges it. Counts how much of what was complete
+    /// `settled` before `end` is there, among the newest `newest_bytes`, since older objects may have made
+    /// room.
     pub fn audit(&self, weir: &Weir, end: Instant, settled: Duration, newest_bytes: usize) -> Kept {
         let mut complete: Vec<(usize, u64, Instant)> = self
             .complete
@@ -218,7 +217,7 @@ impl Stock {
         report
     }
 
-    /// Asks and purges at random until `stage` is [`KILLED`], and judges everything that comes.
+    /// Requests and purges at random until `stage` is [`KILLED`], and judges every response.
     pub fn load(&self, weir: &Weir, stage: &AtomicU8, purge: impl Fn(&str) -> bool, seed: u64) {
         let mut random = Random::new(seed);
         while stage.load(Ordering::SeqCst) != KILLED {
@@ -257,7 +256,7 @@ impl Stock {
         }
     }
 
-    /// One request for an object, judged. A body that the origin sent is noted as complete.
+    /// Requests an object and judges the response. A body from the origin is noted as complete.
     pub fn ask(&self, weir: &Weir, stage: &AtomicU8, number: usize) {
         let oldest = self.oldest(number);
         let answer = connect(weir).map(|mut client| {
@@ -287,7 +286,7 @@ impl Stock {
     }
 }
 
-/// The status and the part of a body that a request asks for: one range, if it is still of that version.
+/// The status and the part of a body for a request: one range, if it is still of that version.
 fn wanted(request: &Request, version: u64, length: usize) -> (u16, usize, usize) {
     let range = request.header("range");
     let bounds = range.as_deref().and_then(|value| value.strip_prefix("bytes=")?.split_once('-'));
@@ -298,7 +297,7 @@ fn wanted(request: &Request, version: u64, length: usize) -> (u16, usize, usize)
     if start < end { (206, start, end) } else { (200, 0, length) }
 }
 
-/// How many tags the objects share.
+/// The number of tags that the objects share.
 const TAGS: usize = 8;
 
 fn connect(weir: &Weir) -> Option<Client> {
@@ -313,7 +312,7 @@ impl std::ops::AddAssign for Kept {
 }
 
 impl Kept {
-    /// Panics where less than 99 % was kept, or too little was asked for to say so.
+    /// Panics if less than 99 % was kept, or if too little was requested to tell.
     pub fn assert_enough(self) {
         assert!(self.wanted >= 100, "{self:?}");
         assert!(self.kept * 100 >= self.wanted * 99, "{self:?}");

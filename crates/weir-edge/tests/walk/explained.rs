@@ -1,0 +1,159 @@
+//! `explain` is asked before each request of a table, and must say what then comes.
+
+use std::time::Duration;
+
+use weir_edge::Explanation;
+use weir_observe::Count;
+use weir_testkit::{Origin, Resource, Response, pattern};
+
+use crate::kit::{message, server};
+
+const HOST: &str = "shop.example";
+/// More than one chunk of a part.
+const LARGE_BYTES: usize = 5 << 20;
+
+/// One request of the table.
+struct Row {
+    /// Method, target and fields.
+    head: &'static str,
+    /// What `explain` must call it.
+    verdict: &'static str,
+    /// The status that must come.
+    status: u16,
+}
+
+const fn row(head: &'static str, verdict: &'static str, status: u16) -> Row {
+    Row { head, verdict, status }
+}
+
+/// In this order: later rows find what earlier ones left behind.
+const TABLE: &[Row] = &[
+    row("GET /page", "miss", 200),
+    row("GET /page", "hit", 200),
+    row("HEAD /page", "hit", 200),
+    row("GET /page?x=1", "miss", 200),
+    row("GET /page\r\nrange: bytes=2-4", "hit", 206),
+    row("GET /page\r\nif-none-match: \"v1\"", "hit", 304),
+    row("GET /page\r\nrange: bytes=900-", "hit", 416),
+    row("GET /page\r\ncache-control: no-cache", "revalidate", 200),
+    row("GET /page\r\ncache-control: no-store", "pass", 200),
+    row("GET /a/../page", "pass", 404),
+    row("GET /none\r\ncache-control: only-if-cached", "gateway-timeout", 504),
+    row("GET /page\r\ncache-control: only-if-cached", "hit", 200),
+    row("GET /page\r\nupgrade: other\r\nconnection: upgrade", "pass", 200),
+    row("POST /page", "pass", 200),
+    row("GET /page", "miss", 200),
+    row("GET /large\r\nrange: bytes=0-9", "miss", 206),
+    row("GET /large\r\nrange: bytes=0-9", "hit", 206),
+    row("GET /large\r\ncache-control: only-if-cached", "gateway-timeout", 504),
+    row("GET /large", "miss", 200),
+    row("GET /large", "hit", 200),
+    row("GET /vary\r\naccept-language: de", "miss", 200),
+    row("GET /vary\r\naccept-language: en", "miss", 200),
+    row("GET /vary\r\naccept-language: de", "hit", 200),
+    row("GET /private", "miss", 200),
+    row("GET /private", "pass", 200),
+    row("PURGE /page", "local", 405),
+    row("OPTIONS /page\r\nmax-forwards: 0", "local", 204),
+];
+
+/// What is fetched first, two seconds before [`AGED`].
+const YOUNG: &[Row] = &[
+    row("GET /brief", "miss", 200),
+    row("GET /brief", "hit", 200),
+    row("GET /bound", "miss", 200),
+    row("GET /window", "miss", 200),
+    row("GET /long", "miss", 200),
+];
+
+const AGED: &[Row] = &[
+    row("GET /brief\r\ncache-control: only-if-cached", "gateway-timeout", 504),
+    row("GET /brief\r\ncache-control: max-stale=60", "stale", 200),
+    row("GET /bound\r\ncache-control: max-stale=60", "revalidate", 200),
+    row("GET /brief", "revalidate", 200),
+    row("GET /brief", "hit", 200),
+    row("GET /window\r\nif-none-match: \"1\"", "stale", 304),
+    row("GET /window", "hit", 200),
+    row("GET /long\r\ncache-control: max-age=1", "revalidate", 200),
+    row("GET /long\r\ncache-control: min-fresh=601", "revalidate", 200),
+    row("GET /long", "hit", 200),
+];
+
+fn origin() -> Origin {
+    let origin = Origin::start();
+    let page = |etag: &str| {
+        Resource::new("a page of some bytes").etag(etag).header("cache-control", "max-age=600").ranges()
+    };
+    origin.put("/page", page("\"v1\"")).put("/page?x=1", page("\"x1\""));
+    let large = Resource::new(pattern(7, LARGE_BYTES)).etag("\"l1\"").header("cache-control", "max-age=600");
+    origin.put("/large", large.ranges());
+    let vary = Resource::new("in a language").header("cache-control", "max-age=600");
+    origin.put("/vary", vary.header("vary", "accept-language"));
+    for (path, control) in [
+        ("/brief", "max-age=1"),
+        ("/bound", "max-age=1, must-revalidate"),
+        ("/window", "max-age=1, stale-while-revalidate=60"),
+        ("/long", "max-age=600"),
+    ] {
+        origin.put(path, Resource::new("of a moment").etag("\"1\"").header("cache-control", control));
+    }
+    origin.put("/private", Resource::new("for one").header("cache-control", "private"));
+    origin
+}
+
+/// A request whose fields stand behind method and target.
+fn request(head: &str) -> String {
+    let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
+    let (method, target) = line.split_once(' ').unwrap();
+    let fields: Vec<_> = fields.split("\r\n").filter_map(|line| line.split_once(": ")).collect();
+    message(method, HOST, target, &fields)
+}
+
+/// What was said of a request must be what came.
+fn check(row: &Row, said: &Explanation, came: &Response) {
+    let head = row.head;
+    assert_eq!(said.verdict, row.verdict, "{head}: {said:?}");
+    assert_eq!(came.status(), row.status, "{head}: {came:?}");
+    let status = &came.header("cache-status").unwrap();
+    match &said.cache_status {
+        None => {
+            // Whether this client may purge is not known to who explains.
+            let word = if said.reason == "purge" { "purge-refused" } else { said.reason };
+            assert_eq!(*status, format!("weir; detail={word}"), "{head}");
+        }
+        // What the origin answered, and how long it is fresh, is added by then; a 416 has a word of its own.
+        Some(_) if row.status == 416 => assert_eq!(status, "weir; detail=range", "{head}"),
+        Some(first) => {
+            let first = first.split("; ttl=").next().unwrap();
+            let first = first.split("; fwd-status=").next().unwrap();
+            assert!(
+                status.starts_with(first.split("; detail=").next().unwrap()),
+                "{head}: {status}, not {first}"
+            );
+        }
+    }
+}
+
+#[test]
+fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
+    let origin = origin();
+    let weir = server(&[&origin]).start();
+    // Explain speaks of a client that is not trusted.
+    weir.come_from("192.0.2.7");
+    let walk = |table: &[Row]| {
+        for row in table {
+            let request = request(row.head);
+            let said = weir.explain(&request);
+            let came = weir.send(&request);
+            check(row, &said, &came);
+            if row.head == "GET /large" {
+                assert!(came.body == pattern(7, LARGE_BYTES), "{} bytes", came.body.len());
+            }
+        }
+    };
+    walk(TABLE);
+    walk(YOUNG);
+    weir.later(Duration::from_millis(2100));
+    walk(AGED);
+    assert_eq!(weir.snapshot().counts[Count::ConnectionsAccepted], 0);
+}

@@ -1,0 +1,191 @@
+//! A Weir without a process, a listener and connections of clients, in the words of the test kit's, so that a
+//! scenario goes from one to the other unchanged. The socket towards the origin is a real one.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+use weir_edge::plan::Plan;
+use weir_edge::simulated::{Alone, Answer};
+use weir_edge::{Explanation, Question};
+use weir_front::listen::Peer;
+use weir_front::{ClientLimits, PeerInfo, Request};
+use weir_observe::{Observatory, Snapshot};
+use weir_store::Usage;
+use weir_testkit::{Head, Origin, Response, Setup, Trouble};
+use weir_wire::{RequestReader, Target};
+
+/// Longer than any fill takes whose origin answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether fills have ended.
+const STEP: Duration = Duration::from_millis(1);
+
+/// A config of one site for every host, with one upstream named `main`.
+pub type Server = weir_testkit::Server<Weir>;
+
+/// A config in front of these origins.
+pub fn server(origins: &[&Origin]) -> Server {
+    Server::new(String::new(), origins, Weir::of_config)
+}
+
+/// What stands in front of one origin, with nothing else said.
+pub fn before(origin: &Origin) -> Weir {
+    server(&[origin]).start()
+}
+
+/// Where configs may name files.
+pub fn setup() -> Setup {
+    Setup::new("")
+}
+
+/// A walk with all that it calls, on this thread.
+pub struct Weir {
+    alone: Alone,
+    peer: RefCell<Peer>,
+    // Behind what runs on it.
+    local: LocalSet,
+    runtime: Runtime,
+    _setup: Setup,
+}
+
+impl Weir {
+    /// As this config has it, in which the addresses are filled in.
+    pub fn of_config(setup: Setup, text: &str) -> Weir {
+        let loaded = weir_config::load(&setup.write_config(text)).unwrap_or_else(|why| panic!("{why}"));
+        let observatory = Observatory::start(1, &[]).unwrap();
+        let plan = Plan::compile(&loaded, &|name| observatory.site(name));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let local = LocalSet::new();
+        let alone = local.block_on(&runtime, async { Alone::begin(plan, observatory).unwrap() });
+        let peer = RefCell::new(Peer::at("127.0.0.1:1".parse().unwrap()));
+        Weir { alone, peer, local, runtime, _setup: setup }
+    }
+
+    /// Requests come from here from now on; before, from this machine.
+    pub fn come_from(&self, address: &str) {
+        *self.peer.borrow_mut() = Peer::at(format!("{address}:1").parse().unwrap());
+    }
+
+    /// One GET with `Host: localhost`.
+    pub fn get(&self, target: &str) -> Response {
+        self.get_with(target, &[])
+    }
+
+    /// One GET with `Host: localhost` and more fields.
+    pub fn get_with(&self, target: &str, fields: &[(&str, &str)]) -> Response {
+        self.get_of("localhost", target, fields)
+    }
+
+    /// One GET with this host and more fields.
+    pub fn get_of(&self, host: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+        self.send(&message("GET", host, target, fields))
+    }
+
+    /// One request as HTTP/1.1 writes it, with all its content behind its head.
+    ///
+    /// # Panics
+    /// Where it is not a request, or its response breaks off.
+    pub fn send(&self, message: &str) -> Response {
+        self.try_send(message).unwrap_or_else(|why| panic!("{message:?}: {why}"))
+    }
+
+    /// As [`Weir::send`].
+    ///
+    /// # Errors
+    /// What came of a response that breaks off.
+    pub fn try_send(&self, message: &str) -> Result<Response, Trouble> {
+        let (request, content) = self.request(message);
+        let answer = self.local.block_on(&self.runtime, async {
+            let answer = self.alone.ask(request, content).await;
+            self.settle().await;
+            answer
+        });
+        let is_cut = answer.cut.is_some();
+        let response = response(answer);
+        if is_cut { Err(Trouble::Cut(Box::new(response))) } else { Ok(response) }
+    }
+
+    /// What `explain` says of a request.
+    pub fn explain(&self, message: &str) -> Explanation {
+        let (request, _) = self.request(message);
+        let Target::Path(target) = &request.target else { panic!("not about a path: {message:?}") };
+        let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
+        let headers = request.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let url = format!("http://{}{}", text(&request.headers["host"]), target.as_str());
+        let question = Question { method: request.method.to_string(), url, headers };
+        self.local.block_on(&self.runtime, async { self.alone.explain(&question).unwrap() })
+    }
+
+    /// Time goes by, at once. It is the monotonic clock that is moved, by which ages are counted; the wall
+    /// clock stays the one by which the origin dates.
+    pub fn later(&self, time: Duration) {
+        self.local.block_on(&self.runtime, async {
+            tokio::time::pause();
+            tokio::time::advance(time).await;
+            tokio::time::resume();
+            self.settle().await;
+        });
+    }
+
+    /// What was counted so far.
+    pub fn snapshot(&self) -> Snapshot {
+        self.alone.snapshot()
+    }
+
+    /// What the store holds.
+    pub fn usage(&self) -> Usage {
+        self.alone.usage()
+    }
+
+    /// What was fetched is stored once its fill has ended.
+    async fn settle(&self) {
+        let begun = tokio::time::Instant::now();
+        while self.alone.fills() > 0 {
+            assert!(begun.elapsed() < PATIENCE, "a fill does not end");
+            tokio::time::sleep(STEP).await;
+        }
+    }
+
+    fn request(&self, message: &str) -> (Request, Bytes) {
+        let mut input = BytesMut::from(message.as_bytes());
+        let head = RequestReader::new(weir_wire::Limits::default()).read(&mut input);
+        let head = head.unwrap_or_else(|why| panic!("{message:?}: {why:?}")).expect("a whole head");
+        let (peer, limits) = (*self.peer.borrow(), Arc::new(ClientLimits::default()));
+        let trust = self.alone.trust(&peer);
+        let peer = Rc::new(PeerInfo { peer, trust, limits, scheme: "http" });
+        let _clock = self.runtime.enter();
+        (Request::of_head(head, peer, weir_clock::now()), input.freeze())
+    }
+}
+
+/// A request without content, as HTTP/1.1 writes it.
+pub fn message(method: &str, host: &str, target: &str, fields: &[(&str, &str)]) -> String {
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n")
+}
+
+fn head(status: http::StatusCode, fields: &HeaderMap) -> Head {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = fields.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    Head { version: String::new(), status: status.as_u16(), headers }
+}
+
+fn response(answer: Answer) -> Response {
+    let status = answer.status.expect("a response");
+    let mut head_of_all = head(status, &answer.headers);
+    // As a connection prints it.
+    if let Some(length) = answer.length.filter(|_| status.as_u16() != 204) {
+        head_of_all.headers.push(("content-length".to_owned(), length.to_string()));
+    }
+    Response {
+        interim: answer.interim.iter().map(|(status, fields)| head(*status, fields)).collect(),
+        head: head_of_all,
+        body: answer.body,
+        ..Response::default()
+    }
+}

@@ -1,0 +1,136 @@
+//! Asking the volumes what they hold under a key, and loading it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+use weir_policy::CacheKey;
+
+use super::Inside;
+use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
+use crate::generation::{BLOCK_BYTES, Body, Generation, Head, detached, head_bytes};
+use crate::ledger::Stamp;
+use crate::memory::{Memory, overhead_bytes};
+use crate::tier::{OnDiskBody, VolumeTier};
+use crate::volume::{Candidate, Named, ReadError, Record, codec, key};
+use crate::volume_state::VolumeState;
+
+/// Up to this size a body is loaded with its head.
+const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
+
+/// Candidates whose records must be read from the drive.
+type Waiting = SmallVec<[(Arc<VolumeTier>, Candidate); 2]>;
+
+/// A question to the volumes: what they hold under a key.
+#[derive(Debug)]
+pub struct Ask {
+    inside: Arc<Inside>,
+    key: CacheKey,
+}
+
+impl Ask {
+    pub(crate) fn new(inside: &Arc<Inside>, key: CacheKey) -> Ask {
+        Ask { inside: Arc::clone(inside), key }
+    }
+
+    /// Loads what the volumes hold under the key; then look again. What lies in the page cache is read at
+    /// once. The rest is read by the volumes' threads, in parallel. Where a volume is too busy or too slow it
+    /// stays a miss.
+    ///
+    /// # Cancel safety
+    /// Safe: what is being loaded is loaded in any case.
+    pub async fn run(self) {
+        let waiting = self.at_once();
+        let mut asked = SmallVec::<[_; 2]>::new();
+        for (tier, candidate) in waiting.into_iter().filter(|(tier, _)| tier.state() != VolumeState::Slow) {
+            let (inside, own, key) = (Arc::clone(&self.inside), Arc::clone(&tier), self.key.clone());
+            let job = move || bring(&inside.memory, &own, &key, candidate);
+            asked.extend(tier.volume.ask(job));
+        }
+        for answer in asked {
+            answer.await;
+        }
+    }
+
+    /// As [`Ask::run`], for threads that may block.
+    pub fn wait(self) {
+        for (tier, candidate) in self.at_once() {
+            bring(&self.inside.memory, &tier, &self.key, candidate);
+        }
+    }
+
+    /// Loads what lies in the page cache; returns the rest.
+    fn at_once(&self) -> Waiting {
+        let key = key::on_volume(&self.key);
+        let mut waiting = Waiting::new();
+        let layout = self.inside.volumes.tiers.all();
+        for tier in layout.iter().filter(|tier| tier.state() != VolumeState::Ejected) {
+            for candidate in tier.volume.find(key.digest) {
+                match tier.volume.try_record(candidate, &key) {
+                    Ok(Some(record)) => tier.raise(&self.inside.memory, &self.key, record),
+                    Err(ReadError::NotResident) => waiting.push((Arc::clone(tier), candidate)),
+                    Ok(None) | Err(ReadError::Gone | ReadError::Device(_)) => {}
+                }
+            }
+        }
+        waiting
+    }
+}
+
+/// Loads a candidate. May wait for the drive.
+fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Candidate) {
+    if let Ok(Some(record)) = tier.volume.record(candidate, &key::on_volume(key)) {
+        tier.raise(memory, key, record);
+    }
+}
+
+impl VolumeTier {
+    /// Makes a generation of a record, with its head in memory, and its body too where that is small.
+    fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, record: Record) {
+        let Some(length) = record.length else { return };
+        let now = (self.clock)();
+        let Ok(stored) = codec::decode(&record.head, now) else { return };
+        let is_superseded = self.is_superseded(record.digest, record.number);
+        if is_superseded || record.asked < self.dead_before().number() {
+            self.remove(Named { digest: record.digest, object: record.number });
+            return;
+        }
+        let mut stored = detached(stored);
+        if record.asked < self.suspect_before().number() {
+            stored.suspect(now.mono);
+        }
+        let charge = |bytes| memory.charge(bytes);
+        let small = self.small(memory, &record, length);
+        let (number, stamp) = (record.number, Stamp::of(record.stamp));
+        let on_disk = small.is_none().then(|| record_on_disk(record));
+        let on_disk_bytes = on_disk.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let Some((own, head)) = charge(overhead_bytes(key) + on_disk_bytes).zip(charge(head_bytes(&stored)))
+        else {
+            return;
+        };
+        let body = small.unwrap_or_else(|| Body::elsewhere(length));
+        let generation = Generation::new(key.clone(), number, stamp, Head::new(stored, head), body, own);
+        generation.set_home(number, self);
+        if let Some((record, _)) = on_disk {
+            generation.set_on_disk(OnDiskBody::new(Arc::clone(self), record));
+        }
+        memory.add_loaded(&Arc::new(generation));
+    }
+
+    /// A small body that was read with its record.
+    fn small(&self, memory: &Memory, record: &Record, length: u64) -> Option<Body> {
+        if length == 0 {
+            return Some(Body::small(Bytes::new()));
+        }
+        let bytes = record.body().filter(|_| length <= SMALL_BYTES_MAX)?.bytes();
+        let charge = memory.charge(length + BLOCK_OVERHEAD_BYTES)?;
+        Some(Body::small(block(bytes.as_ref().into(), charge)))
+    }
+}
+
+/// The part of a record that a generation keeps for reading, and how much memory that takes.
+fn record_on_disk(record: Record) -> (Arc<Record>, u64) {
+    let record = record.for_reading();
+    let bytes = record.memory_bytes() + size_of::<OnDiskBody>() as u64;
+    (Arc::new(record), bytes)
+}

@@ -1,0 +1,174 @@
+//! How much is held of each site: in memory, on volumes, and of both together.
+//!
+//! A volume counts what it holds itself, exactly, at every change; what is purged counts until it is swept.
+//! What memory holds is counted on demand, by a walk over the index, without what is purged. What is still
+//! usable ([`Live`]) needs every head, and is counted on demand as well.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use weir_policy::{Now, Stored, StoredFlags};
+
+use super::Inside;
+use crate::generation::{Generation, Residence};
+use crate::ledger::{Judged, Stamp};
+use crate::tier::VolumeTier;
+use crate::volume::{ReadError, Record, Stock, codec, key};
+
+/// What is held of a site. Purged objects count until their volume is swept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SiteStocks {
+    /// The site, by its hash.
+    pub site: u64,
+    /// Objects with bytes in memory, and those bytes.
+    pub memory: Stock,
+    /// Objects on volumes, and their bytes.
+    pub volume: Stock,
+    /// Both together: each object and each byte once.
+    pub held: Stock,
+}
+
+/// What is held and usable: not purged, and within its freshness lifetime (RFC 9111 §4.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// When it was counted. Changes during the count may be in it or not.
+    pub as_of: SystemTime,
+    /// By the hash of the site, in order. Sites without a usable object are left out.
+    pub sites: Vec<(u64, Stock)>,
+}
+
+/// What is held of each site, in the order of their hashes. Reads memory's index, and the record of each
+/// object that is in memory and on a volume. May block.
+pub(crate) fn stocks(inside: &Inside) -> Vec<SiteStocks> {
+    let mut sites: BTreeMap<u64, SiteStocks> = BTreeMap::new();
+    let mut add = |site: u64, act: &dyn Fn(&mut SiteStocks)| {
+        act(sites.entry(site).or_insert_with(|| SiteStocks { site, ..SiteStocks::default() }));
+    };
+    for tier in inside.volumes.tiers.all().iter() {
+        for (site, stock) in tier.volume().stocks() {
+            add(site, &|own| {
+                own.volume += stock;
+                own.held += stock;
+            });
+        }
+    }
+    // Purged and unswept objects count for nothing in memory; a volume knows them only when it is swept.
+    for generation in
+        at_rest(inside).into_iter().filter(|held| inside.memory.judge(&held.label) != Judged::Dead)
+    {
+        let (own, beyond) = (in_memory(&generation), beyond_volume(&generation));
+        add(generation.key().site, &|site| {
+            site.memory += own;
+            site.held += beyond;
+        });
+    }
+    sites.into_values().filter(|site| !site.memory.is_empty() || !site.held.is_empty()).collect()
+}
+
+/// Whether purged objects may still be counted on a volume.
+pub(crate) fn is_unswept(inside: &Inside) -> bool {
+    let newest = inside.memory.ledger.newest().number();
+    inside.volumes.tiers.all().iter().any(|tier| newest > tier.volume().swept())
+}
+
+/// What is held of each site and usable. Reads every head, and blocks for as long as that takes.
+///
+/// # Errors
+/// The drive fails.
+pub(crate) fn live(inside: &Inside, now: Now) -> Result<Live, ReadError> {
+    let mut sites: BTreeMap<u64, Stock> = BTreeMap::new();
+    for tier in inside.volumes.tiers.all().iter() {
+        tier.volume().walk(|record| {
+            if let Some(site) = site_if_live(inside, tier, record, now) {
+                let bytes = tier.volume().held(record).length();
+                *sites.entry(site).or_default() += Stock { objects: 1, bytes };
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+    }
+    for generation in at_rest(inside) {
+        let is_alive = inside.memory.judge(&generation.label) == Judged::Alive;
+        let beyond = beyond_volume(&generation);
+        if is_alive && !beyond.is_empty() && is_fresh(&generation.head().stored, now) {
+            *sites.entry(generation.key().site).or_default() += beyond;
+        }
+    }
+    Ok(Live { as_of: now.wall, sites: sites.into_iter().collect() })
+}
+
+/// Gives each volume its share of the quotas, by weight.
+pub(crate) fn share_quotas(inside: &Inside) {
+    let quotas = inside.volumes.quotas.lock();
+    let layout = inside.volumes.tiers.all();
+    let all: u128 = layout.iter().map(|tier| u128::from(tier.weight())).sum();
+    for tier in layout.iter() {
+        let weight = u128::from(tier.weight());
+        let share = |quota: u64| match all {
+            0 => quota,
+            all => (u128::from(quota) * weight / all) as u64,
+        };
+        tier.volume().set_quotas(quotas.iter().map(|(site, quota)| (*site, share(*quota))).collect());
+    }
+}
+
+/// The generations at rest in memory.
+fn at_rest(inside: &Inside) -> Vec<Arc<Generation>> {
+    let mut found = Vec::new();
+    inside.memory.index.each(|generation| {
+        if generation.residence() == Residence::Resident {
+            found.push(Arc::clone(generation));
+        }
+    });
+    found
+}
+
+/// What memory has of a generation; nothing where all its bytes lie on a volume.
+fn in_memory(generation: &Generation) -> Stock {
+    let bytes = generation.held_bytes();
+    Stock { objects: u64::from(bytes > 0 || !generation.is_on_disk()), bytes }
+}
+
+/// What memory has of a generation that no volume has.
+fn beyond_volume(generation: &Generation) -> Stock {
+    let own = in_memory(generation);
+    if own.is_empty() {
+        return own;
+    }
+    match generation.home().and_then(|home| home.held_on_disk(generation)) {
+        None => own,
+        Some(on_disk) => {
+            let of_run = |run| on_disk.gaps(run).map(|gap| gap.end - gap.start).sum::<u64>();
+            Stock { objects: 0, bytes: generation.held().iter().map(of_run).sum() }
+        }
+    }
+}
+
+/// The site of a record, if its object is usable.
+fn site_if_live(inside: &Inside, tier: &Arc<VolumeTier>, record: &Record, now: Now) -> Option<u64> {
+    let (site, full) = key::split(&record.key)?;
+    let stored = codec::decode(&record.head, now).ok()?;
+    let key = key::cache_key(site, full);
+    if inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) != Judged::Alive {
+        return None;
+    }
+    // A newer head may be in memory only.
+    let above = inside.memory.index.all(key.digest);
+    let is_here = |generation: &Generation| generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier));
+    let own = above.iter().find(|generation| generation.object() == record.number && is_here(generation));
+    let is_of_use = match own {
+        Some(own) => is_fresh(&own.head().stored, now),
+        None => is_fresh(&stored, now),
+    };
+    is_of_use.then_some(site)
+}
+
+/// Whether it is within its freshness lifetime (RFC 9111 §4.2) and not softly purged.
+fn is_fresh(stored: &Stored, now: Now) -> bool {
+    let facts = &stored.facts;
+    let age = facts.initial_age + now.since(facts.received_mono);
+    age < facts.lifetime && !facts.flags.has(StoredFlags::PURGED)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Writing a generation to a volume while it arrives, and a little later what the volume has no room for.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
+use super::layout::Tiers;
+use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
+use crate::tier::{Entered, LATE_PAUSE, LATE_TRIES_MAX, LateWrite, SharedPut, VolumeTier};
+use crate::volume::{Put, codec, key};
+
+/// A transfer that is being written to a volume: the one that began a generation, or a further one. Where the
+/// first one is dropped without an end, the object is removed again.
+#[derive(Debug)]
+pub(crate) struct VolumeWrite {
+    hand: Hand,
+    tier: Arc<VolumeTier>,
+    /// The bytes before this were handed over.
+    at: u64,
+}
+
+/// Which write it is.
+#[derive(Debug)]
+enum Hand {
+    /// That of the transfer that began the generation.
+    Own(Put),
+    /// That of all further ones together: the volume takes one at a time.
+    Shared(Arc<SharedPut>),
+}
+
+impl Hand {
+    fn put(&self) -> Option<&Put> {
+        match self {
+            Hand::Own(put) => Some(put),
+            Hand::Shared(shared) => shared.put(),
+        }
+    }
+}
+
+impl Tiers {
+    /// Begins to write a generation to the volume of its key; `None` where none takes it.
+    pub(crate) fn begin(&self, generation: &Generation) -> Option<VolumeWrite> {
+        self.of(generation)?.begin(generation)
+    }
+
+    fn of(&self, generation: &Generation) -> Option<Arc<VolumeTier>> {
+        let key = generation.key();
+        self.home(key::digest(&key.full, key.site))
+    }
+}
+
+impl VolumeTier {
+    /// Begins to write a generation to this volume; `None` where it takes nothing.
+    pub(crate) fn begin(self: &Arc<VolumeTier>, generation: &Generation) -> Option<VolumeWrite> {
+        Some(VolumeWrite::new(self.begin_put(generation)?, Arc::clone(self)))
+    }
+
+    fn begin_put(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Put> {
+        let head = codec::encode(&generation.head().stored, (self.clock)());
+        let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
+        let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
+        generation.set_home(put.number(), self);
+        self.note_being_written(put.number(), key.digest, put.status());
+        Some(put)
+    }
+
+    /// Goes on writing a generation from an offset on; `None` where it is not on the volume.
+    pub(crate) fn resume(self: &Arc<VolumeTier>, generation: &Generation, at: u64) -> Option<VolumeWrite> {
+        let object = Some(generation.object()).filter(|object| *object > 0)?;
+        let mut shared = generation.shared_put().lock();
+        let hand = match shared.upgrade() {
+            Some(put) => put,
+            None => {
+                let key = generation.key();
+                let (digest, stamp) = (key::digest(&key.full, key.site), generation.stamp().number());
+                let put = self.volume.resume(digest, object, stamp).ok()?;
+                let put = Arc::new(SharedPut::new(put));
+                *shared = Arc::downgrade(&put);
+                put
+            }
+        };
+        Some(VolumeWrite { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
+    }
+
+    /// Begins to write a generation that arrives in further transfers only. Keep the result until the first
+    /// of them has resumed it. `None` where the volume takes nothing.
+    pub(crate) fn begin_part(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Arc<SharedPut>> {
+        let put = Arc::new(SharedPut::new(self.begin_put(generation)?));
+        *generation.shared_put().lock() = Arc::downgrade(&put);
+        Some(put)
+    }
+}
+
+impl VolumeWrite {
+    pub(crate) fn new(put: Put, tier: Arc<VolumeTier>) -> VolumeWrite {
+        VolumeWrite { hand: Hand::Own(put), tier, at: 0 }
+    }
+
+    /// Ends the write early, and keeps what was written.
+    pub(crate) fn rest(self) {
+        if let Hand::Own(put) = self.hand {
+            // Parts that were published stay in any case.
+            let _ = put.rest();
+        }
+    }
+
+    /// The bytes before this were handed over.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Hands over what a body holds up to `end`, as far as the volume has room for it. The rest stays in
+    /// memory for the next call. False where no more is taken: storing has ended, or the next bytes are no
+    /// longer held.
+    pub(crate) fn push(&mut self, body: &Body, end: u64) -> bool {
+        let Some(put) = self.hand.put() else { return false };
+        while self.at < end {
+            let most = usize::try_from(end - self.at).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
+            let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, most) else {
+                self.tier.note_given_up();
+                return false;
+            };
+            let count = bytes.len() as u64;
+            if !put.has_room(count) {
+                return true;
+            }
+            if put.push(self.at, bytes).is_err() {
+                return false;
+            }
+            self.at += count;
+        }
+        true
+    }
+
+    /// Ends a write of which all has arrived, up to `end`: the whole body, or this transfer's part. What the
+    /// volume has no room for is handed over later, within a bounded time. `then` is called once all is
+    /// handed over.
+    pub(crate) fn finish(
+        mut self,
+        generation: &Arc<Generation>,
+        end: u64,
+        keeper: Keeper,
+        then: impl FnOnce(&Generation) + Send + 'static,
+    ) {
+        match self.stage(&generation.body, end) {
+            Stage::Ended => return,
+            Stage::Handed => return self.conclude(generation, end, then),
+            Stage::Waits => {}
+        }
+        let tier = Arc::clone(&self.tier);
+        let held = match keeper {
+            Keeper::Memory => Held::While(Arc::downgrade(generation)),
+            Keeper::VolumeAlone => Held::Here(Arc::clone(generation)),
+        };
+        tier.wait_in_line(Offer { volume_write: self, held, length: end, then: Box::new(then) });
+    }
+
+    fn stage(&mut self, body: &Body, end: u64) -> Stage {
+        match self.push(body, end) {
+            true if self.at >= end => Stage::Handed,
+            true => Stage::Waits,
+            false => Stage::Ended,
+        }
+    }
+
+    fn conclude(self, generation: &Generation, end: u64, then: impl FnOnce(&Generation)) {
+        if let Hand::Own(put) = self.hand
+            && put.finish(end).is_ok()
+        {
+            then(generation);
+        }
+    }
+}
+
+/// How far a body that has arrived was handed over.
+enum Stage {
+    /// All of it.
+    Handed,
+    /// The volume has no room for the rest now.
+    Waits,
+    /// It is given up.
+    Ended,
+}
+
+/// Who keeps a body that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeper {
+    /// Memory, until it needs the room.
+    Memory,
+    /// Only the volume will.
+    VolumeAlone,
+}
+
+/// A body that waits for room.
+struct Offer {
+    volume_write: VolumeWrite,
+    held: Held,
+    length: u64,
+    then: Box<dyn FnOnce(&Generation) + Send>,
+}
+
+/// How a waiting body is held.
+enum Held {
+    /// As long as memory keeps it.
+    While(Weak<Generation>),
+    /// By this write.
+    Here(Arc<Generation>),
+}
+
+impl VolumeTier {
+    fn wait_in_line(self: &Arc<VolumeTier>, offer: Offer) {
+        match self.late.enter(Box::new(offer)) {
+            None => self.note_given_up(),
+            Some(Entered::Behind) => {}
+            Some(Entered::First) => {
+                let tier = Arc::clone(self);
+                let serve = move || {
+                    while let Some(offer) = tier.late.next() {
+                        offer.hand_over();
+                    }
+                };
+                if self.volume.on_reader(serve).is_err() {
+                    while self.late.next().is_some() {
+                        self.note_given_up();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl LateWrite for Offer {
+    fn is_holding(&self) -> bool {
+        matches!(self.held, Held::Here(_))
+    }
+
+    /// Offers the rest until the volume has taken it, at most [`LATE_TRIES_MAX`] times.
+    fn hand_over(mut self: Box<Self>) {
+        for _ in 0..LATE_TRIES_MAX {
+            let generation = match &self.held {
+                Held::While(generation) => generation.upgrade(),
+                Held::Here(generation) => Some(Arc::clone(generation)),
+            };
+            // Memory has evicted it meanwhile.
+            let Some(generation) = generation else { break };
+            match self.volume_write.stage(&generation.body, self.length) {
+                Stage::Ended => return,
+                Stage::Handed => return self.volume_write.conclude(&generation, self.length, self.then),
+                Stage::Waits => {}
+            }
+            drop(generation);
+            std::thread::sleep(LATE_PAUSE);
+        }
+        self.volume_write.tier.note_given_up();
+    }
+}

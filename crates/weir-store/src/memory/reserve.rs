@@ -1,0 +1,105 @@
+//! How memory is shared out: what is charged, what is evicted for it, and what is kept free for bodies that
+//! arrive.
+
+use std::sync::atomic::Ordering;
+
+use super::Memory;
+use super::share::{Lag, Window};
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
+use crate::generation::{BLOCK_BYTES, Residence, Retirement};
+
+/// One block as it is charged.
+const BLOCK_CHARGE_BYTES: u64 = BLOCK_BYTES as u64 + BLOCK_OVERHEAD_BYTES;
+/// How much a body needs to go on: twice what arrives in one piece, the blocks at both ends, and the one that
+/// a reader holds.
+const RESERVE_BLOCKS: u64 = 5;
+/// A reserve is at most this part of the memory, and at least a block.
+const RESERVES_MIN: u64 = 32;
+
+impl Memory {
+    /// Takes bytes of the budget, evicting as needed. `None` when nothing more can leave.
+    pub(crate) fn charge(&self, bytes: u64) -> Option<Charge> {
+        loop {
+            if let Some(charge) = self.budget.charge(bytes) {
+                return Some(charge);
+            }
+            if bytes > self.budget.limit_bytes() || !self.evict(bytes) {
+                return None;
+            }
+        }
+    }
+
+    /// Evicts generations that weigh `need_bytes` together. False when there was none.
+    fn evict(&self, need_bytes: u64) -> bool {
+        let victims = {
+            let mut state = self.state.lock();
+            let victims = state.queues.pick(need_bytes);
+            for victim in &victims {
+                victim.set_residence(Residence::Retired(Retirement::Evicted));
+                self.index.remove(&victim.label);
+            }
+            victims
+        };
+        victims.iter().for_each(|victim| self.tell(victim, Retirement::Evicted));
+        self.counts.evicted.fetch_add(victims.len() as u64, Ordering::Relaxed);
+        let bytes: u64 = victims.iter().map(|victim| victim.held_bytes()).sum();
+        self.counts.evicted_bytes.fetch_add(bytes, Ordering::Relaxed);
+        !victims.is_empty()
+    }
+
+    /// Keeps memory free for a body with so many bytes to come, evicting as needed. `None` where readers and
+    /// other arriving bodies hold too much. It never waits.
+    pub(crate) fn reserve(&self, coming_bytes: u64) -> Option<Reserve> {
+        let most = self.limits.memory_bytes / RESERVES_MIN;
+        let most = most.clamp(BLOCK_CHARGE_BYTES, RESERVE_BLOCKS * BLOCK_CHARGE_BYTES);
+        let bytes = match coming_bytes {
+            0 => 0,
+            _ => most.min(
+                coming_bytes.saturating_add(coming_bytes.div_ceil(BLOCK_BYTES as u64) * BLOCK_OVERHEAD_BYTES),
+            ),
+        };
+        loop {
+            if let Some(reserve) = self.budget.reserve(bytes) {
+                return Some(reserve);
+            }
+            if !self.budget.may_reserve(bytes) || !self.evict(bytes) {
+                return None;
+            }
+        }
+    }
+
+    /// Whether more than five eighths of the memory are taken by arriving bodies, by what their readers had
+    /// not read when they were whole, by reserves, and by what readers hold of bodies that have left. So a
+    /// body of half of the memory has room beside a few others, and the rest is left for the next ones.
+    pub(crate) fn is_scarce(&self) -> bool {
+        let most = self.limits.memory_bytes / 8 * 5;
+        let used = self.budget.used_bytes() + self.budget.reserved_bytes();
+        let lagging = self.shares.lagging_bytes.load(Ordering::Relaxed);
+        used + lagging > most && used.saturating_sub(self.load().bytes) + lagging > most
+    }
+
+    /// Opens one more window.
+    pub(crate) fn open_window(&self) -> Window {
+        Window::open(&self.shares)
+    }
+
+    /// How many windows there are.
+    pub(crate) fn windows(&self) -> u64 {
+        self.shares.windows.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes a window may keep: all windows share what is set aside for them, and have the fewest
+    /// where memory is scarce.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        if self.is_scarce() {
+            return self.limits.window_bytes_min();
+        }
+        let share = self.limits.windows_bytes_max / self.windows().max(1);
+        share.clamp(self.limits.window_bytes_min(), self.limits.window_bytes)
+    }
+
+    /// Counts bytes of a whole body that readers have not read yet.
+    pub(crate) fn lag(&self, bytes: u64) -> Lag {
+        Lag::new(&self.shares, bytes)
+    }
+}

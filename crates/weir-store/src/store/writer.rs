@@ -1,0 +1,430 @@
+//! A writer: one transfer from an origin into a generation.
+//!
+//! What is pushed can be read at once. A writer wakes nobody: the caller tells the readers after each push
+//! and at the end. States: *storing* → *windowed* (the body is too large, or no memory can be freed: the
+//! generation is withdrawn from the store and keeps only its newest bytes), and from both *sealed*, *at rest*
+//! or *abandoned*.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use weir_policy::{Interval, Intervals};
+
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
+use crate::generation::{Added, BLOCK_BYTES};
+use crate::generation::{Generation, Retirement};
+use crate::inside::{Inside, Keeper, VolumeWrite};
+use crate::ledger::Asking;
+use crate::memory::{Lag, Window};
+
+/// Each time so many bytes of a gap have arrived, memory drops those that the volume has: 4 MiB.
+const GAP_HELD_BYTES: u64 = 4 << 20;
+/// The most pauses of a transfer for the volume within [`PAUSES_RENEWED_BYTES`]. With pauses of a
+/// millisecond, a second.
+pub const PAUSES_MAX: u32 = 1000;
+/// A drive that takes less than this in a second ends the storing, not the transfer: 16 MiB.
+const PAUSES_RENEWED_BYTES: u64 = 16 << 20;
+
+/// No memory can be had: readers hold it. Wait until they have moved on, and push `rest` again. This is the
+/// back-pressure.
+#[derive(Debug, thiserror::Error)]
+#[error("no memory for {} bytes of a body", rest.len())]
+pub struct Full {
+    /// What was not taken.
+    pub rest: Bytes,
+}
+
+/// The body did not arrive whole. Its generation is abandoned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a body of {declared} bytes ended after {arrived}")]
+pub struct Unsealed {
+    /// The declared length.
+    pub declared: u64,
+    /// How many bytes arrived.
+    pub arrived: u64,
+}
+
+/// Writes bytes into a generation, in order. Dropped without an end it abandons the generation: readers get
+/// what has arrived, then [`crate::Read::Gone`].
+#[derive(Debug)]
+pub struct Writer {
+    inside: Arc<Inside>,
+    generation: Arc<Generation>,
+    /// Marks that concern it are kept meanwhile.
+    _asking: Asking,
+    /// This writer among those of the generation; `None` once it has left.
+    id: Option<u32>,
+    start: u64,
+    at: u64,
+    end: u64,
+    arrived_end: u64,
+    kind: Kind,
+    window: Option<Window>,
+    /// Memory that it can use where no other can be had.
+    reserve: Option<Reserve>,
+    /// Its write to a volume.
+    volume_write: Option<VolumeWrite>,
+    pauses_left: u32,
+    /// Where it was when all pauses were left.
+    paused_at: u64,
+    /// Up to where the foremost reader has read, if the caller says so.
+    read_to: u64,
+}
+
+/// What a writer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The transfer that began the generation.
+    Whole,
+    /// A further transfer that adds an interval.
+    Gap,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        inside: Arc<Inside>,
+        generation: Arc<Generation>,
+        id: u32,
+        span: (u64, u64),
+        kind: Kind,
+    ) -> Writer {
+        let (at, end) = span;
+        Writer {
+            _asking: inside.memory.ledger.hold(generation.stamp()),
+            inside,
+            generation,
+            id: Some(id),
+            start: at,
+            at,
+            end,
+            arrived_end: at,
+            kind,
+            window: None,
+            reserve: None,
+            volume_write: None,
+            pauses_left: PAUSES_MAX,
+            paused_at: 0,
+            read_to: u64::MAX,
+        }
+    }
+
+    /// Keeps memory free for it.
+    pub(crate) fn hold(&mut self, reserve: Reserve) {
+        self.reserve = Some(reserve);
+    }
+
+    /// Sets its write to a volume.
+    pub(crate) fn write_to(&mut self, volume_write: Option<VolumeWrite>) {
+        self.volume_write = volume_write;
+    }
+
+    /// The generation that is written.
+    pub fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// How many of the newest bytes a window keeps; `None` for a body that is no window. A reader farther
+    /// behind [`Writer::position`] gets [`crate::Read::Gone`]: let the readers pace the origin.
+    pub fn window_bytes(&self) -> Option<u64> {
+        self.window.as_ref().map(|_| self.inside.memory.window_bytes())
+    }
+
+    /// Counts what the readers have yet to read of the body, of which the foremost has read up to `offset`.
+    /// Keep it for as long as they read. `None` where they have read all, or where the body is a window.
+    pub fn lag(&self, offset: u64) -> Option<Lag> {
+        let bytes = self.at.saturating_sub(offset);
+        (bytes > 0 && self.window.is_none()).then(|| self.inside.memory.lag(bytes))
+    }
+
+    /// Whether memory is scarce: then keep the transfer hardly ahead of its readers.
+    pub fn is_memory_scarce(&self) -> bool {
+        self.inside.memory.is_scarce()
+    }
+
+    /// Whether it is written to a volume as well.
+    pub fn is_writing_to_volume(&self) -> bool {
+        self.volume_write.is_some()
+    }
+
+    /// Whether it adds a part of a body that memory cannot keep and a volume takes: the bytes leave memory as
+    /// they are written.
+    pub fn is_on_disk_only(&self) -> bool {
+        self.is_writing_to_volume() && self.is_larger_than_memory()
+    }
+
+    fn is_larger_than_memory(&self) -> bool {
+        let length = self.generation.length();
+        self.kind == Kind::Gap && length > Some(self.inside.memory.limits.object_bytes_max())
+    }
+
+    /// Says up to where the foremost reader has read. A window then drops what lies behind it only when
+    /// memory is short, and never its newest [`Writer::window_bytes`]; a push answers [`Full`] instead.
+    /// Without this call a push may narrow the window down to the block that is being written.
+    pub fn let_go(&mut self, offset: u64) {
+        self.read_to = if self.read_to == u64::MAX { offset } else { self.read_to.max(offset) };
+    }
+
+    /// Adds bytes. They can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will
+    /// refuse.
+    ///
+    /// # Errors
+    /// [`Full`] where no memory can be had: push its rest again.
+    pub fn push(&mut self, mut bytes: Bytes) -> Result<(), Full> {
+        self.arrived_end += bytes.len() as u64;
+        let room = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        bytes.truncate(room);
+        while !bytes.is_empty() {
+            let room = BLOCK_BYTES - (self.at % BLOCK_BYTES as u64) as usize;
+            let part = bytes.slice(..room.min(bytes.len()));
+            let count = part.len();
+            let is_too_large = self.at + count as u64 > self.inside.memory.limits.object_bytes_max();
+            let is_first = self.window.is_none() && self.kind == Kind::Whole;
+            if is_first && (is_too_large || self.is_crowded_out()) {
+                self.outgrow();
+            }
+            self.slide(count as u64);
+            let Some(charge) = self.charge(count as u64 + BLOCK_OVERHEAD_BYTES) else {
+                self.arrived_end -= bytes.len() as u64;
+                return Err(Full { rest: bytes });
+            };
+            self.add(part, charge);
+            bytes.advance(count);
+        }
+        Ok(())
+    }
+
+    /// Whether it is at the start of a block and has used its reserve, so that it should not take memory from
+    /// others.
+    fn is_crowded_out(&self) -> bool {
+        let own_bytes = self.reserve.as_ref().map_or(0, Reserve::bytes);
+        self.at.is_multiple_of(BLOCK_BYTES as u64) && self.at >= own_bytes && self.inside.memory.is_scarce()
+    }
+
+    fn add(&mut self, part: Bytes, charge: Charge) {
+        let Some(id) = self.id else { return };
+        let count = part.len() as u64;
+        if let Added::Complete(number) = self.generation.body.add(id, self.at, part, charge) {
+            self.generation.body.join(number);
+            self.hand_over(self.at + count);
+        }
+        self.at += count;
+        if self.kind == Kind::Gap && self.at.is_multiple_of(GAP_HELD_BYTES) {
+            self.forget_on_disk();
+        }
+    }
+
+    /// Hands what has arrived up to `end` to the volume. Where the volume takes no more, storing ends and the
+    /// transfer goes on.
+    fn hand_over(&mut self, end: u64) {
+        if let Some(volume_write) = &mut self.volume_write
+            && !volume_write.push(&self.generation.body, end)
+        {
+            self.volume_write = None;
+        }
+    }
+
+    /// True where the volume is behind with a body that only it can keep: pause before the next push. True at
+    /// most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive ends the storing and not the transfer.
+    pub fn should_pause(&mut self) -> bool {
+        let sinking_bytes = self.is_on_disk_only().then_some(self.inside.memory.limits.window_bytes);
+        let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
+        if self.pauses_left == 0 {
+            self.volume_write = None;
+        }
+        self.hand_over(self.at);
+        let is_behind = |volume_write: &VolumeWrite| self.at - volume_write.at() > window_bytes / 2;
+        let should_pause = self.volume_write.as_ref().is_some_and(is_behind);
+        self.pauses_left -= u32::from(should_pause);
+        if self.at - self.paused_at >= PAUSES_RENEWED_BYTES {
+            (self.paused_at, self.pauses_left) = (self.at, PAUSES_MAX);
+        }
+        should_pause
+    }
+
+    /// Takes memory: by evicting others, else from its reserve, else by narrowing the window or becoming one.
+    fn charge(&mut self, bytes: u64) -> Option<Charge> {
+        let charge = self.inside.memory.charge(bytes);
+        let charge = charge.or_else(|| self.charge_reserved(bytes));
+        charge.or_else(|| self.charge_narrowed(bytes)).or_else(|| self.charge_reserved(bytes))
+    }
+
+    fn charge_reserved(&self, bytes: u64) -> Option<Charge> {
+        let body = &self.generation.body;
+        let taken = match self.kind {
+            Kind::Whole => body.held_bytes(),
+            Kind::Gap => body.held_within(Interval { start: self.start, end: self.at }).length(),
+        };
+        self.reserve.as_ref()?.charge(taken, bytes)
+    }
+
+    fn charge_narrowed(&mut self, bytes: u64) -> Option<Charge> {
+        if self.kind == Kind::Gap {
+            // Offer the volume again what it had no room for: memory can drop what it takes.
+            self.hand_over(self.at);
+            self.forget_on_disk();
+            return self.inside.memory.charge(bytes).or_else(|| {
+                self.forget_read();
+                self.inside.memory.charge(bytes)
+            });
+        }
+        if self.window.is_none() {
+            self.outgrow();
+        }
+        loop {
+            if let Some(charge) = self.inside.memory.charge(bytes) {
+                return Some(charge);
+            }
+            if self.generation.body.slide(self.expendable(), bytes) == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Drops from memory what the volume has. What was begun a moment ago may have become readable only now.
+    fn forget_on_disk(&self) {
+        if let Some(tier) = self.generation.home().filter(|_| self.is_writing_to_volume()) {
+            tier.attach(&self.generation);
+        }
+        self.generation.forget_on_disk();
+    }
+
+    /// Drops what readers have read and no volume gets. A later reader has it fetched again.
+    fn forget_read(&self) {
+        let end = self.read_to.min(self.at);
+        if self.volume_write.is_none() && self.read_to != u64::MAX && self.start < end {
+            self.generation.body.forget(&Intervals::of(Interval { start: self.start, end }));
+        }
+    }
+
+    /// Up to where bytes may be dropped when memory is short: those that were read, and those behind the
+    /// window.
+    fn expendable(&self) -> u64 {
+        let window_bytes = self.window_bytes().unwrap_or_default();
+        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at).min(self.written_to())
+    }
+
+    /// Up to where the volume has taken the body; `u64::MAX` where it gets none.
+    fn written_to(&self) -> u64 {
+        self.volume_write.as_ref().map_or(u64::MAX, VolumeWrite::at)
+    }
+
+    /// Withdraws the generation from the store: from now on only the newest bytes are kept.
+    pub(crate) fn outgrow(&mut self) {
+        self.inside.memory.retire(&self.generation, Retirement::Outgrown);
+        self.inside.memory.counts.outgrown.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.window = Some(self.inside.memory.open_window());
+    }
+
+    /// Drops what lies behind the window: at most two bytes for each that arrives, so that readers far behind
+    /// are not all cut at once when the body outgrows the store.
+    fn slide(&mut self, coming: u64) {
+        if let Some(window_bytes) = self.window_bytes() {
+            let start = (self.at + coming).saturating_sub(window_bytes);
+            let start = start.min(self.read_to).min(self.written_to());
+            self.generation.body.slide(start, coming.saturating_mul(2));
+        }
+    }
+
+    /// Ends a transfer that is complete: the generation is whole and published, and replaces older ones of
+    /// its variant. A body of unknown length ends here. A window ends without being published.
+    ///
+    /// # Errors
+    /// [`Unsealed`] where fewer or more bytes arrived than were declared.
+    pub fn seal(mut self) -> Result<(), Unsealed> {
+        let body = &self.generation.body;
+        let declared = body.length().unwrap_or(self.at);
+        if self.arrived_end != declared {
+            return Err(Unsealed { declared, arrived: self.arrived_end });
+        }
+        body.end_at(declared);
+        self.leave();
+        if let Some(volume_write) = self.volume_write.take() {
+            let (inside, is_window) = (Arc::clone(&self.inside), self.window.is_some());
+            let replace_older = move |newest: &Generation| {
+                if is_window {
+                    inside.memory.replace_older(newest)
+                }
+            };
+            let keeper = if is_window { Keeper::VolumeAlone } else { Keeper::Memory };
+            volume_write.finish(&self.generation, declared, keeper, replace_older);
+        }
+        Ok(())
+    }
+
+    /// Ends a transfer and keeps what has arrived: the generation is published as a part or, if nothing is
+    /// missing, as a whole. Only for bytes of one version: the generation has a strong validator, or this is
+    /// its first transfer.
+    pub fn rest(mut self) {
+        if self.kind == Kind::Whole {
+            self.generation.set_rested();
+        }
+        let is_on_disk_only = self.is_on_disk_only();
+        self.leave();
+        let volume_write = self.volume_write.take();
+        if self.kind == Kind::Gap && self.generation.body.is_whole() && self.generation.is_damaged_on_disk() {
+            return self.store_again();
+        }
+        let Some(mut volume_write) = volume_write else { return };
+        match self.kind {
+            Kind::Gap => {
+                let keeper = if is_on_disk_only { Keeper::VolumeAlone } else { Keeper::Memory };
+                volume_write.finish(&self.generation, self.at, keeper, |_| {});
+            }
+            Kind::Whole => {
+                volume_write.push(&self.generation.body, self.at);
+                volume_write.rest();
+            }
+        }
+    }
+
+    /// Writes a body again that is whole in memory and was damaged on the volume.
+    fn store_again(&self) {
+        // A replaced one must not come back as the newest on the volume.
+        if self.generation.is_retired() {
+            return;
+        }
+        let volume_write = self.inside.volumes.tiers.begin(&self.generation);
+        if let (Some(volume_write), Some(length)) = (volume_write, self.generation.length()) {
+            volume_write.finish(&self.generation, length, Keeper::Memory, |_| {});
+        }
+    }
+
+    /// Abandons the transfer: the generation is withdrawn. Its readers get what has arrived, then
+    /// [`crate::Read::Gone`].
+    pub fn abandon(self) {
+        drop(self);
+    }
+
+    /// Leaves the body. The last writer seals it if it can, and publishes it.
+    fn leave(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let left = self.generation.body.leave_writer(id);
+        if left == 0 && self.generation.body.window_start() == 0 {
+            self.generation.body.seal();
+        }
+        if left == 0 {
+            self.inside.memory.publish(&self.generation);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let left = self.generation.body.leave_writer(id);
+            match self.kind {
+                Kind::Whole => self.inside.memory.retire(&self.generation, Retirement::Abandoned),
+                Kind::Gap if left == 0 => {
+                    self.generation.body.seal();
+                    self.inside.memory.publish(&self.generation);
+                }
+                Kind::Gap => {}
+            }
+        }
+    }
+}

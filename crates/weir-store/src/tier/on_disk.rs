@@ -1,0 +1,202 @@
+//! Reading a body that lies on the volume, whole or in part.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use weir_policy::{CacheKey, Interval, Intervals};
+
+use super::VolumeTier;
+use crate::volume::{Answer, Part, Position, ReadError, Record, key};
+use crate::volume_state::VolumeState;
+
+/// The bytes are missing on the volume, or damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes are gone from the volume")]
+pub struct Gone;
+
+/// What a reader keeps between two reads of one body on the volume.
+#[derive(Debug, Default)]
+pub struct Place(Position);
+
+/// Where a body lies on a volume.
+#[derive(Debug)]
+pub(crate) struct OnDiskBody {
+    tier: Arc<VolumeTier>,
+    record: ArcSwap<Record>,
+    /// A read has found that part of it is missing.
+    is_gone: AtomicBool,
+    /// What could not be read, or was damaged.
+    lost: Mutex<Intervals>,
+    /// Some of its bytes were damaged.
+    is_damaged: AtomicBool,
+}
+
+impl OnDiskBody {
+    pub(crate) fn new(tier: Arc<VolumeTier>, record: Arc<Record>) -> OnDiskBody {
+        let is_gone = AtomicBool::new(!tier.has_all(&record));
+        OnDiskBody {
+            tier,
+            record: ArcSwap::new(record),
+            is_gone,
+            lost: Mutex::default(),
+            is_damaged: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether all of it was there at the last look.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_gone.load(Ordering::Acquire) && self.record.load().was_whole()
+    }
+
+    /// What can be read, as far as is known.
+    pub(crate) fn held(&self) -> Intervals {
+        let mut held = self.tier.volume.held(&self.record.load());
+        for run in self.lost.lock().iter() {
+            held.remove(run);
+        }
+        held
+    }
+
+    /// Looks up what has been written since. False where that would have to wait for the drive.
+    pub(crate) fn renew(&self, key: &CacheKey) -> bool {
+        let number = self.record.load().number;
+        match self.tier.newest(key, number, Wait::Never) {
+            Ok(Some(record)) => self.take(record),
+            Ok(None) => {}
+            Err(NotResident) => return false,
+        }
+        true
+    }
+
+    /// As [`OnDiskBody::renew`], on a thread that may wait for the drive.
+    pub(crate) async fn renew_waiting(&self, key: &CacheKey) {
+        if self.renew(key) {
+            return;
+        }
+        let (tier, key, number) = (Arc::clone(&self.tier), key.clone(), self.record.load().number);
+        let job = move || tier.newest(&key, number, Wait::Device);
+        if let Some(answer) = self.tier.ask(job)
+            && let Some(Ok(Some(record))) = answer.await
+        {
+            self.take(record);
+        }
+    }
+
+    fn take(&self, record: Record) {
+        let has_all = self.tier.has_all(&record) && self.lost.lock().is_empty();
+        self.record.store(Arc::new(record.for_reading()));
+        self.is_gone.store(!has_all, Ordering::Release);
+    }
+
+    /// Reads at an offset: at once where the bytes lie in the page cache, else on a thread that may wait for
+    /// the drive.
+    pub(crate) async fn read(
+        &self,
+        key: &CacheKey,
+        place: &mut Place,
+        offset: u64,
+        max: usize,
+    ) -> Result<Option<Bytes>, Gone> {
+        let mut result = self.look(place, offset, max).await;
+        if let Ok(Part::Gap) = result {
+            self.renew_waiting(key).await;
+            result = self.look(place, offset, max).await;
+        }
+        match result {
+            Ok(Part::Bytes(checked)) => return Ok(Some(checked.into_bytes())),
+            Ok(Part::End) => return Ok(None),
+            Ok(Part::Gap) => {}
+            // The volume is too busy.
+            Err(ReadError::NotResident) => self.lose(offset),
+            Err(ReadError::Gone | ReadError::Device(_)) => {
+                self.is_damaged.store(true, Ordering::Release);
+                self.lose(offset);
+            }
+        }
+        self.is_gone.store(true, Ordering::Release);
+        Err(Gone)
+    }
+
+    /// Whether some of its bytes were found damaged, and so removed from the volume.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Acquire)
+    }
+
+    /// An extent is written as a whole, and counts as lost as a whole.
+    fn lose(&self, offset: u64) {
+        if let Some(run) = self.record.load().run_at(offset) {
+            self.lost.lock().insert(Interval { start: offset, end: run.end });
+        }
+    }
+
+    async fn look(&self, place: &mut Place, offset: u64, max: usize) -> Result<Part, ReadError> {
+        let record = self.record.load_full();
+        place.0.make_room();
+        match self.tier.volume.try_read(&record, &mut place.0, offset, max) {
+            Err(ReadError::NotResident) => {}
+            result => return result,
+        }
+        let tier = Arc::clone(&self.tier);
+        let mut position = std::mem::take(&mut place.0);
+        let job = move || (tier.volume.read(&record, &mut position, offset, max), position);
+        let answer = self.tier.ask(job).ok_or(ReadError::NotResident)?;
+        // No answer in time: the drive may still have it.
+        let (result, position) = answer.await.ok_or(ReadError::NotResident)?;
+        place.0 = position;
+        result
+    }
+}
+
+impl VolumeTier {
+    /// Runs a job that may wait for the drive on one of the volume's threads; `None` where the volume does
+    /// not keep up.
+    fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
+        match self.state() {
+            VolumeState::Probing | VolumeState::Slow | VolumeState::Ejected => None,
+            VolumeState::Up | VolumeState::Full | VolumeState::ReadOnly => self.volume.ask(job),
+        }
+    }
+
+    /// Whether the volume has all segments of a body.
+    fn has_all(&self, record: &Record) -> bool {
+        record
+            .length
+            .is_some_and(|length| self.volume.held(record).contains(Interval { start: 0, end: length }))
+    }
+
+    /// The current record of an object.
+    pub(crate) fn newest(
+        &self,
+        key: &CacheKey,
+        number: u64,
+        wait: Wait,
+    ) -> Result<Option<Record>, NotResident> {
+        let key = key::on_volume(key);
+        for candidate in self.volume.find(key.digest) {
+            let found = match wait {
+                Wait::Device => self.volume.record(candidate, &key),
+                Wait::Never => self.volume.try_record(candidate, &key),
+            };
+            match found {
+                Ok(Some(record)) if record.number == number => return Ok(Some(record)),
+                Err(ReadError::NotResident) => return Err(NotResident),
+                Ok(_) | Err(ReadError::Gone | ReadError::Device(_)) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The answer would have to wait for the drive.
+#[derive(Debug)]
+pub(crate) struct NotResident;
+
+/// Whether to wait for the drive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    Device,
+    Never,
+}
