@@ -65,7 +65,7 @@ impl Rules {
         let default = RangeRules::default();
         RangeRules {
             chunk_bytes: range.chunk.map_or(default.chunk_bytes, |size| size.0),
-            keeps_alone: range.without_validator == Some(WithoutValidator::Separate),
+            keeps_unvalidated_parts: range.without_validator == Some(WithoutValidator::Separate),
             fills_whole: range.fill == Some(RangeFill::Whole),
             ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
             parallel: range.parallel.map_or(default.parallel, usize::from),
