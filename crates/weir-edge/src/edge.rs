@@ -1,4 +1,4 @@
-//! The data plane as the rest of the house holds it: started with a plan, told of new plans, asked what
+//! The data plane as the binary holds it: started with a plan, told of new plans, asked what
 //! it has and does, drained at the end. It must not serve anything itself.
 
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub struct Edge {
     pub(crate) state: Mutex<State>,
     /// Connections of another process that were taken so far.
     pub(crate) adopted: AtomicUsize,
-    /// Looks after upstreams: names looked up anew, idle connections closed.
+    /// Looks after upstreams: names looked up again, idle connections closed.
     keeper: Keeper,
 }
 

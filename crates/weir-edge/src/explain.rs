@@ -72,7 +72,7 @@ pub struct StoredVariant {
 pub struct Asked {
     /// Method and target.
     pub line: String,
-    /// The fields, without those that are made anew for each request.
+    /// The fields, without those that are made again for each request.
     pub headers: Vec<(String, String)>,
 }
 
@@ -113,7 +113,7 @@ pub struct Explanation {
     pub hint: Option<&'static str>,
     /// What sends a request past the cache here.
     pub bypass: Vec<String>,
-    /// What makes a request here fetch anew.
+    /// What makes a request here fetch again.
     pub refresh: Vec<String>,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct ConnectionState {
     slot: Slot,
     /// It has had a request.
     used: Cell<bool>,
-    /// Who waits for a request to begin.
+    /// The task that waits for a request to begin.
     waker: RefCell<Option<Waker>>,
 }
 
@@ -264,7 +264,7 @@ pub struct Start {
     pub seat: Seat,
     /// What it is told.
     pub orders: mpsc::UnboundedReceiver<Order>,
-    /// Connections this worker still holds; whoever ends the process waits for all to come to nothing.
+    /// Connections this worker still holds; the end of the process waits until there are none.
     pub held: watch::Sender<usize>,
 }
 

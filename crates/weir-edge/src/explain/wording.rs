@@ -151,7 +151,7 @@ pub(super) fn of_revalidation(reason: RevalidateReason) -> &'static str {
         RevalidateReason::Purged => "what is held was purged softly and is asked about before it goes out",
         RevalidateReason::NoCache => "what is held says no-cache: it is asked about each time",
         RevalidateReason::Request => "the client wants it asked about: no-cache, max-age or min-fresh",
-        RevalidateReason::Refresh => "the route's refresh names this request: it is fetched anew",
+        RevalidateReason::Refresh => "the route's refresh names this request: it is fetched again",
     }
 }
 

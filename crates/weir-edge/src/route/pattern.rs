@@ -81,7 +81,7 @@ impl Glob {
 
     /// Each star takes as little as it can. When the text after a `*` is not found before the next `/`, only
     /// the nearest `**` before it can help by taking more: a narrow star cannot pass the `/`, and the `*`s
-    /// between begin anew then.
+    /// between begin again then.
     fn rest_fits(&self, path: &[u8]) -> bool {
         let (mut at, mut index) = (0, 0);
         let mut wide: Option<(usize, usize)> = None;

@@ -223,7 +223,7 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 
 /// The fields to send to an origin, `Host` still the client's.
 ///
-/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Port` is by scheme
+/// `X-Forwarded-For` is continued if the peer is trusted, else begun again; `X-Forwarded-Port` is by scheme
 /// and host but where a trusted peer says it; `X-Forwarded-Proto`, `X-Forwarded-Host`, `X-Request-Id` and
 /// `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
