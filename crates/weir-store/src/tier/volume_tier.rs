@@ -18,7 +18,7 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::{PutStatus, Health, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume::{Health, Named, PutStatus, ReadError, Verified, Volume, VolumeUsage, codec, key};
 use crate::volume_state::VolumeState;
 
 /// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
@@ -26,6 +26,7 @@ pub(crate) const LATE_TRIES_MAX: u32 = 5000;
 pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
 /// The list of objects being written is cleaned up when it has doubled beyond this.
 const BEING_WRITTEN_LOOKED_THROUGH: usize = 64;
+
 /// A volume below memory.
 #[derive(Debug)]
 pub(crate) struct VolumeTier {
