@@ -1,5 +1,5 @@
-//! What is known of the accounts: the sums of every month, and the days of those months that are being
-//! written. It must not touch a file; the keeper reads and writes for it.
+//! What is known of the accounts: the sums of every month, and the days of the months that are being written.
+//! It must not touch a file; the keeper reads and writes for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ type Unwritten = (Month, Id, u8);
 
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    /// What stands behind the month in the names of the own files.
+    /// The end of the names of this process's own files.
     own: String,
     names: BTreeMap<Id, Arc<str>>,
     sums: BTreeMap<(Month, Id), Flows>,
@@ -23,17 +23,17 @@ pub(crate) struct Book {
     /// Months that are being written.
     open: BTreeMap<Month, Sheet>,
     unwritten: BTreeSet<Unwritten>,
-    /// Months whose files are not whole, and could not be set aside.
+    /// Months whose files are not whole and could not be set aside.
     unsound: BTreeMap<Month, Unsound>,
 }
 
 impl Book {
-    /// One that knows nothing, whose files end in this.
+    /// An empty book, whose files have this end of their names.
     pub(crate) fn of(own: String) -> Book {
         Book { own, ..Book::default() }
     }
 
-    /// Whether its files are those of a process that has left the others to another.
+    /// Whether it belongs to an old process that has left its files to a new one.
     pub(crate) fn is_aside(&self) -> bool {
         !self.own.is_empty()
     }
@@ -82,7 +82,7 @@ impl Book {
         self.open.contains_key(&month)
     }
 
-    /// Opens a month with what its file says; that is written anew, as nobody knows whether it was synced.
+    /// Opens a month with what its file says; that is written again, as nobody knows whether it was synced.
     pub(crate) fn open(&mut self, month: Month, sheet: Sheet) {
         self.unwritten.extend(sheet.rows.keys().map(|(id, day)| (month, *id, *day)));
         self.open.insert(month, sheet);

@@ -22,7 +22,7 @@ pub struct Day {
     day: i8,
 }
 
-/// A day, or a month of which the days are not kept any more.
+/// A day, or a month whose days are no longer kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Period {
     /// A whole month.
@@ -34,7 +34,7 @@ pub enum Period {
 impl Day {
     /// The day in which a moment lies.
     pub fn of(wall: SystemTime) -> Day {
-        // A clock that is out of all bounds stands at the epoch.
+        // A clock beyond all bounds is read as the epoch.
         let stamp = Timestamp::try_from(wall).unwrap_or(Timestamp::UNIX_EPOCH);
         Day::of_date(stamp.to_zoned(TimeZone::UTC).date())
     }
@@ -83,20 +83,20 @@ impl Period {
     }
 }
 
-/// From when on something is asked for: a day (`2026-11-22`), a month (`2026-11`), or so long ago (`90m`,
-/// `36h`, `30d`, `4w`); what is asked for begins with the day in which that lies.
+/// Where a question begins: a day (`2026-11-22`), a month (`2026-11`), or a time ago (`90m`, `36h`, `30d`,
+/// `4w`). The answer begins with the day in which that lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// From this day on.
     Day(Day),
     /// From the first day of this month on.
     Month(Month),
-    /// From so long ago on.
+    /// From this long ago on.
     Ago(Duration),
 }
 
 impl Since {
-    /// The first day that is asked for, now being `wall`.
+    /// The first day of the answer, with `wall` as the current time.
     pub fn first(self, wall: SystemTime) -> Day {
         match self {
             Since::Day(day) => day,
@@ -106,7 +106,7 @@ impl Since {
     }
 }
 
-/// It names neither a day nor a month, nor a time.
+/// The text is neither a day, a month nor a span of time.
 const NO_TIME: &str = "write a day (2026-11-22), a month (2026-11) or how long ago (36h, 30d, 4w)";
 
 impl FromStr for Since {

@@ -1,10 +1,10 @@
-//! The numbers of an account. They only ever grow, so that of two tellings of one row the larger is the
+//! The numbers of an account. They only ever grow, so that of two versions of one row the larger is the
 //! later.
 
 /// How many numbers there are.
 pub(crate) const FLOWS: usize = 10;
 
-/// What an account has used, in a time.
+/// What an account has used in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flows {
     /// Requests answered from the cache, fresh.
@@ -13,7 +13,7 @@ pub struct Flows {
     pub stale: u64,
     /// Requests answered by a transfer from an origin that the cache took part in.
     pub misses: u64,
-    /// Requests answered from the cache after the origin had said that it is unchanged.
+    /// Requests answered from the cache after the origin answered 304.
     pub revalidations: u64,
     /// Requests answered by the origin, past the cache.
     pub passes: u64,
@@ -46,13 +46,13 @@ impl Flows {
         *self = self.with(other, u64::saturating_add);
     }
 
-    /// What came since `before`; nothing where a number fell.
+    /// What was added since `before`; 0 where a number fell.
     #[must_use]
     pub fn since(&self, before: &Flows) -> Flows {
         self.with(before, u64::saturating_sub)
     }
 
-    /// The later of two tellings of one row.
+    /// The later of two versions of one row.
     #[must_use]
     pub(crate) fn later(&self, other: &Flows) -> Flows {
         self.with(other, u64::max)

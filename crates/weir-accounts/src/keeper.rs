@@ -1,8 +1,7 @@
-//! The thread `weir-accounts`: twice a second it asks what was counted, adds what is new to the day's rows
-//! and writes these, synced. Nobody waits for it. What cannot be written stays in memory and is written once
-//! it can be.
+//! The thread `weir-accounts`. Twice a second it reads the counters, adds what is new to the day's rows and
+//! writes these, synced. No request waits for it. What it cannot write stays in memory until it can.
 //!
-//! What was counted since the last look is of the day in which that was; it looks at midnight.
+//! What was counted since the last look belongs to the day of that look. The thread looks at midnight.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -21,24 +20,24 @@ use crate::flows::Flows;
 use crate::form::{self, Id, Sheet, Told};
 use crate::unsound::{Unsound, name_aside};
 
-/// Between two looks; with the time of a write it stays well below the second that may be lost.
+/// Between two looks. With the time of a write it stays well below the second that may be lost.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Between two tries to write where the last one failed.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
-/// How long who asks waits for a look.
+/// How long a caller waits for a look.
 const ASK_PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks at a file to which another process may be writing.
+/// Between two looks at a file that another process may be writing.
 const SETTLED_AFTER: Duration = Duration::from_millis(20);
-/// So many months with traffic are kept day by day; of those before their sums.
+/// How many months with traffic keep their days; older months keep their sums.
 pub const MONTHS_OF_DAYS: usize = 25;
-/// A file is written anew when what was added to it is more than this, and more than it was when it was made.
+/// A file is written again when what was added to it is more than this, and more than its length when it was
+/// made.
 const ADDED_BYTES_MIN: u64 = 1 << 20;
-/// The account of what no site can be named for.
+/// The account for what belongs to no site.
 pub const UNATTRIBUTED: &str = "-";
-/// A file while it is written anew.
+/// A file while it is written again.
 const UNFINISHED: &str = ".new";
-/// Behind the month in the name of a file by a process that finishes its requests beside the one that has
-/// taken over.
+/// Follows the month in the names of files of an old process that finishes its requests after an upgrade.
 const ASIDE: &str = ".left-";
 
 /// What was counted for an account since the process began.
@@ -46,43 +45,42 @@ const ASIDE: &str = ".left-";
 pub struct Counted {
     /// The account.
     pub name: Arc<str>,
-    /// Its numbers, which never fall while the process runs.
+    /// Its numbers. They never fall while the process runs.
     pub flows: Flows,
 }
 
-/// Where the accounts stand.
+/// The state of the accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountsState {
-    /// Why they could not be written the last time; none where they could.
+    /// Why the last write failed; `None` where it succeeded.
     pub failure: Option<String>,
-    /// Writes that failed.
+    /// Failed writes.
     pub failed: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Files of which not all could be read when they were last.
+    /// Files that could not be read as a whole when they were last read.
     pub unsound: u64,
 }
 
-/// An account, as it is asked for.
+/// An account, as an answer has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountLine {
     /// Its name.
     pub name: Arc<str>,
-    /// What it has used since ever.
+    /// What it has used over all time.
     pub ever: Flows,
     /// What it has used since the day that was asked for.
     pub total: Flows,
-    /// The same by day, and by month where days are not kept any more, in order.
+    /// The same by day, and by month where days are no longer kept, in order.
     pub periods: Vec<(Period, Flows)>,
 }
 
-/// The accounts, as they are asked for.
+/// The accounts, as an answer has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// By name.
     pub lines: Vec<AccountLine>,
-    /// Files of which not all can be read, whatever was asked for: counts of their months may be smaller than
-    /// they were.
+    /// All files that cannot be read as a whole. Counts of their months may be smaller than they were.
     pub unsound: Vec<Unsound>,
 }
 
@@ -91,7 +89,8 @@ pub struct Report {
 pub enum AccountsError {
     /// A file cannot be read.
     #[error(
-        "cannot read the accounts: {file}: {source}; see to the drive of the state folder, or move the file away"
+        "cannot read the accounts: {file}: {source}; mend the drive of the state folder, or move the file \
+         away"
     )]
     Read {
         /// The file.
@@ -99,7 +98,7 @@ pub enum AccountsError {
         /// Why.
         source: io::Error,
     },
-    /// A file is of another form.
+    /// A file is of another version.
     #[error("{file} in the folder of the accounts is of another version of Weir; move it away")]
     Foreign {
         /// The file.
@@ -122,23 +121,23 @@ pub struct Accounts {
 /// What the thread is told.
 #[derive(Debug)]
 enum Order {
-    /// Look now, and say when that is done.
+    /// Look now, and reply when done.
     Look(Sender<()>),
-    /// Leave the files to another process, and go on in files of one's own.
+    /// Leave the files to another process, and go on in own files.
     StepAside(Sender<Result<(), String>>),
-    /// Look for the last time, and end.
+    /// Look once more, and end.
     Finish(Sender<()>),
 }
 
-/// Says what was counted since the process began.
+/// Returns what was counted since the process began.
 pub type Source = Box<dyn Fn() -> Vec<Counted> + Send>;
 
 impl Accounts {
-    /// Reads what is there and starts the thread. `disk` is the folder of the accounts, made when the first
-    /// file is written; `clock` is the wall's.
+    /// Reads the existing files and starts the thread. `disk` is the folder of the accounts, made with the
+    /// first file; `clock` is the wall clock.
     ///
     /// # Errors
-    /// What is there cannot be read, or the thread not be started. That it cannot be written is no error.
+    /// A file cannot be read, or the thread cannot be started. A folder that cannot be written is no error.
     pub fn start(
         disk: Arc<dyn Disk>,
         source: Source,
@@ -153,7 +152,7 @@ impl Accounts {
         Ok(Accounts { book, disk, state, orders })
     }
 
-    /// Where they stand.
+    /// Their state.
     pub fn state(&self) -> AccountsState {
         self.state.lock().clone()
     }
@@ -167,11 +166,11 @@ impl Accounts {
     }
 
     /// Writes what was counted so far and leaves the files to another process, which may open them when this
-    /// returns. What is counted from then on goes to files of this process's own, which everyone reads as
-    /// well: it is counted once, whoever ends when. Blocks.
+    /// returns. What is counted afterwards goes to files of this process's own, which every process reads as
+    /// well, so that it is counted once. Blocks.
     ///
     /// # Errors
-    /// What was counted cannot be written; then nothing has changed.
+    /// The counts cannot be written. Then nothing has changed.
     pub fn step_aside(&self) -> Result<(), String> {
         let (done, stepped) = bounded(1);
         let gone = |_| "the accounts' thread has ended".to_owned();
@@ -179,9 +178,9 @@ impl Accounts {
         stepped.recv().map_err(|_| gone(()))?
     }
 
-    /// What each account has used, from a day on or since ever. Blocks for a short time: it waits for a look,
-    /// so that all that was counted before the question is in the answer, and reads the files of past months
-    /// where `first` lies in one.
+    /// What each account has used, from a day on or over all time. Blocks for a short time: it waits for a
+    /// look, so that the answer includes everything counted before the call, and reads the files of past
+    /// months where `first` lies in one.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -253,13 +252,13 @@ impl Accounts {
         Ok(told.map(|told| (rows(month, &told.sheet), Unsound::of(&name, month, &told))).unwrap_or_default())
     }
 
-    /// What other processes have counted beside this one, and what is set aside; few files, and short ones.
+    /// What other processes have counted, and what is set aside; few and short files.
     fn others(&self) -> Result<Others, AccountsError> {
         others(&*self.disk, |name| self.book.lock().own_month(name).is_some())
     }
 }
 
-/// What files say that are not this process's own, and those of them that are not whole.
+/// The rows of files that are not this process's own, and which of these files are not whole.
 type Others = (Vec<(Month, Sheet)>, Vec<Unsound>);
 
 /// What an account has used, while it is added up.
@@ -270,8 +269,8 @@ struct Used {
 }
 
 impl Used {
-    /// Adds a row, where it counts from that day on. A month without its days cannot be cut: it counts where
-    /// all of it is asked for.
+    /// Adds a row if it counts from that day on. A month without its days cannot be divided: it counts only
+    /// where all of it is asked for.
     fn add(&mut self, period: Period, flows: &Flows, first: Option<Day>) {
         let is_within = first.is_none_or(|first| match period {
             Period::Day(day) => day >= first,
@@ -291,7 +290,7 @@ enum Detail {
     Days,
 }
 
-/// The file that is open for adding.
+/// The file that is open for appending.
 #[derive(Debug)]
 struct Open {
     month: Month,
@@ -299,7 +298,7 @@ struct Open {
     /// Its length when it was made.
     made_bytes: u64,
     added_bytes: u64,
-    /// The accounts that are named in it.
+    /// The accounts that it names.
     named: BTreeSet<Id>,
 }
 
@@ -310,7 +309,7 @@ struct Keeper {
     state: Arc<Mutex<AccountsState>>,
     source: Source,
     clock: fn() -> SystemTime,
-    /// What was counted when it last looked.
+    /// The counters at the last look.
     counted: HashMap<Arc<str>, Flows>,
     /// The day of the last look.
     day: Day,
@@ -328,10 +327,11 @@ impl Keeper {
             let Some(told) = read(&*keeper.disk, &name)? else { continue };
             match Unsound::of(&name, month, &told).map(|unsound| (keeper.set_aside(&unsound), unsound)) {
                 None => keeper.book.lock().sum(month, &told.sheet),
-                // Told of below, with all others.
+                // Reported below, with all others.
                 Some((Ok(_), _)) => {}
                 Some((Err(error), unsound)) => {
-                    tracing::error!(%error, "accounts: {unsound}; it cannot be set aside, and nothing is written in its place");
+                    tracing::error!(%error, "accounts: {unsound}; the file cannot be set aside, and Weir \
+                                             writes nothing in its place");
                     keeper.book.lock().sum_unsound(unsound, &told.sheet);
                 }
             }
@@ -345,7 +345,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// What a month's own file says. One that is not whole is set aside, and says nothing any more.
+    /// The rows of a month's own file. A file that is not whole is set aside and has none any more.
     fn read(&mut self, month: Month) -> io::Result<Option<Sheet>> {
         let name = self.book.lock().file_name(month);
         let Some(told) = read(&*self.disk, &name).map_err(io::Error::other)? else { return Ok(None) };
@@ -356,12 +356,11 @@ impl Keeper {
         Ok(None)
     }
 
-    /// Gives a month's file another name, under which it stays as it is and counts for what is sound of it:
-    /// nothing of it is lost with what is written from now on, and it is counted once, whenever this process
-    /// ends.
+    /// Sets a month's file aside under another name. It stays as it is there, and its sound frames count:
+    /// nothing of it is lost by later writes, and it is counted once, whenever this process ends.
     fn set_aside(&mut self, unsound: &Unsound) -> io::Result<String> {
         let name = name_aside(&unsound.file, (self.clock)(), &list(&*self.disk)?);
-        // It may be the one that is open.
+        // It may be the open file.
         self.open = None;
         self.disk.rename(&unsound.file, &name)?;
         self.disk.sync_folder("")?;
@@ -369,14 +368,14 @@ impl Keeper {
         Ok(name)
     }
 
-    /// Runs until told to finish, or until nobody can tell it anything any more.
+    /// Runs until it is told to finish, or until nobody can tell it any more.
     fn run(&mut self, orders: &Receiver<Order>) {
         loop {
             let order = orders.recv_timeout(self.pause());
             self.look();
             match order {
                 Err(RecvTimeoutError::Timeout) => {}
-                // Who does not wait any more need not know.
+                // A caller that no longer waits need not know.
                 Ok(Order::Look(done)) => {
                     let _ = done.send(());
                 }
@@ -392,7 +391,7 @@ impl Keeper {
         }
     }
 
-    /// Goes on in files of its own; after a look.
+    /// Goes on in files of its own, after a look.
     fn step_aside(&mut self) -> Result<(), String> {
         if let Some(failure) = &self.state.lock().failure {
             return Err(format!("the accounts cannot be written: {failure}"));
@@ -406,14 +405,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// Until the next look: not beyond midnight.
+    /// The time until the next look, which is not after midnight.
     fn pause(&self) -> Duration {
         let every = if self.state.lock().failure.is_some() { RETRY_EVERY } else { LOOK_EVERY };
         let wall = (self.clock)();
         Day::of(wall).left(wall).map_or(every, |left| left.min(every))
     }
 
-    /// Adds what is new, and writes what is not written.
+    /// Adds what is new, and writes pending rows.
     fn look(&mut self) {
         let month = self.day.month();
         let written = self.add().and_then(|()| self.write());
@@ -430,7 +429,7 @@ impl Keeper {
             let sheet = self.read(day.month())?;
             self.book.lock().open(day.month(), sheet.unwrap_or_default());
         }
-        // What is counted from here on is of the day that it is now, but for what comes while this is read.
+        // What is counted from here on belongs to the current day, except what comes while this reads.
         self.day = Day::of((self.clock)());
         let mut book = self.book.lock();
         for Counted { name, flows } in (self.source)() {
@@ -444,7 +443,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes all that is not written, a month at a time.
+    /// Writes all pending rows, one month at a time.
     fn write(&mut self) -> io::Result<()> {
         loop {
             let book = self.book.lock();
@@ -468,14 +467,14 @@ impl Keeper {
                     Open { month, file, made_bytes: length, added_bytes: 0, named }
                 }
             };
-            // A file after a failed act is not added to: nobody knows what it holds.
+            // A file is not appended to after a failed write: nobody knows what it holds.
             self.open = Some(open);
             self.book.lock().written(month);
             self.state.lock().written_bytes += length;
         }
     }
 
-    /// Says once that it cannot be written, and once that it can be again.
+    /// Logs once that accounts cannot be written, and once that they can again.
     fn tell(&self, written: io::Result<()>) {
         let mut state = self.state.lock();
         match (written, &state.failure) {
@@ -486,7 +485,8 @@ impl Keeper {
             }
             (Err(error), before) => {
                 if before.is_none() {
-                    tracing::error!(%error, "cannot write the accounts; they are counted in memory until they can be written: see to the drive of the state folder");
+                    tracing::error!(%error, "cannot write the accounts; Weir counts in memory until it can: \
+                                             mend the drive of the state folder");
                 }
                 state.failure = Some(error.to_string());
                 state.failed += 1;
@@ -494,13 +494,13 @@ impl Keeper {
         }
     }
 
-    /// Keeps of months that are older than they need be their sums alone.
+    /// Keeps only the sums of months that are too old.
     fn fold(&mut self) {
         let months = self.book.lock().to_fold(MONTHS_OF_DAYS);
         for month in months {
             let name = self.book.lock().file_name(month);
             let sheet = self.read(month);
-            // The file that is open is another one from here on.
+            // The open file is another one from here on.
             self.open = None;
             let fold = |sheet: Option<Sheet>| match sheet {
                 Some(sheet) => replace(&*self.disk, &name, &folded(&sheet).file()).map(drop),
@@ -508,7 +508,9 @@ impl Keeper {
             };
             match sheet.and_then(fold) {
                 Ok(()) => self.book.lock().folded(month),
-                Err(error) => tracing::warn!(%error, %month, "the days of an old month are kept for longer"),
+                Err(error) => {
+                    tracing::warn!(%error, %month, "cannot fold an old month; its days are kept for now")
+                }
             }
         }
     }
@@ -520,13 +522,13 @@ impl Open {
     }
 }
 
-/// Puts a whole file in the place of a month's; it stays open.
+/// Replaces a month's file as a whole; it stays open.
 fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<Arc<dyn DiskFile>> {
     disk.make_folder("")?;
     disk.replace(name, bytes)
 }
 
-/// The names of all files; none where the folder is not there.
+/// The names of all files; none without the folder.
 fn list(disk: &dyn Disk) -> io::Result<Vec<String>> {
     match disk.list("") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -534,8 +536,9 @@ fn list(disk: &dyn Disk) -> io::Result<Vec<String>> {
     }
 }
 
-/// What the files of months say that are not this process's own, and which of them are not whole. Another
-/// process may be writing at the end of one: what is not whole there is looked at again a moment later.
+/// The rows of all months' files that are not this process's own, and which of these files are not whole.
+/// Another process may be writing at the end of one: a file that is not whole there is read again a moment
+/// later.
 fn others(disk: &dyn Disk, is_own: impl Fn(&str) -> bool) -> Result<Others, AccountsError> {
     let (mut sheets, mut all) = (Vec::new(), Vec::new());
     for name in names(disk)? {

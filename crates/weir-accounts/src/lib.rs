@@ -1,11 +1,10 @@
-//! What each site has served: flows by account and UTC day, kept in the state folder for years, fit to bill
-//! by.
+//! What each site has used, by account and UTC day: kept in the state folder for years, to bill by.
 //!
-//! An account is a name; it knows neither HTTP nor the configuration. Who counts hands in totals since the
-//! start of the process ([`Counted`]); the keeper's thread turns them into what was added since it last
-//! looked, adds that to the day's totals and writes these: absolute numbers, so that nothing read twice is
-//! counted twice. Rooms: [`flows`] the numbers, [`day`] days and months, `form` the file's bytes, `unsound`
-//! what is said of those of which not all can be read, `book` what is known, `keeper` the thread.
+//! An account is a name. This crate knows neither HTTP nor the configuration. The caller hands in totals
+//! since the start of the process ([`Counted`]). The keeper's thread computes what was added since its last
+//! look, adds that to the day's totals and writes these: absolute numbers, so that reading a row twice counts
+//! it once. Rooms: [`flows`] the numbers, [`day`] days and months, `form` the bytes of the file, `unsound`
+//! files that cannot be read as a whole, `book` what is known, `keeper` the thread.
 
 #![forbid(unsafe_code)]
 

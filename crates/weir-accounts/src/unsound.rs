@@ -1,8 +1,8 @@
-//! A file of the accounts of which not all can be read: what is said of it, and the name under which it is
-//! set aside. It must not touch a file.
+//! A file of the accounts that cannot be read as a whole: its description, and the name under which it is set
+//! aside. It must not touch a file.
 //!
-//! What is set aside is as it was found: what is sound of it counts as what other processes have counted,
-//! nothing is written to it, and who asks for the accounts is told of it until its name says that somebody
+//! A file that is set aside stays as it was found. Its sound frames count like those of other processes, and
+//! Weir does not write to it. Every answer about the accounts names it until its name says that somebody
 //! knows.
 
 use std::fmt;
@@ -11,28 +11,28 @@ use std::time::SystemTime;
 use crate::day::Month;
 use crate::form::Told;
 
-/// Behind the month in the name of a file that is set aside.
+/// Follows the month in the name of a file that is set aside.
 const SET_ASIDE: &str = ".unsound-";
-/// At the end of the name of one of which nobody need be told any more.
+/// The end of the name of a file that answers no longer name.
 const KNOWN: &str = ".known";
 
-/// A file of which not all can be read.
+/// A file that cannot be read as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsound {
     /// Its name in the folder of the accounts.
     pub file: String,
     /// The month whose counts may be smaller than what was counted.
     pub month: Month,
-    /// Bytes that are neither sound nor the beginning of something sound.
+    /// Bytes that are neither a sound frame nor the beginning of one.
     pub damaged_bytes: u64,
-    /// Bytes at its end that are the beginning of something sound.
+    /// Bytes at its end that are the beginning of a frame.
     pub torn_bytes: u64,
     /// Whether anything of it is sound.
     pub is_counted: bool,
 }
 
 impl Unsound {
-    /// What is to be said of a file; nothing where it is sound, or somebody knows.
+    /// The description of a file; `None` where it is whole, or somebody knows.
     pub(crate) fn of(file: &str, month: Month, told: &Told) -> Option<Unsound> {
         let is_to_be_said = !told.is_sound() && !file.ends_with(KNOWN);
         is_to_be_said.then(|| Unsound {
@@ -66,12 +66,12 @@ impl fmt::Display for Unsound {
     }
 }
 
-/// The name under which a month's file is set aside, which none of these has.
+/// A free name under which a month's file is set aside.
 pub(crate) fn name_aside(file: &str, wall: SystemTime, names: &[String]) -> String {
     let mut stamp = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
     loop {
         let name = format!("{file}{SET_ASIDE}{stamp}");
-        // It may have been renamed by who knows of it.
+        // Somebody who knows of it may have renamed it.
         if !names.iter().any(|other| other.starts_with(&name)) {
             return name;
         }

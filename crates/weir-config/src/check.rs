@@ -66,8 +66,8 @@ impl Checker<'_> {
                     return Fate::Keep;
                 }
                 let bounds = match *max {
-                    i64::MAX => format!("legal is {min} or more"),
-                    max => format!("legal are {min} to {max}"),
+                    i64::MAX => format!("must be {min} or more"),
+                    max => format!("must be {min} to {max}"),
                 };
                 self.remove(Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds))
             }
@@ -86,7 +86,7 @@ impl Checker<'_> {
         if (min..=max).contains(&number) {
             return Fate::Keep;
         }
-        let bounds = format!("legal is anything from {min} to {max}");
+        let bounds = format!("must be from {min} to {max}");
         self.remove(Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds))
     }
 
@@ -297,10 +297,9 @@ pub(crate) fn suggest<'a>(
     if let Some(nearest) = nearest(word, legal.clone()) {
         return mistake.label(format!("did you mean `{nearest}`?"));
     }
-    let count = legal.clone().count();
-    match count {
+    match legal.clone().count() {
         0 => mistake,
-        1..=24 => mistake.help(format!("legal {}: {}", if count == 1 { "is" } else { "are" }, list(legal))),
+        1..=24 => mistake.help(format!("allowed: {}", list(legal))),
         _ => mistake.help("all keys are in docs/guide/reference.md"),
     }
 }

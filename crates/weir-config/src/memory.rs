@@ -45,14 +45,14 @@ fn warning_of(memory: u64, volumes: &[Volume], usable: u64) -> Option<String> {
     let pieces = (memory / PIECES_SHARE).saturating_sub(PROCESS_BYTES);
     let needed = memory.saturating_add(fixed_bytes(volumes)).saturating_add(pieces);
     let what = match volumes.len() {
-        0 => "what the process needs beside it come",
-        1 => "what the process and its volume need beside it come",
-        _ => "what the process and its volumes need beside it come",
+        0 => "what the process needs",
+        1 => "what the process and its volume need",
+        _ => "what the process and its volumes need",
     };
     let in_mib = |bytes: u64| Size(bytes.next_multiple_of(1 << 20));
     (needed > usable).then(|| {
         format!(
-            "`[cache] memory` ({}) and {what} to {}, and it may use {}: it may be killed",
+            "`[cache] memory` ({}) and {what} add up to {}, but the process may use {}: it may be killed",
             Size(memory),
             in_mib(needed),
             Size(usable - usable % (1 << 20))
@@ -162,11 +162,11 @@ mod tests {
         assert_eq!(
             said(64, 12, 128).as_deref(),
             Some(
-                "`[cache] memory` (64MiB) and what the process and its volumes need beside it come to 145MiB, and it may use \
-                 128MiB: it may be killed"
+                "`[cache] memory` (64MiB) and what the process and its volumes need add up to \
+                 145MiB, but the process may use 128MiB: it may be killed"
             )
         );
-        assert!(said(33, 0, 64).unwrap().contains("what the process needs beside it come to 65MiB"));
+        assert!(said(33, 0, 64).unwrap().contains("what the process needs add up to 65MiB"));
         assert!(said(1 << 10, 0, 1100).is_some(), "an eighth of a large one is kept in pieces");
         // The default is made to fit, where anything does.
         for usable in [64, 100, 128, 256, 400, 1024, 8192] {

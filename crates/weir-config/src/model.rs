@@ -1,6 +1,6 @@
 //! The configuration file as types: one model for the file, the JSON Schema and the reference. The doc
-//! comments here are the reference's text. Must not contain a decision: inheritance is `resolve.rs`, checks
-//! are `check.rs` and `semantics.rs`.
+//! comments here are the text of the reference. Must not decide anything: `resolve.rs` does inheritance,
+//! `check.rs` and `semantics.rs` do checks.
 
 mod events;
 mod range;
@@ -37,35 +37,35 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Further files, as paths or globs relative to this file. Their tables are added to this file's: lists
-    /// such as `[[site]]` grow, tables such as `[limits]` are joined, and a key that stands twice is a
+    /// More files, as paths or globs relative to this file. Weir adds their tables to those of this file:
+    /// lists such as `[[site]]` grow, tables such as `[limits]` are joined. A key that stands twice is a
     /// mistake.
     pub include: Vec<String>,
     /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. Default: loopback
     /// and unix sockets.
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// The folder of what Weir must remember.
+    /// The folder of what Weir must remember across restarts.
     pub state: State,
-    /// What is held of the origins' responses.
+    /// What Weir keeps of the origins' responses.
     pub cache: Cache,
-    /// The listener for metrics and health; never to be reachable from outside.
+    /// The listener for metrics and health. It must never be reachable from outside.
     pub admin: Admin,
-    /// A health path for balancers in front.
+    /// A health path for load balancers in front.
     pub health: Health,
     /// Where clients connect. Without any: `127.0.0.1:8080`.
     pub listen: Vec<Listen>,
     /// What a client may ask of Weir.
     pub limits: Limits,
-    /// What is written about requests.
+    /// The access log.
     pub log: Log,
-    /// What happens to what is stored, told to others.
+    /// Events of what is stored, for other programs.
     pub events: Events,
     /// Named groups of origins: `[upstream.NAME]`.
     #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
     pub upstream: BTreeMap<String, Upstream>,
     /// What all sites inherit.
     pub defaults: Rules,
-    /// Sites, chosen by the host of a request. A request for which there is none is answered 421.
+    /// Sites, chosen by the host of a request. A request whose host no site names is answered 421.
     pub site: Vec<Site>,
 }
 
@@ -93,7 +93,7 @@ impl Default for Config {
     }
 }
 
-/// The folder of what Weir must remember.
+/// The folder of what Weir must remember across restarts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
@@ -103,20 +103,21 @@ pub struct State {
     pub path: Option<PathText>,
 }
 
-/// What is held of the origins' responses.
+/// What Weir keeps of the origins' responses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
-    /// The ceiling of the memory that holds responses. Default: 256 MiB, or, if that is less, a quarter of
-    /// what the cgroup's limit leaves beside 32 MiB for the process and what its volumes need; 8 MiB at
-    /// least. An object takes at most half of it.
+    /// The ceiling of the memory that holds responses. Default: 256 MiB, or a quarter of what the cgroup's
+    /// limit leaves after 32 MiB for the process and the needs of the volumes, whichever is less; at least 8
+    /// MiB. One object takes at most half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// The drives that hold what memory does not, also over a restart: one folder each, without RAID.
+    /// The drives that hold what memory does not, and keep it across restarts: one folder each, without RAID.
     /// Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume: Vec<Volume>,
-    /// What is written to the drives. The rest is held in memory alone, and is written later once it may be.
+    /// Which responses are written to the drives. The others stay in memory alone, and are written once they
+    /// qualify.
     pub admission: Admission,
 }
 
@@ -124,58 +125,59 @@ pub struct Cache {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
-    /// All while the volume has room and at most half of what its `write_budget` allows by now is written;
-    /// afterwards what is asked for twice, and the more often the more of the budget is used before its time.
+    /// All, while the volume has room and at most half of what its `write_budget` allows by now is used.
+    /// After that only what is asked for twice; and the further the budget is ahead of the day, the more
+    /// often it must be asked for.
     #[default]
     Auto,
-    /// All that may be stored.
+    /// Every response that may be stored.
     Always,
-    /// What was asked for before.
+    /// Responses that were asked for before.
     Second,
 }
 
-/// A folder of a drive that holds responses.
+/// A folder on a drive that holds responses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
-    /// The folder; Weir makes it, and nothing else may be in it.
+    /// The folder. Weir makes it; nothing else may be in it.
     pub path: PathText,
-    /// The ceiling of all files in it. Default: 10 GiB, or a quarter of what is free on the file system if
-    /// that is less.
+    /// The most bytes that its files take together. Default: 10 GiB, or a quarter of the file system's free
+    /// space if that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// The most that is written to it in a day (of UTC), heads, journal and catalogue included. Once it is
-    /// used up nothing is stored before midnight; what is held is served, and purges are obeyed. Default:
-    /// none.
+    /// The most bytes written to it in a day (UTC), heads, journal and catalogue included. Once they are used
+    /// up, nothing is stored before midnight; what is held is still served, and purges still hold. Default:
+    /// no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_budget: Option<Size>,
-    /// Its share of what is stored, beside the weights of the other volumes. Default: its size in MiB.
+    /// Its share of what is stored, relative to the weights of the other volumes. Default: its size in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<NonZeroU32>,
-    /// Whether it is being emptied: it serves, nothing more is stored there, and what it holds goes to the
-    /// others as far as they have room.
+    /// Empties the volume: it serves what it holds, stores nothing more, and moves what it holds to the other
+    /// volumes as far as they have room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drain: bool,
-    /// A read that takes longer is a miss, and the volume is `slow`: nobody waits for it, and nothing is
-    /// stored there until it keeps up again.
+    /// The longest that a read may take. A slower one is a miss and makes the volume `slow`: Weir reads and
+    /// stores nothing there until it keeps up again.
     #[serde(default = "read_timeout_default")]
     pub read_timeout: Duration,
 }
 
-/// A drive that works answers within tens of milliseconds, also where everything is busy.
+/// A working drive answers within tens of milliseconds, also on a busy machine.
 fn read_timeout_default() -> Duration {
     Duration::seconds(2)
 }
 
-/// The listener for metrics and health; never to be reachable from outside.
+/// The listener for metrics and health. It must never be reachable from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// Where it listens.
+    /// Its address.
     pub listen: ListenAddress,
-    /// Names by which it may be asked, beside its addresses and `localhost`; `*` for any. A request that
-    /// names another host is answered 421, so that no web page can read customers' names through a browser
-    /// (DNS rebinding); `/health/*` is answered by any name.
+    /// Host names that it answers to, beside its addresses and `localhost`; `*` for any. A request for
+    /// another host is answered 421, so that no web page can read customers' names through a browser (DNS
+    /// rebinding). `/health/*` answers to any name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostPattern>,
 }
@@ -186,12 +188,12 @@ impl Default for Admin {
     }
 }
 
-/// A health path for balancers in front.
+/// A health path for load balancers in front.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Health {
-    /// The path that is answered 200 while Weir takes requests and 503 while it drains, on every
-    /// `[[listen]]`, whatever the host. Default: none.
+    /// A path that is answered 200 while Weir takes requests and 503 while it drains, on every `[[listen]]`
+    /// and for every host. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathPrefix>,
 }
@@ -202,7 +204,8 @@ pub struct Health {
 pub struct Listen {
     /// The address, or unix socket.
     pub address: ListenAddress,
-    /// The version of the PROXY protocol that every connection begins with. Default: none is read.
+    /// The version of the PROXY protocol that every connection must begin with. Default: the protocol is not
+    /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
 }
@@ -226,7 +229,7 @@ pub enum ProxyProtocol {
     Any,
 }
 
-/// What a client may ask of Weir. A request beyond a limit gets the status that is named with it.
+/// What a client may ask of Weir. A request beyond a limit gets the status in parentheses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -239,37 +242,37 @@ pub struct Limits {
     pub fields: u32,
     /// The largest body of a request (413).
     pub body: Size,
-    /// The time for a head to arrive (408).
+    /// The longest that a head may take to arrive (408).
     pub head_time: Duration,
-    /// How long a connection may wait for its next request; then it is closed.
+    /// How long a connection may be idle before Weir closes it.
     pub idle: Duration,
-    /// The fewest bytes of a request body in a second (408).
+    /// The fewest bytes a second at which a request body may arrive (408).
     pub body_rate: Size,
-    /// How long a client may take no byte of a response; then the connection is cut.
+    /// How long a client may take no byte of a response before Weir cuts the connection.
     pub send_stall: Duration,
-    /// The fewest bytes of a response in a second that a client takes, on the mean of each `send_stall` in
-    /// which it is waited for: for responses that hold a connection to an origin, and never where Weir itself
-    /// holds them back. Slower, and the connection is cut.
+    /// The fewest bytes a second at which a client must take a response that holds a connection to an origin:
+    /// the mean over each `send_stall`. Time in which Weir itself holds bytes back does not count. Weir cuts
+    /// the connection of a slower client.
     pub read_rate: Size,
-    /// How much of a request's body must be here before it takes a connection to an origin: smaller ones are
-    /// held until they are whole.
+    /// How much of a request's body must have arrived before the request takes a connection to an origin. A
+    /// smaller body is held until it is whole.
     pub body_hold: Size,
-    /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks
-    /// the same.
+    /// How long a request goes on after its client has closed its sending side and takes nothing. A client
+    /// that has left looks the same.
     pub half_close: Duration,
-    /// The most connections of clients; beyond, those that have been idle for the longest are closed, and
-    /// where none is idle the new one. Default: what the process may open, less what origins, volumes and
-    /// logs need.
+    /// The most connections of clients. Beyond it Weir closes the connection that has been idle for the
+    /// longest, or, if none is idle, the new one. Default: what the process may open, less what origins,
+    /// volumes and logs need.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
-    /// The most connections of one client (in IPv6: of one /64); a new one beyond is closed. Of a trusted
-    /// proxy or a unix socket the requests under way of each client that it names, but for those that the
-    /// cache alone answers, are counted instead (429). Default: an eighth of `connections`.
+    /// The most connections of one client (IPv6: of one /64). Weir closes a new one beyond it. Behind a
+    /// trusted proxy or a unix socket Weir counts the requests under way of each client that the proxy names
+    /// (429), without those that the cache alone answers. Default: an eighth of `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_per_client: Option<NonZeroU32>,
-    /// How long a tunnel or an event stream may be silent; then it is cut.
+    /// How long a tunnel or an event stream may be silent before Weir cuts it.
     pub tunnel_idle: Duration,
-    /// How long the requests under way may go on after SIGTERM.
+    /// How long requests under way may go on after SIGTERM.
     pub drain: Duration,
 }
 
@@ -295,14 +298,15 @@ impl Default for Limits {
     }
 }
 
-/// What is written about requests.
+/// The access log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// The form of the access log, a line a request. Default: none is written. SIGUSR1 opens its file anew.
+    /// The form of the access log, one line a request. Default: no access log. On SIGUSR1 Weir opens its file
+    /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessFormat>,
-    /// Where it is written.
+    /// The file, or the standard output.
     pub path: LogTarget,
 }
 
@@ -310,7 +314,7 @@ pub struct Log {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessFormat {
-    /// A JSON object a line, with all that is known of the request.
+    /// One JSON object a line, with all that Weir knows of the request.
     Json,
     /// The combined log format of web servers.
     Combined,

@@ -4,7 +4,7 @@
 use crate::shape::{CONFIG, Shape, TableShape};
 
 /// Words of nginx, Varnish, HAProxy, Apache and Squid, the keys that do the same here, and what else there is
-/// to say. A path leads from the uppermost table to the key; `NAME` stands for any name.
+/// to say. A path leads from the top-level table to the key; `NAME` stands for any name.
 const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
     (
         &["rate_limit", "ratelimit", "limit_req", "limit_req_zone", "requests_per_second", "throttle"],
@@ -122,13 +122,13 @@ pub(crate) fn tables_of(key: &str) -> Option<String> {
         return None;
     }
     let first = if places.is_empty() { String::new() } else { format!("{} or ", places.join(", ")) };
-    Some(format!("`{key}` stands in {first}{last}"))
+    Some(format!("`{key}` belongs in {first}{last}"))
 }
 
 /// The headers of all tables that have this key.
 fn collect(table: &TableShape, key: &str, path: &str, places: &mut Vec<String>) {
     if table.keys.iter().any(|(known, _)| known == key) {
-        places.push(if path.is_empty() { "the uppermost table".to_owned() } else { place_of(path) });
+        places.push(if path.is_empty() { "the top-level table".to_owned() } else { place_of(path) });
     }
     let named = table.other.iter().map(|shape| ("NAME", &**shape));
     for (name, shape) in table.keys.iter().map(|(name, shape)| (name.as_str(), shape)).chain(named) {
@@ -158,7 +158,7 @@ fn place_of(path: &str) -> String {
     let written = write_header(&header, is_list);
     match (key.is_empty(), header.is_empty()) {
         (true, _) => format!("`{written}`"),
-        (false, true) => format!("`{}` in the uppermost table", key.join(".")),
+        (false, true) => format!("`{}` in the top-level table", key.join(".")),
         (false, false) => format!("`{}` of `{written}`", key.join(".")),
     }
 }
@@ -205,7 +205,7 @@ mod tests {
             assert!(!keys.is_empty(), "{words:?}");
             for key in *keys {
                 let found = key.split('.').try_fold(&*CONFIG, |shape, name| child(shape, name));
-                assert!(found.is_some(), "{words:?} name `{key}`, which is no key");
+                assert!(found.is_some(), "{words:?} name `{key}`, which is not a key");
             }
             for word in *words {
                 let others = NEIGHBOURS.iter().filter(|(words, ..)| words.contains(word)).count();
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_place_is_written_as_in_a_file() {
         for (path, expect) in [
-            ("trusted_proxies", "`trusted_proxies` in the uppermost table"),
+            ("trusted_proxies", "`trusted_proxies` in the top-level table"),
             ("limits.body", "`body` of `[limits]`"),
             ("site.stale.if_error", "`stale.if_error` of `[[site]]`"),
             ("site.route", "`[[site.route]]`"),
@@ -234,8 +234,8 @@ mod tests {
         let word = in_place_of("rate-limit").unwrap();
         assert!(word.contains("`connections_per_client` of `[limits]`"), "{word}");
         assert_eq!(in_place_of("memory"), None);
-        assert_eq!(tables_of("send_stall").as_deref(), Some("`send_stall` stands in `[limits]`"));
+        assert_eq!(tables_of("send_stall").as_deref(), Some("`send_stall` belongs in `[limits]`"));
         let rule = tables_of("ttl").unwrap();
-        assert_eq!(rule, "`ttl` stands in `[defaults]`, `[[site]]` or `[[site.route]]`");
+        assert_eq!(rule, "`ttl` belongs in `[defaults]`, `[[site]]` or `[[site.route]]`");
     }
 }

@@ -20,21 +20,25 @@ pub fn markdown() -> String {
     let definitions = schema.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
     let mut page = Page { definitions: &definitions, out: String::new() };
     page.out.push_str(HEAD);
-    page.table("", "The uppermost keys", schema);
+    page.table("", "Top-level keys", schema);
     page.text_values();
     page.out
 }
 
 const HEAD: &str = "# Reference of weir.toml
 
-This page is made from the program by its tests; the same model gives [weir.schema.json](weir.schema.json), which editors
-understand. `weir check FILE` reports every mistake of a file at once, and `weir check --show FILE` each route with what it
-inherits.
+This page is printed from the program's own model by its tests. The same model gives
+[weir.schema.json](weir.schema.json), which editors understand. `weir check FILE` reports every mistake of a
+file at once. `weir check --show FILE` shows each route with what it inherits.
 
-In every text `${NAME}` stands for an environment variable and `${NAME:-default}` for one that may be missing; `$${` is a
-literal `${`. Paths are relative to the file that names them. A site inherits from `[defaults]` and a route from its site.
+`${NAME}` in a text stands for an environment variable, and `${NAME:-default}` for one that may be missing.
+`$${` is a literal `${`. Paths are relative to the file that names them. A site inherits from `[defaults]`,
+and a route from its site.
 
 ";
+
+/// Characters in a line of a page, tables apart.
+const WIDTH_MAX: usize = 120;
 
 struct Page<'a> {
     definitions: &'a Map<String, Json>,
@@ -57,7 +61,7 @@ impl Page<'_> {
         // Invariant: writing to a String does not fail.
         let _ = write!(self.out, "## {title}\n\n");
         if let Some(description) = schema.get("description").and_then(Json::as_str) {
-            let _ = write!(self.out, "{}\n\n", flat(description));
+            let _ = write!(self.out, "{}\n\n", wrapped(description));
         }
         let is_ruled = path == "[[site]]" || path == "[[site.route]]";
         let rules = self.definitions["Rules"]
@@ -217,7 +221,8 @@ impl Page<'_> {
         named.sort_by_key(|(name, _)| *name);
         for (name, schema) in named {
             let description = schema.get("description").and_then(Json::as_str).unwrap_or_default();
-            let _ = write!(self.out, "### {name}\n\n{}.\n\n", capital(&flat(description)));
+            let sentence = capital(&flat(&format!("{description}.")));
+            let _ = write!(self.out, "### {name}\n\n{}\n\n", wrapped(&sentence));
         }
         while self.out.ends_with("\n\n") {
             self.out.pop();
@@ -265,6 +270,22 @@ fn is_plain(json: &Json) -> bool {
 
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A paragraph in lines of at most [`WIDTH_MAX`] characters.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH_MAX => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 fn capital(text: &str) -> String {

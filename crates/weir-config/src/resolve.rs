@@ -353,8 +353,9 @@ impl<'a> Resolver<'a> {
             None if layers.site.list_of("route").is_empty() => (layers.site.span, "site"),
             None => return,
         };
-        let help = "name one with `upstream`, here or where it is inherited from; or give the route an `answer` or `redirect`";
-        self.mistakes.push(Mistake::at(span, format!("this {what} leads to no upstream")).help(help));
+        let help = "name one with `upstream`, here or where it is inherited from; or give the route an \
+                    `answer` or `redirect`";
+        self.mistakes.push(Mistake::at(span, format!("this {what} has no upstream")).help(help));
     }
 
     fn answer(&mut self, answer: &Answer, layers: Layers<'a>) -> Action {

@@ -154,8 +154,8 @@ impl Whole<'_> {
             let mistake = Mistake::at(cap.node.span, "`query_max` is less than `limit`");
             self.mistakes.push(
                 mistake
-                    .label("who asks would get less than who does not")
-                    .other(limit.node.span, "without asking it is this"),
+                    .label("a client that asks would get less than one that does not")
+                    .other(limit.node.span, "without asking a client gets this"),
             );
         }
     }
@@ -226,7 +226,7 @@ fn hosts(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
                 continue;
             };
             mistakes.push(
-                Mistake::at(host_node.span, format!("the host `{host}` stands twice"))
+                Mistake::at(host_node.span, format!("the host `{host}` appears twice"))
                     .label("here again")
                     .other(*first, "first here"),
             );

@@ -60,7 +60,9 @@ pub fn show_json(loaded: &Loaded) -> Json {
             "description": site.description,
             "quota_bytes": site.quota_bytes,
             "place": site.place.to_string(),
-            "routes": routes.map(|(number, route)| route_json(loaded, route, layers_of(layers, number))).collect::<Vec<_>>(),
+            "routes": routes
+                .map(|(number, route)| route_json(loaded, route, layers_of(layers, number)))
+                .collect::<Vec<_>>(),
         })
     };
     Json::Array(sites(loaded).map(site).collect())

@@ -271,7 +271,7 @@ fn expand_text(text: &str, environment: Environment<'_>) -> Result<String, (Stri
         };
         let legal = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         if !legal {
-            let title = format!("`{name}` is no name of an environment variable");
+            let title = format!("`{name}` is not the name of an environment variable");
             return Err((
                 title,
                 "write `${NAME}` or `${NAME:-default}`; a literal `${` is written `$${`".into(),
@@ -290,7 +290,7 @@ fn expand_text(text: &str, environment: Environment<'_>) -> Result<String, (Stri
     Ok(out)
 }
 
-/// Joins the tables of an included file to those of `base`: lists of the uppermost table grow, tables are
+/// Joins the tables of an included file to those of `base`: lists of the top-level table grow, tables are
 /// joined, anything else may stand once.
 pub(crate) fn join(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) {
     for entry in other.entries {
@@ -323,7 +323,7 @@ fn join_inner(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) {
 
 fn twice(known: &Entry, again: Span, mistakes: &mut Vec<Mistake>) {
     mistakes.push(
-        Mistake::at(again, format!("`{}` stands in two files", known.key))
+        Mistake::at(again, format!("`{}` appears in two files", known.key))
             .label("here again")
             .other(known.key_span, "first here"),
     );

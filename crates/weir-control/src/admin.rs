@@ -1,6 +1,5 @@
 //! The admin listener's paths: `/metrics`, `/health/live`, `/health/ready`, `/status`, `/sites`. It only
-//! shows; what changes something
-//! is behind the control socket.
+//! shows; commands that change something are on the control socket.
 
 use std::sync::Arc;
 
@@ -12,14 +11,15 @@ use weir_config::value::HostPattern;
 
 use crate::answer::{self, Answer};
 use crate::control::Control;
+use crate::data_plane::Phase;
 use crate::metrics;
-use crate::plane::Phase;
 use crate::{query, socket};
 
 const INDEX: &str = "\
 /metrics       counters and gauges, for Prometheus or as OpenMetrics
 /status        the same and more, JSON
-/sites         the accounts of sites, JSON; ?format=csv a line for each site and day; ?site=NAME, ?since=2026-11, ?days=1
+/sites         the accounts of sites, JSON; ?format=csv a line for each site and day;
+               ?site=NAME, ?since=2026-11, ?days=1
 /health/live   200 while the process answers
 /health/ready  200 while requests are taken, 503 while draining";
 
@@ -45,7 +45,7 @@ pub(crate) fn answer(control: &Arc<Control>, head: &Parts) -> Answer {
     }
 }
 
-/// Answers a request for health, which is asked for by whatever name: it says nothing of anybody. Never
+/// Answers a request for health, whatever host it names: the answer tells nothing about customers. Never
 /// blocks.
 pub(crate) fn health(control: &Arc<Control>, method: &Method, uri: &Uri) -> Option<Answer> {
     let answer = match uri.path() {
@@ -61,11 +61,11 @@ pub(crate) fn health(control: &Arc<Control>, method: &Method, uri: &Uri) -> Opti
 }
 
 /// Whether the request names this listener: by an address, as `localhost`, or by a name of `[admin] hosts`. A
-/// web page that has its own name lead to this address (DNS rebinding) names itself, and is told nothing.
+/// web page whose own name leads to this address (DNS rebinding) names itself, and is refused.
 pub(crate) fn is_for_us(control: &Control, head: &Parts) -> bool {
     let mut hosts = head.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
-    // What an absolute target names counts as well.
+    // The host of an absolute target counts as well.
     let named = [Some(host.as_bytes()), head.uri.authority().map(|authority| authority.as_str().as_bytes())];
     named.into_iter().flatten().all(|named| {
         Authority::try_from(named).is_ok_and(|named| is_own(named.host(), &control.admin_hosts()))
@@ -88,7 +88,8 @@ fn is_own(host: &str, hosts: &[HostPattern]) -> bool {
 pub(crate) fn misdirected() -> Answer {
     answer::text(
         StatusCode::MISDIRECTED_REQUEST,
-        "this listener answers to its address, to localhost and to the names of `[admin] hosts`; add the name that you asked for there",
+        "this listener answers to its address, to localhost and to the names of `[admin] hosts`; add the \
+         name that you asked for there",
     )
 }
 

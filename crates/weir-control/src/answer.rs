@@ -36,7 +36,7 @@ pub(crate) fn refusal(status: StatusCode, sentence: &str) -> Answer {
     json(status, &serde_json::json!({ "error": sentence }))
 }
 
-/// 405 with the methods that are there.
+/// 405 with the allowed methods.
 pub(crate) fn method_not_allowed(allowed: &'static str) -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));

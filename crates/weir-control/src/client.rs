@@ -1,4 +1,4 @@
-//! Asks a running Weir over its control socket.
+//! Sends commands to a running Weir over its control socket.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 
 use crate::state;
 
-/// How long is waited before the next try where the socket's queue is full.
+/// How long to wait before the next try where the socket's queue is full.
 const TURN_PAUSE: Duration = Duration::from_millis(10);
 
 /// An answer of a running Weir.
@@ -26,7 +26,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The sentence of a refusal; `None` when the act was done.
+    /// The sentence of a refusal; `None` when the command succeeded.
     pub fn refusal(&self) -> Option<String> {
         if self.status.is_success() {
             return None;
@@ -40,9 +40,10 @@ impl Asked {
 /// A running Weir could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// None runs there.
+    /// No Weir runs there.
     #[error(
-        "no Weir runs with the state folder {}; start one with `weir run`, or name its folder with --state DIR",
+        "no Weir runs with the state folder {}; start one with `weir run`, or name its folder with --state \
+         DIR",
         folder.display()
     )]
     NotRunning {
@@ -114,7 +115,7 @@ async fn exchange(folder: &Path, method: Method, path: &str, body: Vec<u8>) -> R
     Ok(Asked { status, body })
 }
 
-/// Connects, and waits its turn where many ask at once.
+/// Connects, and waits its turn where many clients ask at once.
 async fn connect(socket: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket).await {

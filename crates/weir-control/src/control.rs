@@ -1,4 +1,4 @@
-//! The acts of the control plane: reload, status, explain, purge.
+//! The commands of the control plane: reload, status, explain, purge.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use weir_config::value::HostPattern;
 use weir_observe::Snapshot;
 
 use crate::clock;
-use crate::metrics::Seen;
-use crate::plane::{
+use crate::data_plane::{
     DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
     UpgradeOrder, Upgraded, Verified,
 };
+use crate::metrics::Seen;
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
 
@@ -28,7 +28,7 @@ pub enum Source {
     Flags,
 }
 
-/// A reload that was done.
+/// A reload that succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reloaded {
     /// The number of the plan now in force.
@@ -39,16 +39,17 @@ pub struct Reloaded {
     pub routes: usize,
     /// How long it took.
     pub took_ms: u64,
-    /// What is not in force until a restart, and other things to know.
+    /// What needs a restart to be in force, and other warnings.
     pub warnings: Vec<String>,
 }
 
-/// A reload that was not done; the old configuration is still in force.
+/// A reload that failed. The old configuration is still in force.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// There is no file.
     #[error(
-        "this Weir was started with flags and has no file to load again; restart it, or start it with --config FILE"
+        "this Weir was started with flags and has no file to load again; restart it, or start it with \
+         --config FILE"
     )]
     NoFile,
     /// The file has mistakes; the text shows them all.
@@ -57,25 +58,25 @@ pub enum ReloadError {
         /// The mistakes, rendered.
         mistakes: String,
     },
-    /// The file is right and cannot be put in force.
+    /// The file has no mistakes and cannot be put in force.
     #[error(transparent)]
     Swap(#[from] SwapError),
 }
 
-/// A purge that was not done, or not for good.
+/// A purge that failed, or will not outlast a restart.
 #[derive(Debug, thiserror::Error)]
 pub enum PurgeError {
-    /// It names nothing that there could be.
+    /// The order makes no sense.
     #[error("{0}")]
     Order(String),
     /// It is in force, but not on disk.
-    #[error("purged until a restart only: {0}; see to the state folder's disk and purge again")]
+    #[error("purged until a restart only: {0}; mend the disk of the state folder and purge again")]
     Unwritten(String),
 }
 
 /// The control plane of one Weir.
 pub struct Control {
-    plane: Arc<dyn DataPlane>,
+    data_plane: Arc<dyn DataPlane>,
     source: Source,
     started: (Instant, SystemTime),
     reloads: Mutex<Reloads>,
@@ -90,12 +91,12 @@ struct Reloads {
 
 impl Control {
     /// The control plane over a running data plane.
-    pub fn new(plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
+    pub fn new(data_plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
         let started = (clock::mono(), clock::wall());
-        Arc::new(Control { plane, source, started, reloads: Mutex::default() })
+        Arc::new(Control { data_plane, source, started, reloads: Mutex::default() })
     }
 
-    /// Loads the file again and puts it in force, or says why not; one reload at a time. Blocks.
+    /// Loads the file again and puts it in force. One reload at a time. Blocks.
     ///
     /// # Errors
     /// When there is no file, it has mistakes or cannot be put in force; then the old configuration stays.
@@ -111,14 +112,14 @@ impl Control {
             }
             Err(error) => {
                 reloads.refused += 1;
-                tracing::error!("configuration not reloaded, the old one stays in force:\n{error}");
+                tracing::error!("configuration not reloaded; the old one stays in force:\n{error}");
             }
         }
         let refused = result.as_ref().err().map(ToString::to_string);
         reloads.last = Some(LastReload::at(clock::wall(), refused));
         drop(reloads);
         let warnings = result?;
-        let Inventory { plan, sites, routes, .. } = self.plane.inventory();
+        let Inventory { plan, sites, routes, .. } = self.data_plane.inventory();
         let took = clock::mono().saturating_duration_since(begun);
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Ok(Reloaded { plan, sites, routes, took_ms, warnings })
@@ -129,7 +130,7 @@ impl Control {
         let loaded = weir_config::load(path).map_err(|mistakes| ReloadError::Mistakes {
             mistakes: mistakes.to_string().trim_end().to_owned(),
         })?;
-        Ok(self.plane.swap(loaded)?.warnings)
+        Ok(self.data_plane.swap(loaded)?.warnings)
     }
 
     /// Everything that `weir status` shows.
@@ -153,20 +154,20 @@ impl Control {
     /// # Errors
     /// A sentence, when the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explained, String> {
-        self.plane.explain(question)
+        self.data_plane.explain(question)
     }
 
-    /// Purges, and says so once that is durable.
+    /// Purges, and returns once the purge is durable.
     ///
     /// # Errors
     /// See [`PurgeError`].
     ///
     /// # Cancel safety
-    /// What was purged stays so.
+    /// What was purged stays purged.
     pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
-        self.plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
+        self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
         let mark = match done.await {
             Ok(Ok(mark)) => mark,
             Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
@@ -181,17 +182,17 @@ impl Control {
     /// # Errors
     /// A sentence.
     pub fn verify(&self) -> Result<Verified, String> {
-        let verified = self.plane.verify()?;
-        tracing::info!(objects = verified.objects, damaged = verified.damaged, "the volume is verified");
+        let verified = self.data_plane.verify()?;
+        tracing::info!(objects = verified.objects, damaged = verified.damaged, "volumes verified");
         Ok(verified)
     }
 
-    /// Has a new process take over. Blocks.
+    /// Upgrades: a new process takes over. Blocks.
     ///
     /// # Errors
-    /// Why it did not; then everything is as before.
+    /// Why it failed. Then everything is as before.
     pub fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
-        self.plane.upgrade(order)
+        self.data_plane.upgrade(order)
     }
 
     /// A page of what is cached.
@@ -199,7 +200,7 @@ impl Control {
     /// # Errors
     /// A sentence.
     pub fn list(&self, order: &ListOrder) -> Result<Listing, String> {
-        self.plane.list(order)
+        self.data_plane.list(order)
     }
 
     /// The accounts of sites.
@@ -207,25 +208,25 @@ impl Control {
     /// # Errors
     /// A sentence.
     pub fn sites(&self, order: &SitesOrder) -> Result<Sites, String> {
-        self.plane.sites(order)
+        self.data_plane.sites(order)
     }
 
     /// Whether requests are taken.
     pub fn phase(&self) -> Phase {
-        self.plane.phase()
+        self.data_plane.phase()
     }
 
     /// The names that the admin listener answers to.
     pub(crate) fn admin_hosts(&self) -> Vec<HostPattern> {
-        self.plane.admin_hosts()
+        self.data_plane.admin_hosts()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.plane.snapshot()
+        self.data_plane.snapshot()
     }
 
     pub(crate) fn inventory(&self) -> Inventory {
-        self.plane.inventory()
+        self.data_plane.inventory()
     }
 
     /// What a scrape of the metrics sees.
@@ -236,7 +237,7 @@ impl Control {
         Seen {
             snapshot: self.snapshot(),
             inventory: self.inventory(),
-            held: self.plane.held(),
+            held: self.data_plane.held(),
             reloads,
             started_s: since_epoch.as_secs_f64(),
             is_serving: self.phase() == Phase::Serving,

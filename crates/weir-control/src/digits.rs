@@ -1,5 +1,5 @@
-//! Numbers of the ledger in JSON: texts of decimal digits. They have up to 20, and a reader that takes every
-//! number for a floating-point one, as JavaScript does, would round those beyond 2^53 (RFC 8259 §6).
+//! Numbers of the ledger in JSON: strings of decimal digits. They have up to 20 digits, and a reader that
+//! treats every number as floating-point, as JavaScript does, would round those beyond 2^53 (RFC 8259 §6).
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};

@@ -1,17 +1,18 @@
 //! The control plane: reload, status, explain, purge, metrics and health, over the admin listener and the
 //! control socket.
 //!
-//! It runs on a thread and a runtime of its own and asks the data plane through [`DataPlane`]; it may fail or
-//! hang without one request noticing. Rooms: [`plane`] what is asked of the data plane; [`state`] the state
-//! folder; [`control`] the acts; `metrics` and `status` what is shown; `admin` and `socket` the two servers'
-//! paths; [`serve`] their connections, `places` how many; [`client`] asks a running Weir.
+//! It runs on a thread and a runtime of its own, and asks the data plane through [`DataPlane`]. It may fail
+//! or hang without affecting a request. Rooms: [`data_plane`] what it asks of the data plane; [`state`] the
+//! state folder; [`control`] the commands; `metrics` and `status` what it shows; `admin` and `socket` the
+//! paths of the two servers; [`serve`] their connections, `places` how many; [`client`] talks to a running
+//! Weir.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod client;
 pub mod control;
-pub mod plane;
+pub mod data_plane;
 pub mod query;
 pub mod serve;
 pub mod sites;
@@ -28,7 +29,7 @@ mod socket;
 
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
-pub use plane::{
+pub use data_plane::{
     CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, ListOrder, Listing,
     OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField,
     Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,

@@ -1,10 +1,9 @@
-//! `/metrics`: what is counted and what there is, as the Prometheus text format or as OpenMetrics, made for
-//! each scrape.
+//! `/metrics`: counters and states, as the Prometheus text format or as OpenMetrics, made for each scrape.
 //!
 //! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values:
-//! outcomes, reasons, and what the configuration names. Every family is a row of a table: what all workers
-//! count in `weir-observe`'s `counts`, everything else in `metrics/table`; the guide's page is printed from
-//! the same rows.
+//! outcomes, reasons, and what the configuration names. Every family is a row of a table. What all workers
+//! count is in `weir-observe`'s `counts`, everything else in `metrics/table`. The guide's page is printed
+//! from the same rows.
 
 #[cfg(test)]
 mod page;
@@ -21,7 +20,7 @@ use prometheus_client::registry::Registry;
 use weir_observe::{Latency, Snapshot, bounds_us};
 
 use crate::control::Control;
-use crate::plane::Inventory;
+use crate::data_plane::Inventory;
 use crate::sites::Holding;
 
 /// A form of the text, by what the scraper accepts.
@@ -54,7 +53,7 @@ pub(crate) struct Seen {
     pub(crate) snapshot: Snapshot,
     pub(crate) inventory: Inventory,
     pub(crate) held: Vec<(String, Holding)>,
-    /// Reloads that were done, and refused.
+    /// Reloads that succeeded, and those that were refused.
     pub(crate) reloads: (u64, u64),
     /// Seconds since the Unix epoch.
     pub(crate) started_s: f64,
@@ -148,7 +147,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// A family without a series is left out.
+    /// Leaves out a family without a series.
     fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         if self.is_empty() {
             return Ok(());

@@ -1,9 +1,9 @@
-//! Places for connections of one server of the control plane. Nobody waits for one: where all are taken the
-//! connection that has been idle longest is closed, and where none is idle there are some more, on which
-//! health alone is answered.
+//! Places for the connections of one server of the control plane. No connection waits for a place. Where all
+//! are taken, the connection that has been idle for the longest is closed. Where none is idle, there are a
+//! few more places, on which only health is answered.
 //!
-//! A connection is idle while no request of it is being answered: before its first request came whole,
-//! between two, and while its client is slow to take a response.
+//! A connection is idle while none of its requests is being answered: before its first request is complete,
+//! between two requests, and while its client is slow to take a response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Connections that may have requests answered at a time.
+/// Connections whose requests are answered at a time.
 pub(crate) const PLACES_MAX: usize = 64;
 /// Connections beyond these, while all of them have requests under way.
 const MORE_MAX: usize = 16;
@@ -26,9 +26,9 @@ pub(crate) struct Places {
 
 #[derive(Debug)]
 struct Taken {
-    /// The number of its last change between idle and working; the smallest has waited longest.
+    /// The number of its last change between idle and working. The smallest has been idle for the longest.
     since: AtomicU64,
-    /// Requests of it that are being answered.
+    /// Its requests that are being answered.
     working: AtomicUsize,
     closes: Notify,
 }
@@ -40,16 +40,16 @@ pub(crate) struct Place {
     taken: Arc<Taken>,
 }
 
-/// A request of a connection that is being answered. Its connection is idle again when it is dropped.
+/// A request that is being answered. Dropping it makes its connection idle.
 #[derive(Debug)]
 pub(crate) struct Work<'p> {
     place: &'p Place,
-    /// Whether there was a place among those for all requests, or one for health alone.
+    /// Whether the place is for all requests, or for health alone.
     pub(crate) is_for_all: bool,
 }
 
 impl Places {
-    /// A place; none where that many connections all have requests under way.
+    /// A place; `None` where all connections have requests under way.
     pub(crate) fn take(self: &Arc<Places>) -> Option<Place> {
         let mut all = self.taken.lock();
         if all.len() >= PLACES_MAX {
@@ -70,7 +70,7 @@ impl Places {
         Some(Place { places: Arc::clone(self), taken })
     }
 
-    /// Whether nobody has one.
+    /// Whether no connection has a place.
     pub(crate) fn are_free(&self) -> bool {
         self.taken.lock().is_empty()
     }
@@ -81,7 +81,7 @@ impl Places {
 }
 
 impl Place {
-    /// Says that a request is being answered.
+    /// Notes that a request is being answered.
     pub(crate) fn work(&self) -> Work<'_> {
         self.taken.working.fetch_add(1, Ordering::AcqRel);
         let is_for_all = self.places.working.fetch_add(1, Ordering::AcqRel) < PLACES_MAX;

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use crate::plane::ListOrder;
+use crate::data_plane::ListOrder;
 use crate::sites::SitesOrder;
 
 /// The path.
 pub const OBJECTS: &str = "/objects";
 /// The path of the accounts.
 pub const SITES: &str = "/sites";
-/// How many objects a page has where nobody says, and at most.
+/// How many objects a page has by default.
 pub const LIMIT: usize = 100;
 /// How many objects a page has at most.
 pub const LIMIT_MAX: usize = 10_000;
@@ -75,7 +75,7 @@ pub fn write_sites(order: &SitesOrder) -> String {
     text
 }
 
-/// The form in which accounts are asked for.
+/// The form of the accounts' answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -102,7 +102,7 @@ pub(crate) fn read_sites(query: &str) -> Result<(SitesOrder, Form), String> {
             _ => return Err(format!("{name} is not known; there are site, since, days, live and format")),
         }
     }
-    // A line is of a day.
+    // A line is for a day.
     order.more.days |= form == Form::Csv;
     Ok((order, form))
 }

@@ -1,7 +1,7 @@
 //! The connections of the admin listener and the control socket, on one thread with its own runtime.
 //!
-//! A connection has time and size limits, and a place of its server ([`Places`]); what may block runs beside
-//! the runtime, and health is answered at once, whoever holds connections and whatever works.
+//! A connection has limits of time and size, and a place of its server ([`Places`]). What may block runs
+//! beside the runtime. Health is answered at once, whatever other connections do.
 
 use std::convert::Infallible;
 use std::fs::Permissions;
@@ -35,14 +35,14 @@ use crate::{admin, clock, socket};
 
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
-/// The control socket is its owner's, and verifying a large volume takes long.
+/// Only the owner uses the control socket, and verifying a large volume takes long.
 const SOCKET_TIME: Duration = Duration::from_hours(24);
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// The mode of the admin listener's socket file where none is named.
 const UNIX_MODE: u32 = 0o660;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks for what is waited for.
+/// Between two looks at what is waited for.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// The control plane's servers cannot be started.
@@ -58,7 +58,8 @@ pub enum ServeError {
     },
     /// The thread or its runtime cannot be started.
     #[error(
-        "cannot start the control plane's thread: {0}; raise the limits of threads and open files for this user"
+        "cannot start the control plane's thread: {0}; raise the limits of threads and open files for this \
+         user"
     )]
     Thread(#[source] io::Error),
 }
@@ -66,14 +67,19 @@ pub enum ServeError {
 fn hint(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "the address is in use, perhaps by another Weir; stop it or name another address with --admin or [admin] listen"
+            "the address is in use, perhaps by another Weir; stop it or name another address with --admin or \
+             [admin] listen"
                 .to_owned()
         }
         io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have the address; name one it has with --admin or [admin] listen".to_owned()
+            "this machine does not have the address; name one it has with --admin or [admin] \
+             listen"
+                .to_owned()
         }
         io::ErrorKind::PermissionDenied => {
-            "permission denied; name a port above 1023 or a folder you may write to, with --admin or [admin] listen".to_owned()
+            "permission denied; name a port above 1023 or a folder you may write to, with --admin or [admin] \
+             listen"
+                .to_owned()
         }
         _ => format!("{error}; name another address with --admin or [admin] listen"),
     }
@@ -112,7 +118,7 @@ impl AdminListener {
         }
     }
 
-    /// The listener of the process before this one, for that address.
+    /// The listener of the old process of an upgrade, for that address.
     pub fn inherit(address: &ListenAddress, socket: OwnedFd) -> AdminListener {
         match address {
             ListenAddress::Tcp(_) => AdminListener::Tcp(socket.into()),
@@ -120,7 +126,7 @@ impl AdminListener {
         }
     }
 
-    /// The socket once more, for the process after this one.
+    /// A copy of the socket, for the new process.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -150,7 +156,7 @@ impl AdminListener {
     }
 }
 
-/// Removes a socket that nobody listens on any more.
+/// Removes a socket on which nobody listens any more.
 fn remove_leftover(path: &std::path::Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     use std::os::unix::net::UnixStream;
@@ -166,14 +172,14 @@ fn remove_leftover(path: &std::path::Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct ControlThread(Arc<Counter>);
 
-/// What the thread's servers share.
+/// What the servers of the thread share.
 #[derive(Debug)]
 struct Counter {
     /// Connections of the admin listener and of the control socket. Each has its own, so that scrapers cannot
     /// keep the commands out.
     shown: Arc<Places>,
     told: Arc<Places>,
-    /// No more connections are taken.
+    /// Whether connections are no longer accepted.
     closes: Notify,
     is_closed: AtomicBool,
 }
@@ -219,14 +225,14 @@ impl ControlThread {
         Ok(ControlThread(counter))
     }
 
-    /// Takes no more connections; what waits for being taken is left to other holders of the sockets. Blocks
-    /// until no more is taken, at most for the patience.
+    /// Accepts no more connections; those in the queue are left to other processes that hold the sockets.
+    /// Blocks until it has stopped, at most for the patience.
     pub fn close(&self, patience: Duration) -> bool {
         self.0.closes.notify_one();
         wait_for(patience, || self.0.is_closed.load(Ordering::Acquire))
     }
 
-    /// Blocks until the commands that are there are answered, at most for the patience.
+    /// Blocks until the commands under way are answered, at most for the patience.
     pub fn finish(&self, patience: Duration) -> bool {
         wait_for(patience, || self.0.told.are_free())
     }
@@ -248,14 +254,14 @@ enum Admin {
     Unix(UnixListener),
 }
 
-/// Which paths a connection is for.
+/// Which of the two servers a connection belongs to.
 #[derive(Clone, Copy)]
 enum Paths {
     Admin(Reach),
     Socket,
 }
 
-/// How the admin listener is reached: a web page can have a browser ask what it reaches by the network.
+/// How clients reach the admin listener: a web page can make a browser ask what it reaches by the network.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Network,
@@ -287,7 +293,7 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
     }
     drop((admin, socket));
     is_closed.store(true, Ordering::Release);
-    // The connections that are there go on.
+    // Existing connections go on.
     std::future::pending().await
 }
 
@@ -302,11 +308,11 @@ async fn accept<S, A>(
     let stream = match accepted {
         Ok((stream, _)) => stream,
         Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection of the control plane");
+            tracing::warn!(%error, "cannot accept a connection to the control plane");
             return tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     };
-    // Else all that there are have requests under way.
+    // Otherwise all connections have requests under way.
     let Some(place) = places.take().map(Arc::new) else { return };
     let (control, own) = (control.clone(), place.clone());
     tokio::spawn(async move {
@@ -316,7 +322,7 @@ async fn accept<S, A>(
             .header_read_timeout(HEAD_TIME)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
-        // What a scraper does wrong is its own affair: neither an error nor a timeout needs an act here.
+        // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
         let time = match paths {
             Paths::Admin(_) => CONNECTION_TIME,
             Paths::Socket => SOCKET_TIME,

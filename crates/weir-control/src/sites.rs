@@ -1,5 +1,5 @@
 //! The accounts of sites as they are asked for and shown: for people, as JSON, and as CSV (RFC 4180) to bill
-//! by. All numbers are exact; days are days of UTC.
+//! by. All numbers are exact. Days are days of UTC.
 
 use std::fmt::Write;
 
@@ -9,20 +9,20 @@ use weir_observe::Outcome;
 /// Which accounts are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SitesOrder {
-    /// This one alone, by its name or one of its hosts.
+    /// Only this site, by its name or one of its hosts.
     pub site: Option<String>,
-    /// From this day, this month or so long ago on: `2026-11-22`, `2026-11`, `30d`.
+    /// From this day, this month, or this long ago: `2026-11-22`, `2026-11`, `30d`.
     pub since: Option<String>,
-    /// What more is wanted of each.
+    /// What else is wanted of each account.
     pub more: More,
 }
 
-/// What more is wanted of each account.
+/// What else is wanted of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct More {
     /// Each day by itself.
     pub days: bool,
-    /// What is held and of use, for which every head that is held is read.
+    /// What is held and alive. Counting it reads the head of every object.
     pub live: bool,
 }
 
@@ -32,94 +32,96 @@ pub struct Sites {
     /// The day of UTC from which on `used` counts; absent where that is all time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Those of the configuration in its order, then those that it does not have any more, then `-`.
+    /// The accounts: those of the configuration in its order, then those of sites that it no longer has, then
+    /// `-`.
     pub sites: Vec<SiteAccount>,
-    /// Whether `held` may still count what is purged: on volumes that is until it is swept.
+    /// Whether `held` may still count purged objects, on volumes that are not swept yet.
     #[serde(default)]
     pub sweep_pending: bool,
-    /// Files of the accounts of which not all can be read; absent where there are none.
+    /// Files of the accounts that cannot be read as a whole; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsound: Vec<UnsoundFile>,
 }
 
 impl Sites {
-    /// The files of which not all can be read, and whose months are among those that were asked for.
+    /// The files that cannot be read as a whole and whose month was asked for.
     pub fn unsound_within(&self) -> impl Iterator<Item = &UnsoundFile> {
         let first = self.since.as_deref().and_then(|day| day.get(.."2026-11".len())).unwrap_or_default();
         self.unsound.iter().filter(move |file| &*file.month >= first)
     }
 }
 
-/// A file of the accounts of which not all can be read: counts of its month may be smaller than they were.
+/// A file of the accounts that cannot be read as a whole. Counts of its month may be smaller than they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsoundFile {
     /// Its name in the folder of the accounts.
     pub file: String,
     /// Its month of UTC, `2026-11`.
     pub month: String,
-    /// Bytes that are neither sound nor the beginning of something sound.
+    /// Bytes that are neither a sound frame nor the beginning of one.
     pub damaged_bytes: u64,
-    /// Bytes at its end that are the beginning of something sound.
+    /// Bytes at its end that are the beginning of a frame.
     pub torn_bytes: u64,
-    /// All of it in a sentence.
+    /// The same as a sentence.
     pub message: String,
 }
 
 /// An account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteAccount {
-    /// The site's name; `-` for what no site can be named for.
+    /// The site's name; `-` for what belongs to no site.
     pub site: String,
-    /// Whose it is.
+    /// The customer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<String>,
-    /// What it is.
+    /// The description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the configuration has it.
+    /// Whether the configuration has the site.
     pub configured: bool,
-    /// What is held of it now, what is purged and not swept yet on volumes included; absent where nothing is.
+    /// What the cache holds of the site now, including purged objects on volumes that are not swept yet;
+    /// absent where it holds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Holding>,
-    /// What of that is of use, neither purged nor stale; absent where it was not asked for.
+    /// The part of `held` that is neither purged nor stale; absent where it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Stock>,
     /// What it has used since the day that was asked for.
     pub used: Used,
-    /// What it has used in all time.
+    /// What it has used over all time.
     pub all_time: Used,
     /// `used`, day by day, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<UsedIn>,
 }
 
-/// What is held of a site, exactly: of what is purged only what is on volumes, until it is swept.
+/// What the cache holds of a site, exactly. Purged objects count only on volumes, until they are swept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// In memory.
     pub memory: Stock,
     /// On volumes.
     pub volume: Stock,
-    /// Both together, each object and each byte once.
+    /// Both together, each object and each byte counted once.
     pub total: Stock,
 }
 
-/// Where the accounts of sites stand.
+/// The state of the accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountsUse {
-    /// Why they could not be written the last time; absent when they could.
+    /// Why the last write failed; absent where it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Writes that failed.
+    /// Failed writes.
     pub failed: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Files of which not all could be read when they were last.
+    /// Files that could not be read as a whole when they were last read.
     #[serde(default)]
     pub unsound: u64,
 }
 
-/// How much of something there is.
+/// A number of objects and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stock {
     /// Objects, each variant counted.
@@ -131,14 +133,14 @@ pub struct Stock {
 /// What an account has used in a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedIn {
-    /// The day of UTC (`2026-11-22`), or the month (`2024-10`) where its days are not kept any more.
+    /// The day of UTC (`2026-11-22`), or the month (`2024-10`) whose days are no longer kept.
     pub day: String,
     /// What was used.
     #[serde(flatten)]
     pub used: Used,
 }
 
-/// What an account has used in a time.
+/// What an account has used in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
     /// Requests that have ended: the sum of the seven below.
@@ -149,7 +151,7 @@ pub struct Used {
     pub stale: u64,
     /// By a transfer from an origin that the cache took part in.
     pub misses: u64,
-    /// From the cache, after the origin had said that it is unchanged.
+    /// From the cache, after the origin answered 304.
     pub revalidations: u64,
     /// By the origin, past the cache.
     pub passes: u64,
@@ -215,7 +217,7 @@ pub fn csv(sites: &Sites) -> String {
     text
 }
 
-/// RFC 4180 §2: quoted where it would be taken for more than a field.
+/// A field of CSV (RFC 4180 §2), quoted where it would be read as more than one.
 fn field(out: &mut String, value: &str) {
     if !value.contains(['"', ',', '\r', '\n']) {
         return out.push_str(value);
@@ -228,7 +230,7 @@ fn field(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::{Inventory, Phase};
+    use crate::data_plane::{Inventory, Phase};
     use crate::status::Status;
 
     /// Both counted the share in their own way: `weir sites` left the requests out that go past the cache.
@@ -254,8 +256,8 @@ mod tests {
         let one = SiteAccount { site: "a.example".to_owned(), customer, days, ..SiteAccount::default() };
         let idle = SiteAccount { site: "idle".to_owned(), ..SiteAccount::default() };
         let text = csv(&Sites { sites: vec![one, idle], ..Sites::default() });
-        let expect = "site,customer,day,requests,hits,stale,misses,revalidations,passes,local,refused,client_bytes,\
-             origin_requests,origin_bytes\r\n\
+        let expect = "site,customer,day,requests,hits,stale,misses,revalidations,passes,local,refused,\
+             client_bytes,origin_requests,origin_bytes\r\n\
              a.example,\"Smith, \"\"Jo\"\" & Co\",2024-10,1,1,0,0,0,0,0,0,18446744073709551615,0,0\r\n\
              a.example,\"Smith, \"\"Jo\"\" & Co\",2026-11-22,2,2,0,0,0,0,0,0,18446744073709551615,0,0\r\n";
         assert_eq!(text, expect);

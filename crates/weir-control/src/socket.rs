@@ -1,5 +1,6 @@
 //! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `GET /sites`, `POST /reload`,
-//! `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. Who may open the socket may do all of it.
+//! `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. Whoever may open the socket may use all
+//! of them.
 
 use std::sync::Arc;
 
@@ -7,13 +8,13 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::answer::{self, Answer};
 use crate::control::{Control, PurgeError, ReloadError};
-use crate::plane::Question;
+use crate::data_plane::Question;
 use crate::query::{self, Form};
 use crate::sites;
 
-/// The content type of accounts to bill by (RFC 4180 §3).
+/// The content type of the CSV of accounts (RFC 4180 §3).
 const CSV: &str = "text/csv; charset=utf-8; header=present";
-/// Names the files of which not all is in a CSV that is answered.
+/// The field of a CSV answer that names files of the accounts that cannot be read as a whole.
 const UNSOUND: HeaderName = HeaderName::from_static("weir-unsound");
 /// The path of purges.
 pub(crate) const PURGE: &str = "/purge";
@@ -38,7 +39,7 @@ pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri, body: &
     }
 }
 
-/// Answers a purge, which waits for the disk without keeping a thread.
+/// Answers a purge. It waits for the disk without holding a thread.
 pub(crate) async fn purge(control: &Control, body: &[u8]) -> Answer {
     let order = match serde_json::from_slice(body) {
         Ok(order) => order,
@@ -88,7 +89,7 @@ fn list(control: &Control, query: &str) -> Answer {
     }
 }
 
-/// Answers a question for the accounts, on the socket and on the admin listener.
+/// Answers a request for the accounts, on the socket and on the admin listener.
 pub(crate) fn sites(control: &Control, query: &str) -> Answer {
     let told = query::read_sites(query).and_then(|(order, form)| Ok((control.sites(&order)?, form)));
     match told {
@@ -96,7 +97,7 @@ pub(crate) fn sites(control: &Control, query: &str) -> Answer {
         Ok((sites, Form::Csv)) => {
             let mut answer = answer::typed(StatusCode::OK, CSV, sites::csv(&sites));
             let unsound: Vec<_> = sites.unsound_within().map(|unsound| unsound.file.as_str()).collect();
-            // What is no field's value (RFC 9110 §5.5) cannot be told in one.
+            // A text that is not a valid field value (RFC 9110 §5.5) is left out.
             if let Some(value) =
                 HeaderValue::from_str(&unsound.join(", ")).ok().filter(|value| !value.is_empty())
             {

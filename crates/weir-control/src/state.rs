@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 const LOCK: &str = "lock";
-/// The control socket, and what it is called where something that cannot be removed has its name.
+/// The control socket, and its name where something that cannot be removed has the first name.
 const SOCKETS: [&str; 2] = ["control.sock", "control-2.sock"];
-/// What else is in the folder: other files' names begin with one of these.
+/// Other files in the folder: their names begin with one of these.
 const FILES: [&str; 4] = ["ledger", "volumes", "frequencies", "written-"];
 /// The folder of the accounts.
 pub const ACCOUNTS: &str = "accounts";
@@ -28,20 +28,22 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The state folder cannot be used.
 #[derive(Debug, Error)]
 pub enum StateError {
-    /// There is no place for it by default.
+    /// There is no default place for it.
     #[error("no state folder: neither STATE_DIRECTORY nor HOME is set; name one with --state DIR")]
     Nowhere,
     /// It cannot be made or entered.
-    #[error("cannot use the state folder {}: {source}; make it writable for this user, or name another with --state DIR", path.display())]
+    #[error("cannot use the state folder {}: {source}; make it writable for this user, or name another with \
+             --state DIR", path.display())]
     Unusable {
         /// The folder.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// It is no folder of its own.
+    /// Other users may enter the folder, and it holds files that are not Weir's.
     #[error(
-        "the state folder {} is open to other users (mode {mode:04o}) and holds files that are none of Weir's; close it (chmod 700), or name an empty or new folder \
+        "the state folder {} is open to other users (mode {mode:04o}) and holds files that are none of \
+         Weir's; close it (chmod 700), or name an empty or new folder \
          with --state DIR",
         path.display()
     )]
@@ -52,7 +54,8 @@ pub enum StateError {
         mode: u32,
     },
     /// It belongs to someone else.
-    #[error("the state folder {} belongs to another user (uid {owner}); name one of your own with --state DIR", path.display())]
+    #[error("the state folder {} belongs to another user (uid {owner}); name one of your own with --state \
+             DIR", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -96,8 +99,9 @@ impl StateFolder {
         Ok(StateFolder { path: path.to_owned(), folder, socket_made: AtomicBool::new(false), lock })
     }
 
-    /// The folder of the process before this one, with the lock, which is held without a gap: it belongs to
-    /// whoever has the file open. The folder is this process's once [`StateFolder::take`] is called.
+    /// The folder of the old process of an upgrade, with its lock. The lock is held without a gap: it belongs
+    /// to every process that has the file open. The folder is this process's once [`StateFolder::take`] is
+    /// called.
     ///
     /// # Errors
     /// When it cannot be used.
@@ -108,7 +112,7 @@ impl StateFolder {
         Ok(StateFolder { path: path.to_owned(), folder, socket_made, lock: lock.into() })
     }
 
-    /// The lock once more, for the process after this one.
+    /// A copy of the lock, for the new process.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -116,14 +120,14 @@ impl StateFolder {
         self.lock.as_fd().try_clone_to_owned()
     }
 
-    /// Makes an inherited folder, with its control socket, this process's.
+    /// Takes over the folder of [`StateFolder::inherit`] with its control socket.
     pub fn take(&self) {
         self.socket_made.store(true, Ordering::Relaxed);
         write_pid(&self.lock);
     }
 
-    /// Leaves the folder with its control socket to the process that has inherited it.
-    pub fn give(&self) {
+    /// Leaves the folder with its control socket to the new process.
+    pub fn hand_over(&self) {
         self.socket_made.store(false, Ordering::Relaxed);
     }
 
@@ -132,7 +136,7 @@ impl StateFolder {
         &self.path
     }
 
-    /// Makes the control socket (mode 0600), in place of one left behind; it is removed with this value.
+    /// Makes the control socket (mode 0600), in place of one left behind. Dropping this value removes it.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -148,7 +152,7 @@ impl StateFolder {
         bind().map_err(|source| StateError::Unusable { path: self.path.clone(), source })
     }
 
-    /// The first name for the socket that nothing has any more; none of the others is a socket.
+    /// The first name for the socket that is free. None of the others is a socket.
     fn freed_socket(&self) -> io::Result<PathBuf> {
         let freed = SOCKETS.map(|name| {
             let socket = self.path.join(name);
@@ -201,14 +205,14 @@ pub fn default_path(variable: &dyn Fn(&str) -> Option<OsString>, user: User) -> 
     set("HOME").map(|home| PathBuf::from(home).join(".local/state/weir")).ok_or(StateError::Nowhere)
 }
 
-/// The control socket of a state folder, as a path that fits into a socket address, and what must stay open
+/// The control socket of a state folder: a path that fits into a socket address, and what must stay open
 /// meanwhile.
 pub(crate) fn socket_of(path: &Path) -> io::Result<(PathBuf, File)> {
     let folder = File::open(path)?;
     Ok((reachable(&socket_in(path), &folder), folder))
 }
 
-/// The control socket of a folder: the first of its names that is one.
+/// The control socket of a folder: the first of its names that is a socket.
 fn socket_in(path: &Path) -> PathBuf {
     let [first, second] = SOCKETS.map(|name| path.join(name));
     let is_socket = |path: &Path| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
@@ -224,7 +228,7 @@ fn reachable(socket: &Path, folder: &File) -> PathBuf {
     Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name)
 }
 
-/// A folder that others may enter is closed when it is ours alone, and refused otherwise.
+/// Closes a folder that others may enter when all in it is ours; refuses it otherwise.
 fn close_to_others(path: &Path, folder: &File) -> Result<(), StateError> {
     let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
     let metadata = folder.metadata().map_err(unusable)?;
@@ -283,14 +287,14 @@ fn lock(path: &Path) -> Result<File, StateError> {
     Ok(file)
 }
 
-/// Never empty for who reads meanwhile. Where it cannot be written, on a full disk, the lock says nobody's
-/// pid.
+/// Writes the pid. A reader never sees an empty file. Where the pid cannot be written, on a full disk, the
+/// lock names nobody.
 fn write_pid(lock: &File) {
     let line = format!("{}\n", std::process::id());
     let written = lock.write_all_at(line.as_bytes(), 0).and_then(|()| lock.set_len(line.len() as u64));
     if let Err(error) = written {
         tracing::warn!(%error, "cannot write the pid into the lock of the state folder");
-        // Who holds the lock is not known by it any more, and it holds all the same.
+        // The lock then does not say who holds it, but it still holds.
         let _ = lock.set_len(0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
-use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
+use crate::data_plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
 
 /// A Weir at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,11 +15,11 @@ pub struct Status {
     pub version: String,
     /// The process.
     pub pid: u32,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Phase,
     /// When it was started, RFC 3339.
     pub started: String,
-    /// For how long it has run.
+    /// How long it has run.
     pub uptime_s: u64,
     /// The configuration file, if there is one.
     pub config: Option<String>,
@@ -29,11 +29,11 @@ pub struct Status {
     pub sites: usize,
     /// Its routes.
     pub routes: usize,
-    /// Reloads that were done.
+    /// Reloads that succeeded.
     pub reloads: u64,
     /// Reloads that were refused.
     pub reloads_refused: u64,
-    /// The latest of them.
+    /// The latest reload.
     pub last_reload: Option<LastReload>,
     /// Where clients connect.
     pub listeners: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Status {
     /// What each volume holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeUse>,
-    /// Where the ledger of purges and invalidations stands.
+    /// The state of the ledger of purges and invalidations.
     pub ledger: LedgerState,
     /// Origin transfers into the cache.
     pub fills: Fills,
@@ -58,8 +58,7 @@ pub struct Status {
     pub upstreams: Vec<UpstreamState>,
     /// Errors by word.
     pub errors: BTreeMap<String, u64>,
-    /// Everything that is counted, by the name of its metric without `_total`; what is counted of each site
-    /// is the sum here.
+    /// All counters, by the name of their metric without `_total`. Counters of sites are summed here.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -68,7 +67,7 @@ pub struct Status {
 pub struct LastReload {
     /// When, RFC 3339.
     pub at: String,
-    /// Why it was refused; absent when it was done.
+    /// Why it was refused; absent when it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -88,7 +87,7 @@ pub struct Connections {
     pub accepted: u64,
     /// Turned away since the start.
     pub refused: u64,
-    /// Idle ones closed for others since the start.
+    /// Idle ones closed to make room, since the start.
     #[serde(default)]
     pub displaced: u64,
     /// Tunnels open now.
@@ -100,7 +99,7 @@ pub struct Connections {
 pub struct Requests {
     /// Under way now.
     pub running: u64,
-    /// All that finished.
+    /// All finished requests.
     pub finished: u64,
     /// By outcome.
     pub outcomes: BTreeMap<String, OutcomeStatus>,
@@ -135,7 +134,7 @@ pub struct OutcomeStatus {
 pub struct Bytes {
     /// Sent to clients.
     pub clients: u64,
-    /// Among them, from the cache.
+    /// Of these, from the cache.
     pub cached: u64,
     /// Received from origins.
     pub origins: u64,
@@ -148,16 +147,16 @@ pub struct Fills {
     pub running: u64,
     /// Begun since the start.
     pub begun: u64,
-    /// Ended without being whole.
+    /// Ended incomplete.
     pub failed: u64,
-    /// Requests that joined another's fill.
+    /// Requests that joined the fill of another request.
     pub collapsed: u64,
     /// Requests to origins that were tried again.
     pub retries: u64,
 }
 
 impl Status {
-    /// What the counters and the inventory say; what only the control plane knows is filled in by it.
+    /// The status from the counters and the inventory. The control plane fills in what only it knows.
     pub(crate) fn of(snapshot: &Snapshot, inventory: Inventory, phase: Phase) -> Status {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -123,7 +123,7 @@ impl DataPlane for Scripted {
 /// A control plane that serves, with its folder.
 struct Running {
     folder: PathBuf,
-    plane: Arc<Scripted>,
+    data_plane: Arc<Scripted>,
     admin: SocketAddr,
     _state: StateFolder,
 }
@@ -138,13 +138,13 @@ impl Running {
         std::fs::write(&config, CONFIG).unwrap();
         let state = StateFolder::open(&folder.join("state")).unwrap();
         let observatory = Observatory::start(1, &[]).unwrap();
-        let plane =
+        let data_plane =
             Arc::new(Scripted { observatory, plan: AtomicU64::new(1), draining: AtomicBool::new(false) });
-        let control = Control::new(plane.clone(), source(config));
+        let control = Control::new(data_plane.clone(), source(config));
         let admin = AdminListener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let at = admin.tcp().unwrap();
         ControlThread::start(control, admin, state.bind_socket().unwrap()).unwrap();
-        Running { folder, plane, admin: at, _state: state }
+        Running { folder, data_plane, admin: at, _state: state }
     }
 
     fn ask(&self, method: Method, path: &str, body: &str) -> Asked {
@@ -204,7 +204,7 @@ fn reload_swaps_refuses_and_says_why() {
     let refused = running.ask(Method::POST, "/reload", "");
     assert_eq!(refused.status, 422);
     assert!(refused.refusal().unwrap().contains("error"), "{refused:?}");
-    assert_eq!(running.plane.plan.load(Ordering::SeqCst), 2);
+    assert_eq!(running.data_plane.plan.load(Ordering::SeqCst), 2);
 
     running.write_config(CONFIG);
     let refused = running.ask(Method::POST, "/reload", "");
@@ -300,7 +300,7 @@ fn the_socket_knows_its_paths_and_the_admin_listener_changes_nothing() {
     assert_eq!(running.ask(Method::POST, "/forget", "").status, 404);
     assert_eq!(running.admin("POST /reload").0, 405);
     assert_eq!(running.admin("GET /reload").0, 404);
-    assert_eq!(running.plane.plan.load(Ordering::SeqCst), 1);
+    assert_eq!(running.data_plane.plan.load(Ordering::SeqCst), 1);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn readiness_ends_with_the_drain_and_liveness_does_not() {
     let running = Running::start(Source::File);
     assert_eq!(running.admin("GET /health/ready"), (200, "ready\n".to_owned()));
     assert_eq!(running.admin("HEAD /health/ready"), (200, String::new()));
-    running.plane.draining.store(true, Ordering::SeqCst);
+    running.data_plane.draining.store(true, Ordering::SeqCst);
     assert_eq!(running.admin("GET /health/ready"), (503, "draining\n".to_owned()));
     assert_eq!(running.admin("GET /health/live"), (200, "live\n".to_owned()));
     assert!(running.admin("GET /metrics").1.contains("\nweir_ready 0.0\n"));
@@ -351,8 +351,8 @@ fn readiness_ends_with_the_drain_and_liveness_does_not() {
 #[test]
 fn metrics_show_what_was_counted() {
     let running = Running::start(Source::File);
-    let observer = running.plane.observatory.observer(0);
-    let site = running.plane.observatory.site("a \"quoted\" site");
+    let observer = running.data_plane.observatory.observer(0);
+    let site = running.data_plane.observatory.site("a \"quoted\" site");
     observer.counters().connection_accepted();
     for us in [100, 300, 90_000_000] {
         let facts = Facts {
@@ -414,7 +414,8 @@ fn an_occupied_admin_address_is_said() {
     assert_eq!(
         error,
         format!(
-            "cannot listen on {address} for metrics and health: the address is in use, perhaps by another Weir; \
+            "cannot listen on {address} for metrics and health: the address is in use, perhaps by another \
+             Weir; \
              stop it or name another address with --admin or [admin] listen"
         )
     );

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_observe::Observer;
 
-use crate::plane::{Plane, Running};
+use crate::shared::{Running, Shared};
 use weir_fill::means::Means;
 
 /// The running plan as a request holds it: counted by this core alone, so that no request writes to a
@@ -18,7 +18,7 @@ pub(crate) type HeldPlan = Rc<Arc<Running>>;
 pub(crate) struct Core {
     /// Its number.
     pub(crate) number: usize,
-    pub(crate) plane: Arc<Plane>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) observer: Observer,
     /// What its fills and readers work with.
     pub(crate) means: Arc<Means>,
@@ -28,21 +28,21 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(number: usize, plane: Arc<Plane>) -> Core {
-        let means = plane.means(number);
+    pub(crate) fn new(number: usize, shared: Arc<Shared>) -> Core {
+        let means = shared.means(number);
         Core {
             number,
             observer: means.observer.clone(),
             means: Arc::new(means),
-            running: RefCell::new(Rc::new(plane.running.load_full())),
+            running: RefCell::new(Rc::new(shared.running.load_full())),
             key: RefCell::default(),
-            plane,
+            shared,
         }
     }
 
     /// The running plan; a request keeps the one that it began on.
     pub(crate) fn running(&self) -> HeldPlan {
-        let now = self.plane.running.load();
+        let now = self.shared.running.load();
         let mut held = self.running.borrow_mut();
         if !Arc::ptr_eq(&now, &held) {
             *held = Rc::new(Arc::clone(&now));

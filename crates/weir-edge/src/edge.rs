@@ -16,11 +16,11 @@ use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot}
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
 use crate::plan::Plan;
-use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
+use crate::shared::{Running, Shared};
 use weir_fill::watch::{Leaving, tell_purge};
-use weir_front::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
-use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
+use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
+use weir_front::worker::{self, JOIN_TIME_MAX, ListenerMode, Order, Start};
 
 use crate::service;
 use weir_observe::{Observatory, Snapshot};
@@ -53,8 +53,8 @@ pub enum StartError {
 
 /// The running data plane.
 pub struct Edge {
-    pub(crate) plane: Arc<Plane>,
-    pub(crate) workers: Vec<Hand>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) workers: Vec<WorkerHandle>,
     /// Counts the workers' connections, those on their way included.
     table: Table,
     pub(crate) state: Mutex<State>,
@@ -65,7 +65,7 @@ pub struct Edge {
 }
 
 /// The edge's side of a worker.
-pub(crate) struct Hand {
+pub(crate) struct WorkerHandle {
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     pub(crate) held: watch::Receiver<usize>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -104,45 +104,45 @@ impl Edge {
         workers: usize,
         observatory: Arc<Observatory>,
         store: Store,
-        mut heirlooms: Vec<Heirloom>,
+        mut passed: Vec<PassedListener>,
     ) -> Result<Edge, StartError> {
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listening = Vec::with_capacity(listeners.len());
         for (number, (address, _)) in listeners.iter().enumerate() {
-            let Opened { kept, of_workers } = open(address, workers, &mut heirlooms)?;
+            let Opened { kept, of_workers } = open(address, workers, &mut passed)?;
             for (bound, own) in bound.iter_mut().zip(of_workers) {
                 bound.extend(own.into_iter().map(|socket| (number, socket)));
             }
             listening.push(Post { number, address: address.clone(), kept: Some(kept) });
         }
-        for left in &heirlooms {
+        for left in &passed {
             tracing::warn!("nothing is to listen on {} any more; what waits there is closed", left.address);
         }
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
         store.watch(Arc::new(Leaving(observatory.clone())));
-        let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
-        keeper.sweep(plane.store.clone());
-        let manners: Vec<Manner> =
-            listeners.iter().map(|(_, greeting)| Manner { greeting: *greeting }).collect();
-        let mut hands = Vec::with_capacity(workers);
+        let shared = Arc::new(Shared::new(store, workers, running(plan, upstreams), observatory));
+        keeper.sweep(shared.store.clone());
+        let modes: Vec<ListenerMode> =
+            listeners.iter().map(|(_, greeting)| ListenerMode { greeting: *greeting }).collect();
+        let mut handles = Vec::with_capacity(workers);
         let seats = seats(workers);
         let table = seats[0].table();
         for (core, (bound, seat)) in bound.into_iter().zip(seats).enumerate() {
             let (orders, receiver) = mpsc::unbounded_channel();
             let (count, held) = watch::channel(0);
-            let start = Start { core, bound, manners: manners.clone(), seat, orders: receiver, held: count };
-            let plane = plane.clone();
+            let start = Start { core, bound, modes: modes.clone(), seat, orders: receiver, held: count };
+            let shared = shared.clone();
             let thread =
-                worker::start(start, move || service::of_worker(core, plane)).map_err(StartError::Thread)?;
-            hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
+                worker::start(start, move || service::of_worker(core, shared)).map_err(StartError::Thread)?;
+            handles.push(WorkerHandle { orders, held, thread: Mutex::new(Some(thread)) });
         }
         let state = State { next_listener: listening.len(), listening, settings };
         let state = Mutex::new(state);
-        Ok(Edge { plane, workers: hands, table, state, adopted: AtomicUsize::new(0), keeper })
+        Ok(Edge { shared, workers: handles, table, state, adopted: AtomicUsize::new(0), keeper })
     }
 
     /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not
@@ -152,7 +152,7 @@ impl Edge {
     /// As [`Edge::start`]; then the old plan stays.
     pub fn swap(&self, plan: Plan) -> Result<(), StartError> {
         let mut state = self.state.lock();
-        let old = self.plane.running.load_full();
+        let old = self.shared.running.load_full();
         let mut settings = state.settings.clone();
         let upstreams = make_upstreams(&plan, &old.upstreams, &mut settings, &self.keeper)?;
         let listeners = plan.listeners().to_vec();
@@ -162,27 +162,27 @@ impl Edge {
                 added.push((address.clone(), *greeting, open(address, self.workers.len(), &mut Vec::new())?));
             }
         }
-        self.plane.running.store(Arc::new(running(plan, upstreams)));
+        self.shared.running.store(Arc::new(running(plan, upstreams)));
         for Post { number, address, .. } in &state.listening {
             let Some((_, greeting)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
-            for hand in &self.workers {
-                let _ = hand.orders.send(Order::Greet(*number, Manner { greeting: *greeting }));
+            for worker in &self.workers {
+                let _ = worker.orders.send(Order::Greet(*number, ListenerMode { greeting: *greeting }));
             }
         }
         for (address, greeting, Opened { kept, of_workers }) in added {
             let number = state.next_listener;
             state.next_listener += 1;
-            for (hand, own) in self.workers.iter().zip(of_workers) {
+            for (worker, own) in self.workers.iter().zip(of_workers) {
                 for bound in own {
-                    let _ = hand.orders.send(Order::Listen(number, bound, Manner { greeting }));
+                    let _ = worker.orders.send(Order::Listen(number, bound, ListenerMode { greeting }));
                 }
             }
             state.listening.push(Post { number, address, kept: Some(kept) });
         }
         let gone = |address: &Address| !listeners.iter().any(|(kept, _)| kept == address);
         for post in state.listening.iter().filter(|post| gone(&post.address)) {
-            for hand in &self.workers {
-                let _ = hand.orders.send(Order::Deafen(post.number));
+            for worker in &self.workers {
+                let _ = worker.orders.send(Order::Deafen(post.number));
             }
         }
         state.listening.retain(|post| !gone(&post.address));
@@ -192,17 +192,17 @@ impl Edge {
 
     /// The plan in force.
     pub fn plan(&self) -> Arc<Plan> {
-        self.plane.running.load().plan.clone()
+        self.shared.running.load().plan.clone()
     }
 
     /// What was counted so far.
     pub fn snapshot(&self) -> Snapshot {
-        self.plane.observatory.snapshot()
+        self.shared.observatory.snapshot()
     }
 
     /// What is held, for what concerns the volumes below it.
     pub fn store(&self) -> &Store {
-        &self.plane.store
+        &self.shared.store
     }
 
     /// A page of what is cached, and where the next one begins, unless this was the last one. Blocks.
@@ -210,22 +210,22 @@ impl Edge {
     /// # Errors
     /// A sentence.
     pub fn list(&self, order: &ListOrder) -> Result<(Vec<Cached>, Option<Vec<u8>>), String> {
-        list::list(&self.plan(), &self.plane.store, order)
+        list::list(&self.plan(), &self.shared.store, order)
     }
 
     /// What the store holds.
     pub fn usage(&self) -> Usage {
-        self.plane.store.usage()
+        self.shared.store.usage()
     }
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.plane.desk.running()
+        self.shared.desk.running()
     }
 
     /// The upstreams of the plan in force.
     pub fn upstreams(&self) -> Vec<UpstreamSnapshot> {
-        let running = self.plane.running.load();
+        let running = self.shared.running.load();
         let mut all: Vec<_> = running.upstreams.values().map(|upstream| upstream.snapshot()).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
@@ -246,7 +246,7 @@ impl Edge {
     /// # Errors
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        explain::explain(&self.plane, question)
+        explain::explain(&self.shared, question)
     }
 
     /// Purges at once what the order names, what is being fetched included; `acknowledge` is called when that
@@ -258,14 +258,14 @@ impl Edge {
     /// called.
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
-        self.plane.store.purge(&marks, weir_clock::now(), acknowledge);
-        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "command");
+        self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
+        tell_purge(&self.shared.observatory.events, &format!("{:?}", order.target), "command");
         Ok(())
     }
 
     /// Where the ledger stands.
     pub fn ledger(&self) -> LedgerState {
-        self.plane.store.ledger().state()
+        self.shared.store.ledger().state()
     }
 
     /// Returns when all that was marked so far is durable, or the patience is over. Blocks.
@@ -275,24 +275,24 @@ impl Edge {
             // Who does not wait any more need not know.
             let _ = done.send(());
         };
-        self.plane.store.purge(&[], weir_clock::now(), Box::new(acknowledge));
+        self.shared.store.purge(&[], weir_clock::now(), Box::new(acknowledge));
         let _ = finished.recv_timeout(patience);
     }
 
     /// Whether requests are still taken.
     pub fn is_draining(&self) -> bool {
-        self.plane.is_draining()
+        self.shared.is_draining()
     }
 
     /// Takes no more connections and lets those that are there finish, for at most `patience`. Blocks.
     pub fn drain(&self, patience: Duration) {
-        self.plane.begin_draining();
+        self.shared.begin_draining();
         self.state.lock().listening.iter_mut().for_each(|post| drop(post.kept.take()));
         let until = weir_clock::mono() + patience;
         let left = || until.saturating_duration_since(weir_clock::mono());
         let (closed, done) = std::sync::mpsc::channel();
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Drain(closed.clone()));
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Drain(closed.clone()));
         }
         drop(closed);
         // Before that one may still accept a connection.
@@ -304,7 +304,7 @@ impl Edge {
     /// process is left until it is there: who ends before closes it.
     pub(crate) fn await_readers(&self, patience: Duration) {
         let until = weir_clock::mono() + patience;
-        self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
+        self.keeper.wait(patience, self.workers.iter().map(|worker| worker.held.clone()).collect());
         while self.table.held() > 0 && weir_clock::mono() < until {
             std::thread::sleep(LOOK_PAUSE);
         }
@@ -313,13 +313,13 @@ impl Edge {
 
 impl Drop for Edge {
     fn drop(&mut self) {
-        for hand in &mut self.workers {
+        for worker in &mut self.workers {
             let (closed, _) = mpsc::unbounded_channel();
-            hand.orders = closed;
+            worker.orders = closed;
         }
         let until = weir_clock::mono() + JOIN_TIME_MAX;
-        for hand in &self.workers {
-            let Some(thread) = hand.thread.lock().take() else { continue };
+        for worker in &self.workers {
+            let Some(thread) = worker.thread.lock().take() else { continue };
             while !thread.is_finished() && weir_clock::mono() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -328,11 +328,11 @@ impl Drop for Edge {
 }
 
 /// Binds a listener, or takes it from what comes from elsewhere.
-fn open(address: &Address, workers: usize, heirlooms: &mut Vec<Heirloom>) -> Result<Opened, StartError> {
+fn open(address: &Address, workers: usize, passed: &mut Vec<PassedListener>) -> Result<Opened, StartError> {
     let lost = |source| BindError::Kernel { address: address.clone(), source };
-    let known = heirlooms.iter().position(|heirloom| heirloom.address.is_same_place(address));
+    let known = passed.iter().position(|passed| passed.address.is_same_place(address));
     let (kept, of_workers) = match known {
-        Some(at) => Kept::of_heirloom(heirlooms.swap_remove(at), workers).map_err(lost)?,
+        Some(at) => Kept::of_passed(passed.swap_remove(at), workers).map_err(lost)?,
         None => {
             let bound = bind(address, workers)?;
             let kept = Kept::of_bound(address, &bound).map_err(lost)?;

@@ -168,7 +168,7 @@ impl<'c> Note<'c> {
             return Ok(());
         }
         let Some(sharer) = self.sharer() else { return Ok(()) };
-        let counted = self.core.plane.clients.count(sharer, self.request.peer.limits.per_client_max);
+        let counted = self.core.shared.clients.count(sharer, self.request.peer.limits.per_client_max);
         self.counted = Some(counted.ok_or(TooMany)?);
         Ok(())
     }
@@ -182,13 +182,13 @@ impl<'c> Note<'c> {
             scheme: self.scheme,
             host: self.request.host.as_str(),
             request_id: self.request_id(),
-            own_id: &self.core.plane.own_id,
+            own_id: &self.core.shared.own_id,
         }
     }
 
     /// Whom the response's fields are written for, and how old it is when it goes out.
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
-        let own_id = &self.core.plane.own_id;
+        let own_id = &self.core.shared.own_id;
         Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
     }
 

@@ -22,8 +22,8 @@ use crate::fetch::stale::word;
 use crate::local::{Placed, Reply, Routed, placed};
 use crate::lookup;
 use crate::plan::Route;
-use crate::plane::Plane;
 use crate::route::Via;
+use crate::shared::Shared;
 use crate::told::Told;
 use crate::transform::client::X_FORWARDED_FOR;
 use crate::transform::request::{self, From, X_REQUEST_ID};
@@ -118,11 +118,11 @@ pub struct Explanation {
 }
 
 /// Walks a request on paper.
-pub(crate) fn explain(plane: &Plane, question: &Question) -> Result<Explanation, String> {
+pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
     let request = Request::parse(question)?;
-    let running = plane.running.load_full();
+    let running = shared.running.load_full();
     let view = request.view();
-    let Placed { site, route, to } = placed(plane, &running.plan, &request.host, view.path(), &view);
+    let Placed { site, route, to } = placed(shared, &running.plan, &request.host, view.path(), &view);
     let mut explanation =
         Explanation { site: site.map(|site| site.name.to_string()), ..Explanation::default() };
     if let Some(route) = route {
@@ -141,7 +141,7 @@ pub(crate) fn explain(plane: &Plane, question: &Question) -> Result<Explanation,
     explanation.bypass = triggers(&route.rules.bypass, &view);
     explanation.refresh = triggers(&route.rules.refresh, &view);
     explanation.bypass.extend(wording::everywhere(&route.rules));
-    Ok(judge(plane, (site.map_or(0, |site| site.mark), route), &request, explanation))
+    Ok(judge(shared, (site.map_or(0, |site| site.mark), route), &request, explanation))
 }
 
 /// What is answered here, in a sentence.
@@ -158,7 +158,7 @@ fn local(explanation: Explanation, reason: &'static str, because: String) -> Exp
 }
 
 fn judge(
-    plane: &Plane,
+    shared: &Shared,
     (site, route): (u64, &Route),
     request: &Request,
     mut explanation: Explanation,
@@ -173,11 +173,11 @@ fn judge(
         Dropped::Parameters(names) => names,
         Dropped::Order => vec!["the order of the parameters".into()],
     };
-    explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
-    explanation.failed = plane.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
+    explanation.not_stored = shared.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    explanation.failed = shared.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
-    let found = ready(|| plane.store.find(digest, &key, site, &selects));
-    let mut generations = plane.store.variants(digest, &key);
+    let found = ready(|| shared.store.find(digest, &key, site, &selects));
+    let mut generations = shared.store.variants(digest, &key);
     generations.retain(|generation| generation.key().site == site);
     let found = found.filter(|found| lookup::is_usable(found) && found.key().site == site);
     // As the walk has it: what is found first may still be filling, while an older one is whole.
@@ -211,7 +211,7 @@ fn judge(
     };
     explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
     let mut explanation = conclude(explanation, &ask, &judged);
-    let outage = route.upstream.as_deref().and_then(|name| plane.desk.upstreams.outage(name, now.mono));
+    let outage = route.upstream.as_deref().and_then(|name| shared.desk.upstreams.outage(name, now.mono));
     if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
         && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
     {

@@ -83,7 +83,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     let mut have_failed = false;
     let who = (job.core.number, job.witness());
     for _ in 0..PLANS_MAX {
-        let (desk, ledger) = (&job.core.plane.desk, job.core.plane.store.ledger());
+        let (desk, ledger) = (&job.core.shared.desk, job.core.shared.store.ledger());
         let plan = match job.ask.is_authenticated() {
             true => Plan::Lead(desk.alone(who, (&key, ledger), job.now.mono)),
             false => desk.plan(who, (&key, ledger), want, &job.request.headers, clock::mono()),
@@ -120,8 +120,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     if have_failed {
         // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
         // answer of its own.
-        let ledger = job.core.plane.store.ledger();
-        let place = job.core.plane.desk.alone(who, (&key, ledger), clock::mono());
+        let ledger = job.core.shared.store.ledger();
+        let place = job.core.shared.desk.alone(who, (&key, ledger), clock::mono());
         return lead(job, place).await;
     }
     passed(job).await
@@ -280,7 +280,7 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
         }
     };
     job.origin = seat.fill().origin().cloned();
-    let ledger = job.core.plane.store.ledger();
+    let ledger = job.core.shared.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
             if !answers(job.exchange, &generation)
@@ -444,12 +444,12 @@ fn joinable(
     who: (usize, Witness),
     key: &CacheKey,
 ) -> desk::Lead {
-    let (plane, now) = (&exchange.core.plane, clock::mono());
-    if exchange.sharer().is_none() || !plane.desk.memory.was_late(key.digest, who.1, now) {
+    let (shared, now) = (&exchange.core.shared, clock::mono());
+    if exchange.sharer().is_none() || !shared.desk.memory.was_late(key.digest, who.1, now) {
         return place;
     }
     drop(place);
-    plane.desk.alone(who, (key, plane.store.ledger()), now)
+    shared.desk.alone(who, (key, shared.store.ledger()), now)
 }
 
 /// A short error response of the origin, shared by those who waited for it.

@@ -17,9 +17,9 @@ use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::late::Late;
 use crate::plan::{Answered, Plan, Route, Site};
-use crate::plane::Plane;
 use crate::purge;
 use crate::response::{self, Response};
+use crate::shared::Shared;
 use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
@@ -109,7 +109,7 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
         Target::Asterisk => "*",
     };
     let Placed { site, route, to } =
-        placed(&exchange.core.plane, &exchange.running.plan, &exchange.request.host, path, &exchange.view());
+        placed(&exchange.core.shared, &exchange.running.plan, &exchange.request.host, path, &exchange.view());
     if let Some(site) = site {
         exchange.site = Some(site);
         exchange.facts.site = site.id;
@@ -121,7 +121,7 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
 
 /// Where a request goes; for the walk and for whoever explains it.
 pub(crate) fn placed<'r>(
-    plane: &Plane,
+    shared: &Shared,
     plan: &'r Plan,
     host: &Host,
     path: &str,
@@ -129,9 +129,9 @@ pub(crate) fn placed<'r>(
 ) -> Placed<'r> {
     let local = |reply| Placed { site: None, route: None, to: local(reply) };
     if plan.is_health(path) {
-        return local(health(plane));
+        return local(health(shared));
     }
-    if is_loop(view.headers, &plane.own_id) {
+    if is_loop(view.headers, &shared.own_id) {
         let text = "this request has been here before";
         let reply = Reply::error(StatusCode::LOOP_DETECTED, "loop", text);
         return local(reply.proxy_status("proxy_loop_detected"));
@@ -188,8 +188,8 @@ fn options() -> Reply {
 }
 
 /// What a balancer in front is told.
-fn health(plane: &Plane) -> Reply {
-    if plane.is_draining() {
+fn health(shared: &Shared) -> Reply {
+    if shared.is_draining() {
         return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
     }
     Reply::line(StatusCode::OK, "health", "ok\n")
@@ -205,12 +205,12 @@ pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Respo
     }
     exchange.facts.outcome = reply.outcome;
     exchange.facts.detail = reply.word;
-    reply.into_response(&exchange.request.method, &exchange.core.plane.own_id)
+    reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
 }
 
 /// Refuses what is not a request as it should be; the connection is closed.
 pub(crate) fn refuse(core: &Core, why: &Refused) -> Response {
-    reply_to(why).into_response(&Method::GET, &core.plane.own_id)
+    reply_to(why).into_response(&Method::GET, &core.shared.own_id)
 }
 
 /// Counts and logs a refusal that was sent.
@@ -281,7 +281,7 @@ pub(crate) fn only_if_cached(exchange: &mut Exchange<'_, '_>) -> Response {
 pub(crate) fn precondition_failed(exchange: &mut Exchange<'_, '_>, told: Told) -> Response {
     told.note(&mut exchange.facts);
     let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
-    reply.into_response(&exchange.request.method, &exchange.core.plane.own_id)
+    reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
 }
 
 /// RFC 9110 §15.5.17.
@@ -290,7 +290,7 @@ pub(crate) fn unsatisfiable(exchange: &mut Exchange<'_, '_>, range: &ContentRang
     let text = "the range lies outside of the body";
     let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
     reply.headers.insert(CONTENT_RANGE, range.value());
-    reply.into_response(&exchange.request.method, &exchange.core.plane.own_id)
+    reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
 }
 
 /// The origin gave no response, or a broken one, and nothing was sent yet.

@@ -40,7 +40,7 @@ pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     match &held.generation {
         // What turns out to be gone is whole no more.
         Some(below)
-            if below.is_on_disk() && below.is_whole() && !exchange.core.plane.store.prime(below).await =>
+            if below.is_on_disk() && below.is_whole() && !exchange.core.shared.store.prime(below).await =>
         {
             at_hand(exchange, route)
         }
@@ -70,7 +70,7 @@ fn look(exchange: &Exchange<'_, '_>, route: &Route) -> Looked {
     key.clear();
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
     let headers = &exchange.request.headers;
-    match core.plane.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
+    match core.shared.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
         Found::Ready(Some(generation)) if is_usable(&generation) && is_of_site(exchange, &generation) => {
             Looked::Held(Held { generation: Some(generation), has_siblings: false })
         }
@@ -82,7 +82,7 @@ fn look(exchange: &Exchange<'_, '_>, route: &Route) -> Looked {
 /// What is found first may still be filling, while an older generation is whole.
 fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held {
     let headers = &exchange.request.headers;
-    let mut variants = exchange.core.plane.store.variants(digest, key);
+    let mut variants = exchange.core.shared.store.variants(digest, key);
     variants.retain(|generation| is_usable(generation) && is_of_site(exchange, generation));
     let is_selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
     let whole = variants.iter().find(|generation| generation.is_whole() && is_selected(generation));

@@ -76,7 +76,7 @@ pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, again: &Again) -> O
     let upstream = &again.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
     let most = PlacesMax { all, of_client: upstream.client_max(all) };
-    exchange.core.plane.desk.upstreams.place(upstream.name(), again.client, most)
+    exchange.core.shared.desk.upstreams.place(upstream.name(), again.client, most)
 }
 
 /// What the fill has to know.

@@ -82,10 +82,10 @@ pub(crate) async fn try_pass(
         return Ok(local::no_upstream(exchange));
     };
     exchange.core.observer.counters().origin_asked();
-    exchange.asked = Some(exchange.core.plane.store.ledger().current());
+    exchange.asked = Some(exchange.core.shared.store.ledger().current());
     Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
-            exchange.core.plane.desk.upstreams.answered(upstream.name());
+            exchange.core.shared.desk.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
                 Some(tunnel) => switched(exchange, route, &response, tunnel, told),
@@ -106,7 +106,7 @@ pub(crate) async fn try_pass(
 
 /// Sends the request, its body as it comes, and waits for the final head.
 async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
-    let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.plane.hold).await {
+    let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.shared.hold).await {
         Ok(held) => held,
         Err(ContentError::Gone) => return Asked::Gone,
         Err(error) => return Asked::Body(error),
@@ -275,7 +275,7 @@ fn unplaced() -> OriginFailure {
 /// §4.3.5), unless it was asked for by who goes past the cache or is authenticated; a storable one that the
 /// key is worth another fill.
 fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
-    let (plane, now) = (&exchange.core.plane, clock::now());
+    let (shared, now) = (&exchange.core.shared, clock::now());
     if exchange.request.method == Method::HEAD {
         let is_for_all =
             matches!(consult(&exchange.view(), &route.rules), Consult::Use(ask) if !ask.is_authenticated());
@@ -289,9 +289,9 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
             HeadEffect::None => {}
             HeadEffect::Freshen(fresh) => {
                 let asked = exchange.asked.unwrap_or_else(|| held.stamp());
-                plane.store.freshen(&held, *fresh, asked);
+                shared.store.freshen(&held, *fresh, asked);
             }
-            HeadEffect::Invalidate => plane.store.retire(&held),
+            HeadEffect::Invalidate => shared.store.retire(&held),
         }
     } else if exchange.request.method == Method::GET
         && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
@@ -302,7 +302,7 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
         let judged = storable(&exchange.view(), &view, &route.rules);
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && told.is_of_memory() {
-            plane.desk.memory.accept(digest, now.mono);
+            shared.desk.memory.accept(digest, now.mono);
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
@@ -310,7 +310,7 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
             && response.status == StatusCode::PARTIAL_CONTENT
             && !is_authenticated
         {
-            plane.desk.memory.has_parts(digest);
+            shared.desk.memory.has_parts(digest);
         }
     }
 }
@@ -367,10 +367,10 @@ fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &Origin
         let digest = weir_policy::write_url(key, &view, &mut url);
         let site = site.map_or(0, |site| site.mark);
         // Marks are for what there is: else anybody could make so many that they concern everything.
-        let plane = &exchange.core.plane;
+        let shared = &exchange.core.shared;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
-        if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
-            plane.store.invalidate(Scope::Url { site, digest }, clock::now());
+        if !can_tell || shared.desk.is_bringing(digest) || shared.store.may_hold(digest, &url, site) {
+            shared.store.invalidate(Scope::Url { site, digest }, clock::now());
         }
     }
 }

@@ -43,16 +43,16 @@ pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let headers: &HeaderMap = &job.request.headers;
     let whole = Interval::new(0, u64::MAX);
     let (core, now) = (job.core, job.now.mono);
-    let key = (generation.key(), core.plane.store.ledger());
+    let key = (generation.key(), core.shared.store.ledger());
     let who = (core.number, job.witness());
-    let Plan::Lead(lead) = core.plane.desk.plan(who, key, whole, headers, now) else { return };
+    let Plan::Lead(lead) = core.shared.desk.plan(who, key, whole, headers, now) else { return };
     let found = lookup::at_hand(job, job.route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
         return;
     }
     let Some(again) = outgoing::again(job, job.route) else { return };
     let Some(place) = outgoing::place_among_fills(job, &again) else { return };
-    if !core.plane.desk.upstreams.may_try(again.upstream.name(), now) {
+    if !core.shared.desk.upstreams.may_try(again.upstream.name(), now) {
         return;
     }
     let mut errand = outgoing::errand(job, job.route, Sharing::Shared, (again, place));

@@ -146,7 +146,7 @@ fn source(
             Source::Held(Box::new(reader::Reader::new(generation, interval, refill)))
         }
         From::Fill(seat, again) => {
-            let store = exchange.core.plane.store.clone();
+            let store = exchange.core.shared.store.clone();
             let refill = parts::refill(exchange, route, &generation);
             let filled = Filled::new(seat, generation, again, store);
             Source::Held(Box::new(reader::Reader::filling(filled, interval, refill)))

@@ -11,15 +11,15 @@ use crate::core::{Core, HeldPlan};
 use crate::exchange::Note;
 use crate::late::Late;
 use crate::limit::Pace;
-use crate::plane::Plane;
 use crate::response::{Content, Response};
+use crate::shared::Shared;
 use crate::{local, walk};
 
 /// The core of a worker, whose bell it answers. Called within that worker's runtime.
-pub(crate) fn of_worker(number: usize, plane: Arc<Plane>) -> Rc<Core> {
-    let bells = plane.bells.clone();
+pub(crate) fn of_worker(number: usize, shared: Arc<Shared>) -> Rc<Core> {
+    let bells = shared.bells.clone();
     tokio::task::spawn_local(async move { bells.answer(number).await });
-    Rc::new(Core::new(number, plane))
+    Rc::new(Core::new(number, shared))
 }
 
 impl Service for Core {
@@ -57,15 +57,15 @@ impl Service for Core {
     }
 
     fn limits(&self) -> Arc<ClientLimits> {
-        self.plane.running.load().limits.clone()
+        self.shared.running.load().limits.clone()
     }
 
     fn trusted(&self) -> Arc<Trusted> {
-        self.plane.running.load().trusted.clone()
+        self.shared.running.load().trusted.clone()
     }
 
     fn clients(&self) -> &Arc<Clients> {
-        &self.plane.clients
+        &self.shared.clients
     }
 
     fn observer(&self) -> &Observer {
@@ -73,6 +73,6 @@ impl Service for Core {
     }
 
     fn is_draining(&self) -> bool {
-        self.plane.is_draining()
+        self.shared.is_draining()
     }
 }

@@ -27,23 +27,23 @@ use crate::core::Core;
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
-use crate::plane::{Plane, Running};
+use crate::shared::{Running, Shared};
 use weir_front::listen::{Peer, bind, seats};
-use weir_front::worker::{self, Manner, Order, Start};
+use weir_front::worker::{self, ListenerMode, Order, Start};
 
 use crate::service;
 use weir_clock as clock;
 use weir_observe::{Observatory, Snapshot};
 
 /// A data plane of one worker.
-pub struct House {
-    plane: Arc<Plane>,
+pub struct Server {
+    shared: Arc<Shared>,
     orders: mpsc::UnboundedSender<Order>,
     held: watch::Receiver<usize>,
 }
 
-impl House {
-    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the house is
+impl Server {
+    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the server is
     /// dropped.
     ///
     /// # Errors
@@ -51,32 +51,32 @@ impl House {
     pub fn begin(
         plan: Plan,
         observatory: Arc<Observatory>,
-    ) -> Result<(House, impl Future<Output = ()> + use<>), StartError> {
+    ) -> Result<(Server, impl Future<Output = ()> + use<>), StartError> {
         let mut bound = Vec::new();
-        let mut manners = Vec::new();
+        let mut modes = Vec::new();
         for (number, (address, greeting)) in plan.listeners().iter().enumerate() {
             bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
-            manners.push(Manner { greeting: *greeting });
+            modes.push(ListenerMode { greeting: *greeting });
         }
-        let plane = plane(plan, observatory)?;
+        let shared = shared(plan, observatory)?;
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: there is one seat for one worker.
         let seat = seats(1).remove(0);
-        let start = Start { core: 0, bound, manners, seat, orders: receiver, held: count };
-        let own = plane.clone();
+        let start = Start { core: 0, bound, modes, seat, orders: receiver, held: count };
+        let own = shared.clone();
         let worker = async move { worker::run(start, service::of_worker(0, own)).await };
-        Ok((House { plane, orders, held }, worker))
+        Ok((Server { shared, orders, held }, worker))
     }
 
     /// What the store holds.
     pub fn usage(&self) -> Usage {
-        self.plane.store.usage()
+        self.shared.store.usage()
     }
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.plane.desk.running()
+        self.shared.desk.running()
     }
 
     /// Connections of clients.
@@ -86,18 +86,18 @@ impl House {
 
     /// What was counted so far.
     pub fn snapshot(&self) -> Snapshot {
-        self.plane.observatory.snapshot()
+        self.shared.observatory.snapshot()
     }
 
     /// Makes all that is held dead and gives its space back.
     pub fn clear(&self) {
-        self.plane.store.invalidate(Scope::All, clock::now());
-        while self.plane.store.sweep() {}
+        self.shared.store.invalidate(Scope::All, clock::now());
+        while self.shared.store.sweep() {}
     }
 
     /// Takes no more connections and closes the idle ones.
     pub fn drain(&self) {
-        self.plane.begin_draining();
+        self.shared.begin_draining();
         let _ = self.orders.send(Order::Drain(std::sync::mpsc::channel().0));
     }
 
@@ -106,14 +106,14 @@ impl House {
     /// # Errors
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        explain::explain(&self.plane, question)
+        explain::explain(&self.shared, question)
     }
 }
 
 /// A data plane that nobody can connect to: a request goes in as a value, and its response comes out as one.
 /// It shows that whatever speaks another protocol is one more caller of the walk, and no change of it.
 pub struct Alone {
-    plane: Arc<Plane>,
+    shared: Arc<Shared>,
     core: Rc<Core>,
 }
 
@@ -141,8 +141,8 @@ impl Alone {
     /// # Errors
     /// An upstream that cannot be made.
     pub fn begin(plan: Plan, observatory: Arc<Observatory>) -> Result<Alone, StartError> {
-        let plane = plane(plan, observatory)?;
-        Ok(Alone { core: service::of_worker(0, plane.clone()), plane })
+        let shared = shared(plan, observatory)?;
+        Ok(Alone { core: service::of_worker(0, shared.clone()), shared })
     }
 
     /// Has a request answered that has come to an end already: `content` is all of it.
@@ -177,28 +177,28 @@ impl Alone {
     /// # Errors
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        explain::explain(&self.plane, question)
+        explain::explain(&self.shared, question)
     }
 
     /// Whether this client's word about others is believed.
     pub fn trust(&self, peer: &Peer) -> Trust {
-        let trusted = self.plane.running.load().trusted.contains(peer);
+        let trusted = self.shared.running.load().trusted.contains(peer);
         if trusted { Trust::Trusted } else { Trust::Untrusted }
     }
 
     /// What the store holds.
     pub fn usage(&self) -> Usage {
-        self.plane.store.usage()
+        self.shared.store.usage()
     }
 
     /// Fills under way. They go on while the caller's runtime runs.
     pub fn fills(&self) -> usize {
-        self.plane.desk.running()
+        self.shared.desk.running()
     }
 
     /// What was counted so far.
     pub fn snapshot(&self) -> Snapshot {
-        self.plane.observatory.snapshot()
+        self.shared.observatory.snapshot()
     }
 }
 
@@ -240,7 +240,7 @@ impl Client for Nobody {
 }
 
 /// The shared parts of a data plane of one core.
-fn plane(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Plane>, StartError> {
+fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, StartError> {
     let mut upstreams = HashMap::new();
     for settings in plan.upstreams() {
         let name = settings.name.clone();
@@ -251,7 +251,7 @@ fn plane(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Plane>, StartE
     let store = Store::new(plan.memory_bytes());
     let (limits, trusted) = (Arc::new(plan.limits()), Arc::new(plan.trusted()));
     let running = Running { limits, trusted, plan: Arc::new(plan), upstreams };
-    Ok(Arc::new(Plane::new(store, 1, running, observatory)))
+    Ok(Arc::new(Shared::new(store, 1, running, observatory)))
 }
 
 /// Both clocks as this thread has them.

@@ -52,12 +52,12 @@ fn body_of(path: &str, version: u64) -> Vec<u8> {
 
 /// The origin's versions and its moods.
 #[derive(Default)]
-struct House {
+struct Versions {
     versions: Mutex<HashMap<String, u64>>,
     turns: AtomicU64,
 }
 
-impl House {
+impl Versions {
     fn answer(&self, exchange: &mut Exchange<'_>) {
         let path = exchange.request.path().to_owned();
         let mut random = Random(77 + self.turns.fetch_add(1, Ordering::Relaxed));
@@ -183,7 +183,7 @@ struct Walker<'a> {
     port: u16,
     random: Random,
     met: &'a Met,
-    house: &'a House,
+    versions: &'a Versions,
     edge: &'a Edge,
 }
 
@@ -257,7 +257,9 @@ impl Walker<'_> {
             }
             // Whoever is behind the window of a large object goes on by itself, unless the object has
             // changed.
-            Err(Trouble::Cut(cut)) if path.starts_with("/large/") && self.house.has_changed(path, &cut) => {
+            Err(Trouble::Cut(cut))
+                if path.starts_with("/large/") && self.versions.has_changed(path, &cut) =>
+            {
                 count(&self.met.cut);
                 None
             }
@@ -282,7 +284,7 @@ impl Walker<'_> {
     /// Changes an object behind Weir's back and purges it, by any scope, hard or soft: must see the change
     /// then.
     fn purge(&mut self, client: &mut Client, path: &str) {
-        let version = self.house.change(path);
+        let version = self.versions.change(path);
         let target = match self.random.below(8) {
             0 => PurgeTarget::All,
             1 => PurgeTarget::Site("*".to_owned()),
@@ -312,10 +314,10 @@ impl Walker<'_> {
 
 #[test]
 fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
-    let (origin, house) = (Origin::start(), Arc::new(House::default()));
+    let (origin, versions) = (Origin::start(), Arc::new(Versions::default()));
     origin.otherwise({
-        let house = house.clone();
-        move |exchange| house.answer(exchange)
+        let versions = versions.clone();
+        move |exchange| versions.answer(exchange)
     });
     let port = free_port();
     let flags = Flags {
@@ -332,9 +334,9 @@ fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
     let met = Met::default();
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let (met, house, edge) = (&met, &*house, &edge);
+            let (met, versions, edge) = (&met, &*versions, &edge);
             scope.spawn(move || {
-                let mut walker = Walker { port, random: Random(1 + number * 7919), met, house, edge };
+                let mut walker = Walker { port, random: Random(1 + number * 7919), met, versions, edge };
                 (0..STEPS).for_each(|_| walker.step());
             });
         }

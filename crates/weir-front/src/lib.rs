@@ -8,15 +8,15 @@
 #![warn(missing_docs)]
 
 mod h1;
+mod handover;
 mod limits;
 pub mod listen;
 pub mod message;
-mod upgrade;
 pub mod worker;
 
+pub use handover::{HandedOver, HandoverSender};
 pub use limits::ClientLimits;
 pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
     PeerInfo, Prepared, Refused, Request, Response, Sent, Service, Switch, Trust, Turn, Upload,
 };
-pub use upgrade::{Departed, Heir};

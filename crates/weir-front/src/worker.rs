@@ -1,5 +1,5 @@
 //! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
-//! It must not share anything mutable with another worker but what [`Plane`] names.
+//! It must not share anything mutable with another worker but what `weir_edge::shared` names.
 //!
 //! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it
 //! has (each connection goes to it where a request would begin), or *open* again where it has not.
@@ -19,13 +19,13 @@ use tokio::task::{AbortHandle, LocalSet};
 use weir_clock as clock;
 
 use crate::h1;
+use crate::handover::{HandedOver, HandoverSender};
 use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
 use crate::message::Service;
-use crate::upgrade::{Departed, Heir};
 
 /// How a listener's connections begin.
 #[derive(Clone, Debug)]
-pub struct Manner {
+pub struct ListenerMode {
     /// The PROXY protocol version demanded, if one is.
     pub greeting: Option<Form>,
 }
@@ -33,9 +33,9 @@ pub struct Manner {
 /// What the edge tells its workers.
 pub enum Order {
     /// Listen at one more address.
-    Listen(usize, Bound, Manner),
-    /// Connections of a listener begin in another manner from now on.
-    Greet(usize, Manner),
+    Listen(usize, Bound, ListenerMode),
+    /// Changes the mode of a listener for the connections that come from now on.
+    Greet(usize, ListenerMode),
     /// Stop listening by a listener.
     Deafen(usize),
     /// Take no more connections and say so, close the idle ones, finish the rest.
@@ -44,32 +44,33 @@ pub enum Order {
     Shut(std::sync::mpsc::Sender<()>),
     /// Begin requests again.
     Open,
-    /// Take no more connections, and give those that are there to the heir, each where a request would begin.
-    Leave(Heir),
+    /// Take no more connections, and give those that are there to the new process, each where a request would
+    /// begin.
+    Leave(HandoverSender),
     /// Go on with a connection that another process has begun.
-    Adopt(Box<Departed>),
+    Adopt(Box<HandedOver>),
 }
 
 /// Whether requests may begin.
 enum Gate {
     Open,
     Shut,
-    Left(Heir),
+    Left(HandoverSender),
 }
 
-/// What a connection does where a request would begin.
+/// The gate's state, without what it holds: what a connection does where a request would begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bidding {
-    /// It goes on.
-    Begin,
-    /// It waits to be woken.
-    Wait,
-    /// It goes to the heir.
-    Leave,
+pub(crate) enum GateState {
+    /// The connection goes on.
+    Open,
+    /// The connection waits to be woken.
+    Shut,
+    /// The connection goes to the new process.
+    Left,
 }
 
 /// A connection as its worker sees it.
-pub(crate) struct Presence {
+pub(crate) struct ConnectionState {
     idle: Cell<bool>,
     /// Its place among the idle.
     slot: Slot,
@@ -79,7 +80,7 @@ pub(crate) struct Presence {
     waker: RefCell<Option<Waker>>,
 }
 
-impl Presence {
+impl ConnectionState {
     /// Has the connection woken when the gate moves.
     pub(crate) fn wake_by(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
@@ -97,7 +98,7 @@ impl Presence {
 /// The connections of one core.
 pub(crate) struct Worker<S> {
     service: Rc<S>,
-    connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
+    connections: RefCell<HashMap<u64, (AbortHandle, Rc<ConnectionState>)>>,
     idle: RefCell<Idle>,
     /// When it was last said that there is no room.
     crowded_at: Cell<Option<Instant>>,
@@ -106,7 +107,7 @@ pub(crate) struct Worker<S> {
     next_connection: Cell<u64>,
     gate: RefCell<Gate>,
     /// What the gate says to a connection; apart from it, so that a request costs one read.
-    bidding: Cell<Bidding>,
+    gate_state: Cell<GateState>,
 }
 
 impl<S: Service> Worker<S> {
@@ -119,7 +120,7 @@ impl<S: Service> Worker<S> {
             turned_away_at: Cell::new(None),
             next_connection: Cell::new(0),
             gate: RefCell::new(Gate::Open),
-            bidding: Cell::new(Bidding::Begin),
+            gate_state: Cell::new(GateState::Open),
         }
     }
 
@@ -129,41 +130,41 @@ impl<S: Service> Worker<S> {
     }
 
     /// What a connection does where a request would begin.
-    pub(crate) fn bidding(&self) -> Bidding {
-        self.bidding.get()
+    pub(crate) fn gate_state(&self) -> GateState {
+        self.gate_state.get()
     }
 
     fn move_gate(&self, gate: Gate) {
-        self.bidding.set(match gate {
-            Gate::Open => Bidding::Begin,
-            Gate::Shut => Bidding::Wait,
-            Gate::Left(_) => Bidding::Leave,
+        self.gate_state.set(match gate {
+            Gate::Open => GateState::Open,
+            Gate::Shut => GateState::Shut,
+            Gate::Left(_) => GateState::Left,
         });
         self.gate.replace(gate);
-        for (_, presence) in self.connections.borrow().values() {
-            if let Some(waker) = presence.waker.borrow_mut().take() {
+        for (_, state) in self.connections.borrow().values() {
+            if let Some(waker) = state.waker.borrow_mut().take() {
                 waker.wake();
             }
         }
     }
 
-    /// Gives a connection to the heir; without one it is closed.
-    fn depart(&self, departed: Departed) {
-        if let Gate::Left(heir) = &*self.gate.borrow() {
-            // An heir that is gone leaves nothing to do but close.
-            let _ = heir.send(departed);
+    /// Gives a connection to the new process; without one it is closed.
+    fn hand_over(&self, handed_over: HandedOver) {
+        if let Gate::Left(handover) = &*self.gate.borrow() {
+            // A new process that is gone leaves nothing to do but close.
+            let _ = handover.send(handed_over);
         }
     }
 
     /// Since when a connection is between two requests, with nothing received yet.
-    pub(crate) fn set_idle(&self, presence: &Presence, since: Option<Instant>) {
-        if presence.idle.replace(since.is_some()) == since.is_some() {
+    pub(crate) fn set_idle(&self, state: &ConnectionState, since: Option<Instant>) {
+        if state.idle.replace(since.is_some()) == since.is_some() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
         match since {
-            Some(since) => idle.push(presence.slot, since),
-            None => idle.remove(presence.slot),
+            Some(since) => idle.push(state.slot, since),
+            None => idle.remove(state.slot),
         }
     }
 
@@ -171,12 +172,12 @@ impl<S: Service> Worker<S> {
     fn displace(&self, at_least: Duration) -> bool {
         let Some((longest, since)) = self.idle.borrow().longest() else { return false };
         let connections = self.connections.borrow();
-        let Some((handle, presence)) = connections.get(&longest) else { return false };
+        let Some((handle, state)) = connections.get(&longest) else { return false };
         if clock::mono().saturating_duration_since(since) < at_least {
             return false;
         }
         // It ends when its task next runs.
-        self.set_idle(presence, None);
+        self.set_idle(state, None);
         self.service.observer().counters().connection_displaced();
         handle.abort();
         true
@@ -223,8 +224,8 @@ impl<S: Service> Worker<S> {
     /// Ends the connections that are between two requests, and also those that wait for their first one where
     /// `fresh`.
     fn close_idle(&self, fresh: bool) {
-        for (handle, presence) in self.connections.borrow().values() {
-            if presence.idle.get() && (fresh || presence.used.get()) {
+        for (handle, state) in self.connections.borrow().values() {
+            if state.idle.get() && (fresh || state.used.get()) {
                 handle.abort();
             }
         }
@@ -258,7 +259,7 @@ pub struct Start {
     /// Its sockets, each with its listener's number.
     pub bound: Vec<(usize, Bound)>,
     /// How the connections of each listener begin.
-    pub manners: Vec<Manner>,
+    pub modes: Vec<ListenerMode>,
     /// Its place among the workers.
     pub seat: Seat,
     /// What it is told.
@@ -290,20 +291,20 @@ fn meet<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrivals: &Arrivals,
-    manners: &HashMap<usize, Manner>,
+    modes: &HashMap<usize, ListenerMode>,
     arrival: Arrival,
 ) {
-    let manner = manners.get(&arrival.listener).cloned();
+    let mode = modes.get(&arrival.listener).cloned();
     if let Some(arrival) = worker.admit(arrivals, arrival) {
-        receive(worker, held, arrival, manner, BytesMut::new());
+        receive(worker, held, arrival, mode, BytesMut::new());
     }
 }
 
 /// A worker, until there is nobody left to give it orders.
 pub async fn run<S: Service>(start: Start, service: Rc<S>) {
-    let Start { bound, manners, seat, mut orders, held, .. } = start;
+    let Start { bound, modes, seat, mut orders, held, .. } = start;
     let worker = Rc::new(Worker::new(service));
-    let mut manners: HashMap<usize, Manner> = manners.into_iter().enumerate().collect();
+    let mut modes: HashMap<usize, ListenerMode> = modes.into_iter().enumerate().collect();
     let mut arrivals = Arrivals::new(seat);
     for (index, bound) in bound {
         if let Err(error) = arrivals.add(index, bound) {
@@ -313,21 +314,21 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
     let held = Rc::new(held);
     loop {
         tokio::select! {
-            arrival = arrivals.next(), if worker.bidding() != Bidding::Wait => {
-                meet(&worker, &held, &arrivals, &manners, arrival);
+            arrival = arrivals.next(), if worker.gate_state() != GateState::Shut => {
+                meet(&worker, &held, &arrivals, &modes, arrival);
                 if worker.is_crowded(&arrivals) {
                     // What made room gives it back before more is accepted.
                     tokio::task::yield_now().await;
                 }
             }
             order = orders.recv() => match order {
-                Some(Order::Listen(index, bound, manner)) => {
-                    manners.insert(index, manner);
+                Some(Order::Listen(index, bound, mode)) => {
+                    modes.insert(index, mode);
                     if let Err(error) = arrivals.add(index, bound) {
                         tracing::error!(%error, "worker cannot listen");
                     }
                 }
-                Some(Order::Greet(index, manner)) => drop(manners.insert(index, manner)),
+                Some(Order::Greet(index, mode)) => drop(modes.insert(index, mode)),
                 Some(Order::Deafen(index)) => arrivals.remove(index),
                 Some(Order::Drain(closed)) => {
                     arrivals.close();
@@ -346,11 +347,11 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
                     let _ = shut.send(());
                 }
                 Some(Order::Open) => worker.move_gate(Gate::Open),
-                Some(Order::Leave(heir)) => {
+                Some(Order::Leave(handover)) => {
                     arrivals.close();
-                    worker.move_gate(Gate::Left(heir));
+                    worker.move_gate(Gate::Left(handover));
                 }
-                Some(Order::Adopt(departed)) => adopt(&worker, &held, &arrivals, *departed),
+                Some(Order::Adopt(handed_over)) => adopt(&worker, &held, &arrivals, *handed_over),
                 None => return,
             },
         }
@@ -362,9 +363,9 @@ fn adopt<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrivals: &Arrivals,
-    departed: Departed,
+    handed_over: HandedOver,
 ) {
-    let Departed { socket, family, peer, input, .. } = departed;
+    let HandedOver { socket, family, peer, input, .. } = handed_over;
     let stream = match Stream::of_socket(socket, family) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
@@ -379,34 +380,38 @@ fn receive<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrival: Arrival,
-    manner: Option<Manner>,
+    mode: Option<ListenerMode>,
     mut input: BytesMut,
 ) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
     let slot = worker.idle.borrow_mut().slot(number);
-    let presence =
-        Rc::new(Presence { idle: Cell::new(false), slot, used: Cell::new(false), waker: RefCell::default() });
+    let state = Rc::new(ConnectionState {
+        idle: Cell::new(false),
+        slot,
+        used: Cell::new(false),
+        waker: RefCell::default(),
+    });
     // It waits for its first request also before its task has run.
-    worker.set_idle(&presence, Some(clock::mono()));
+    worker.set_idle(&state, Some(clock::mono()));
     worker.service.observer().counters().connection_accepted();
     held.send_modify(|held| *held += 1);
     let leaving = Leaving { worker: worker.clone(), held: held.clone(), number, slot };
-    let present = presence.clone();
+    let present = state.clone();
     let task = tokio::task::spawn_local(async move {
         let leaving = leaving;
         let Arrival { stream, mut peer, held: counted, .. } = arrival;
-        if let Some(greeting) = manner.and_then(|manner| manner.greeting) {
+        if let Some(greeting) = mode.and_then(|mode| mode.greeting) {
             match greet(&leaving.worker, &stream, peer, greeting, &mut input).await {
                 Some(announced) => peer = announced,
                 None => return leaving.worker.service.observer().counters().connection_refused(),
             }
         }
-        if let Some(departed) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
-            leaving.worker.depart(Departed { held: Some(counted), ..departed });
+        if let Some(handed_over) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
+            leaving.worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
         }
     });
-    worker.connections.borrow_mut().insert(number, (task.abort_handle(), presence));
+    worker.connections.borrow_mut().insert(number, (task.abort_handle(), state));
 }
 
 /// Reads the PROXY header that the listener demands.

@@ -1,8 +1,8 @@
-//! What one worker has counted: cells that this worker alone writes and the control plane reads.
+//! The counters of one worker: cells that only this worker writes and the control plane reads.
 //!
-//! A cell is a relaxed load and a relaxed store, no locked instruction; the whole is aligned so that two
-//! workers never write to one cache line. If two threads ever write the same cells, counts are lost; nothing
-//! worse happens.
+//! Counting is a relaxed load and a relaxed store, without a locked instruction. The whole is aligned so that
+//! two workers never write to one cache line. If two threads ever write the same cells, counts are lost;
+//! nothing worse happens.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -15,11 +15,11 @@ use super::reasons;
 use super::record::{Completion, Facts, Outcome, Storing};
 use super::site::SiteId;
 
-/// Sites counted one by one; those beyond are counted in the sums only.
+/// Sites with counters of their own; those beyond are counted in the sums only.
 pub(super) const SITES_MAX: usize = SITE_CHUNK * SITE_CHUNKS;
 const SITE_CHUNK: usize = 64;
 const SITE_CHUNKS: usize = 256;
-/// Words counted one by one in each table; those beyond are counted as `other`.
+/// Words with counters of their own in each table; those beyond are counted as `other`.
 const WORDS_MAX: usize = 192;
 
 /// The cells of one site.
@@ -55,7 +55,7 @@ impl Words {
     }
 }
 
-/// The counters of one worker. Only that worker's thread may call what counts.
+/// The counters of one worker. Only that worker's thread may call the methods that count.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Counters {
@@ -68,7 +68,7 @@ pub struct Counters {
     pub(super) details: Words,
     pub(super) errors: Words,
     sites: [OnceLock<Box<[SiteCells]>>; SITE_CHUNKS],
-    /// What no site can be named for.
+    /// What belongs to no site.
     pub(super) nowhere: SiteCells,
 }
 
@@ -165,7 +165,7 @@ impl Counters {
         self.add_site(site, SiteCount::ClientBytes, bytes);
     }
 
-    /// The cells of a site, if this worker has ever counted something near it.
+    /// The cells of a site, if this worker has them.
     pub(super) fn seen_site(&self, id: SiteId) -> Option<&SiteCells> {
         self.sites.get(id.index() / SITE_CHUNK)?.get()?.get(id.index() % SITE_CHUNK)
     }
@@ -185,7 +185,7 @@ impl Counters {
         self.count(Count::ConnectionsRefused);
     }
 
-    /// A client's idle connection was closed so that another could have its place.
+    /// A client's idle connection was closed to make room for another.
     pub fn connection_displaced(&self) {
         self.count(Count::ConnectionsDisplaced);
     }
@@ -195,7 +195,7 @@ impl Counters {
         self.count(Count::RequestsBegun);
     }
 
-    /// A request that was begun is done with.
+    /// A request has ended.
     pub fn request_ended(&self) {
         self.count(Count::RequestsEnded);
     }
@@ -230,7 +230,7 @@ impl Counters {
         self.count(Count::FillsEnded);
     }
 
-    /// A fill has ended without being whole.
+    /// A fill has ended incomplete.
     pub fn fill_failed(&self) {
         self.count(Count::FillsFailed);
     }

@@ -1,19 +1,20 @@
-//! The counters of a worker, one row each: what it is called in the metrics, and what it means. The metrics,
-//! `weir status` and the guide's page are printed from these rows; to count something new add a row, and call
+//! The counters of a worker, one row each: its name in the metrics, and what it means. The metrics, `weir
+//! status` and the guide's page are printed from these rows. To count something new, add a row and call
 //! [`super::Counters::count`] or [`super::Counters::count_site`] where it happens. It must not know who
 //! counts.
 
 use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is said of a counter.
+/// The description of a counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Its metric, without `_total`; empty where it is only half of a [`Level`].
     pub name: &'static str,
     /// What it counts.
     pub help: &'static str,
-    /// What follows the number in `weir status`, where more than none is worth a word; empty where it is not.
+    /// The words after the number in `weir status`, shown where the number is not 0. Empty: the counter is
+    /// not shown there.
     pub said: &'static str,
 }
 
@@ -29,7 +30,7 @@ macro_rules! rows {
             /// All of them, in the order of their discriminants.
             pub const ALL: &'static [$of] = &[$($of::$variant),*];
 
-            /// What is said of it.
+            /// Its description.
             pub fn row(self) -> Row {
                 match self {
                     $($of::$variant => Row { name: $name, help: $help, said: $said },)*
@@ -61,29 +62,29 @@ rows! {
             "weir_fills_failed",
             "Transfers from an origin into the cache that did not end whole.",
             "";
-        Cut: "", "Responses that Weir or the origin ended before their end.", "";
-        ClientGone: "", "Responses whose client left before their end.", "";
+        Cut: "", "Responses that Weir or the origin ended early.", "";
+        ClientGone: "", "Responses whose client left early.", "";
         RequestsBegun: "", "Requests whose head was read.", "";
-        RequestsEnded: "", "Requests that are done with.", "";
-        ConnectionsAccepted: "weir_connections_accepted", "Connections of clients that were accepted.", "";
+        RequestsEnded: "", "Requests that have ended.", "";
+        ConnectionsAccepted: "weir_connections_accepted", "Connections of clients accepted.", "";
         ConnectionsClosed: "", "Accepted connections that have ended.", "";
         ConnectionsRefused:
             "weir_connections_refused",
-            "Connections of clients that were turned away.",
+            "Connections of clients turned away.",
             "connections turned away";
         ConnectionsDisplaced:
             "weir_connections_displaced",
-            "Idle connections of clients that were closed so that others had their place.",
+            "Idle connections of clients closed to make room for others.",
             "idle connections closed for others";
         TunnelsOpened: "weir_tunnels_opened", "Upgraded connections that became tunnels.", "";
         TunnelsClosed: "", "Tunnels that have ended.", "";
-        Panics: "weir_panics", "Requests and fills whose handling panicked: please report them.", "panics";
+        Panics: "weir_panics", "Requests and fills that panicked: please report them.", "panics";
         LogDropped:
             "weir_log_lines_dropped",
-            "Lines of the access log that were dropped.",
+            "Lines of the access log dropped.",
             "log lines dropped";
-        Events: "weir_events", "Events that were written.", "";
-        EventsDropped: "weir_events_dropped", "Events that were dropped.", "events dropped";
+        Events: "weir_events", "Events written.", "";
+        EventsDropped: "weir_events_dropped", "Events dropped.", "events dropped";
     }
 }
 
@@ -105,13 +106,13 @@ rows! {
             "";
         SendStallCuts:
             "weir_site_send_stall_cuts",
-            "Responses that were cut by site, since the client took no byte for limits.send_stall.",
+            "Responses cut because the client took no byte for limits.send_stall, by site.",
             "cut for send_stall";
     }
 }
 
-/// Something that is now: what has begun without what has ended. A connection may end on another worker than
-/// it began on, so only the difference of the sums means something.
+/// Something that exists now: how many have begun, less how many have ended. A connection may end on another
+/// worker than it began on, so only the sums over all workers are meaningful.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
     /// Its metric.
@@ -136,17 +137,17 @@ impl Level {
     /// Open connections of clients.
     pub const CONNECTIONS: Level = level(
         "weir_connections_open",
-        "Connections of clients that are open.",
+        "Open connections of clients.",
         Count::ConnectionsAccepted,
         &[Count::ConnectionsClosed],
     );
     /// Open tunnels.
     pub const TUNNELS: Level =
-        level("weir_tunnels_open", "Tunnels that are open.", Count::TunnelsOpened, &[Count::TunnelsClosed]);
+        level("weir_tunnels_open", "Open tunnels.", Count::TunnelsOpened, &[Count::TunnelsClosed]);
     /// All of them.
     pub const ALL: [Level; 4] = [Level::REQUESTS, Level::CONNECTIONS, Level::TUNNELS, Level::FILLS];
 
-    /// How many there are, by the sums of all workers.
+    /// How many there are, from the sums of all workers.
     pub fn now(&self, counts: &Counts) -> u64 {
         let ended: u64 = self.ended.iter().map(|ended| counts[*ended]).sum();
         counts[self.begun].saturating_sub(ended)
@@ -208,7 +209,7 @@ impl IndexMut<SiteCount> for SiteCounts {
     }
 }
 
-/// The cells of the rows, which one thread alone writes.
+/// The cells of the rows. Only one thread writes them.
 #[derive(Debug)]
 pub(super) struct Cells<const N: usize>([AtomicU64; N]);
 
@@ -224,7 +225,7 @@ impl<const N: usize> Cells<N> {
     }
 }
 
-/// Adds to a cell that one thread alone writes.
+/// Adds to a cell that only one thread writes.
 pub(super) fn bump(cell: &AtomicU64, by: u64) {
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }

@@ -1,8 +1,8 @@
-//! Events: what happens to what is stored, as JSON lines to a file or to who listens on a unix socket.
+//! Events of what is stored, as JSON lines to a file or to a reader on a unix socket.
 //!
-//! While nobody listens an event costs one relaxed load. While somebody does it goes into a bounded queue;
-//! what does not fit is counted, and told once there is room. The thread `weir-events` formats and writes;
-//! nobody waits for it, however slow or dead the other side is.
+//! While nobody listens, an event costs one relaxed load. Otherwise it goes into a bounded queue. Events that
+//! do not fit are dropped, counted, and reported once there is room. The thread `weir-events` formats and
+//! writes. No request waits for it, however slow or dead the reader is.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -23,26 +23,26 @@ use super::lines::{json, rfc3339};
 
 /// How long the thread waits for an event before it looks at states.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long it waits before it tries again what could not be written.
+/// How long it waits before it tries a failed write again.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
 /// How long one write may take before it is tried again.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Events that are written at a time.
 const BATCH_EVENTS_MAX: usize = 1024;
 
-/// What may happen.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EventKind {
     /// A response was stored.
     Stored = 1,
-    /// An origin said of something stored that it is unchanged.
+    /// An origin confirmed that a stored response is unchanged.
     Revalidated = 2,
-    /// Something had to go from memory or from a volume.
+    /// A response was evicted from memory or from a volume.
     Evicted = 4,
-    /// Something that was past its lifetime went.
+    /// A response past its lifetime was removed.
     Expired = 8,
-    /// Something was purged.
+    /// A response was purged.
     Purged = 16,
     /// A volume changed its state.
     Volume = 32,
@@ -51,7 +51,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Its word.
+    /// Its name in the JSON.
     pub fn word(self) -> &'static str {
         match self {
             EventKind::Stored => "stored",
@@ -65,22 +65,22 @@ impl EventKind {
     }
 }
 
-/// Something that has happened.
+/// One event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What.
+    /// Its kind.
     pub kind: EventKind,
-    /// When.
+    /// Its time.
     pub wall: SystemTime,
-    /// The site's mark; 0 where it is of none.
+    /// The site's mark; 0 without a site.
     pub site: u64,
-    /// The key: the URL, and what else is in it, a line each; or what names the event otherwise.
+    /// The key: the URL, and what else is in it, one line each; for other kinds the name of the subject.
     pub key: Vec<u8>,
-    /// Bytes of the body, where that is known.
+    /// Bytes of the body, where known.
     pub bytes: Option<u64>,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
-    /// The volume that it is about, where it is about one.
+    /// The volume, for events of a volume.
     pub volume: Option<Arc<str>>,
 }
 
@@ -89,23 +89,23 @@ pub struct Event {
 pub enum EventTarget {
     /// A file, appended to, made with mode 0640 if missing, opened again by [`Events::reopen`].
     File(PathBuf),
-    /// A unix socket on which somebody listens.
+    /// A unix socket on which a reader listens.
     Socket(PathBuf),
 }
 
-/// How events are told.
+/// How events are delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSettings {
     /// Where they go.
     pub target: EventTarget,
-    /// How many may wait.
+    /// How many undelivered events may wait.
     pub buffer: usize,
-    /// The kinds that are told, as the sum of their bits.
+    /// The kinds that are delivered, as the sum of their bits.
     pub kinds: u32,
 }
 
-/// Says how things stand: a kind, names with their values, and a state. Asked four times a second while
-/// somebody listens.
+/// Gives the state of volumes and origins: a kind, names with their values, and a state. Called four times a
+/// second while somebody listens.
 pub type States = Box<dyn Fn() -> Vec<(EventKind, Vec<(&'static str, String)>, String)> + Send + Sync>;
 
 /// The events of a process.
@@ -116,15 +116,15 @@ pub struct Events {
     shared: Arc<Shared>,
 }
 
-/// What the thread shares with those who tell.
+/// What the thread shares with the callers.
 #[derive(Default)]
 struct Shared {
-    /// Not told yet.
+    /// Undelivered events.
     lost: AtomicU64,
     lost_all: AtomicU64,
     written: AtomicU64,
     reopen: AtomicU64,
-    /// Grows when events are told in another way from now on.
+    /// Grows when the delivery changes.
     generation: AtomicU64,
     states: OnceLock<States>,
     sites: Mutex<HashMap<u64, Arc<str>>>,
@@ -138,12 +138,12 @@ impl std::fmt::Debug for Events {
 }
 
 impl Events {
-    /// Whether somebody wants events of a kind.
+    /// Whether a reader wants events of a kind.
     pub fn wants(&self, kind: EventKind) -> bool {
         self.wanted.load(Ordering::Relaxed) & kind as u32 != 0
     }
 
-    /// Tells of an event, which is made only if somebody wants it. Never waits.
+    /// Sends an event, which is made only if a reader wants it. Never waits.
     pub fn tell(&self, kind: EventKind, make: impl FnOnce() -> Event) {
         if !self.wants(kind) {
             return;
@@ -155,19 +155,19 @@ impl Events {
         }
     }
 
-    /// Counts so many events that cannot be told since nobody knows any more what they were about.
+    /// Counts events that cannot be sent, since what they were about is no longer known.
     pub fn miss(&self, kind: EventKind, count: u64) {
         if self.wants(kind) {
             self.shared.lose(count);
         }
     }
 
-    /// The name that a site's mark is told by.
+    /// The name for a site's mark.
     pub fn name(&self, mark: u64, name: &Arc<str>) {
         self.shared.sites.lock().insert(mark, name.clone());
     }
 
-    /// Says how things stand; the first counts.
+    /// Sets the source of states. Only the first call has an effect.
     pub fn watch(&self, states: States) {
         let _ = self.shared.states.set(states);
     }
@@ -177,16 +177,16 @@ impl Events {
         self.shared.reopen.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Events written and events lost, since the start.
+    /// Events written and events dropped, since the start.
     pub fn counts(&self) -> (u64, u64) {
         (self.shared.written.load(Ordering::Relaxed), self.shared.lost_all.load(Ordering::Relaxed))
     }
 
-    /// Tells events in this way from now on, or not at all. What waits to be told in the old way still is,
-    /// where it can be.
+    /// Changes the delivery of events, or ends it. Events that wait still go to the old target, where
+    /// possible.
     ///
     /// # Errors
-    /// The file cannot be opened, or the thread not be started; then nothing has changed.
+    /// The file cannot be opened, or the thread cannot be started. Then nothing has changed.
     pub fn set(&self, settings: Option<&EventSettings>) -> io::Result<()> {
         let queue = settings.map(|settings| self.start(settings)).transpose()?;
         if settings.is_none() {
@@ -211,14 +211,14 @@ impl Events {
         teller.reopened = teller.shared.reopen.load(Ordering::Relaxed);
         thread::Builder::new().name("weir-events".to_owned()).spawn(move || {
             teller.run();
-            // Who does not wait for it need not know.
+            // A caller that no longer waits need not know.
             let _ = done.send(());
         })?;
         *self.shared.finished.lock() = Some(finished);
         Ok(sender)
     }
 
-    /// Tells no more, and waits for at most `patience` until what waits is written.
+    /// Accepts no more events, and waits for at most `patience` until the queue is written.
     pub fn finish(&self, patience: Duration) {
         // Without a target nothing can fail.
         let _ = self.set(None);
@@ -239,7 +239,7 @@ impl Shared {
 struct Out {
     target: EventTarget,
     sink: Option<Sink>,
-    /// Bytes of what is to be written that have been.
+    /// Bytes of the pending lines that are written.
     sent: usize,
 }
 
@@ -263,8 +263,8 @@ impl Out {
         Ok(())
     }
 
-    /// Writes all lines, and takes away those that are written whole. What a connection that broke had of a
-    /// line is told again on the next; a file goes on where it was.
+    /// Writes all lines, and removes those that are written whole. After a broken connection a half-written
+    /// line is sent again whole; a file goes on where it was.
     fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.sink.is_none() {
             self.open()?;
@@ -304,9 +304,9 @@ struct Teller {
     shared: Arc<Shared>,
     out: Out,
     kinds: u32,
-    /// What is not written yet.
+    /// Lines that are not written yet.
     lines: Vec<u8>,
-    /// How things stood when it last looked.
+    /// The states at the last look.
     stood: Option<HashMap<String, String>>,
     reopened: u64,
     generation: u64,
@@ -316,7 +316,7 @@ impl Teller {
     fn run(&mut self) {
         let mut is_failing = false;
         loop {
-            // What cannot be written holds up what comes: it waits in the queue.
+            // While writes fail, new events wait in the queue.
             let mut is_over = false;
             if self.lines.is_empty() {
                 match self.events.recv_timeout(LOOK_EVERY) {
@@ -340,7 +340,8 @@ impl Teller {
                 Ok(()) => is_failing = false,
                 Err(error) => {
                     if !is_failing {
-                        tracing::warn!(%error, "events cannot be told; they wait, and those beyond the buffer are lost");
+                        tracing::warn!(%error, "cannot write events; they queue, and those beyond the buffer \
+                                                are dropped");
                     }
                     is_failing = true;
                     if self.shared.generation.load(Ordering::Relaxed) != self.generation {
@@ -403,7 +404,7 @@ impl Teller {
         }
     }
 
-    /// Tells what stands otherwise than it did.
+    /// Sends an event for each state that has changed.
     fn look(&mut self) {
         let shared = self.shared.clone();
         let Some(states) = shared

@@ -1,8 +1,9 @@
-//! What is seen of Weir's work: a record of each finished request, counters per worker, the access log.
+//! What Weir shows of its work: a record of each finished request, counters for each worker, the access log,
+//! events.
 //!
-//! The data plane hands values in and never asks a question back. Nothing in here waits: a counter is a plain
-//! store to a cell that one worker alone writes, a record goes into a bounded queue and is counted as lost
-//! when that is full. Formatting and writing happen on the thread `weir-log`.
+//! The data plane hands values in and never asks anything back. Nothing here waits: a counter is a plain
+//! store to a cell that only one worker writes. A record goes into a bounded queue, and is counted as dropped
+//! when the queue is full. The thread `weir-log` formats and writes.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -10,10 +11,10 @@
 mod counters;
 mod counts;
 mod events;
-mod hub;
 mod latency;
 mod lines;
 mod log;
+mod observatory;
 pub mod reasons;
 mod record;
 mod site;
@@ -22,10 +23,10 @@ mod snapshot;
 pub use counters::Counters;
 pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
-pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};
 pub use lines::Colour;
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
+pub use observatory::{Observatory, Observer, text};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing};
 pub use site::SiteId;
 pub use snapshot::{SiteSnapshot, Snapshot};

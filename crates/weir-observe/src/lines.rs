@@ -31,8 +31,8 @@ pub(super) fn json(object: &impl Serialize, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON in which all that steers a terminal is escaped, beyond what must be: of clients' fields a line is
-/// shown as it is.
+/// JSON in which every character that controls a terminal is escaped: people read lines with clients' fields
+/// on terminals.
 struct Escaping;
 
 impl Formatter for Escaping {
@@ -51,7 +51,8 @@ impl Formatter for Escaping {
 /// U+FFFF.
 fn steers(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The combined format of Apache and nginx, in the zone `zone`.
@@ -82,8 +83,8 @@ fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// Text inside double quotes: quotes, backslashes and all that is not visible ASCII as `\xHH`, so that a line
-/// stays a line.
+/// Text inside double quotes: quotes, backslashes and everything but visible ASCII become `\xHH`, so that a
+/// line stays a line.
 fn quoted(text: &str, out: &mut Vec<u8>) {
     for &byte in text.as_bytes() {
         match byte {
@@ -155,7 +156,8 @@ impl TerminalLines {
         if facts.storing == Storing::NotStored("no-freshness") && !self.hinted {
             self.hinted = true;
             out.extend_from_slice(
-                b"          hint: the origin names no lifetime for this; --ttl 60s stores such answers for a minute\n",
+                b"          hint: the origin names no lifetime for this; --ttl 60s stores such answers for a \
+                  minute\n",
             );
         }
     }
@@ -176,7 +178,7 @@ impl TerminalLines {
     }
 }
 
-/// Why: the last column.
+/// The reason: the last column.
 fn reason(record: &Record) -> String {
     let facts = &record.facts;
     let ended = match facts.completion {
@@ -232,7 +234,7 @@ pub(super) fn took(duration: Duration) -> String {
     }
 }
 
-/// The text with what would move the cursor replaced, and an ellipsis where it is too long.
+/// The text with replacements for what would move the cursor, and an ellipsis where it is too long.
 fn shortened(text: &str, columns_max: usize) -> String {
     let visible = |c: char| if steers(c) { '?' } else { c };
     if text.chars().count() <= columns_max {

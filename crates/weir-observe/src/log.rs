@@ -1,7 +1,7 @@
 //! The access log's thread: takes records from the workers' queues, formats them, writes them.
 //!
-//! It sleeps while nothing comes and gathers for 10 ms while something does, so that a worker wakes it at
-//! most once a burst. A log that cannot be written loses lines, which are counted; nobody waits for it.
+//! It sleeps while no record comes, and gathers records for 10 ms once one does, so that a worker wakes it at
+//! most once a burst. A log that cannot be written drops lines and counts them; no request waits for it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -21,9 +21,9 @@ use super::record::Record;
 
 /// How long the thread gathers records before it writes.
 const GATHER: Duration = Duration::from_millis(10);
-/// With so many at once it does not gather but takes the next.
+/// With this many records it writes at once.
 const BUSY_RECORDS: usize = 1024;
-/// How long it sleeps at most without looking.
+/// The longest that it sleeps without looking.
 const SLEEP: Duration = Duration::from_secs(1);
 /// Records taken from the queues before they are written.
 const BATCH_RECORDS_MAX: usize = 4096;
@@ -69,7 +69,8 @@ pub struct LogSettings {
 pub enum LogError {
     /// The file cannot be opened.
     #[error(
-        "cannot open the access log {}: {source}; make its folder writable for the user that runs weir, or name another file",
+        "cannot open the access log {}: {source}; make its folder writable for the user that runs weir, or \
+         name another file",
         path.display()
     )]
     Open {
@@ -93,11 +94,11 @@ pub(super) enum Command {
 /// What workers and the log thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Whether any log is wanted.
+    /// Whether there is a log.
     pub(super) wanted: AtomicBool,
     /// Whether the thread sleeps and must be woken.
     pub(super) asleep: AtomicBool,
-    /// Lines that could not be written.
+    /// Lines that were dropped.
     pub(super) unwritten: AtomicU64,
 }
 
@@ -159,13 +160,14 @@ impl Sink {
             match open(path) {
                 Ok(again) => *file = again,
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot reopen the access log; the old file stays in use");
+                    tracing::error!(path = %path.display(), %error, "cannot reopen the access log; the old \
+                                                                     file stays in use");
                 }
             }
         }
     }
 
-    /// Writes the batch; returns how many lines were lost.
+    /// Writes the batch; returns how many lines were dropped.
     fn write(&mut self, batch: &[Record]) -> u64 {
         self.lines.clear();
         for record in batch {
@@ -214,7 +216,7 @@ pub(super) struct LogThread {
 }
 
 impl LogThread {
-    /// Runs until told to finish, or until nobody can tell it anything any more.
+    /// Runs until it is told to finish, or until nobody can tell it any more.
     pub(super) fn run(mut self) {
         let mut batch = Vec::new();
         loop {
@@ -248,7 +250,7 @@ impl LogThread {
         self.shared.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Takes what is queued and writes it; whether there was anything.
+    /// Takes the queued records and writes them. Returns whether there were any.
     fn drain(&mut self, batch: &mut Vec<Record>) -> bool {
         batch.clear();
         let share = (BATCH_RECORDS_MAX / self.queues.len().max(1)).max(1);

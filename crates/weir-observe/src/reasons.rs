@@ -1,12 +1,12 @@
-//! Every reason that the log, `Cache-Status` and the metrics say, with what it means: one table, from which
-//! the guide's page is printed. It must not decide anything.
+//! Every reason in the log, `Cache-Status` and the metrics, with its meaning: one table, from which the
+//! guide's page is printed. It must not decide anything.
 //!
-//! A word that has no row fails the test beside this file, which looks for words in the rooms that say them,
-//! and every scenario that meets it: what is counted is asserted to have a row in a debug build.
+//! A word without a row fails the test beside this file, which looks for words in the rooms that say them. In
+//! a debug build it also fails every scenario that meets it.
 
 use std::fmt::Write;
 
-/// What a reason is a reason for. One word may be a reason for several.
+/// What a reason explains. One word may explain several things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReasonFor {
     /// The response was not stored.
@@ -20,7 +20,7 @@ pub enum ReasonFor {
     Message,
     /// The origin gave no response, or not all of one.
     Origin,
-    /// The response ended before its end.
+    /// The response ended early.
     Cut,
 }
 
@@ -29,9 +29,9 @@ pub enum ReasonFor {
 pub struct Reason {
     /// The word.
     pub word: &'static str,
-    /// What it is a reason for.
+    /// What it explains.
     pub of: ReasonFor,
-    /// A sentence or two.
+    /// Its meaning, in a sentence or two.
     pub meaning: &'static str,
 }
 
@@ -42,30 +42,36 @@ const fn row(of: ReasonFor, word: &'static str, meaning: &'static str) -> Reason
 /// A client took no byte for `limits.send_stall`.
 pub(crate) const SEND_STALL: &str = "send-stall";
 
-/// All of them, in the order of the page.
+/// All reasons, in the order of the page.
 pub const REASONS: &[Reason] = {
     use ReasonFor::{Cut, Local, Message, NotHit, NotStored, Origin};
     &[
         row(
             NotStored,
             "no-freshness",
-            "Nobody names a lifetime: neither the origin (`max-age`, `Expires`) nor the route (`ttl`), \
-             and without `Last-Modified` none is guessed (`heuristics`). Where it is yours, set `ttl`.",
+            "Neither the origin (`max-age`, `Expires`) nor the route (`ttl`) names a lifetime, and without \
+             `Last-Modified` Weir guesses none (`heuristics`). If you can, have the origin name one; \
+             otherwise set `ttl`.",
         ),
         row(NotStored, "no-store", "The origin says `Cache-Control: no-store`."),
         row(NotStored, "private", "The origin says `Cache-Control: private`: it is for one client."),
         row(
             NotStored,
             "no-cache",
-            "It may not be used without asking the origin, and has no `ETag` or `Last-Modified` to ask with.",
+            "The origin says `no-cache`, and the response has no `ETag` or `Last-Modified` to revalidate it \
+             with.",
         ),
         row(
             NotStored,
             "set-cookie",
-            "It sets a cookie. `set_cookie` of the route says whether to strip it, or to store it all the \
-             same.",
+            "The response sets a cookie. The route's `set_cookie` can strip the cookie, or store the \
+             response all the same.",
         ),
-        row(NotStored, "set-key-cookie", "It sets a cookie that is part of the key (`key.cookies`)."),
+        row(
+            NotStored,
+            "set-key-cookie",
+            "The response sets a cookie that is part of the key (`key.cookies`).",
+        ),
         row(
             NotStored,
             "authorization",
@@ -75,25 +81,27 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "vary-cookie",
-            "It says `Vary: Cookie`: each visitor would have a copy. Use `bypass.cookies` or `key.cookies`.",
+            "The response says `Vary: Cookie`: each visitor would have a copy. Use `bypass.cookies` or \
+             `key.cookies`.",
         ),
-        row(NotStored, "vary-any", "It says `Vary: *`, or a `Vary` that cannot be read."),
-        row(NotStored, "stale", "It was stale when it came, and has nothing to validate it with."),
+        row(NotStored, "vary-any", "The response says `Vary: *`, or has a `Vary` that cannot be read."),
+        row(NotStored, "stale", "The response was stale when it came, and has no validator."),
         row(
             NotStored,
             "status",
-            "Its status is never stored: not a whole response (206 that was not asked for, 304), or 511.",
+            "Its status is never stored: it is not a whole response (304, or a 206 that Weir did not ask \
+             for), or 511.",
         ),
         row(
             NotStored,
             "refused",
-            "Its status finds fault with this one request (400, 412, 414, 431, 501, …): others would most \
-             likely be answered otherwise.",
+            "Its status is about this one request (400, 412, 414, 431, 501, …): other requests would most \
+             likely get another answer.",
         ),
         row(
             NotStored,
             "server-error",
-            "A 5xx without a lifetime of its own, or on a route that stores none (`errors`).",
+            "A 5xx without a lifetime of its own, or on a route that stores no 5xx (`errors`).",
         ),
         row(
             NotStored,
@@ -103,10 +111,11 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "close-delimited",
-            "Its body ends with the connection, so that nobody knows whether it is whole (`close_delimited`).",
+            "Its body ends with the connection, so that nothing says whether it is whole \
+             (`close_delimited`).",
         ),
         row(NotStored, "method", "Responses to this method are not stored."),
-        row(NotStored, "body", "The request had a body, which is in no key."),
+        row(NotStored, "body", "The request had a body, which is not part of any key."),
         row(
             NotStored,
             "request-no-store",
@@ -116,33 +125,29 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "respelled",
-            "The request has a field with `_` for `-` that the response varies on, or that is in the key: \
-             an origin may have taken one for the other.",
+            "The request has a field with `_` for `-` that the response varies on, or that is in the key: an \
+             origin may have read one as the other.",
         ),
-        row(
-            NotStored,
-            "too-large",
-            "It is larger than memory keeps, and there is no volume that would take it.",
-        ),
-        row(NotStored, "no-room", "There was no room at that moment: what is in memory was all in use."),
-        row(NotStored, "unasked-not-modified", "The origin answered 304 to a question that was not asked."),
+        row(NotStored, "too-large", "The response is larger than memory keeps, and no volume takes it."),
+        row(NotStored, "no-room", "Memory had no room at that moment: everything in it was in use."),
+        row(NotStored, "unasked-not-modified", "The origin answered 304 to a request without a condition."),
         row(NotHit, "uri-miss", "Nothing is held under the key."),
-        row(NotHit, "vary-miss", "What is held under the key is for requests with other fields (`Vary`)."),
-        row(NotHit, "gone", "What was held was purged, or was lost on its way."),
-        row(NotHit, "partial", "It is held in part, and the origin was asked for the rest."),
+        row(NotHit, "vary-miss", "What is held under the key is for requests with other values (`Vary`)."),
+        row(NotHit, "gone", "What was held was purged, or was lost while it was read."),
+        row(NotHit, "partial", "The object is held in part, and Weir asked the origin for the rest."),
         row(
             NotHit,
             "stale",
-            "What is held is past its lifetime. As `stale` it went out inside `stale-while-revalidate`; \
-             otherwise the origin was asked.",
+            "What is held is past its lifetime. With the outcome `stale` it went out inside \
+             `stale-while-revalidate`; otherwise Weir asked the origin.",
         ),
-        row(NotHit, "soft-purged", "What is held was purged softly, which ended its lifetime."),
-        row(NotHit, "no-cache", "What is held says `no-cache`: the origin is asked each time."),
+        row(NotHit, "soft-purged", "A soft purge ended the lifetime of what is held."),
+        row(NotHit, "no-cache", "What is held says `no-cache`: Weir asks the origin each time."),
         row(
             NotHit,
             "suspect",
-            "What is held comes from a volume that was away, or whose ledger is a copy: it is asked about \
-             before it is used (`docs/guide/drives.md`).",
+            "What is held comes from a volume that was away, or whose ledger is a copy: Weir revalidates it \
+             before it uses it (`docs/guide/drives.md`).",
         ),
         row(
             NotHit,
@@ -158,7 +163,8 @@ pub const REASONS: &[Reason] = {
         row(
             NotHit,
             "stale-if-unreachable",
-            "The origin gave no answer at all, and what is held went out stale inside `stale.if_unreachable`.",
+            "The origin gave no answer at all, and what is held went out stale inside \
+             `stale.if_unreachable`.",
         ),
         row(
             NotHit,
@@ -166,7 +172,7 @@ pub const REASONS: &[Reason] = {
             "The origin took longer than `revalidation_wait`, and what is held went out stale.",
         ),
         row(NotHit, "method", "Past the cache: only GET and HEAD are answered from it."),
-        row(NotHit, "body", "Past the cache: the request has a body, which is in no key."),
+        row(NotHit, "body", "Past the cache: the request has a body, which is not part of any key."),
         row(NotHit, "request-no-store", "Past the cache: the client says `no-store`."),
         row(NotHit, "bypass-cookie", "Past the cache: a cookie that the route's `bypass` names."),
         row(NotHit, "bypass-header", "Past the cache: a field that the route's `bypass` names."),
@@ -174,61 +180,60 @@ pub const REASONS: &[Reason] = {
         row(
             NotHit,
             "dot-segment",
-            "Past the cache: the path has a segment `.` or `..`, plain or encoded. An origin that \
-             resolves it answers for another path than the one that chose the route.",
+            "Past the cache: the path has a segment `.` or `..`, plain or encoded. An origin that resolves \
+             it answers for a path that did not choose the route.",
         ),
         row(
             NotHit,
             "uncacheable",
-            "Past the cache: responses to this key were not storable a moment ago. That is remembered for \
-             a while, so that requests do not wait for each other in vain; `weir explain` says why it was \
-             so.",
+            "Past the cache: responses to this key were not storable a moment ago. Weir remembers that for a \
+             while, so that requests do not wait for each other in vain. `weir explain` says why they were \
+             not.",
         ),
         row(NotHit, "upgrade", "Past the cache: the client asks for another protocol (`Upgrade`)."),
         row(Local, "static", "The route's `answer`."),
         row(Local, "redirect", "The route's `redirect`."),
         row(Local, "maintenance", "The route's `maintenance` is on."),
         row(Local, "health", "The health path."),
-        row(Local, "draining", "503 on the health path: Weir ends, and takes no new requests."),
+        row(Local, "draining", "503 on the health path: Weir is ending, and takes no new requests."),
         row(Local, "options", "`OPTIONS` with `Max-Forwards: 0`, or for `*`."),
-        row(Local, "purged", "A purge by request was done."),
+        row(Local, "purged", "A purge by request succeeded."),
         row(Local, "purge-refused", "405: this client may not purge here (`purge.allow`)."),
-        row(Local, "purge-malformed", "400: there is no such URL to purge."),
+        row(Local, "purge-malformed", "400: the URL to purge is not valid."),
         row(
             Local,
             "ledger-unwritten",
-            "500: the purge is in force, but could not be written to disk. See to the disk of the state \
+            "500: the purge is in force, but could not be written to disk. Mend the disk of the state \
              folder, and purge again.",
         ),
         row(Local, "unknown-host", "421: no site has this host."),
         row(
             Local,
             "no-route",
-            "404: no route of the site takes this request. Of an origin: there is no way to it in the \
-             network.",
+            "404: no route of the site takes this request. For an origin: the network has no route to it.",
         ),
         row(Local, "no-upstream", "502: the route has no upstream."),
         row(Local, "loop", "508: the request has been here before (`Via`, `CDN-Loop`)."),
         row(
             Local,
             "only-if-cached",
-            "504: the client wants nothing but what is held (`only-if-cached`), and nothing held will do.",
+            "504: the client accepts only what is held (`only-if-cached`), and nothing held answers it.",
         ),
         row(
             Local,
             "precondition",
             "412: a precondition of the client (`If-Match`, `If-Unmodified-Since`) is false.",
         ),
-        row(Local, "range", "416: nothing of what is held lies in the range."),
+        row(Local, "range", "416: the range lies wholly beyond the end."),
         row(
             Local,
             "too-many-requests",
             "429: a client behind a trusted proxy has as many requests under way as \
              `limits.connections_per_client`.",
         ),
-        row(Message, "head-late", "408: the head of the request did not come within `limits.head_time`."),
+        row(Message, "head-late", "408: the head of the request did not arrive within `limits.head_time`."),
         row(Message, "body-too-large", "413: the body is larger than `limits.body`."),
-        row(Message, "body-too-slow", "408: the body came slower than `limits.body_rate`."),
+        row(Message, "body-too-slow", "408: the body arrived slower than `limits.body_rate`."),
         row(
             Message,
             "content-on-get",
@@ -237,61 +242,65 @@ pub const REASONS: &[Reason] = {
         row(
             Message,
             "field-twice",
-            "A field of one value has two that differ. Behind a colon stands which: `field-twice:referer`.",
+            "A field that may have one value has two that differ. The name follows a colon: \
+             `field-twice:referer`.",
         ),
         row(Message, "host-missing", "HTTP/1.1 without `Host`."),
         row(Message, "host-twice", "`Host` more than once."),
-        row(Message, "host", "The host is none."),
-        row(Message, "host-port", "The port of the host is none."),
+        row(Message, "host", "The host is not valid."),
+        row(Message, "host-port", "The port of the host is not valid."),
         row(Message, "host-userinfo", "The host has a user's name (`user@`)."),
         row(Message, "length-and-coding", "Both `Content-Length` and `Transfer-Encoding`."),
         row(Message, "content-length", "`Content-Length` is not one decimal number."),
-        row(Message, "content-length-twice", "`Content-Length` is there more than once."),
+        row(Message, "content-length-twice", "`Content-Length` appears more than once."),
         row(Message, "transfer-encoding", "`Transfer-Encoding` cannot be read."),
         row(Message, "not-ending-in-chunked", "`chunked` is not the last coding of `Transfer-Encoding`."),
         row(Message, "chunked-twice", "`chunked` is named more than once."),
         row(Message, "transfer-encoding-on-1.0", "`Transfer-Encoding` with HTTP/1.0."),
         row(Message, "transfer-coding-unknown", "501: a transfer coding besides `chunked`."),
-        row(Message, "chunk-size", "The size of a chunk is none (RFC 9112 §7.1)."),
+        row(Message, "chunk-size", "The size of a chunk is not valid (RFC 9112 §7.1)."),
         row(Message, "chunk-extension", "An extension of a chunk cannot be read."),
         row(Message, "chunk-extensions-too-large", "The extensions of the chunks are too large together."),
-        row(Message, "chunk-end", "A chunk does not end with a line's end."),
-        row(Message, "start-line", "The first line has not its three parts with a blank between each."),
-        row(Message, "method", "The method is no token; a TLS handshake on a plain listener looks so."),
+        row(Message, "chunk-end", "A chunk does not end with CRLF."),
+        row(Message, "start-line", "The first line is not three parts with one blank between each."),
+        row(
+            Message,
+            "method",
+            "The method is not a token; a TLS handshake on a plain listener looks like this.",
+        ),
         row(Message, "method-refused", "405: CONNECT or TRACE."),
         row(Message, "version", "The version is not `HTTP/` and two digits."),
         row(Message, "version-unsupported", "505: another version than 1.0 and 1.1."),
         row(Message, "status-code", "The status of a response is not three digits."),
-        row(Message, "target", "The target is no path, URL, or `*` of OPTIONS."),
+        row(Message, "target", "The target is not a path, a URL, or the `*` of OPTIONS."),
         row(
             Message,
             "target-bytes",
-            "The target has a blank, a control byte or a byte beyond ASCII, which are written `%20` and \
-             so on.",
+            "The target has a blank, a control byte or a byte beyond ASCII; write `%20` and so on.",
         ),
         row(Message, "target-fragment", "The target has a `#`."),
         row(Message, "target-scheme", "The target is a URL of another scheme than http and https."),
         row(Message, "bare-lf", "A line ends without CR."),
-        row(Message, "bare-cr", "A CR stands within a line."),
-        row(Message, "nul", "A NUL stands within the head."),
-        row(Message, "control-byte", "A control byte stands within the head."),
-        row(Message, "empty-lines", "Too many empty lines stand before the request."),
-        row(Message, "leading-whitespace", "A blank stands before the first field."),
+        row(Message, "bare-cr", "A CR is within a line."),
+        row(Message, "nul", "A NUL is within the head."),
+        row(Message, "control-byte", "A control byte is within the head."),
+        row(Message, "empty-lines", "Too many empty lines come before the request."),
+        row(Message, "leading-whitespace", "A blank comes before the first field."),
         row(Message, "no-colon", "A field line has no colon."),
         row(Message, "space-before-colon", "A field line has a blank before its colon."),
-        row(Message, "field-name", "The name of a field is no token."),
-        row(Message, "obs-fold", "A field goes on with the next line (RFC 9112 §5.2)."),
+        row(Message, "field-name", "The name of a field is not a token."),
+        row(Message, "obs-fold", "A field continues on the next line (RFC 9112 §5.2)."),
         row(
             Message,
             "lookalike-name",
             "A field's name would be `Content-Length` or `Transfer-Encoding` to a program that reads \
              names loosely (`Content_Length`).",
         ),
-        row(Message, "connection", "`Connection` is no list of names."),
+        row(Message, "connection", "`Connection` is not a list of names."),
         row(
             Message,
             "connection-names-needed-field",
-            "`Connection` names a field that the message cannot be understood without, such as `Host` or \
+            "`Connection` names a field that is needed to understand the message, such as `Host` or \
              `Cookie`.",
         ),
         row(Message, "expect", "417: `Expect` says something else than `100-continue`."),
@@ -300,21 +309,22 @@ pub const REASONS: &[Reason] = {
         row(
             Message,
             "head-too-large",
-            "431: the head is larger than `limits.head`; of an origin, than `head` of the upstream.",
+            "431: the head is larger than `limits.head`. For an origin: larger than `head` of the upstream.",
         ),
         row(
             Message,
             "too-many-fields",
-            "431: there are more fields than `limits.fields`; of an origin, than `fields` of the upstream.",
+            "431: there are more fields than `limits.fields`. For an origin: more than `fields` of the \
+             upstream.",
         ),
-        row(Message, "truncated", "The message ended before its end."),
+        row(Message, "truncated", "The message ended early."),
         row(
             Message,
             "too-many-interim-responses",
             "An origin sent more interim responses (1xx) than Weir reads.",
         ),
         row(Origin, "connection-refused", "Nothing listens at the origin's address."),
-        row(Origin, "connect-timeout", "No connection stood within `connect`."),
+        row(Origin, "connect-timeout", "No connection was open within `connect`."),
         row(Origin, "cannot-connect", "The connection could not be made; the diagnostics say why."),
         row(Origin, "dns-error", "The origin's name has no address."),
         row(Origin, "dns-timeout", "The name server did not answer in time."),
@@ -330,8 +340,8 @@ pub const REASONS: &[Reason] = {
         row(Origin, "first-byte-timeout", "No response began within `first_byte`."),
         row(Origin, "read-timeout", "No byte of the body came within `between_bytes`."),
         row(Origin, "write-timeout", "The origin took no byte of the request within `between_bytes`."),
-        row(Origin, "upgrade-unasked", "The origin switched to a protocol that nobody asked for."),
-        row(Origin, "body-aborted", "The client ended before its request's body was whole."),
+        row(Origin, "upgrade-unasked", "The origin switched to a protocol that Weir did not ask for."),
+        row(Origin, "body-aborted", "The client stopped before its request's body was whole."),
         row(
             Origin,
             "busy",
@@ -341,9 +351,9 @@ pub const REASONS: &[Reason] = {
         row(
             Origin,
             "streams",
-            "503: as many tunnels and event streams of the origin are open as `streams` allows.",
+            "503: the origin has as many open tunnels and event streams as `streams` allows.",
         ),
-        row(Origin, "client-share", "503: this client has its `client_share` of the origin."),
+        row(Origin, "client-share", "503: this client already has its `client_share` of the origin."),
         row(
             Origin,
             "unplaced-part",
@@ -352,11 +362,11 @@ pub const REASONS: &[Reason] = {
         row(
             Origin,
             "origin-status",
-            "The origin answered the request for the rest of a part with another status than 206.",
+            "The origin answered a request for the rest of a part with another status than 206.",
         ),
-        row(Origin, "no-validator", "The rest of a part could not be asked for: it has no strong `ETag`."),
-        row(Origin, "no-length", "The rest of a part could not be asked for: its length is not known."),
-        row(Origin, "no-range", "The rest of a part could not be asked for: there is no range to name."),
+        row(Origin, "no-validator", "Weir could not ask for the rest of a part: it has no strong `ETag`."),
+        row(Origin, "no-length", "Weir could not ask for the rest of a part: its length is not known."),
+        row(Origin, "no-range", "Weir could not ask for the rest of a part: there is no range to name."),
         row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(
@@ -371,27 +381,23 @@ pub const REASONS: &[Reason] = {
         row(
             Cut,
             "generation-gone",
-            "What was being read was purged or replaced, and the rest of it could not be had any more.",
+            "The object was purged or replaced while it was read, and the origin no longer has the rest.",
         ),
-        row(Cut, "part-gone", "A part that was being read is another version at the origin by now."),
+        row(Cut, "part-gone", "The origin now has another version than the part that was being read."),
         row(
             Cut,
             "reader-behind",
             "The client was slower than a transfer of which memory keeps only the newest bytes.",
         ),
-        row(Cut, "deserted", "Nobody waited for the transfer any more."),
-        row(Cut, "memory", "There was no memory for the next bytes."),
-        row(Cut, "fill-ended", "The transfer that was being read ended without its end."),
-        row(
-            Cut,
-            "fill-aborted",
-            "The transfer that was being read broke down inside Weir: please report it.",
-        ),
-        row(Cut, "no-seat", "The transfer could not be begun, inside Weir: please report it."),
+        row(Cut, "deserted", "The transfer had no readers any more."),
+        row(Cut, "memory", "Memory had no room for the next bytes."),
+        row(Cut, "fill-ended", "The transfer that was being read ended early."),
+        row(Cut, "fill-aborted", "The transfer that was being read failed inside Weir: please report it."),
+        row(Cut, "no-seat", "Weir could not begin the transfer: please report it."),
     ]
 };
 
-/// Whether a word has a row. Of a word with a colon what stands before it counts.
+/// Whether a word has a row. Of a word with a colon, the part before it counts.
 pub fn is_known(word: &str) -> bool {
     let word = word.split(':').next().unwrap_or_default();
     REASONS.iter().any(|reason| reason.word == word)
@@ -412,34 +418,38 @@ pub fn markdown() -> String {
 
 const HEAD: &str = "# Reasons
 
-Why something was not stored, not a hit, refused or cut is said by a word, the same in the access log (`detail`,
-`not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain` and in the metrics. This page is
-printed from the program's own table (`crates/weir-observe/src/reasons.rs`), and a test fails where a word is missing.
+A *reason* is a word that says why a response was not stored, not a hit, refused or cut. The word is the same
+in the access log (`detail`, `not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain`
+and in the metrics. This page is printed from the program's own table
+(`crates/weir-observe/src/reasons.rs`); a test fails where a word is missing.
 ";
 
 const SECTIONS: [(ReasonFor, &str, &str); 6] = [
     (
         ReasonFor::NotStored,
         "Not stored",
-        "`not_stored` in the log, `weir_responses_not_stored_total{reason=\"…\"}`, `not stored: …` on a terminal.",
+        "`not_stored` in the log, `weir_responses_not_stored_total{reason=\"…\"}`, `not stored: …` on a \
+         terminal.",
     ),
     (
         ReasonFor::NotHit,
         "Not a hit",
-        "`detail` of a `miss`, `revalidated`, `stale` or `pass` in the log, `weir_request_details_total{detail=\"…\"}`, the reason of a verdict in \
-         `weir explain`.",
+        "`detail` of a `miss`, `revalidated`, `stale` or `pass` in the log,\n\
+         `weir_request_details_total{detail=\"…\"}`, the reason of a verdict in `weir explain`.",
     ),
     (ReasonFor::Local, "Answered by Weir itself", "`detail` of a `local` or `refused` request."),
     (
         ReasonFor::Message,
         "Malformed, or beyond a limit",
-        "`detail` of a `refused` request, whose status is 400 where none is named; of an origin's response, which is answered with 502. \
+        "`detail` of a `refused` request: its status is 400 where the table names none. Also `detail` of an\n\
+         origin's response that Weir cannot use: the client gets 502.\n\
          [Behind nginx, Apache, PHP](behind.md#requests-that-are-refused) says more.",
     ),
     (
         ReasonFor::Origin,
         "The origin failed",
-        "`detail` of a request that is answered with 502, 503 or 504, or `stale`; `weir_errors_total{reason=\"…\"}`.",
+        "`detail` of a request that is answered with 502, 503 or 504, or `stale`; \
+         `weir_errors_total{reason=\"…\"}`.",
     ),
     (
         ReasonFor::Cut,

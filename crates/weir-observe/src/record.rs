@@ -1,5 +1,5 @@
-//! One finished request as plain values: the numbers that are always counted and the texts that only a log
-//! wants.
+//! One finished request as plain values: the numbers that are always counted, and the texts that only a log
+//! needs.
 //!
 //! The status is the one that was on the wire. Reasons are static words, the same in the log, in
 //! `Cache-Status` and in the metrics (RFC 9211 §2.2 and the project's glossary).
@@ -28,7 +28,7 @@ pub enum Outcome {
     Pass,
     /// By Weir itself: a static answer, a redirect, an error page.
     Local,
-    /// Turned away: what was sent was not a request, or passed a limit.
+    /// Turned away: malformed, or beyond a limit.
     Refused,
 }
 
@@ -44,17 +44,17 @@ impl Outcome {
         Outcome::Refused,
     ];
 
-    /// Whether the response came from the cache: fresh, stale, or found unchanged by the origin.
+    /// Whether the response came from the cache: fresh, stale, or confirmed by the origin.
     pub fn is_from_cache(self) -> bool {
         matches!(self, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)
     }
 
-    /// Whether the request was for content of an origin: it would have gone there without a cache.
+    /// Whether the request was for an origin's content: without a cache it would have gone there.
     fn is_for_origin(self) -> bool {
         self.is_from_cache() || matches!(self, Outcome::Miss | Outcome::Pass)
     }
 
-    /// The share *from the cache*: of the requests for content of an origin, those that the cache answered.
+    /// The share *from the cache*: of the requests for an origin's content, those that the cache answered.
     /// `None` where there were none. The counts are in the order of [`Outcome::ALL`].
     pub fn hit_ratio(counts: &[u64; Outcome::ALL.len()]) -> Option<f64> {
         let sum = |is_counted: fn(Outcome) -> bool| -> u64 {
@@ -85,9 +85,9 @@ pub enum Completion {
     /// All of it was written.
     #[default]
     Whole,
-    /// Weir or the origin ended it before its end; the connection was cut, so the client knows.
+    /// Weir or the origin ended it early; the connection was cut, so that the client knows.
     Cut,
-    /// The client went away first.
+    /// The client left first.
     ClientGone,
 }
 
@@ -119,17 +119,17 @@ pub enum Storing {
     NotStored(&'static str),
 }
 
-/// Whether the response came by a transfer of its own.
+/// Whether the response shared another request's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sharing {
-    /// It did, or there was none.
+    /// It did not, or there was no transfer.
     #[default]
     Alone,
-    /// It read a fill that another request had led (`collapsed` in RFC 9211 §2.6).
+    /// It read a fill that another request led (`collapsed` in RFC 9211 §2.6).
     Joined,
 }
 
-/// The numbers of a finished request. They are always counted, whether a log is wanted or not.
+/// The numbers of a finished request. They are always counted, with or without a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The site, as numbered by `Observatory::site`.
@@ -138,19 +138,19 @@ pub struct Facts {
     pub status: u16,
     /// How it was answered.
     pub outcome: Outcome,
-    /// A word that says more: why it was a miss, a pass, a refusal; empty when there is nothing to say.
+    /// The reason: why it was a miss, a pass, a refusal; empty where there is none.
     pub detail: &'static str,
     /// What became of the response in the store.
     pub storing: Storing,
-    /// Whether it read another's fill.
+    /// Whether it read the fill of another request.
     pub sharing: Sharing,
     /// Seconds of freshness left when served from the cache; negative when stale.
     pub ttl_left_s: Option<i64>,
-    /// Bytes of the body that were sent, as the client counts them after removing the transfer coding.
+    /// Bytes of the body that were sent, without the transfer coding.
     pub body_bytes: u64,
-    /// From the request's head being read whole to the first byte of the response being written.
+    /// From the end of the request's head to the first byte of the response.
     pub first_byte: Option<Duration>,
-    /// From the request's head being read whole to the end of the response.
+    /// From the end of the request's head to the end of the response.
     pub total: Duration,
     /// How the response ended.
     pub completion: Completion,
@@ -174,12 +174,12 @@ impl Default for Facts {
     }
 }
 
-/// The texts of a finished request: made only when a log is wanted. What is unknown is empty or `None`.
+/// The texts of a finished request: made only for a log. Unknown texts are empty or `None`.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// When the request's head had been read.
     pub wall: SystemTime,
-    /// The client's address; the one named by a trusted proxy where there is one. Empty on a unix listener.
+    /// The client's address; behind a trusted proxy the one that the proxy names. Empty on a unix listener.
     pub client: String,
     /// The method; `None` when the request line could not be read.
     pub method: Option<Method>,
@@ -195,7 +195,7 @@ pub struct Description {
     pub site: Arc<str>,
     /// The route's name.
     pub route: Arc<str>,
-    /// The upstream's name, when one was asked.
+    /// The upstream's name, where one was asked.
     pub upstream: Option<Arc<str>>,
     /// The origin's name, when one was asked.
     pub origin: Option<Arc<str>>,

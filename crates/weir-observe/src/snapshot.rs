@@ -11,7 +11,7 @@ use super::latency::Latency;
 use super::record::Outcome;
 use super::site::SiteId;
 
-/// The name of what no site can be named for.
+/// The name for what belongs to no site.
 const NOWHERE: &str = "-";
 
 /// What a site has served.
@@ -21,7 +21,7 @@ pub struct SiteSnapshot {
     pub name: Arc<str>,
     /// Requests, in the order of [`Outcome::ALL`].
     pub requests: [u64; Outcome::ALL.len()],
-    /// What was counted of it.
+    /// Its counters.
     pub counts: SiteCounts,
 }
 
@@ -32,7 +32,7 @@ impl SiteSnapshot {
     }
 }
 
-/// The sums of these workers for each site, and last of what no site can be named for.
+/// The sums of these workers for each site, and last of what belongs to no site.
 pub(super) fn sites<'c>(
     workers: impl Iterator<Item = &'c Counters>,
     names: &[Arc<str>],
@@ -67,12 +67,12 @@ pub struct Snapshot {
     pub total: [Latency; Outcome::ALL.len()],
     /// Responses that were not stored, by reason.
     pub not_stored: BTreeMap<&'static str, u64>,
-    /// Requests that were no hit, by their reason.
+    /// Requests that were not hits, by reason.
     pub details: BTreeMap<&'static str, u64>,
     /// Errors by word.
     pub errors: BTreeMap<&'static str, u64>,
-    /// What each site has served, in the order in which the sites were first seen, and last, as `-`, what no
-    /// site can be named for.
+    /// What each site has served, in the order in which the sites were first seen; last, as `-`, what belongs
+    /// to no site.
     pub sites: Vec<SiteSnapshot>,
 }
 
@@ -98,12 +98,12 @@ impl Snapshot {
         add_words(&mut self.errors, &from.errors);
     }
 
-    /// How many there are now of what begins and ends.
+    /// How many of a [`Level`] there are now.
     pub fn now(&self, level: &Level) -> u64 {
         level.now(&self.counts)
     }
 
-    /// A counter of sites, over all of them.
+    /// A counter of sites, summed over all of them.
     pub fn over_sites(&self, count: SiteCount) -> u64 {
         self.sites.iter().map(|site| site.counts[count]).sum()
     }

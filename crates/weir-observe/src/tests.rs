@@ -220,18 +220,18 @@ fn combined_lines_cannot_be_forged() {
 
 #[test]
 fn workers_are_summed() {
-    let hub = Observatory::start(2, &[]).unwrap();
-    let (site, other) = (hub.site("example"), hub.site("other"));
-    assert_eq!(site, hub.site("example"));
+    let observatory = Observatory::start(2, &[]).unwrap();
+    let (site, other) = (observatory.site("example"), observatory.site("other"));
+    assert_eq!(site, observatory.site("example"));
     assert_ne!(site, other);
     for worker in 0..2 {
-        let observer = hub.observer(worker);
+        let observer = observatory.observer(worker);
         assert!(!observer.wants_records());
         observer.counters().connection_accepted();
         observer.counters().request_begun();
         observer.record(&Facts { site, ..hit() }, || unreachable!("no log is wanted"));
     }
-    let observer = hub.observer(0);
+    let observer = observatory.observer(0);
     observer.counters().connection_closed();
     observer.counters().request_ended();
     observer.counters().fill_begun();
@@ -241,7 +241,7 @@ fn workers_are_summed() {
     observer.record(&Facts { site: other, ..miss() }, Description::default);
     observer.record(&pass("set-cookie"), Description::default);
     observer.record(&Facts { status: 999, ..Facts::default() }, Description::default);
-    let sum = hub.snapshot();
+    let sum = observatory.snapshot();
     assert_eq!(sum.requests_of(Outcome::Hit), 2);
     assert_eq!(sum.requests, [2, 0, 1, 0, 1, 0, 1]);
     assert_eq!(sum.statuses, [0, 0, 4, 0, 0, 1]);
@@ -259,19 +259,19 @@ fn workers_are_summed() {
     assert_eq!(sum.sites[1].counts[SiteCount::ClientBodyBytes], 18_432);
     assert_eq!((&*sum.sites[2].name, sum.sites[2].requests), ("-", [0, 0, 0, 0, 1, 0, 1]));
     assert_eq!(sum.first_byte[Outcome::Hit as usize].count(), 2);
-    hub.finish(Duration::from_secs(5));
+    observatory.finish(Duration::from_secs(5));
 }
 
 #[test]
 fn sites_and_words_are_bounded() {
-    let hub = Observatory::start(1, &[]).unwrap();
+    let observatory = Observatory::start(1, &[]).unwrap();
     let mut last = SiteId::NONE;
     for number in 0..16_384 {
-        last = hub.site(&format!("site-{number}"));
+        last = observatory.site(&format!("site-{number}"));
     }
     assert_ne!(last, SiteId::NONE);
-    assert_eq!(hub.site("one too many"), SiteId::NONE);
-    let observer = hub.observer(0);
+    assert_eq!(observatory.site("one too many"), SiteId::NONE);
+    let observer = observatory.observer(0);
     observer.record(&Facts { site: last, ..hit() }, Description::default);
     observer.counters().client_bytes(last, 7);
     observer.counters().client_bytes(SiteId::NONE, 9);
@@ -281,7 +281,7 @@ fn sites_and_words_are_bounded() {
     for number in 0..1_000 {
         observer.counters().error(Box::leak(format!("word-{number}").into_boxed_str()));
     }
-    let sum = hub.snapshot();
+    let sum = observatory.snapshot();
     let (site, nowhere) = (&sum.sites[16_383], &sum.sites[16_384]);
     assert_eq!(site.requests[Outcome::Hit as usize], 1);
     let of = |count| site.counts[count];
@@ -319,8 +319,8 @@ fn records_reach_files_and_follow_a_rotation() {
     let folder = Folder::new();
     let path = folder.0.join("access.log");
     let file = |format| LogSettings { format, target: LogTarget::File(path.clone()) };
-    let hub = Observatory::start(1, &[file(LogFormat::Json)]).unwrap();
-    let observer = hub.observer(0);
+    let observatory = Observatory::start(1, &[file(LogFormat::Json)]).unwrap();
+    let observer = observatory.observer(0);
     assert!(observer.wants_records());
     let say = |target: &'static str| observer.record(&hit(), || record(target, hit()).description);
     let holds = |path: &PathBuf, needle: &str| {
@@ -337,15 +337,15 @@ fn records_reach_files_and_follow_a_rotation() {
     fs::rename(&path, &rotated).unwrap();
     say("/two");
     assert!(holds(&rotated, "\"/two\""));
-    hub.reopen();
+    observatory.reopen();
     assert!(holds(&path, ""));
     say("/three");
     assert!(holds(&path, "\"/three\""));
-    hub.set_logs(OpenLogs::open(&[file(LogFormat::Combined)]).unwrap());
+    observatory.set_logs(OpenLogs::open(&[file(LogFormat::Combined)]).unwrap());
     say("/four");
-    hub.finish(Duration::from_secs(5));
+    observatory.finish(Duration::from_secs(5));
     assert!(holds(&path, "/four"));
-    assert_eq!(hub.snapshot().counts[Count::LogDropped], 0);
+    assert_eq!(observatory.snapshot().counts[Count::LogDropped], 0);
 }
 
 #[test]
@@ -364,13 +364,13 @@ fn a_log_that_cannot_be_opened_is_said() {
 #[test]
 fn a_log_that_cannot_be_written_loses_records_and_blocks_nobody() {
     let full = LogSettings { format: LogFormat::Json, target: LogTarget::File(PathBuf::from("/dev/full")) };
-    let hub = Observatory::start(1, &[full]).unwrap();
-    let observer = hub.observer(0);
+    let observatory = Observatory::start(1, &[full]).unwrap();
+    let observer = observatory.observer(0);
     for _ in 0..20_000 {
         observer.record(&hit(), || record("/", hit()).description);
     }
-    hub.finish(Duration::from_secs(5));
-    assert_eq!(hub.snapshot().counts[Count::LogDropped], 20_000);
+    observatory.finish(Duration::from_secs(5));
+    assert_eq!(observatory.snapshot().counts[Count::LogDropped], 20_000);
 }
 
 #[test]

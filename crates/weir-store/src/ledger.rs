@@ -250,9 +250,9 @@ impl Ledger {
     /// Passes the marks made since [`Ledger::release`], and all later ones, to the process that writes the
     /// file now. From now on [`Ledger::mark`] waits for it, for a second at most, so that an invalidation
     /// through this process is in force in the other one too.
-    pub fn bequeath(&self, successor: Box<dyn Successor>) {
+    pub fn hand_over(&self, successor: Box<dyn Successor>) {
         if let Some(book) = &self.book {
-            book.bequeath(successor);
+            book.hand_over(successor);
         }
     }
 

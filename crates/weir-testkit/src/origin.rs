@@ -25,7 +25,7 @@ pub struct Seen {
 type Handler = Arc<dyn Fn(&mut Exchange<'_>) + Send + Sync>;
 
 #[derive(Default)]
-struct House {
+struct Shared {
     handlers: Mutex<HashMap<String, Handler>>,
     otherwise: Mutex<Option<Handler>>,
     seen: Mutex<Vec<Seen>>,
@@ -39,7 +39,7 @@ struct House {
 
 /// A running origin. Dropping it stops it.
 pub struct Origin {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     address: Address,
     scheme: &'static str,
 }
@@ -88,9 +88,9 @@ impl Origin {
         scheme: &'static str,
         open: impl Fn(std::net::TcpStream) -> Option<Socket> + Send + 'static,
     ) -> Origin {
-        let house = Arc::new(House::default());
+        let shared = Arc::new(Shared::default());
         let address = Address::Tcp(listener.local_addr().unwrap());
-        let inner = house.clone();
+        let inner = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if inner.stopped.load(Ordering::SeqCst) {
@@ -103,7 +103,7 @@ impl Origin {
                 }
             }
         });
-        Origin { house, address, scheme }
+        Origin { shared, address, scheme }
     }
 
     /// An origin on a unix socket.
@@ -112,8 +112,8 @@ impl Origin {
     /// The path cannot be bound.
     pub fn unix(path: &Path) -> Origin {
         let listener = UnixListener::bind(path).unwrap_or_else(|why| panic!("bind {path:?}: {why}"));
-        let house = Arc::new(House::default());
-        let inner = house.clone();
+        let shared = Arc::new(Shared::default());
+        let inner = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if inner.stopped.load(Ordering::SeqCst) {
@@ -124,7 +124,7 @@ impl Origin {
                 }
             }
         });
-        Origin { house, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
+        Origin { shared, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
     }
 
     /// The address that it listens on.
@@ -193,24 +193,24 @@ impl Origin {
 
     /// Runs a script for a path (or a target with its query).
     pub fn on(&self, path: &str, script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> &Origin {
-        self.house.handlers.lock().unwrap().insert(path.to_owned(), Arc::new(script));
+        self.shared.handlers.lock().unwrap().insert(path.to_owned(), Arc::new(script));
         self
     }
 
     /// Runs a script for every path that has none.
     pub fn otherwise(&self, script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> &Origin {
-        *self.house.otherwise.lock().unwrap() = Some(Arc::new(script));
+        *self.shared.otherwise.lock().unwrap() = Some(Arc::new(script));
         self
     }
 
     /// All requests so far, in the order in which their heads arrived.
     pub fn seen(&self) -> Vec<Seen> {
-        self.house.seen.lock().unwrap().clone()
+        self.shared.seen.lock().unwrap().clone()
     }
 
     /// The requests for a path so far.
     pub fn requests(&self, path: &str) -> Vec<Request> {
-        let seen = self.house.seen.lock().unwrap();
+        let seen = self.shared.seen.lock().unwrap();
         seen.iter().map(|s| &s.request).filter(|r| r.path() == path || r.target == path).cloned().collect()
     }
 
@@ -221,7 +221,7 @@ impl Origin {
 
     /// The number of all requests.
     pub fn total(&self) -> usize {
-        self.house.seen.lock().unwrap().len()
+        self.shared.seen.lock().unwrap().len()
     }
 
     /// Waits for the `n`-th request for a path.
@@ -231,17 +231,17 @@ impl Origin {
 
     /// The number of accepted connections.
     pub fn connections(&self) -> usize {
-        self.house.connections.load(Ordering::SeqCst)
+        self.shared.connections.load(Ordering::SeqCst)
     }
 
     /// The most requests that were answered at the same time.
     pub fn running_peak(&self) -> usize {
-        self.house.running_peak.load(Ordering::SeqCst)
+        self.shared.running_peak.load(Ordering::SeqCst)
     }
 
     /// Closes every connection, as a restarting origin does. It goes on listening.
     pub fn drop_connections(&self) {
-        for (_, socket) in self.house.sockets.lock().unwrap().drain() {
+        for (_, socket) in self.shared.sockets.lock().unwrap().drain() {
             socket.shutdown(Shutdown::Both);
         }
     }
@@ -249,21 +249,21 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        self.house.stopped.store(true, Ordering::SeqCst);
+        self.shared.stopped.store(true, Ordering::SeqCst);
         let _ = self.address.connect();
         self.drop_connections();
     }
 }
 
-fn serve(house: &Arc<House>, mut socket: Socket) {
-    let number = house.connections.fetch_add(1, Ordering::SeqCst) + 1;
+fn serve(shared: &Arc<Shared>, mut socket: Socket) {
+    let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let _ = socket.patience(2 * PATIENCE);
-    house.sockets.lock().unwrap().extend(socket.handle().map(|handle| (number, handle)));
-    let house = house.clone();
+    shared.sockets.lock().unwrap().extend(socket.handle().map(|handle| (number, handle)));
+    let shared = shared.clone();
     let job = move || {
-        let after = converse(&house, &mut socket, number);
+        let after = converse(&shared, &mut socket, number);
         // While another handle exists, a connection is neither closed nor reset.
-        drop(house.sockets.lock().unwrap().remove(&number));
+        drop(shared.sockets.lock().unwrap().remove(&number));
         match after {
             After::Next => {}
             After::Close => socket.shutdown(Shutdown::Both),
@@ -274,15 +274,15 @@ fn serve(house: &Arc<House>, mut socket: Socket) {
 }
 
 /// Answers the requests of a connection one after another. Returns how it ends.
-fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
+fn converse(shared: &Shared, socket: &mut Socket, number: usize) -> After {
     let mut buf = Vec::new();
     while let Some(raw) = read_head(socket, &mut buf) {
         let request = Request::parse(raw, number);
-        house.seen.lock().unwrap().push(Seen { request: request.clone() });
-        let running = house.running.fetch_add(1, Ordering::SeqCst) + 1;
-        house.running_peak.fetch_max(running, Ordering::SeqCst);
+        shared.seen.lock().unwrap().push(Seen { request: request.clone() });
+        let running = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.running_peak.fetch_max(running, Ordering::SeqCst);
         let mut exchange = Exchange::new(&request, socket, &mut buf);
-        match handler(house, &request) {
+        match handler(shared, &request) {
             Some(script) => script(&mut exchange),
             None => {
                 exchange.body();
@@ -290,7 +290,7 @@ fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
             }
         }
         let after = exchange.finish();
-        house.running.fetch_sub(1, Ordering::SeqCst);
+        shared.running.fetch_sub(1, Ordering::SeqCst);
         if after != After::Next {
             return after;
         }
@@ -298,11 +298,11 @@ fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
     After::Next
 }
 
-fn handler(house: &House, request: &Request) -> Option<Handler> {
-    let handlers = house.handlers.lock().unwrap();
+fn handler(shared: &Shared, request: &Request) -> Option<Handler> {
+    let handlers = shared.handlers.lock().unwrap();
     let found = handlers.get(&request.target).or_else(|| handlers.get(request.path())).cloned();
     drop(handlers);
-    found.or_else(|| house.otherwise.lock().unwrap().clone())
+    found.or_else(|| shared.otherwise.lock().unwrap().clone())
 }
 
 fn read_head(socket: &mut Socket, buf: &mut Vec<u8>) -> Option<Vec<u8>> {

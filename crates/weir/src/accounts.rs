@@ -1,5 +1,5 @@
-//! The accounts of sites: what the workers count handed to who keeps it, and what is kept joined with what
-//! the configuration says of a site and what is held of it.
+//! The accounts of sites: hands the workers' counters to the keeper, and joins accounts with what the
+//! configuration says of a site and what the cache holds of it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -45,13 +45,13 @@ fn counted(site: SiteSnapshot) -> Counted {
     Counted { name: site.name, flows }
 }
 
-/// Where they stand.
+/// Their state.
 pub(crate) fn in_use(accounts: &Accounts) -> AccountsUse {
     let AccountsState { failure, failed, written_bytes, unsound } = accounts.state();
     AccountsUse { failure, failed, written_bytes, unsound }
 }
 
-/// What was asked for.
+/// The answer to an order.
 ///
 /// # Errors
 /// A sentence.
@@ -84,7 +84,7 @@ pub(crate) fn sites(
             return Err(format!("no site is named {wanted}, and none was since there are accounts"));
         }
     }
-    // Asked before: what is swept meanwhile may still be counted.
+    // Asked before the counting: what is swept meanwhile may still be counted.
     let sweep_pending = edge.store().is_unswept();
     hold(&mut all, edge);
     if order.more.live {
@@ -142,7 +142,7 @@ fn used(flows: &Flows) -> Used {
     }
 }
 
-/// What is held, by the hash of the site.
+/// What is held of each site, by the hash of the site.
 fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
     let all = edge.store().stocks().into_iter().map(|held| {
         let (memory, volume, total) = (stock(held.memory), stock(held.volume), stock(held.held));
@@ -151,14 +151,14 @@ fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
     all.collect()
 }
 
-/// What is held of each site of the configuration; of what is purged and on a volume until it is swept.
+/// What is held of each site of the configuration, including purged objects on volumes until they are swept.
 pub(crate) fn held(edge: &Edge) -> Vec<(String, Holding)> {
     let holdings = holdings(edge);
     let held = |mark| holdings.get(&mark).copied().unwrap_or_default();
     edge.plan().sites().iter().map(|site| (site.name.to_string(), held(site.mark))).collect()
 }
 
-/// What is held of each.
+/// What is held of one site.
 fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
     let holdings = holdings(edge);
     for account in accounts {
@@ -166,7 +166,7 @@ fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
     }
 }
 
-/// What of it is of use.
+/// The part that is neither purged nor stale.
 fn live(accounts: &mut [SiteAccount], edge: &Edge) -> Result<(), String> {
     let live =
         edge.store().live(weir_clock::now()).map_err(|error| format!("a volume cannot be read: {error}"))?;

@@ -1,4 +1,4 @@
-//! What `weir run` says at its start.
+//! What `weir run` prints at its start.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ fn url(address: &ListenAddress) -> String {
     }
 }
 
-/// The Host that the one route sends, where it is not the client's.
+/// The Host that the one route sends, if it is not the client's.
 fn sent_host(loaded: &Loaded) -> Option<String> {
     let route = loaded.resolved().first()?.routes.first()?;
     match &route.action {

@@ -1,5 +1,5 @@
-//! Diagnostics: `tracing` to the standard error. `WEIR_LOG` sets what is said, for example `WEIR_LOG=debug`
-//! or `WEIR_LOG=weir_upstream=trace,info`; without it `info` and above.
+//! Diagnostics: `tracing` to the standard error. `WEIR_LOG` sets the level, for example `WEIR_LOG=debug` or
+//! `WEIR_LOG=weir_upstream=trace,info`; the default is `info`.
 
 use std::io::IsTerminal;
 
@@ -10,7 +10,7 @@ pub(crate) fn is_coloured() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// Starts them; called once.
+/// Starts the diagnostics. Called once.
 pub(crate) fn start() {
     let wanted = std::env::var("WEIR_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new("info"));

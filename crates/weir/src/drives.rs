@@ -37,7 +37,7 @@ const EMPTY_PAUSE: Duration = Duration::from_secs(2);
 /// So many numbers may be given out between two notes.
 const NUMBERS_AHEAD: u64 = 1 << 24;
 
-/// The volumes of a house.
+/// The volumes of a server.
 #[derive(Debug)]
 pub(crate) struct Drives {
     inner: Arc<Inner>,

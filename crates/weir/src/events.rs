@@ -1,13 +1,13 @@
-//! Events as the configuration wants them told, and how volumes and origins stand for who wants to know.
+//! Events as the configuration asks for them, and the states of volumes and origins for their readers.
 
 use std::sync::{Arc, Weak};
 
 use weir_config::model;
 use weir_observe::{EventKind, EventSettings, EventTarget};
 
-use crate::wire_up::House;
+use crate::wire_up::Server;
 
-/// How a configuration wants events told; none where it does not.
+/// The delivery of events that a configuration asks for; `None` without events.
 pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
     let target = match (&events.file, &events.socket) {
         (Some(file), _) => EventTarget::File(file.0.clone()),
@@ -29,22 +29,22 @@ pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
     Some(EventSettings { target, buffer, kinds })
 }
 
-/// Lets the events say how volumes and origins stand.
-pub(crate) fn watch(house: &Arc<House>) {
-    let weak = Arc::downgrade(house);
-    house.observatory.events.watch(Box::new(move || states(&weak)));
+/// Gives the events the states of volumes and origins.
+pub(crate) fn watch(server: &Arc<Server>) {
+    let weak = Arc::downgrade(server);
+    server.observatory.events.watch(Box::new(move || states(&weak)));
 }
 
 type State = (EventKind, Vec<(&'static str, String)>, String);
 
-fn states(house: &Weak<House>) -> Vec<State> {
-    let Some(house) = house.upgrade() else { return Vec::new() };
+fn states(server: &Weak<Server>) -> Vec<State> {
+    let Some(server) = server.upgrade() else { return Vec::new() };
     let mut states: Vec<State> = Vec::new();
-    for volume in house.edge.store().volumes() {
+    for volume in server.edge.store().volumes() {
         let state = format!("{:?}", volume.state).to_lowercase();
         states.push((EventKind::Volume, vec![("volume", volume.name.to_string())], state));
     }
-    for upstream in house.edge.upstreams() {
+    for upstream in server.edge.upstreams() {
         for origin in upstream.origins {
             let state = if origin.ejected_for.is_none() { "up" } else { "ejected" };
             let names = vec![("upstream", upstream.name.clone()), ("origin", origin.name)];

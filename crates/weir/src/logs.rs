@@ -1,4 +1,4 @@
-//! Which access logs are written: what `--log` says, else the configuration, and on a terminal lines for
+//! Which access logs are written: those of `--log`, else of the configuration; on a terminal lines for
 //! people.
 
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use weir_config::model::{AccessFormat, Log};
 use weir_config::value;
 use weir_observe::{Colour, LogFormat, LogSettings, LogTarget};
 
-/// What `--log` says.
+/// The value of `--log`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LogChoice {
     /// Nothing: the configuration decides, and a terminal gets lines for people.
@@ -50,7 +50,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// The one that is there, if it is one.
+    /// The terminal, if there is one.
     pub(crate) fn at_stdout() -> Option<Terminal> {
         let colour = match std::env::var_os("NO_COLOR") {
             Some(set) if !set.is_empty() => Colour::Never,

@@ -1,4 +1,4 @@
-//! The program `weir`: the commands, and the one place where the parts of the house are joined.
+//! The program `weir`: the commands, and the one place where the parts of the server are joined.
 //!
 //! `cli` reads the command line, one file a command; [`wire_up`] joins edge and control for `weir run`;
 //! `demo` is the built-in origin. `anyhow` is for this crate alone: what reaches `main` is printed as one
@@ -27,7 +27,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Many short-lived small pieces on several threads: a third of a miss was the C library's allocator.
+/// A miss makes many small short-lived allocations on several threads: a third of it was the C library's
+/// allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

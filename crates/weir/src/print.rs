@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Writes to the standard output; a reader that went away is no error.
+/// Writes to the standard output. A reader that has gone is no error.
 pub(crate) fn say(text: &str) -> io::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -36,7 +36,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// An error with its causes, without those that it names itself.
+/// An error with its causes, without those that its own text names.
 pub(crate) fn sentence(error: &anyhow::Error) -> String {
     let mut said = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

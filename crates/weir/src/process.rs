@@ -1,26 +1,27 @@
-//! What concerns the process as a whole: huge pages, the limit of open files, the user, signals.
+//! The process as a whole: huge pages, the limit of open files, the user, signals.
 
 use anyhow::Context;
 use rustix::process::{Resource, Signal as Number, getrlimit, setrlimit};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Has the kernel use no transparent huge pages for this process and those that it starts: with them whatever
-/// each thread touches of its stack and of its stock of memory grows in steps of 2 MiB, several times what is
-/// used. To be called before there are threads.
+/// Tells the kernel to use no transparent huge pages for this process and those that it starts. With them the
+/// memory of each thread's stack and allocator grows in steps of 2 MiB, several times what is used. Call it
+/// before there are threads.
 pub(crate) fn refuse_huge_pages() {
-    // Where that is forbidden, `warn_of_huge_pages` says so once there is somebody to say it to.
+    // Where that is forbidden, `warn_of_huge_pages` says so once logging has started.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Says once that memory will be taken in huge pages, where the kernel gives them to everybody and would not
-/// be asked not to.
+/// Warns once that memory will grow in huge pages, where the kernel gives them to every process and this one
+/// cannot refuse them.
 pub(crate) fn warn_of_huge_pages() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let is_refused = rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(false);
     if enabled.contains("[always]") && !is_refused {
         tracing::warn!(
-            "the system gives huge pages to every process, and this one cannot refuse them: memory may grow to several times \
+            "the system gives huge pages to every process, and Weir cannot refuse them: memory may grow \
+             to several times \
              `[cache] memory`; write `madvise` to /sys/kernel/mm/transparent_hugepage/enabled"
         );
     }
@@ -39,9 +40,10 @@ pub(crate) fn raise_open_files() {
 }
 
 /// Lets a write beyond the limit of a file's size (`RLIMIT_FSIZE`, `LimitFSIZE` of systemd) fail like one on
-/// a full drive: by default its signal ends the process, with all requests.
+/// a full drive. By default its signal ends the process, with all requests.
 pub(crate) fn survive_the_limit_of_file_size() {
-    // What is listened to once is caught until the process ends, though nobody hears of it any more.
+    // A signal that was listened to once stays caught until the process ends, even if nobody listens any
+    // more.
     let caught = Builder::new_current_thread().enable_io().build().and_then(|runtime| {
         let _inside = runtime.enter();
         signal(SignalKind::from_raw(Number::XFSZ.as_raw()))
@@ -51,11 +53,11 @@ pub(crate) fn survive_the_limit_of_file_size() {
     }
 }
 
-/// Says once that root is more than is needed.
+/// Warns once that Weir does not need root.
 pub(crate) fn warn_of_root() {
     if rustix::process::geteuid().is_root() {
         tracing::warn!(
-            "running as root; a user of its own is enough (CAP_NET_BIND_SERVICE for ports below 1024)"
+            "running as root; Weir needs only a user of its own (CAP_NET_BIND_SERVICE for ports below 1024)"
         );
     }
 }
@@ -94,7 +96,7 @@ impl Signals {
         })
     }
 
-    /// The next one. Cancel safe.
+    /// The next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Wish {
         tokio::select! {
             _ = self.hangup.recv() => Wish::Reload,

@@ -1,5 +1,5 @@
-//! What the service manager is told (`sd_notify(3)`) and what it gives (`sd_listen_fds(3)`). Nothing of it is
-//! needed: without a manager nobody is told, and every socket is bound here.
+//! The service manager: what Weir tells it (`sd_notify(3)`) and gets from it (`sd_listen_fds(3)`). All of it
+//! is optional: without a manager Weir tells nobody, and binds every socket itself.
 
 use std::io;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use rustix::time::{ClockId, clock_gettime};
-use weir_front::listen::{Address, Heirloom, Keeper};
+use weir_front::listen::{Address, Keeper, PassedListener};
 
 /// The manager's socket, where there is one.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Service {
             _ => SocketAddr::from_pathname(&name),
         };
         let address =
-            address.inspect_err(|error| tracing::warn!(%error, ?name, "NOTIFY_SOCKET is no socket"));
+            address.inspect_err(|error| tracing::warn!(%error, ?name, "NOTIFY_SOCKET is not a socket"));
         Service(address.ok())
     }
 
@@ -66,13 +66,13 @@ impl Service {
 /// The listening sockets that the service manager has made for this process.
 ///
 /// # Errors
-/// A sentence, where one of them is no listening stream socket.
-pub(crate) fn listeners() -> anyhow::Result<Vec<Heirloom>> {
+/// A sentence, where one of them is not a listening stream socket.
+pub(crate) fn listeners() -> anyhow::Result<Vec<PassedListener>> {
     let mut given = ListenFd::from_env();
     (0..given.len()).map(|at| listener(&mut given, at)).collect()
 }
 
-fn listener(given: &mut ListenFd, at: usize) -> anyhow::Result<Heirloom> {
+fn listener(given: &mut ListenFd, at: usize) -> anyhow::Result<PassedListener> {
     let said = || format!("socket {at} of the service manager cannot be used");
     if let Ok(Some(listener)) = given.take_tcp_listener(at) {
         return of_tcp(listener).with_context(said);
@@ -83,19 +83,19 @@ fn listener(given: &mut ListenFd, at: usize) -> anyhow::Result<Heirloom> {
     }
 }
 
-fn of_tcp(listener: TcpListener) -> io::Result<Heirloom> {
+fn of_tcp(listener: TcpListener) -> io::Result<PassedListener> {
     listener.set_nonblocking(true)?;
     // Connections inherit it.
     rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
     let address = Address::Tcp(listener.local_addr()?);
-    Ok(Heirloom { address, sockets: vec![listener.into()], keeper: Keeper::Manager })
+    Ok(PassedListener { address, sockets: vec![listener.into()], keeper: Keeper::Manager })
 }
 
-fn of_unix(listener: UnixListener) -> io::Result<Heirloom> {
+fn of_unix(listener: UnixListener) -> io::Result<PassedListener> {
     listener.set_nonblocking(true)?;
     let at = listener.local_addr()?;
     let path = at.as_pathname().ok_or_else(|| io::Error::other("its address is no path"))?;
     let path = PathBuf::from(std::ffi::OsString::from_vec(path.as_os_str().as_bytes().to_vec()));
     let address = Address::Unix { path, mode: 0 };
-    Ok(Heirloom { address, sockets: vec![listener.into()], keeper: Keeper::Manager })
+    Ok(PassedListener { address, sockets: vec![listener.into()], keeper: Keeper::Manager })
 }

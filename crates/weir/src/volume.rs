@@ -1,4 +1,4 @@
-//! Opening the volume that the configuration names.
+//! Opens a volume of the configuration.
 
 use std::io;
 use std::path::Path;
@@ -10,30 +10,30 @@ use weir_store::catalogue::Rows;
 use weir_store::volume::{Clock, Disk, OpenError, OsDisk, Volume, VolumeSettings};
 use weir_store::{EvictionListener, Opening, Register};
 
-/// The size where none is given, at most; in bytes.
+/// The largest default size in bytes.
 const SIZE_BYTES: u64 = 10 << 30;
-/// And at most this share of what is free.
+/// The default size is at most this share of the free space.
 const FREE_SHARE: u64 = 4;
-/// What waits to be written takes at most this share of the memory.
+/// Bytes that wait to be written take at most this share of the memory.
 const QUEUE_SHARE: u64 = 4;
 /// The catalogue takes this share of the memory, within these limits in bytes.
 const ROWS_SHARE: u64 = 16;
 const ROWS_BYTES_MIN: u64 = 4 << 20;
 const ROWS_BYTES_MAX: u64 = 64 << 20;
-/// Below this there is none: it would take too much of the cache's.
+/// With less memory than this there is no catalogue: it would take too much of the cache's.
 const ROWS_MEMORY_BYTES_MIN: u64 = 32 << 20;
 
-/// How the memory of the cache is shared among what needs some.
+/// The shares of the cache's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// For the catalogue of one volume; 0 where there is none.
+    /// For the catalogue of one volume; 0 without one.
     rows_bytes: u64,
-    /// For what waits to be written to one volume.
+    /// For bytes that wait to be written to one volume.
     queue_bytes: u64,
 }
 
 impl Share {
-    /// Of so much memory, for so many volumes.
+    /// The shares of this much memory for this many volumes.
     pub(crate) fn of(memory_bytes: u64, volumes: usize) -> Share {
         let count = volumes.max(1) as u64;
         let all_rows = (memory_bytes / ROWS_SHARE).clamp(ROWS_BYTES_MIN, ROWS_BYTES_MAX);
@@ -51,7 +51,7 @@ pub(crate) struct Opened {
     pub(crate) volume: Volume,
     pub(crate) opening: Opening,
     pub(crate) rows: Option<Arc<dyn Rows>>,
-    /// What the rows take of the memory, in bytes.
+    /// Memory for the rows, in bytes.
     pub(crate) rows_bytes: u64,
     /// Its folder is on a drive of its own.
     pub(crate) is_mount: bool,
@@ -60,11 +60,11 @@ pub(crate) struct Opened {
 /// Why a volume was not opened.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The configuration asks for what cannot be: it is not tried again at the start.
+    /// The configuration asks for something impossible: the start does not try again.
     Config(anyhow::Error),
-    /// The folder cannot be used as a volume: a mistake of the configuration, unless a volume was there.
+    /// The folder cannot be a volume: a mistake of the configuration, unless a volume was there.
     Folder(anyhow::Error),
-    /// The drive fails, or is not there: it may come back.
+    /// The drive fails or is absent: it may come back.
     Drive(anyhow::Error),
 }
 
@@ -77,8 +77,8 @@ impl Refused {
     }
 }
 
-/// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made anew; where there
-/// can be none, the volume is walked instead.
+/// Opens the rows of a volume's catalogue. Damaged rows are removed and made again. Without rows, searches
+/// read through the volume.
 #[cfg(feature = "rocksdb")]
 fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option<Arc<dyn Rows>> {
     if share.rows_bytes == 0 {
@@ -93,14 +93,17 @@ fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option<Arc<dyn Ro
     let opened = weir_rocks::open(&folder, &settings, wanted.clone());
     let opened = match opened {
         Err(weir_rocks::OpenError::Damaged(error)) => {
-            tracing::warn!(%error, "the catalogue is damaged and is made anew from the volume");
+            tracing::warn!(%error, "the catalogue is damaged; Weir makes it again from the volume");
             let destroyed = weir_rocks::destroy(&folder).map_err(weir_rocks::OpenError::Refused);
             destroyed.and_then(|()| weir_rocks::open(&folder, &settings, wanted))
         }
         opened => opened,
     };
     opened
-        .inspect_err(|error| tracing::error!(%error, "there is no catalogue; the volume is walked instead"))
+        .inspect_err(|error| {
+            tracing::error!(%error, "no catalogue; searches read through the volume \
+                                                      instead")
+        })
         .ok()
 }
 
@@ -110,9 +113,9 @@ fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
     None
 }
 
-/// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the
-/// numbers of their objects from; `register` says what is known of its folder, and the number of the opening;
-/// `watcher` is told what has to leave it. Blocks for as long as recovery takes.
+/// Opens the volume, or makes it, and its catalogue. `numbers` gives the numbers of objects for all volumes
+/// of the server. `register` says what is known of the folder, and numbers the opening. `watcher` is told
+/// what has to leave the volume. Blocks for as long as recovery takes.
 ///
 /// # Errors
 /// [`Refused`].
@@ -137,7 +140,7 @@ pub(crate) fn open(
     let begun = weir_clock::now().mono;
     let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_clock::now().since(begun)));
     settings.write_budget_bytes = of.write_budget.map(|budget| budget.0);
-    // What waits to be written holds its blocks in memory.
+    // Bytes that wait to be written hold their blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
     settings.numbers = Arc::clone(numbers);
     settings.listener = watcher;
@@ -157,7 +160,7 @@ pub(crate) fn open(
     Ok(Opened { volume, opening, rows, rows_bytes, is_mount })
 }
 
-/// What the file system refuses. What a person has to mend is no fault of the drive's.
+/// An error of the file system. What a person has to mend is not the drive's fault.
 fn refused(path: &Path, error: io::Error) -> Refused {
     let kind = error.kind();
     let said = format!("cannot use the volume {}", path.display());
@@ -182,7 +185,7 @@ fn unopened(path: &Path, error: OpenError) -> Refused {
     refused(anyhow::Error::new(error).context(format!("cannot use the volume {}", path.display())))
 }
 
-/// Its share of the keys, beside the others': by default its size in MiB.
+/// Its share of the keys, relative to the other volumes': by default its size in MiB.
 pub(crate) fn weight(of: &model::Volume, size_bytes: u64) -> u64 {
     of.weight.map_or((size_bytes >> 20).max(1), |weight| u64::from(weight.get()))
 }

@@ -1,5 +1,5 @@
-//! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started
-//! with it, and the control plane is given the edge as its [`DataPlane`].
+//! The one place where the parts are joined: it compiles the configuration to a plan, starts the edge with
+//! it, and gives the edge to the control plane as its [`DataPlane`].
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use weir_control::{
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
-use weir_front::listen::Heirloom;
+use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
@@ -34,7 +34,7 @@ use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
 
 /// The data plane as it runs in this process.
-pub(crate) struct House {
+pub(crate) struct Server {
     pub(crate) edge: Edge,
     pub(crate) drives: Drives,
     pub(crate) observatory: Arc<Observatory>,
@@ -44,18 +44,18 @@ pub(crate) struct House {
     logs: Mutex<Vec<LogSettings>>,
     at_start: Fixed,
     extent: Mutex<Extent>,
-    /// The configuration in force, for what is asked about it.
+    /// The configuration in force, for questions about it.
     loaded: Mutex<Arc<Loaded>>,
-    pub(crate) upgrader: OnceLock<Upgrader>,
+    pub(crate) upgrader: OnceLock<UpgradeFn>,
 }
 
-/// Has a new process take over.
-pub(crate) type Upgrader = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync>;
+/// Upgrades: a new process takes over.
+pub(crate) type UpgradeFn = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync>;
 
-/// What a house may have from elsewhere.
-pub(crate) struct Legacy<'a> {
+/// What a new process gets from an old one, or from the service manager.
+pub(crate) struct Handover<'a> {
     /// Listening sockets.
-    pub(crate) heirlooms: Vec<Heirloom>,
+    pub(crate) listeners: Vec<PassedListener>,
     /// Another process still has the volumes.
     pub(crate) has_volumes: bool,
     /// Returns when the ledger may be opened.
@@ -65,7 +65,7 @@ pub(crate) struct Legacy<'a> {
 /// What a reload cannot change.
 #[derive(Clone, Debug, PartialEq)]
 struct Fixed {
-    /// What was configured; the default goes by the volumes, which may change.
+    /// The configured value; the default depends on the volumes, which may change.
     memory: Option<u64>,
     admin: String,
     state: Option<PathText>,
@@ -93,14 +93,14 @@ impl Fixed {
     }
 }
 
-/// What is remembered in the state folder of volumes and purges, and what is amiss with it.
+/// What the state folder remembers of volumes and purges; logs what is amiss with it.
 fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
     let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(state));
     let (register, is_damaged) = Register::open(Arc::clone(&disk))
         .with_context(|| format!("cannot read the register of volumes in {}", state.display()))?;
     if is_damaged {
         tracing::error!(
-            "the register of volumes is damaged: what they hold is asked about before it is used"
+            "the register of volumes is damaged: Weir revalidates what they hold before it uses it"
         );
     }
     let ledger = Ledger::open(MARKS_MAX, disk, register.ledger_number(), weir_clock::now())
@@ -110,12 +110,12 @@ fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
         past => tracing::error!("{}", past.sentence()),
     }
     if let Some(why) = ledger.state().failure {
-        tracing::error!("{why}; purges are in force, and are refused (500) until it can be");
+        tracing::error!("{why}; purges are in force, but answered 500 until the ledger can be written");
     }
     Ok((register, ledger))
 }
 
-impl House {
+impl Server {
     /// Opens the ledger in the state folder and the logs, binds the listeners and starts the workers.
     ///
     /// # Errors
@@ -126,13 +126,13 @@ impl House {
         choice: LogChoice,
         terminal: Option<Terminal>,
         state: &Path,
-        legacy: Legacy<'_>,
-    ) -> anyhow::Result<House> {
+        handover: Handover<'_>,
+    ) -> anyhow::Result<Server> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
         let events = events::settings(&loaded.config.events);
         observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
-        (legacy.until_ledger_is_free)()?;
+        (handover.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
@@ -146,11 +146,11 @@ impl House {
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
         store.set_quotas(quotas(loaded));
-        let begin = if legacy.has_volumes { Begin::Later } else { Begin::Now };
+        let begin = if handover.has_volumes { Begin::Later } else { Begin::Now };
         let drives = Drives::start(store.clone(), register, volumes, memory_bytes, begin)?;
         let plan = compile(loaded, &observatory);
-        let edge = Edge::start(plan, workers, observatory.clone(), store, legacy.heirlooms)?;
-        Ok(House {
+        let edge = Edge::start(plan, workers, observatory.clone(), store, handover.listeners)?;
+        Ok(Server {
             edge,
             drives,
             observatory,
@@ -165,23 +165,23 @@ impl House {
         })
     }
 
-    /// Opens the log files anew.
+    /// Opens the log files again.
     pub(crate) fn reopen_logs(&self) {
         self.observatory.reopen();
     }
 
-    /// Writes what was counted, and counts nothing more.
+    /// Writes the accounts, and counts nothing more.
     pub(crate) fn finish_accounts(&self, patience: Duration) {
         self.accounts.finish(patience);
     }
 
-    /// Writes what the logs still hold.
+    /// Writes what is still queued for the logs.
     pub(crate) fn finish_logs(&self, patience: Duration) {
         self.observatory.finish(patience);
         self.observatory.events.finish(patience);
     }
 
-    /// Waits until the ledger is on disk, and what was stored on the volume.
+    /// Waits until the ledger and what was stored are on disk.
     pub(crate) fn finish_store(&self, patience: Duration) {
         self.edge.finish_ledger(patience);
         self.edge.store().finish_admission();
@@ -193,7 +193,7 @@ impl House {
         self.edge.plan().drain()
     }
 
-    /// Takes no more connections and lets those that are there finish. Blocks.
+    /// Accepts no more connections and lets existing ones finish. Blocks.
     pub(crate) fn drain(&self) {
         self.edge.drain(self.patience());
     }
@@ -226,7 +226,7 @@ impl House {
         all.collect()
     }
 
-    /// The logs of a configuration, opened, where they are not those in use.
+    /// The opened logs of a configuration, if they differ from those in use.
     fn other_logs(&self, log: &Log) -> Result<Option<(Vec<LogSettings>, OpenLogs)>, SwapError> {
         let wanted = logs::settings(&self.choice, log, self.terminal);
         if *self.logs.lock() == wanted {
@@ -237,7 +237,7 @@ impl House {
     }
 }
 
-/// What may go down to the drives.
+/// Which responses are written to the drives.
 fn admission_of(loaded: &Loaded) -> AdmissionMode {
     match loaded.config.cache.admission {
         model::Admission::Auto => AdmissionMode::Auto,
@@ -250,7 +250,7 @@ fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
     Plan::compile(loaded, &|name| observatory.site(name))
 }
 
-/// The quotas of the sites that have one, by what their keys are marked with.
+/// The quotas of sites, by the mark in their keys.
 fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
     let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
         Scope::Site(mark) => Some((mark, site.quota_bytes?)),
@@ -273,7 +273,7 @@ impl Extent {
     }
 }
 
-impl DataPlane for House {
+impl DataPlane for Server {
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
         let mut warnings = self.at_start.warnings(&Fixed::of(&loaded));
         warnings.extend(loaded.warnings());
@@ -290,7 +290,7 @@ impl DataPlane for House {
         if events != events_before
             && let Err(error) = self.observatory.events.set(events.as_ref())
         {
-            warnings.push(format!("[events] are told as before: {error}"));
+            warnings.push(format!("[events] stay as they were: {error}"));
         }
         if let Some((settings, open)) = logs {
             self.observatory.set_logs(open);
@@ -370,7 +370,7 @@ impl DataPlane for House {
 
     fn list(&self, order: &ListOrder) -> Result<Listing, String> {
         let after = match &order.after {
-            Some(text) => of_hex(text).ok_or("no page ends there; begin anew")?,
+            Some(text) => of_hex(text).ok_or("no page ends there; begin again")?,
             None => Vec::new(),
         };
         let ListOrder { site, prefix, tag, limit, .. } = order.clone();
@@ -422,7 +422,7 @@ fn cached(cached: Cached) -> CachedObject {
     }
 }
 
-/// Bytes that were written as hexadecimal digits.
+/// Bytes from hexadecimal digits.
 fn of_hex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
@@ -460,7 +460,7 @@ fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained 
     }
 }
 
-/// What the configuration sets for the route that stands at `place`.
+/// What the configuration sets for the route at `place`.
 fn settings(loaded: &Loaded, place: &str) -> Vec<Setting> {
     let shown = weir_config::show_json(loaded);
     let sites = shown.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -175,7 +175,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-fill/src/gap/task.rs",
     "crates/weir-fill/src/task.rs",
     "crates/weir-observe/src/events.rs",
-    "crates/weir-observe/src/hub.rs",
+    "crates/weir-observe/src/observatory.rs",
     "crates/weir-edge/src/service.rs",
     "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",
@@ -187,7 +187,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-upstream/src/pool.rs",
     "crates/weir/src/cli/run.rs",
     "crates/weir/src/demo/mod.rs",
-    "crates/weir/src/upgrade/give.rs",
+    "crates/weir/src/upgrade/old.rs",
 ];
 
 pub(super) fn spawning(source: &Source) -> Vec<Offence> {

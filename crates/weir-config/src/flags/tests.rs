@@ -69,7 +69,8 @@ error: unknown scheme `htps`: did you mean `https`?
 1 | weir run --origin htps://a.example --listen 8080 --memory 1 gig --ttl 60
   |                   ^^^^^^^^^^^^^^^^
 
-error: a port without an address: write `127.0.0.1:8080` for this machine, `0.0.0.0:8080` or `[::]:8080` for all
+error: a port without an address: write `127.0.0.1:8080` for this machine, `0.0.0.0:8080` or \
+`[::]:8080` for all
  --> command line:1:45
   |
 1 | weir run --origin htps://a.example --listen 8080 --memory 1 gig --ttl 60
@@ -99,8 +100,16 @@ fn mistakes_are_told_to_machines_too() {
     assert_eq!(
         mistakes.to_json(),
         serde_json::json!([
-            { "file": "weir.toml", "line": 2, "column": 1, "mistake": "unknown key `memroy` in `cache`", "hint": "did you mean `memory`?" },
-            { "file": "weir.toml", "line": 4, "column": 10, "mistake": "`access` is of the wrong kind", "hint": "expected one of `json`, `combined`, found a number" },
+            {
+                "file": "weir.toml", "line": 2, "column": 1,
+                "mistake": "unknown key `memroy` in `cache`",
+                "hint": "did you mean `memory`?",
+            },
+            {
+                "file": "weir.toml", "line": 4, "column": 10,
+                "mistake": "`access` is of the wrong kind",
+                "hint": "expected one of `json`, `combined`, found a number",
+            },
         ])
     );
 }

@@ -84,8 +84,8 @@ fn a_key_stands_in_one_file_only() {
         sentences,
         [
             "the file `weir.toml` is included twice",
-            "`head` stands in two files",
-            "`origins` stands in two files"
+            "`head` appears in two files",
+            "`origins` appears in two files"
         ]
     );
 }
@@ -96,7 +96,8 @@ fn the_environment_fills_texts_and_numbers() {
         "environment",
         &[(
             "weir.toml",
-            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n",
+            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n\
+             [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n",
         )],
     );
     let config = folder.good().config;
@@ -110,8 +111,8 @@ fn a_bad_use_of_the_environment_is_a_mistake() {
     for (text, sentence) in [
         ("${NO_SUCH}", "the environment variable `NO_SUCH` is not set"),
         ("${", "`${` without `}`"),
-        ("${a b}", "`a b` is no name of an environment variable"),
-        ("${}", "`` is no name of an environment variable"),
+        ("${a b}", "`a b` is not the name of an environment variable"),
+        ("${}", "`` is not the name of an environment variable"),
     ] {
         let folder = Folder::new("bad-environment", &[("weir.toml", &format!("{SITE}ttl = \"{text}\"\n"))]);
         let sentences = folder.load().unwrap_err().sentences();
@@ -126,12 +127,14 @@ fn secrets_and_pages_come_from_files_beside() {
         &[
             (
                 "weir.toml",
-                "include = [\"in/site.toml\"]\n[state]\npath = \"state\"\n[log]\npath = \"logs/access.log\"\n",
+                "include = [\"in/site.toml\"]\n[state]\npath = \"state\"\n\
+                 [log]\npath = \"logs/access.log\"\n",
             ),
             (
                 "in/site.toml",
                 &format!(
-                    "{SITE}request_headers = {{ set = {{ X-Token = {{ file = \"token\" }} }} }}\nerror_pages = {{ \"503\" = {{ file = \"busy.html\" }} }}\n"
+                    "{SITE}request_headers = {{ set = {{ X-Token = {{ file = \"token\" }} }} }}\n\
+                     error_pages = {{ \"503\" = {{ file = \"busy.html\" }} }}\n"
                 ),
             ),
             ("in/token", "s3cret\r\n"),

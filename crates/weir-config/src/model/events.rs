@@ -1,4 +1,4 @@
-//! `[events]`: what happens to what is stored, told as JSON lines.
+//! `[events]`: events of what is stored, as JSON lines.
 
 use std::num::NonZeroU32;
 
@@ -7,21 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::PathText;
 
-/// What happens to what is stored, told to others while it does: a JSON object a line.
+/// Events of what is stored, for other programs: one JSON object a line. A slow reader never delays requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
-    /// A file that they are appended to, made with mode 0640. SIGUSR1 opens it anew. Default: nothing is
-    /// told.
+    /// The file that Weir appends events to, with mode 0640. On SIGUSR1 Weir opens it again. Default: no
+    /// events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathText>,
-    /// A unix socket on which somebody listens who wants them; it is connected to anew when that one has
-    /// gone.
+    /// A unix socket on which a reader listens. Weir connects again when the reader has gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathText>,
-    /// So many wait while they cannot be written; those beyond are counted as lost.
+    /// How many undelivered events wait; those beyond are dropped and counted.
     pub buffer: NonZeroU32,
-    /// What is told. Default: all of it.
+    /// Which events Weir writes. Default: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<EventKind>,
 }
@@ -38,19 +37,19 @@ const BUFFER: NonZeroU32 = match NonZeroU32::new(65_536) {
     None => NonZeroU32::MIN,
 };
 
-/// What may happen.
+/// A kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A response was stored.
     Stored,
-    /// An origin said of something stored that it is unchanged.
+    /// An origin confirmed that a stored response is unchanged.
     Revalidated,
-    /// Something had to go.
+    /// A stored response was evicted for room.
     Evicted,
-    /// Something that was past its lifetime went.
+    /// A stored response left after the end of its lifetime.
     Expired,
-    /// Something was purged.
+    /// A stored response was purged.
     Purged,
     /// A volume changed its state.
     Volume,

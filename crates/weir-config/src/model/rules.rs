@@ -20,45 +20,45 @@ pub struct Rules {
     /// The upstream that requests go to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The Host that the origin is sent, in place of the upstream's `host`.
+    /// The `Host` that Weir sends to the origin, in place of the upstream's `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRule>,
-    /// The lifetime of responses for which the origin names none; of errors and redirects a minute at most.
-    /// Default: none, so that only those with `Last-Modified` are stored, by `heuristics`.
+    /// The lifetime of responses for which the origin names none; at most a minute for errors and redirects.
+    /// Default: none, so that only responses with `Last-Modified` are stored, by `heuristics`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
-    /// The lifetime of 200, 203 and 206 whatever the origin says of it. `no-store`, `private` and the like
-    /// stay as they are.
+    /// The lifetime of 200, 203 and 206, whatever lifetime the origin names. `no-store`, `private` and the
+    /// like still hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_override: Option<Duration>,
-    /// The lifetime that browsers are told of 200, 203, 206 and 304, in place of the origin's.
+    /// The lifetime that browsers are told for 200, 203, 206 and 304, in place of the origin's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser_ttl: Option<Duration>,
-    /// For how long responses may be used when they are stale, in place of what the origin says.
+    /// How long Weir may use stale responses, in place of what the origin says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale: Option<Stale>,
-    /// How long a request waits for the origin to confirm what is stale; then that goes out where `stale` or
-    /// the origin allows it, and the origin's answer is for the next. Default: 2 s.
+    /// How long a request waits for the origin to confirm a stale response. Then the stale response goes out
+    /// where `stale` or the origin allows it, and the origin's answer serves the next request. Default: 2 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revalidation_wait: Option<Duration>,
-    /// How ranges of objects are fetched that are not held.
+    /// How Weir fetches ranges that it does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
-    /// Whether `Cache-Status` names the key: to look into a configuration; it tells clients what tells
-    /// objects apart. Default: false.
+    /// Whether `Cache-Status` names the key, to debug a configuration. It shows clients what tells objects
+    /// apart. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_key: Option<bool>,
-    /// Which requests go past the cache, neither answered from it nor stored.
+    /// Which requests go past the cache: Weir neither answers them from it nor stores their responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bypass: Option<Triggers>,
-    /// Which requests are fetched anew, the response stored in place of the old one.
+    /// Which requests Weir fetches again; the new response replaces the stored one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Triggers>,
-    /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody; they
-    /// get 405.
+    /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody;
+    /// `PURGE` is answered 405.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge: Option<Purge>,
-    /// How fast the bodies of responses go out, each by itself. Default: as fast as they are taken.
+    /// How fast the body of each response goes out. Default: as fast as the client takes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// What tells objects apart beside scheme, host and path.
@@ -70,12 +70,12 @@ pub struct Rules {
     /// Whose `Cache-Control` in requests counts. Default: `honour`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_directives: Option<ClientDirectives>,
-    /// Whether a body that ends with its connection is stored, though nothing says that it is whole. Default:
-    /// `no_store`.
+    /// Whether Weir stores a body that ends with its connection, although nothing says that it is whole.
+    /// Default: `no_store`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close_delimited: Option<CloseDelimited>,
-    /// For which statuses a lifetime is taken from `ttl`, or without one from `Last-Modified`: a tenth of the
-    /// time that the response has not changed, a day at most. Default: `safe`.
+    /// For which statuses Weir takes a lifetime from `ttl`, or else from `Last-Modified`: a tenth of the time
+    /// since the response last changed, a day at most. Default: `safe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heuristics: Option<Heuristics>,
     /// Whether a 5xx or a 400 is stored. Default: `explicit`.
@@ -90,46 +90,45 @@ pub struct Rules {
     /// Changes to the fields of responses on their way to the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<FieldEdits>,
-    /// Pages for errors that Weir itself answers with, by status (`"503"`) or for all (`"*"`).
+    /// Pages for the errors that Weir itself answers with, by status (`"503"`) or for all (`"*"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("propertyNames" = { "format": "weir-page-status" }))]
     pub error_pages: Option<BTreeMap<String, Page>>,
-    /// While this is there, all requests are answered 503.
+    /// While this table is there, every request is answered 503.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Maintenance>,
 }
 
-/// For how long responses may be used when they are stale (RFC 5861), counted from the end of their
-/// freshness.
+/// How long Weir may use stale responses (RFC 5861), counted from the end of their freshness.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stale {
-    /// Answered at once, while they are fetched anew in the background.
+    /// Stale responses go out at once, while Weir fetches them again in the background.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_revalidate: Option<Duration>,
-    /// Answered when the origin fails: an error (500, 502, 503, 504), or none that can be read, or no answer
-    /// at all.
+    /// Stale responses go out when the origin fails: with an error (500, 502, 503, 504), with an answer that
+    /// cannot be read, or with no answer at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_error: Option<Duration>,
-    /// Answered when the origin gives no answer at all: it cannot be reached, closes the connection, or is
-    /// silent until the time for an answer is over. Not what `must-revalidate`, `proxy-revalidate`,
-    /// `s-maxage` or `no-cache` forbids. Of this and `if_error` the longer counts. Default: 1 h, or where the
-    /// origin says `stale-if-error`, that. `"0s"`: never.
+    /// Stale responses go out when the origin gives no answer at all: it cannot be reached, closes the
+    /// connection, or stays silent until the time for an answer is over. `must-revalidate`,
+    /// `proxy-revalidate`, `s-maxage` and `no-cache` forbid it. Of this and `if_error` the longer counts.
+    /// Default: 1 h, or the origin's `stale-if-error`. `"0s"`: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_unreachable: Option<Duration>,
 }
 
-/// Conditions on a request; one that holds is enough.
+/// Conditions on a request. One that holds is enough.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Triggers {
-    /// A cookie of one of these names is sent; `*` is any text.
+    /// The request has a cookie of one of these names; `*` is any text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cookies: Option<Vec<NameGlob>>,
-    /// One of these fields is sent: `X-Preview`, or with this value: `X-Mode: debug*`.
+    /// The request has one of these fields: `X-Preview`, or with a value: `X-Mode: debug*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<Vec<FieldMatch>>,
-    /// The path fits one of these globs.
+    /// The path matches one of these globs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<PathGlob>>,
 }
@@ -138,8 +137,8 @@ pub struct Triggers {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Purge {
-    /// Clients by their address: the peer's, or where the peer is one of `trusted_proxies` the one that it
-    /// speaks for by the PROXY protocol or `X-Forwarded-For`.
+    /// Clients by their address: that of the connection, or, where it comes from one of `trusted_proxies`,
+    /// the client that the proxy names by the PROXY protocol or `X-Forwarded-For`.
     pub allow: Vec<TrustedProxy>,
 }
 
@@ -147,7 +146,7 @@ pub struct Purge {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Key {
-    /// Which query parameters count. What does not is not sent to the origin either.
+    /// Which query parameters count. Weir does not send the others to the origin either.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<Query>,
     /// Fields of the request whose values count.
@@ -162,13 +161,13 @@ pub struct Key {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
-    /// Only these count; `[]`: none does. `*` is any text.
+    /// Only these count; with `[]` none does. `*` is any text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<Vec<NameGlob>>,
-    /// All but these count; `*` is any text.
+    /// All but these count. `*` is any text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop: Option<Vec<NameGlob>>,
-    /// Whether they are put in order, for the key and towards the origin.
+    /// Whether Weir sorts the parameters, for the key and towards the origin.
     pub sort: bool,
 }
 
@@ -178,7 +177,7 @@ pub struct Query {
 pub enum SetCookie {
     /// They are not stored.
     NoStore,
-    /// They are stored without it, and no client gets it.
+    /// They are stored without it; no client gets it.
     Strip,
     /// They are stored with it: every client gets the same cookie.
     Store,
@@ -188,7 +187,7 @@ pub enum SetCookie {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientDirectives {
-    /// Everybody's.
+    /// Every client's.
     Honour,
     /// That of `trusted_proxies`.
     Trusted,
@@ -206,13 +205,13 @@ pub enum CloseDelimited {
     Store,
 }
 
-/// For which statuses a lifetime is taken from `Last-Modified` or `ttl`.
+/// For which statuses Weir takes a lifetime from `Last-Modified` or `ttl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Heuristics {
     /// 200, 203, 204, 300, 301, 308, 404, 405 and 410.
     Safe,
-    /// All of RFC 9110 §15.1: 414 and 501 too, which one client's odd request can bring about for all.
+    /// All of RFC 9110 §15.1: also 414 and 501, which one client's odd request can cause for everybody.
     Whole,
     /// None from `Last-Modified`; `ttl` as with `safe`.
     Off,
@@ -226,8 +225,8 @@ pub enum ErrorStorage {
     Explicit,
     /// Neither.
     NoStore,
-    /// Both when the origin itself gives them a lifetime. One client's odd request that brings a 400 about
-    /// denies the URL to everybody then.
+    /// Both, when the origin itself gives them a lifetime. One client's odd request that causes a 400 then
+    /// denies the URL to everybody.
     #[serde(rename = "store_400")]
     Store400,
 }
@@ -236,22 +235,22 @@ pub enum ErrorStorage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Surrogate {
-    /// It does, where there is no `CDN-Cache-Control`.
+    /// It does, unless there is a `CDN-Cache-Control`.
     Honour,
     /// It is a field like any other.
     Ignore,
 }
 
-/// Changes to fields: first those of `remove` are removed, then those of `set` are set.
+/// Changes to fields: Weir first removes those of `remove`, then sets those of `set`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldEdits {
-    /// Fields that are set, in place of any of that name, also where that is spelled with `_` for `-`. An
-    /// inherited one is undone by naming it in `remove`.
+    /// Fields to set. They replace fields of that name, also where it is spelled with `_` for `-`. Naming an
+    /// inherited one in `remove` undoes it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub set: BTreeMap<String, Text>,
-    /// Fields that are removed, also where their names are spelled with `_` for `-`.
+    /// Fields to remove, also where their names are spelled with `_` for `-`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove: Option<Vec<FieldName>>,
 }
@@ -266,7 +265,7 @@ pub enum Text {
     File(FromFile),
 }
 
-/// What stands in a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromFile {

@@ -16,31 +16,31 @@ pub struct Site {
     /// The hosts it answers for: names, `*.example.com` for all names below, `*` for every other host.
     #[schemars(length(min = 1))]
     pub hosts: Vec<HostPattern>,
-    /// Whose it is; for people and accounts.
+    /// Whose site it is, for people and for accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<String>,
-    /// What it is; for people.
+    /// What the site is, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The most that the volumes hold of it; beyond that its own oldest content goes, never another site's.
-    /// `0`: nothing of it is stored on a volume. What is in memory is not counted. Without it, as much as
-    /// there is room for.
+    /// The most bytes that the volumes hold of the site. Beyond it the site's own oldest content goes, never
+    /// another site's. `0`: no volume stores it. Memory does not count. Default: as much as there is room
+    /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Size>,
-    /// What its routes inherit; also the rules of requests that no route is for.
+    /// What its routes inherit, and the rules for requests that match no route.
     #[serde(flatten)]
     pub rules: Rules,
-    /// Its routes; the first that fits a request is taken.
+    /// Its routes. The first that matches a request is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<Route>,
 }
 
-/// A route of a site. All of its conditions must hold; at most one of `path`, `prefix` and `regex` is given.
+/// A route of a site. All of its conditions must hold. At most one of `path`, `prefix` and `regex` is given.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub struct Route {
-    /// The path fits this glob: `*` is any text up to the next `/`, `**` any text.
+    /// The path matches this glob: `*` is any text up to the next `/`, `**` any text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathGlob>,
     /// The path begins with this.
@@ -49,13 +49,13 @@ pub struct Route {
     /// This regular expression is found in the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<PathRegex>,
-    /// The method is this one, or one of these.
+    /// The method is this one or one of these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<Methods>,
     /// The scheme that the client used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheme: Option<SchemeName>,
-    /// What differs from the site.
+    /// What differs from the site's rules.
     #[serde(flatten)]
     pub rules: Rules,
     /// An answer that needs no origin.
@@ -109,7 +109,8 @@ pub struct Answer {
     /// Its status.
     #[serde(default = "status_ok")]
     pub status: Status,
-    /// Its fields. Without a `Content-Type` it is guessed from `body_file`'s ending, else `text/plain`.
+    /// Its fields. Where `Content-Type` is missing, Weir guesses it from the ending of `body_file`, else it
+    /// is `text/plain`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub headers: BTreeMap<String, Text>,
@@ -175,19 +176,19 @@ impl Redirect {
 pub enum Page {
     /// The text itself, HTML or plain.
     Text(String),
-    /// A file; its ending tells its type.
+    /// A file. Its ending tells its type.
     File(FromFile),
 }
 
-/// Answers to all requests while something is being mended.
+/// Answers every request with 503 while something is being repaired.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Maintenance {
     /// Whether it is on.
     pub on: bool,
-    /// What clients are told to wait.
+    /// How long clients are told to wait (`Retry-After`).
     pub retry_after: Duration,
-    /// The page they get. Default: the error page of 503.
+    /// The page that clients get. Default: the error page of 503.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
 }

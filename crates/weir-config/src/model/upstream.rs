@@ -1,66 +1,67 @@
-//! `[upstream.NAME]`: a named group of origins and how they are spoken to.
+//! `[upstream.NAME]`: a named group of origins and how Weir talks to them.
 
 use crate::value::{Duration, FilePath, HostRule, OriginUrl, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A named group of origins and how they are spoken to.
+/// A named group of origins and how Weir talks to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// The origins: each a URL, or a table with its URL, weight and whether it is a backup. Requests go round
-    /// robin.
+    /// The origins: each a URL, or a table with its URL, its weight and whether it is a backup. Requests go
+    /// round robin.
     #[schemars(length(min = 1))]
     pub origins: Vec<OriginEntry>,
-    /// The Host that origins are sent: `client` for the client's, `origin` for the origin's own name, or a
-    /// fixed one. With the latter two, a `Location` that names the origin is rewritten to the client's host.
+    /// The `Host` that Weir sends to origins: `client` for the client's, `origin` for the origin's own name,
+    /// or a fixed one. With the latter two Weir rewrites a `Location` that names the origin to the client's
+    /// host.
     #[serde(default)]
     pub host: HostRule,
-    /// Whether origins are sent `Via`. nginx, by default, compresses nothing for a request that has it
-    /// (`gzip_proxied`). Without it loops are told by `CDN-Loop` alone.
+    /// Whether Weir sends `Via` to origins. By default nginx compresses nothing for a request that has it
+    /// (`gzip_proxied`). Without `Via` Weir finds loops by `CDN-Loop` alone.
     #[serde(default = "via_default")]
     pub via: bool,
-    /// How TLS is spoken with `https` origins.
+    /// TLS with `https` origins.
     #[serde(default)]
     pub tls: Tls,
-    /// The time for a connection to stand, TLS included (504).
+    /// The longest that a connection may take to open, TLS included (504).
     #[serde(default = "connect_default")]
     pub connect: Duration,
-    /// The time from the end of the request to the head of the response (504).
+    /// The longest from the end of the request to the head of the response (504).
     #[serde(default = "wait_default")]
     pub first_byte: Duration,
-    /// The longest silence within a response's body; then it is cut.
+    /// The longest silence within a response's body before Weir cuts it.
     #[serde(default = "wait_default")]
     pub between_bytes: Duration,
-    /// How long an unused connection is kept, where the origin's `Keep-Alive` names no other time.
+    /// How long Weir keeps an unused connection, where the origin's `Keep-Alive` names no other time.
     #[serde(default = "pool_idle_default")]
     pub pool_idle: Duration,
     /// The most connections to each origin.
     #[serde(default = "connections_default")]
     #[schemars(range(min = 1, max = 65535))]
     pub connections: u32,
-    /// The most requests that wait for a connection; beyond it a request is answered stale or 503.
+    /// The most requests that wait for a connection. One beyond is answered stale, or with 503.
     #[serde(default = "queue_default")]
     #[schemars(range(min = 0, max = 1000000))]
     pub queue: u32,
     /// The longest wait for a connection (503).
     #[serde(default = "queue_wait_default")]
     pub queue_wait: Duration,
-    /// The most tunnels and event streams of each origin; they are not among its `connections` (503).
+    /// The most tunnels and event streams to each origin (503). They do not count among its `connections`.
     #[serde(default = "streams_default")]
     #[schemars(range(min = 1, max = 1000000))]
     pub streams: u32,
-    /// What one client (in IPv6: one /64) may have of `connections`, `queue` and `streams` of an origin, in
-    /// percent: beyond, its requests wait for each other. Of a trusted proxy each client that it names has
-    /// its own.
+    /// The share, in percent, that one client (IPv6: one /64) may have of an origin's `connections`, `queue`
+    /// and `streams`. Beyond it the client's requests wait for each other. Behind a trusted proxy each client
+    /// that the proxy names has its own share.
     #[serde(default = "client_share_default")]
     #[schemars(range(min = 1, max = 100))]
     pub client_share: u32,
-    /// How often an idempotent request is tried again, before the first byte of a response.
+    /// How often Weir tries an idempotent request again, before the first byte of a response.
     #[serde(default = "retries_default")]
     #[schemars(range(min = 0, max = 10))]
     pub retries: u32,
-    /// How often the origins' names are looked up anew.
+    /// How often Weir looks up the origins' names again.
     #[serde(default = "dns_refresh_default")]
     pub dns_refresh: Duration,
     /// The largest head of a response (502).
@@ -70,7 +71,7 @@ pub struct Upstream {
     #[serde(default = "fields_default")]
     #[schemars(range(min = 1, max = 10000))]
     pub fields: u32,
-    /// When an origin that fails is left out for a while; a sole one never is.
+    /// When Weir leaves out a failing origin for a while. It never leaves out the only one.
     #[serde(default)]
     pub eject: Eject,
 }
@@ -168,7 +169,7 @@ impl OriginEntry {
         }
     }
 
-    /// Whether it is used only when all others are out.
+    /// Whether Weir uses it only when all others are left out.
     pub fn is_backup(&self) -> bool {
         match self {
             OriginEntry::Url(_) => false,
@@ -187,7 +188,7 @@ pub struct OriginTable {
     #[serde(default = "weight_default")]
     #[schemars(range(min = 1, max = 1000))]
     pub weight: u32,
-    /// Whether it is used only when all others are out.
+    /// Whether Weir uses it only when all others are left out.
     #[serde(default)]
     pub backup: bool,
 }
@@ -196,21 +197,21 @@ fn weight_default() -> u32 {
     1
 }
 
-/// How TLS is spoken with `https` origins.
+/// TLS with `https` origins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
-    /// The name that is asked for and that the certificate must have. Default: the origin's.
+    /// The name that Weir asks for and that the certificate must have. Default: the origin's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
-    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is
-    /// encrypted, to nobody knows whom.
+    /// Whether Weir verifies the certificate. If not, it accepts any, X.509 version 1 too: the connection is
+    /// encrypted, but nobody knows to whom.
     pub verify: bool,
-    /// The certificates (PEM) that are trusted, in place of the system's.
+    /// The certificates (PEM) that Weir trusts, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<FilePath>,
-    /// Weir's own certificate (PEM), with its chain; needs `client_key`.
+    /// Weir's own certificate (PEM) with its chain. It needs `client_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<FilePath>,
     /// The private key (PEM) of `client_cert`.
@@ -224,21 +225,21 @@ impl Default for Tls {
     }
 }
 
-/// When an origin that fails is left out for a while. One that has no other beside it is tried all the same,
-/// and so is, when all are left out, the one whose time ends first.
+/// When Weir leaves out a failing origin for a while. It still tries an origin that has no other beside it.
+/// Where all are left out, it tries the one whose time ends first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
-    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. What
-    /// comes after a request counts only if three clients have met it, or if another origin answered the same
-    /// request. 0: never.
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. A
+    /// failure after the request was sent counts only if three clients have met it, or if another origin
+    /// answered the same request. 0: never.
     #[schemars(range(min = 0, max = 1000))]
     pub failures: u32,
-    /// A failure that is older does not count.
+    /// A failure older than this does not count.
     pub within: Duration,
-    /// For how long at first; each time in a row it doubles.
+    /// How long at first. Each further time in a row lasts twice as long.
     pub time: Duration,
-    /// The longest.
+    /// The longest time.
     pub time_max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Pages and secrets from files, each file read once. Must not follow a change: a reload reads anew.
+//! Pages and secrets from files, each file read once. Must not follow a change: a reload reads again.
 
 use crate::check::io_words;
 use bytes::Bytes;

@@ -12,7 +12,8 @@ host = \"origin\"
 [defaults]
 ttl = \"1m\"
 stale = { while_revalidate = \"1m\", if_error = \"1h\", if_unreachable = \"3h\" }
-response_headers = { set = { X-A = \"defaults\", X-B = \"defaults\", X-C = \"defaults\" }, remove = [\"Server\"] }
+response_headers = { set = { X-A = \"defaults\", X-B = \"defaults\", X-C = \"defaults\" }, \
+remove = [\"Server\"] }
 error_pages = { \"*\" = \"<p>all\", \"502\" = \"defaults\" }
 [[site]]
 hosts = [\"a.example\"]
@@ -131,7 +132,8 @@ redirect = { to = \"https://b.example{uri}\", status = 308 }
 fn maintenance_may_be_off() {
     let text = |inner: &str| {
         format!(
-            "[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\nmaintenance = {inner}"
+            "[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n\
+             maintenance = {inner}"
         )
     };
     let of = |inner: &str| good(&text(inner)).resolved()[0].routes[0].maintenance.clone();

@@ -24,8 +24,8 @@ pub(super) fn one(route: &Node, mistakes: &mut Vec<Mistake>) {
         && let crate::tree::Value::Integer(status) = node.value
         && !REDIRECT_STATUSES.contains(&status)
     {
-        let mistake = Mistake::at(node.span, format!("{status} is no status of a redirect"));
-        mistakes.push(mistake.label("legal are 301, 302, 303, 307 and 308"));
+        let mistake = Mistake::at(node.span, format!("{status} is not a redirect status"));
+        mistakes.push(mistake.label("use one of 301, 302, 303, 307 and 308"));
     }
 }
 

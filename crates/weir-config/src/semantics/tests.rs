@@ -5,7 +5,8 @@ use crate::sample::{expect, good};
 /// An upstream and a site around what is tested.
 fn site(inner: &str) -> String {
     format!(
-        "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n{inner}"
+        "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n\
+         {inner}"
     )
 }
 
@@ -14,10 +15,11 @@ fn names_lead_somewhere() {
     expect(&site("[[site.route]]\nprefix = \"/a\"\nupstream = \"ap\""), &[(8, "there is no upstream `ap`")]);
     expect("[[site]]\nhosts = [\"*\"]\nupstream = \"app\"", &[(3, "there is no upstream `app`")]);
     expect("", &[(0, "there is no `[[site]]`, so every request would be answered 421")]);
-    expect("[[site]]\nhosts = [\"*\"]", &[(1, "this site leads to no upstream")]);
+    expect("[[site]]\nhosts = [\"*\"]", &[(1, "this site has no upstream")]);
     expect(
-        "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nprefix = \"/a\"\n[[site.route]]\nprefix = \"/b\"\nanswer = {}",
-        &[(3, "this route leads to no upstream")],
+        "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nprefix = \"/a\"\n[[site.route]]\nprefix = \"/b\"\nanswer \
+         = {}",
+        &[(3, "this route has no upstream")],
     );
     good("[[site]]\nhosts = [\"*\"]\n[[site.route]]\nredirect = \"https://{host}{uri}\"");
 }
@@ -27,24 +29,28 @@ fn nothing_stands_twice() {
     let two = "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[defaults]\nupstream = \"app\"\n";
     expect(
         &format!(
-            "{two}[[site]]\nhosts = [\"a.example\", \"A.example.\"]\n[[site]]\nhosts = [\"*.b.example\", \"a.example\"]"
+            "{two}[[site]]\nhosts = [\"a.example\", \"A.example.\"]\n[[site]]\nhosts = [\"*.b.example\", \
+             \"a.example\"]"
         ),
-        &[(6, "the host `a.example` stands twice"), (8, "the host `a.example` stands twice")],
+        &[(6, "the host `a.example` appears twice"), (8, "the host `a.example` appears twice")],
     );
     expect(
         &format!(
-            "{two}[[site]]\nhosts = [\"*\"]\n[admin]\nlisten = \"127.0.0.1:80\"\n[[listen]]\naddress = \"127.0.0.1:80\""
+            "{two}[[site]]\nhosts = [\"*\"]\n[admin]\nlisten = \"127.0.0.1:80\"\n[[listen]]\naddress = \
+             \"127.0.0.1:80\""
         ),
         &[(10, "`127.0.0.1:80` is listened on twice")],
     );
     expect(
         &format!(
-            "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"unix:/a\"\n[[listen]]\naddress = \"unix:/a?mode=0600\""
+            "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"unix:/a\"\n[[listen]]\naddress = \
+             \"unix:/a?mode=0600\""
         ),
         &[(10, "`unix:/a?mode=0600` is listened on twice")],
     );
     good(&format!(
-        "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\""
+        "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[listen]]\naddress = \
+         \"127.0.0.1:0\""
     ));
 }
 
@@ -83,7 +89,7 @@ fn keys_that_exclude_each_other() {
         ("[[site.route]]\nanswer = {}\nredirect = \"/\"", 8, "`answer` and `redirect` exclude each other"),
         ("[[site.route]]\nanswer = {}\nupstream = \"app\"", 8, "`answer` and `upstream` exclude each other"),
         ("key = { query = { keep = [], drop = [] } }", 6, "`keep` and `drop` exclude each other"),
-        ("[[site.route]]\nredirect = { to = \"/\", status = 304 }", 7, "304 is no status of a redirect"),
+        ("[[site.route]]\nredirect = { to = \"/\", status = 304 }", 7, "304 is not a redirect status"),
         (
             "response_headers = { set = { Content-Length = \"1\" } }",
             6,
@@ -123,7 +129,8 @@ fn upstreams() {
         expect(&format!("[upstream.app]\n{inner}{after}"), &[(line, sentence)]);
     }
     good(&format!(
-        "[upstream.app]\norigins = [\"http://a\", {{ url = \"http://a\", backup = true }}]\nhost = \"origin\"{after}"
+        "[upstream.app]\norigins = [\"http://a\", {{ url = \"http://a\", backup = true }}]\nhost = \
+         \"origin\"{after}"
     ));
 }
 
@@ -170,7 +177,7 @@ fn a_rate_bounds_something() {
     expect(&rate("limit = 500"), &[(6, "`limit` is of the wrong kind")]);
     expect(
         &rate("limit = \"0\""),
-        &[(6, "a rate of 0 would never end: leave it out where nothing is to be held back")],
+        &[(6, "a rate of 0 would never end: leave the key out to send at full speed")],
     );
     good(&rate(""));
     good(&rate("media = 2"));

@@ -51,8 +51,10 @@ site a.example, *.b.example                                                 weir
 fn what_is_undone_or_long_is_not_shown_as_it_stands() {
     let long = "x".repeat(100);
     let shown = super::show(&good(&format!(
-        "[upstream.app]\norigins = [\"http://a\"]\n[defaults]\nresponse_headers = {{ set = {{ X-A = \"1\", X-B = \"2\" }} }}\n
-[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\nresponse_headers = {{ remove = [\"x-a\"] }}\nerror_pages = {{ \"*\" = \"{long}\" }}\n"
+        "[upstream.app]\norigins = [\"http://a\"]\n[defaults]\n\
+         response_headers = {{ set = {{ X-A = \"1\", X-B = \"2\" }} }}\n
+[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\nresponse_headers = {{ remove = [\"x-a\"] }}\n\
+error_pages = {{ \"*\" = \"{long}\" }}\n"
     )));
     assert!(!shown.contains("X-A") && shown.contains("set.X-B"), "{shown}");
     assert!(shown.contains(&format!("\"{}…", "x".repeat(59))) && !shown.contains(&long), "{shown}");

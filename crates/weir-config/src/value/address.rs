@@ -29,7 +29,8 @@ pub enum ListenAddress {
 text_value!(
     ListenAddress,
     "weir-listen",
-    "an address with a port, or a unix socket: `0.0.0.0:80`, `[::]:80`, `unix:/run/weir/http.sock`, `unix:/run/weir/http.sock?mode=0600`"
+    "an address with a port, or a unix socket: `0.0.0.0:80`, `[::]:80`, `unix:/run/weir/http.sock`, \
+     `unix:/run/weir/http.sock?mode=0600`"
 );
 
 impl ListenAddress {
@@ -64,14 +65,15 @@ impl FromStr for ListenAddress {
             && port.parse::<u16>().is_ok()
         {
             return Err(format!(
-                "a port without an address: write `127.0.0.1:{port}` for this machine, `0.0.0.0:{port}` or `[::]:{port}` for all"
+                "a port without an address: write `127.0.0.1:{port}` for this machine, `0.0.0.0:{port}` or \
+                 `[::]:{port}` for all"
             ));
         }
         if let Some(port) = text.strip_prefix("localhost:") {
             return Err(format!("a listener needs an address, not a name: did you mean `127.0.0.1:{port}`?"));
         }
         Err(format!(
-            "`{text}` is no address to listen on: write `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`"
+            "`{text}` is not an address to listen on: write `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`"
         ))
     }
 }
@@ -122,9 +124,9 @@ impl FromStr for TrustedProxy {
         }
         match text.parse::<IpAddr>() {
             Ok(ip) => Ok(TrustedProxy::Net(IpNet::from(ip))),
-            Err(_) => {
-                Err(format!("`{text}` is no network: write CIDR such as `10.0.0.0/8`, an address, or `unix`"))
-            }
+            Err(_) => Err(format!(
+                "`{text}` is not a network: write CIDR such as `10.0.0.0/8`, an address, or `unix`"
+            )),
         }
     }
 }
@@ -206,7 +208,7 @@ impl FromStr for OriginUrl {
         } else if let Some((scheme, _)) = text.split_once("://") {
             let near = nearest(scheme, ["http", "https"].into_iter());
             let help = near.map(|near| format!("did you mean `{near}`?"));
-            let help = help.unwrap_or("legal are `http`, `https` and `unix:/path`".into());
+            let help = help.unwrap_or("write `http`, `https` or `unix:/path`".into());
             return Err(format!("unknown scheme `{scheme}`: {help}"));
         } else {
             return Err(format!("origin without a scheme: did you mean `http://{text}`?"));
@@ -245,15 +247,17 @@ fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("missing `]` after the IPv6 address")?;
-            host.parse::<std::net::Ipv6Addr>().map_err(|_| format!("`{host}` is no IPv6 address"))?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| format!("`{host}` is not an IPv6 address"))?;
             match after.strip_prefix(':') {
-                None if !after.is_empty() => return Err(format!("`{after}` is no port: it follows a `:`")),
+                None if !after.is_empty() => {
+                    return Err(format!("`{after}` is not a port: it follows a `:`"));
+                }
                 port => (host, port),
             }
         }
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err(format!("an IPv6 address stands in brackets: did you mean `[{text}]`?"));
+                return Err(format!("an IPv6 address needs brackets: did you mean `[{text}]`?"));
             }
             Some((host, port)) => (check_name(host)?, Some(port)),
             None => (check_name(text)?, None),
@@ -263,7 +267,7 @@ fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
         None => None,
         Some(port) => {
             let number = port.parse::<u16>().ok().filter(|number| *number > 0 && !port.starts_with('+'));
-            Some(number.ok_or_else(|| format!("`{port}` is no port: legal are 1 to 65535"))?)
+            Some(number.ok_or_else(|| format!("`{port}` is not a port: write 1 to 65535"))?)
         }
     };
     Ok((host.to_ascii_lowercase(), port))
@@ -280,11 +284,11 @@ pub(super) fn check_name(name: &str) -> Result<&str, String> {
     }
     for label in name.split('.') {
         if label.is_empty() || label.len() > 63 {
-            return Err(format!("`{name}` is no host name: each part has 1 to 63 characters"));
+            return Err(format!("`{name}` is not a host name: each part has 1 to 63 characters"));
         }
         if let Some(bad) = label.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '-' && *c != '_') {
             let help = if bad.is_ascii() { "" } else { ": write it in its `xn--` form" };
-            return Err(format!("`{bad}` cannot stand in a host name{help}"));
+            return Err(format!("`{bad}` is not allowed in a host name{help}"));
         }
     }
     Ok(name)
@@ -323,7 +327,7 @@ impl FromStr for HostPattern {
             return Ok(HostPattern::Below(format!(".{}", name.to_ascii_lowercase())));
         }
         if text.contains('*') {
-            return Err("`*` stands alone or as the first part of a host: `*.example.com`".into());
+            return Err("`*` is allowed alone or as the first part of a host: `*.example.com`".into());
         }
         let (host, port) = host_and_port(text)?;
         if port.is_some() {
@@ -405,5 +409,5 @@ fn unix_path(path: &str) -> Result<PathBuf, String> {
 /// The mode of a file: octal digits.
 fn unix_mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
-    mode.ok_or_else(|| format!("`{text}` is no file mode: write octal digits such as `mode=0660`"))
+    mode.ok_or_else(|| format!("`{text}` is not a file mode: write octal digits such as `mode=0660`"))
 }

@@ -20,7 +20,7 @@ impl FromStr for FieldName {
         }
         text.parse()
             .map(FieldName)
-            .map_err(|_| format!("`{text}` is no field name: letters, digits and `-` (RFC 9110 §5.1)"))
+            .map_err(|_| format!("`{text}` is not a field name: use letters, digits and `-` (RFC 9110 §5.1)"))
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn check_field_value(text: &str) -> Result<(), String> {
 pub(super) fn check_upstream_name(text: &str) -> Result<(), String> {
     match text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
         Some(bad) => {
-            Err(format!("{bad:?} cannot stand in the name of an upstream: letters, digits, `-`, `_`, `.`"))
+            Err(format!("{bad:?} is not allowed in the name of an upstream: letters, digits, `-`, `_`, `.`"))
         }
         None if text.is_empty() => Err("the name of an upstream is empty".into()),
         None => Ok(()),
@@ -56,7 +56,7 @@ pub(super) fn check_page_status(text: &str) -> Result<(), String> {
     match text.parse::<u16>() {
         _ if text == "*" => Ok(()),
         Ok(400..=599) if text.len() == 3 => Ok(()),
-        _ => Err(format!("`{text}` is no error status: legal are \"400\" to \"599\" and \"*\" for all")),
+        _ => Err(format!("`{text}` is not an error status: write \"400\" to \"599\" and \"*\" for all")),
     }
 }
 
@@ -117,7 +117,7 @@ impl FromStr for NameGlob {
         }
         match text.chars().find(|c| c.is_whitespace() || c.is_control() || matches!(c, '=' | ';' | '&' | '?'))
         {
-            Some(bad) => Err(format!("{bad:?} cannot stand in a name; `*` is any text")),
+            Some(bad) => Err(format!("{bad:?} is not allowed in a name; `*` is any text")),
             None => Ok(NameGlob(text.to_owned())),
         }
     }
@@ -171,7 +171,7 @@ impl FromStr for MethodName {
         if matches!(text, "CONNECT" | "TRACE") {
             return Err(format!("`{text}` is always refused with 405"));
         }
-        text.parse().map(MethodName).map_err(|_| format!("`{text}` is no method (RFC 9110 §9.1)"))
+        text.parse().map(MethodName).map_err(|_| format!("`{text}` is not a method (RFC 9110 §9.1)"))
     }
 }
 

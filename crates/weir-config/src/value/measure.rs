@@ -60,7 +60,7 @@ impl FromStr for Duration {
 }
 
 fn duration_help(text: &str) -> String {
-    format!("`{text}` is no duration: write a whole number with a unit, such as `60s`, `5m` or `1h30m`")
+    format!("`{text}` is not a duration: write a whole number with a unit, such as `60s`, `5m` or `1h30m`")
 }
 
 impl fmt::Display for Duration {
@@ -109,7 +109,7 @@ impl FromStr for Size {
         }
         let (number, unit, after) = number_and_unit(text);
         let number = number.parse::<u64>().ok().filter(|_| after.is_empty()).ok_or_else(|| {
-            format!("`{text}` is no size: write a whole number with a unit, such as `64KiB` or `256MiB`")
+            format!("`{text}` is not a size: write a whole number with a unit, such as `64KiB` or `256MiB`")
         })?;
         if unit.is_empty() {
             return Err(format!("size without a unit: did you mean `{text}B` or `{text}MiB`?"));
@@ -146,7 +146,7 @@ fn unknown_unit(of: &str, unit: &str, legal: &[(&str, u64)]) -> String {
         Some(near) => format!("unknown unit of {of} `{unit}`: did you mean `{near}`?"),
         None => {
             let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-            format!("unknown unit of {of} `{unit}`: legal are {}", names.join(", "))
+            format!("unknown unit of {of} `{unit}`: use one of {}", names.join(", "))
         }
     }
 }

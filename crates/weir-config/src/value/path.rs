@@ -71,10 +71,10 @@ impl fmt::Display for PathPrefix {
 /// Refuses characters that never stand in the path of a request, so that the pattern could not match.
 fn check_path_text(text: &str) -> Result<(), String> {
     if let Some(bad) = text.chars().find(|c| matches!(c, '#' | '?')) {
-        return Err(format!("`{bad}` never stands in a path"));
+        return Err(format!("`{bad}` is never part of a path"));
     }
     match text.chars().find(|c| !c.is_ascii_graphic()) {
-        Some(bad) => Err(format!("{bad:?} never stands in a path: write it percent-encoded")),
+        Some(bad) => Err(format!("{bad:?} is never part of a path: write it percent-encoded")),
         None => Ok(()),
     }
 }

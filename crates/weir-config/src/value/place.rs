@@ -54,7 +54,7 @@ pub enum LogTarget {
     /// The standard output.
     #[default]
     Stdout,
-    /// A file, appended to, and opened anew on SIGUSR1.
+    /// A file, appended to, and opened again on SIGUSR1.
     File(PathBuf),
 }
 

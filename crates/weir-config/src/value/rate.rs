@@ -20,7 +20,7 @@ text_value!(
 const ASKED_BYTES_MAX: usize = 32;
 
 impl ByteRate {
-    /// The rate that a client asks for as the value of a query parameter: bytes a second without a unit, or with one of
+    /// The rate that a client asks for by a query parameter: bytes a second without a unit, or with one of
     /// `k`, `M`, `G` (thousands, in either case) or of a size. `None` for what is none, and for 0.
     pub fn asked(value: &str) -> Option<ByteRate> {
         let value = value.strip_suffix("/s").unwrap_or(value);
@@ -49,9 +49,7 @@ impl FromStr for ByteRate {
             ));
         }
         match size.parse::<Size>()? {
-            Size(0) => {
-                Err("a rate of 0 would never end: leave it out where nothing is to be held back".into())
-            }
+            Size(0) => Err("a rate of 0 would never end: leave the key out to send at full speed".into()),
             Size(bytes) => Ok(ByteRate(bytes)),
         }
     }

@@ -38,7 +38,8 @@ pub struct Template(pub Vec<Part>);
 text_value!(
     Template,
     "weir-template",
-    "a URL in which `{scheme}`, `{host}`, `{path}`, `{query}` and `{uri}` stand for parts of the request: `https://{host}{uri}`"
+    "a URL in which `{scheme}`, `{host}`, `{path}`, `{query}` and `{uri}` stand for parts of the request: \
+     `https://{host}{uri}`"
 );
 
 impl FromStr for Template {
@@ -49,7 +50,7 @@ impl FromStr for Template {
             return Err("the target is empty".into());
         }
         if let Some(bad) = text.chars().find(|c| !c.is_ascii_graphic()) {
-            return Err(format!("{bad:?} cannot stand in a URL: write it percent-encoded"));
+            return Err(format!("{bad:?} is not allowed in a URL: write it percent-encoded"));
         }
         let mut parts = Vec::new();
         let mut rest = text;
@@ -85,7 +86,8 @@ fn unknown_part(name: &str) -> String {
     match nearest(name, NAMES.iter().map(|(known, _)| *known)) {
         Some(near) => format!("unknown part `{{{name}}}`: did you mean `{{{near}}}`?"),
         None => format!(
-            "unknown part `{{{name}}}`: legal are `{{scheme}}`, `{{host}}`, `{{path}}`, `{{query}}`, `{{uri}}`"
+            "unknown part `{{{name}}}`: use one of `{{scheme}}`, `{{host}}`, `{{path}}`, `{{query}}`, \
+             `{{uri}}`"
         ),
     }
 }

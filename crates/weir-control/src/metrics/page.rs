@@ -9,11 +9,12 @@ use super::{Family, Seen, table};
 const HEAD: &str = "# Metrics
 
 `/metrics` on the admin listener answers in the text format of Prometheus, or as OpenMetrics where the scraper
-names that in `Accept`. Each worker counts by itself; the sums are made when they are asked for. Counters start at 0
-with the process. What has no series yet is left out. This page is printed from the program's own tables
-(`weir-observe/src/counts.rs`, `weir-control/src/metrics/table.rs`).
+names that in `Accept`. Each worker counts by itself, and a scrape adds the workers up. Counters start at 0
+with the process. A metric without a series yet is left out. This page is printed from the program's own
+tables (`weir-observe/src/counts.rs`, `weir-control/src/metrics/table.rs`).
 
-A *reason* or *detail* is one of the [page of reasons](reasons.md), an *outcome* one of the [glossary](glossary.md).
+A *reason* or *detail* is one of the [page of reasons](reasons.md). An *outcome* is one of the
+[glossary](glossary.md).
 ";
 
 /// All of it.

@@ -1,12 +1,12 @@
-//! The families of `/metrics`, a row each, in the sections of the guide's page. A row has the name without
-//! `_total`, what it says, and how it is read. It must not format anything.
+//! The families of `/metrics`, one row each, in the sections of the guide's page. A row has the name without
+//! `_total`, the help, and how to read the value. It must not format anything.
 
 use std::slice;
 
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
 use super::{Family, Seen, Series};
-use crate::plane::{CatalogueUse, Inventory, OriginState, VolumeUse};
+use crate::data_plane::{CatalogueUse, Inventory, OriginState, VolumeUse};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 enum Read<T> {
@@ -14,7 +14,7 @@ enum Read<T> {
     Level(fn(&T) -> f64),
 }
 
-/// A family of which each thing (an origin, a volume, all of Weir) has one series.
+/// A family in which each thing (an origin, a volume, all of Weir) has one series.
 struct Row<T> {
     name: &'static str,
     help: &'static str,
@@ -46,18 +46,16 @@ const CACHE: &[Row<Inventory>] = &[
     level("weir_cache_objects", "Objects in the cache, each variant counted.", |inventory| {
         inventory.cache.objects as f64
     }),
-    level("weir_cache_memory_bytes", "Memory that holds responses, in use.", |inventory| {
+    level("weir_cache_memory_bytes", "Memory in use for responses.", |inventory| {
         inventory.cache.memory_bytes as f64
     }),
-    level("weir_cache_memory_limit_bytes", "The ceiling of that memory.", |inventory| {
+    level("weir_cache_memory_limit_bytes", "The ceiling of the memory for responses.", |inventory| {
         inventory.cache.memory_bytes_max as f64
     }),
-    count("weir_cache_evicted", "Objects that made room for others in memory.", |inventory| {
-        inventory.cache.evicted
-    }),
+    count("weir_cache_evicted", "Objects evicted from memory for room.", |inventory| inventory.cache.evicted),
     count(
         "weir_cache_not_admitted",
-        "Objects that stayed in memory alone, not asked for often enough for the volumes.",
+        "Objects not written to a volume because they were not asked for often enough.",
         |inventory| inventory.cache.not_admitted,
     ),
 ];
@@ -68,18 +66,18 @@ const LEDGER: &[Row<Inventory>] = &[
         "1 while purges can be written; 0: they are answered with 500.",
         |inventory| one_if(inventory.ledger.failure.is_none()),
     ),
-    level("weir_ledger_marks", "Purges and invalidations that are kept.", |inventory| {
+    level("weir_ledger_marks", "Marks of purges and invalidations that the ledger keeps.", |inventory| {
         inventory.ledger.marks as f64
     }),
     level(
         "weir_ledger_unwritten_marks",
-        "Purges and invalidations in force that are not on disk.",
+        "Marks of purges and invalidations in force that are not on disk.",
         |inventory| inventory.ledger.number.saturating_sub(inventory.ledger.durable) as f64,
     ),
     level("weir_accounts_writable", "1 while the accounts of sites can be written.", |inventory| {
         one_if(inventory.accounts.failure.is_none())
     }),
-    count("weir_accounts_write_errors", "Writes of the accounts that failed.", |inventory| {
+    count("weir_accounts_write_errors", "Failed writes of the accounts.", |inventory| {
         inventory.accounts.failed
     }),
     count("weir_accounts_written_bytes", "Bytes written for the accounts.", |inventory| {
@@ -95,17 +93,19 @@ const LEDGER: &[Row<Inventory>] = &[
 const VOLUMES: &[Row<VolumeUse>] = &[
     level("weir_volume_up", "1 while the volume stores and serves.", |volume| one_if(volume.state == "up")),
     level("weir_volume_objects", "Objects on the volume.", |volume| volume.objects as f64),
-    level("weir_volume_used_bytes", "Bytes that the volume's files take.", |volume| volume.used_bytes as f64),
-    level("weir_volume_size_bytes", "The ceiling of the volume's files.", |volume| volume.size_bytes as f64),
-    level("weir_volume_segments", "Files that hold objects.", |volume| volume.segments as f64),
-    level(
-        "weir_volume_index_bytes",
-        "Memory that the volume's index takes, beyond that of the cache.",
-        |volume| volume.index_bytes as f64,
-    ),
-    level("weir_volume_weight", "The volume's share of the keys, beside the others' weights.", |volume| {
-        volume.weight as f64
+    level("weir_volume_used_bytes", "Bytes that the volume's files use.", |volume| volume.used_bytes as f64),
+    level("weir_volume_size_bytes", "The most bytes that the volume's files may use.", |volume| {
+        volume.size_bytes as f64
     }),
+    level("weir_volume_segments", "Segments: files that hold objects.", |volume| volume.segments as f64),
+    level("weir_volume_index_bytes", "Memory of the volume's index, beyond that of the cache.", |volume| {
+        volume.index_bytes as f64
+    }),
+    level(
+        "weir_volume_weight",
+        "The volume's share of the keys, relative to the other volumes' weights.",
+        |volume| volume.weight as f64,
+    ),
     level("weir_volume_written_today_bytes", "Bytes written since midnight UTC.", |volume| {
         volume.written_today_bytes as f64
     }),
@@ -117,73 +117,71 @@ const VOLUMES: &[Row<VolumeUse>] = &[
     count("weir_volume_written_body_bytes", "Bytes of bodies written.", |volume| volume.written_body_bytes),
     count(
         "weir_volume_written_overhead_bytes",
-        "Bytes written beside bodies: heads, checksums, journal, checkpoints.",
+        "Bytes written other than bodies: heads, checksums, journal, checkpoints.",
         |volume| volume.written_overhead_bytes,
     ),
     count("weir_volume_admitted", "Objects written while they arrived.", |volume| volume.admitted),
-    count("weir_volume_written_later", "Objects written later, out of memory.", |volume| {
-        volume.written_later
-    }),
-    count("weir_volume_budget_refused", "Objects not stored for the write budget.", |volume| {
-        volume.budget_refused
-    }),
-    count("weir_volume_evicted", "Objects that made room for others.", |volume| volume.evicted),
+    count("weir_volume_written_later", "Objects written later, from memory.", |volume| volume.written_later),
+    count(
+        "weir_volume_budget_refused",
+        "Objects not stored because the write budget was used up.",
+        |volume| volume.budget_refused,
+    ),
+    count("weir_volume_evicted", "Objects evicted for room.", |volume| volume.evicted),
     count(
         "weir_volume_reinserted",
-        "Objects of the oldest segment that were written again, since they were still wanted.",
+        "Objects of a dropped segment that were written again because they were used.",
         |volume| volume.reinserted,
     ),
-    count("weir_volume_over_quota", "Objects that went since their site was at its quota.", |volume| {
+    count("weir_volume_over_quota", "Objects removed because their site was at its quota.", |volume| {
         volume.over_quota
     }),
     count("weir_volume_swept", "Objects removed after a purge.", |volume| volume.swept),
-    count(
-        "weir_volume_segments_freed",
-        "Files removed since nothing in them was of use any more.",
-        |volume| volume.segments_freed,
-    ),
+    count("weir_volume_segments_freed", "Segments removed because nothing in them was alive.", |volume| {
+        volume.segments_freed
+    }),
     count("weir_volume_sweeps", "Sweeps after which marks were dropped.", |volume| volume.sweeps),
-    count("weir_volume_sweeps_failed", "Sweeps that could not go on.", |volume| volume.sweeps_failed),
-    count("weir_volume_damaged", "Objects that were not what was stored, and were dropped.", |volume| {
+    count("weir_volume_sweeps_failed", "Sweeps that failed; the volume begins them again.", |volume| {
+        volume.sweeps_failed
+    }),
+    count("weir_volume_damaged", "Objects dropped because their checksum did not match.", |volume| {
         volume.damaged
     }),
-    count("weir_volume_queue_full", "Objects not stored since too much waited to be written.", |volume| {
+    count("weir_volume_queue_full", "Objects not stored because the write queue was full.", |volume| {
         volume.queue_full
     }),
-    count("weir_volume_read_errors", "Reads that failed.", |volume| volume.read_errors),
-    count("weir_volume_write_errors", "Writes that failed.", |volume| volume.write_errors),
+    count("weir_volume_read_errors", "Failed reads.", |volume| volume.read_errors),
+    count("weir_volume_write_errors", "Failed writes.", |volume| volume.write_errors),
 ];
 
 const CATALOGUES: &[Row<CatalogueUse>] = &[
     level("weir_catalogue_up", "1 while the volume's catalogue can be searched.", |of| one_if(!of.broken)),
-    level("weir_catalogue_disk_bytes", "Bytes of the volume that its catalogue takes.", |of| {
+    level("weir_catalogue_disk_bytes", "Bytes on the drive that the volume's catalogue uses.", |of| {
         of.disk_bytes as f64
     }),
-    level(
-        "weir_catalogue_memory_bytes",
-        "Memory that the catalogue takes, within that of the cache.",
-        |of| of.memory_bytes as f64,
-    ),
-    level("weir_catalogue_behind_bytes", "Bytes of the log that the catalogue has yet to take in.", |of| {
+    level("weir_catalogue_memory_bytes", "Memory of the catalogue, within that of the cache.", |of| {
+        of.memory_bytes as f64
+    }),
+    level("weir_catalogue_behind_bytes", "Bytes of the log that the catalogue has not read yet.", |of| {
         of.behind_bytes as f64
     }),
-    count("weir_catalogue_written_bytes", "Bytes written by the catalogue, tidying up included.", |of| {
+    count("weir_catalogue_written_bytes", "Bytes written by the catalogue, compactions included.", |of| {
         of.written_bytes
     }),
-    count("weir_catalogue_records", "Records of the log that the catalogue took in.", |of| of.records),
+    count("weir_catalogue_records", "Records of the log that the catalogue has read.", |of| of.records),
 ];
 
 const ORIGINS: &[Row<OriginState>] = &[
     level("weir_origin_available", "1 while the origin takes its share of requests.", |origin| {
         one_if(origin.available)
     }),
-    level("weir_origin_connections_open", "Connections to the origin that are open.", |origin| {
+    level("weir_origin_connections_open", "Open connections to the origin.", |origin| {
         origin.connections_open as f64
     }),
-    level("weir_origin_connections_idle", "Connections to the origin that are idle.", |origin| {
+    level("weir_origin_connections_idle", "Idle connections to the origin.", |origin| {
         origin.connections_idle as f64
     }),
-    level("weir_origin_streams", "Tunnels and event streams of the origin that are open.", |origin| {
+    level("weir_origin_streams", "Open tunnels and event streams of the origin.", |origin| {
         origin.streams as f64
     }),
     level("weir_origin_requests_queued", "Requests that wait for a connection to the origin.", |origin| {
@@ -192,24 +190,22 @@ const ORIGINS: &[Row<OriginState>] = &[
     count("weir_origin_requests", "Requests sent to the origin, each retry counted.", |origin| {
         origin.requests
     }),
-    count("weir_origin_failures", "Requests that failed by the origin's fault.", |origin| origin.failures),
-    count("weir_origin_retries", "Requests that were tried again after failing at the origin.", |origin| {
+    count("weir_origin_failures", "Requests that the origin failed.", |origin| origin.failures),
+    count("weir_origin_retries", "Requests tried again after the origin failed them.", |origin| {
         origin.retries
     }),
-    count("weir_origin_connections_opened", "Connections to the origin that were opened.", |origin| {
+    count("weir_origin_connections_opened", "Connections to the origin opened.", |origin| {
         origin.connections_opened
     }),
-    count(
-        "weir_origin_connections_reused",
-        "Requests sent on a connection that had served before.",
-        |origin| origin.connections_reused,
-    ),
+    count("weir_origin_connections_reused", "Requests sent on a reused connection.", |origin| {
+        origin.connections_reused
+    }),
     count(
         "weir_origin_busy",
-        "Requests turned away since all connections to the origin were in use.",
+        "Requests turned away because all connections to the origin were in use.",
         |origin| origin.busy,
     ),
-    count("weir_origin_ejections", "Times that the origin was left out after failures.", |origin| {
+    count("weir_origin_ejections", "Times that the origin was ejected after failures.", |origin| {
         origin.ejections
     }),
 ];
@@ -232,7 +228,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     let mut origins = Vec::new();
     rows(&mut origins, ORIGINS, &["upstream", "origin"], &each_origin(&seen.inventory));
     vec![
-        ("Requests and what came of them", requests(seen)),
+        ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
         ("Sites", sites(seen)),
         ("Origins", origins),
@@ -265,7 +261,7 @@ fn rows<'a, T>(
 
 fn build<'a>() -> Family<'a> {
     let series = Series::Levels(vec![(vec![env!("CARGO_PKG_VERSION")], 1.0)]);
-    Family { name: "weir_build_info", help: "The version that runs.", labels: &["version"], series }
+    Family { name: "weir_build_info", help: "The running version.", labels: &["version"], series }
 }
 
 fn reloads<'a>(seen: &Seen) -> Family<'a> {
@@ -306,32 +302,32 @@ fn requests(seen: &Seen) -> Vec<Family<'_>> {
         ),
         family(
             "weir_responses_incomplete",
-            "Responses that did not end whole, by who ended them: weir (or the origin), client.",
+            "Responses that did not end whole, by who ended them: weir (or the origin) or the client.",
             &["by"],
             Series::Counts(incomplete),
         ),
         words(
             "weir_request_details",
-            "Requests that were no hit, by their detail: see the page of reasons.",
+            "Requests that were not hits, by detail: see the page of reasons.",
             &["detail"],
             &snapshot.details,
         ),
         words(
             "weir_responses_not_stored",
-            "Responses that were not stored, by reason.",
+            "Responses not stored, by reason.",
             &["reason"],
             &snapshot.not_stored,
         ),
         words("weir_errors", "Errors of origins and transfers, by reason.", &["reason"], &snapshot.errors),
         family(
             "weir_request_first_byte_seconds",
-            "From the head of a request to the first byte of its response.",
+            "Time from the head of a request to the first byte of its response.",
             &["outcome"],
             Series::Histograms(by_outcome(&first)),
         ),
         family(
             "weir_request_duration_seconds",
-            "From the head of a request to the end of its response.",
+            "Time from the head of a request to the end of its response.",
             &["outcome"],
             Series::Histograms(by_outcome(&total)),
         ),
@@ -353,7 +349,7 @@ fn counts(seen: &Seen) -> Vec<Family<'_>> {
     counted.chain(now).collect()
 }
 
-/// What each site has; of the rows of `weir-observe` only what is not none.
+/// What each site has. Rows of `weir-observe` that are 0 have no series.
 fn sites(seen: &Seen) -> Vec<Family<'_>> {
     let all = &seen.snapshot.sites;
     let requests = all.iter().flat_map(|site| {
@@ -381,13 +377,14 @@ fn sites(seen: &Seen) -> Vec<Family<'_>> {
     let labels: &[&str] = &["site", "tier"];
     families.push(Family {
         name: "weir_site_held_objects",
-        help: "Objects that are held of a site, in memory, on volumes, and in total with each once; purged ones on volumes until swept.",
+        help: "Objects that are held of a site, in memory, on volumes, and in total with each once; purged \
+               ones on volumes until swept.",
         labels,
         series: Series::Levels(objects.collect()),
     });
     families.push(Family {
         name: "weir_site_held_bytes",
-        help: "Bytes of their bodies, likewise.",
+        help: "Bytes of the bodies of these objects.",
         labels,
         series: Series::Levels(bytes.collect()),
     });
@@ -404,7 +401,7 @@ fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
         .filter_map(|volume| Some((vec![volume.path.as_str()], volume.write_budget_bytes? as f64)));
     families.push(Family {
         name: "weir_volume_write_budget_bytes",
-        help: "The most that is written in a day of UTC, where there is a most.",
+        help: "The most bytes that may be written in a day of UTC, if there is a limit.",
         labels: &["volume"],
         series: Series::Levels(budgets.collect()),
     });

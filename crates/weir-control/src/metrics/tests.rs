@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::plane::{CatalogueUse, OriginState, UpstreamState, VolumeUse};
+use crate::data_plane::{CatalogueUse, OriginState, UpstreamState, VolumeUse};
 use weir_observe::{Outcome, SiteSnapshot};
 
 /// Something of everything, so that no family is left out.

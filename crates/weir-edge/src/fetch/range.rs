@@ -36,7 +36,7 @@ pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
 
 /// Whether a range of this key is not to be had by the cache for who asks for himself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
-    let memory = &exchange.core.plane.desk.memory;
+    let memory = &exchange.core.shared.desk.memory;
     let digest = Sharing::Alone.digest_of_ranges(key);
     want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
@@ -48,7 +48,7 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
     let digest = Sharing::of(&job.ask).digest_of_ranges(key);
-    let manner = job.core.plane.desk.memory.manner(digest, job.now.mono);
+    let manner = job.core.shared.desk.memory.manner(digest, job.now.mono);
     if manner.is_some()
         || job.validating.as_ref().is_some_and(is_whole)
         || lookup::at_hand_is_whole(job.exchange, job.route)
@@ -100,7 +100,7 @@ pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, seat: &Seat) -
     if missing.is_none_or(|missing| seat.fill().comes_soon(missing.start, now)) {
         return Way::Fill;
     }
-    match job.core.plane.desk.memory.manner(generation.key().digest, now) {
+    match job.core.shared.desk.memory.manner(generation.key().digest, now) {
         None if desk::is_partable(generation) => Way::Apart,
         Some(Manner::Whole) => Way::Fill,
         None | Some(Manner::Pass) => Way::Pass,

@@ -51,7 +51,7 @@ pub(super) fn usable(job: &Job<'_, '_, '_>, failure: Failure) -> Option<Instead>
             && matches(&generation.head().stored.variant, &job.request.headers)
     };
     let generation = job.validating.as_ref().filter(is_good)?;
-    if !job.core.plane.store.may_serve(generation) {
+    if !job.core.shared.store.may_serve(generation) {
         return None;
     }
     let rules = &job.route.rules.stale;
@@ -70,7 +70,7 @@ pub(crate) fn stale_out(
 
 /// What is held, where the upstream gave no answer a moment ago and need not be waited for.
 pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
-    let upstreams = &job.core.plane.desk.upstreams;
+    let upstreams = &job.core.shared.desk.upstreams;
     let failure = upstreams.outage(job.route.upstream.as_deref()?, job.now.mono)?;
     usable(job, failure)
 }

@@ -48,8 +48,8 @@ pub(crate) fn begin(
     })?;
     let length = response.length.bytes();
     let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
-    let plane = &exchange.core.plane;
-    if length.is_some_and(|length| length > plane.object_bytes_max()) {
+    let shared = &exchange.core.shared;
+    if length.is_some_and(|length| length > shared.object_bytes_max()) {
         return None;
     }
     let now = clock::now();
@@ -63,8 +63,8 @@ pub(crate) fn begin(
     let place = place_among_fills(exchange, &again)?;
     let errand = errand(exchange, route, Sharing::Alone, (again, place));
     let who = (exchange.core.number, exchange.witness());
-    let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
-    let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
+    let seat = shared.desk.alone(who, (&key, shared.store.ledger()), now.mono).begin()?;
+    let (generation, writer) = shared.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
     Some(Posted { errand, seat, generation, writer, length })
 }
 

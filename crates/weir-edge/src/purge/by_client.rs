@@ -32,8 +32,8 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: &Route) -> Res
     };
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
-    exchange.core.plane.store.purge(&marks, clock::now(), Box::new(acknowledge));
-    watch::tell_purge(&exchange.core.plane.observatory.events, &format!("{:?}", order.target), "request");
+    exchange.core.shared.store.purge(&marks, clock::now(), Box::new(acknowledge));
+    watch::tell_purge(&exchange.core.shared.observatory.events, &format!("{:?}", order.target), "request");
     let reply = match written.await {
         Ok(Ok(stamp)) => purged(stamp),
         Ok(Err(error)) => unwritten(&error.to_string()),

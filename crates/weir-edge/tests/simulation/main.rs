@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::task::{LocalSet, spawn_local};
 use weir_edge::plan::Plan;
-use weir_edge::simulated::House;
+use weir_edge::simulated::Server;
 use weir_observe::Observatory;
 
 use crate::client::Client;
@@ -145,18 +145,18 @@ fn on_virtual_time<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// A data plane and an origin in a world, without clients.
-fn begin(seed: u64, climate: Climate, folder: &Path) -> (Rc<World>, House) {
+fn begin(seed: u64, climate: Climate, folder: &Path) -> (Rc<World>, Server) {
     let world = World::new(seed, climate);
     let observatory = Observatory::start(1, &[]).unwrap();
-    let (house, worker) = House::begin(plan(folder, climate, &observatory), observatory).unwrap();
+    let (server, worker) = Server::begin(plan(folder, climate, &observatory), observatory).unwrap();
     spawn_local(worker);
     spawn_local(pulse(world.clone()));
     spawn_local(origin::run(world.clone(), origin::place(folder)));
-    (world, house)
+    (world, server)
 }
 
 async fn run(seed: u64, climate: Climate, folder: &Path) -> Result<Counts, Failure> {
-    let (world, house) = begin(seed, climate, folder);
+    let (world, server) = begin(seed, climate, folder);
     spawn_local(jumps(world.clone()));
     spawn_local(changes(world.clone()));
     let lives: Vec<_> = (0..climate.clients)
@@ -170,7 +170,7 @@ async fn run(seed: u64, climate: Climate, folder: &Path) -> Result<Counts, Failu
             world.wrong("a client panicked".to_owned());
         }
     }
-    settle(&world, &house).await;
+    settle(&world, &server).await;
     let mut counts = world.counts.borrow().clone();
     counts.insert("virtual seconds".to_owned(), world.begun.elapsed().as_secs());
     match world.what_is_wrong() {
@@ -180,33 +180,33 @@ async fn run(seed: u64, climate: Climate, folder: &Path) -> Result<Counts, Failu
 }
 
 /// When all have gone, nothing runs any more, and what is held can be given back to the last byte.
-async fn settle(world: &World, house: &House) {
+async fn settle(world: &World, server: &Server) {
     if world.what_is_wrong().is_some() {
         return;
     }
     for _ in 0..300 {
-        if house.fills() == 0 && house.connections() == 0 {
+        if server.fills() == 0 && server.connections() == 0 {
             break;
         }
         world.pause(1_000, 1_000).await;
     }
-    let (fills, connections) = (house.fills(), house.connections());
+    let (fills, connections) = (server.fills(), server.connections());
     for _ in 0..50 {
         if world.climate.sabotage != Some(Sabotage::Holds) {
-            house.clear();
+            server.clear();
         }
         world.pause(100, 100).await;
-        if house.usage().used_bytes <= REST_BYTES_MAX {
+        if server.usage().used_bytes <= REST_BYTES_MAX {
             break;
         }
     }
-    let (used_bytes, resident_bytes) = (house.usage().used_bytes, house.usage().resident_bytes);
+    let (used_bytes, resident_bytes) = (server.usage().used_bytes, server.usage().resident_bytes);
     if fills > 0 || connections > 0 || used_bytes > REST_BYTES_MAX || resident_bytes > 0 {
         world.wrong(format!(
             "at the end {fills} fills run, {connections} connections stand and {used_bytes} bytes are in use"
         ));
     }
-    let panics = house.snapshot().counts[weir_observe::Count::Panics];
+    let panics = server.snapshot().counts[weir_observe::Count::Panics];
     if panics > 0 {
         world.wrong(format!("{panics} panics"));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Response, pattern, until};
 
-use crate::kit::{Weir, before, house};
+use crate::kit::{Weir, before, server};
 
 fn one(resource: Resource) -> (Origin, Weir) {
     let origin = Origin::start();
@@ -525,7 +525,7 @@ fn an_unsafe_request_outdates_what_is_held_under_every_key() {
         "POST" => drop(exchange.reply(204, &[], "")),
         _ => drop(exchange.reply(200, &[("Cache-Control", "max-age=60")], "page")),
     });
-    let weir = house(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
+    let weir = server(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
     let get = |country| weir.get_with("/x", &[("X-Country", country)]);
     for country in ["de", "fr"] {
         assert!(!get(country).is_hit());

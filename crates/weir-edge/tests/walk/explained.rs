@@ -6,7 +6,7 @@ use weir_edge::Explanation;
 use weir_observe::Count;
 use weir_testkit::{Origin, Resource, Response, pattern};
 
-use crate::kit::{house, message};
+use crate::kit::{message, server};
 
 const HOST: &str = "shop.example";
 /// More than one chunk of a part.
@@ -137,7 +137,7 @@ fn check(row: &Row, said: &Explanation, came: &Response) {
 #[test]
 fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
     let origin = origin();
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     // Explain speaks of a client that is not trusted.
     weir.come_from("192.0.2.7");
     let walk = |table: &[Row]| {

@@ -26,16 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(1);
 
 /// A config of one site for every host, with one upstream named `main`.
-pub type House = weir_testkit::House<Weir>;
+pub type Server = weir_testkit::Server<Weir>;
 
 /// A config in front of these origins.
-pub fn house(origins: &[&Origin]) -> House {
-    House::new(String::new(), origins, Weir::of_config)
+pub fn server(origins: &[&Origin]) -> Server {
+    Server::new(String::new(), origins, Weir::of_config)
 }
 
 /// What stands in front of one origin, with nothing else said.
 pub fn before(origin: &Origin) -> Weir {
-    house(&[origin]).start()
+    server(&[origin]).start()
 }
 
 /// Where configs may name files.

@@ -2,7 +2,7 @@
 
 use weir_testkit::{Origin, Resource};
 
-use crate::kit::{house, message};
+use crate::kit::{message, server};
 
 const CLAIMS: [(&str, &str); 4] = [
     ("X-Forwarded-For", "192.0.2.1"),
@@ -25,7 +25,7 @@ fn seen(origin: &Origin, name: &str) -> Option<String> {
 #[test]
 fn a_trusted_proxy_is_believed() {
     let origin = origin();
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     weir.get_with("/x", &CLAIMS);
     // A fill is for all: of whom it comes is one address, and nothing that a client could have written before
     // it.
@@ -47,7 +47,7 @@ fn a_port_or_an_address_that_a_trusted_proxy_passes_on_does_not_reach_others() {
         let to = format!("http://host:{}/{}", seen("x-forwarded-port"), seen("x-real-ip"));
         exchange.reply(301, &[("Cache-Control", "max-age=600"), ("Location", &to)], "");
     });
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     let claims = [("X-Forwarded-Port", "1337"), ("X-Real-IP", "192.0.2.1")];
     for (host, path, fields, expect) in [
         ("a.example", "/x", &claims[..], "http://host:80/"),
@@ -64,7 +64,7 @@ fn a_port_or_an_address_that_a_trusted_proxy_passes_on_does_not_reach_others() {
 #[test]
 fn anybody_else_is_not() {
     let origin = origin();
-    let weir = house(&[&origin]).top("trusted_proxies = [\"192.0.2.0/24\"]").start();
+    let weir = server(&[&origin]).top("trusted_proxies = [\"192.0.2.0/24\"]").start();
     weir.get_with("/x", &CLAIMS);
     assert_eq!(seen(&origin, "x-forwarded-for").as_deref(), Some("127.0.0.1"));
     assert_eq!(seen(&origin, "x-forwarded-proto").as_deref(), Some("http"));
@@ -78,7 +78,7 @@ fn the_believed_scheme_is_part_of_the_key() {
         let scheme = exchange.request.header("x-forwarded-proto").unwrap_or_default();
         exchange.reply(200, &[("Cache-Control", "max-age=60")], scheme);
     });
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     for scheme in ["http", "https", "http", "https"] {
         assert_eq!(weir.get_with("/x", &[("X-Forwarded-Proto", scheme)]).text(), scheme);
     }

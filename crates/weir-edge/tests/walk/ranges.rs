@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Response, byteranges as parts, pattern};
 
-use crate::kit::{Weir, before, house};
+use crate::kit::{Weir, before, server};
 
 const LENGTH: usize = 10_000;
 
@@ -235,7 +235,7 @@ fn parts_are_typed_as_the_route_has_it() {
     let (origin, body) = (Origin::start(), pattern(3, LENGTH));
     origin.put("/x", tagged(&body));
     let weir =
-        house(&[&origin]).site("[site.response_headers]\nset = { Content-Type = \"text/other\" }").start();
+        server(&[&origin]).site("[site.response_headers]\nset = { Content-Type = \"text/other\" }").start();
     weir.get("/x");
     let found = ranged(&weir, "/x", "bytes=0-0,-1");
     assert_eq!(parts(&found, &body, Some("text/other")), [(0, 0), (9999, 9999)]);
@@ -245,7 +245,7 @@ fn parts_are_typed_as_the_route_has_it() {
 fn a_part_without_a_validator_may_be_kept_by_itself() {
     let (origin, body, newer) = (Origin::start(), pattern(4, 900_000), pattern(5, 900_000));
     origin.put("/x", Resource::fresh(&body).ranges());
-    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
+    let weir = server(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let first = ranged(&weir, "/x", "bytes=300000-399999");
     assert!(first.status() == 206 && first.body == body[300_000..400_000]);
     assert_eq!(origin.requests("/x")[0].header("range").as_deref(), Some("bytes=300000-399999"));
@@ -334,7 +334,7 @@ fn a_content_range_of_a_whole_is_not_kept() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(pattern(1, 1000)).header("Content-Range", "bytes 500-999/1000"));
     origin.put("/odd", Resource::fresh(pattern(1, 1000)).header("Content-Range", "none"));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert_eq!([weir.get("/x").status(), weir.get("/odd").status()], [200, 200]);
     for (path, fields, status, expect) in [
         ("/x", &[("Range", "bytes=0-9")][..], 206, &["bytes 0-9/1000"][..]),

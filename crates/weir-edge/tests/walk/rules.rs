@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Response};
 
-use crate::kit::{Weir, house, setup};
+use crate::kit::{Weir, server, setup};
 
 fn ask(weir: &Weir, host: &str, target: &str, headers: &[(&str, &str)]) -> Response {
     weir.get_of(host, target, headers)
@@ -34,7 +34,7 @@ fn sites_are_chosen_by_host() {
         a.url(),
         b.url()
     );
-    let weir = house(&[&rest]).more(&more).start();
+    let weir = server(&[&rest]).more(&more).start();
     let cases = [
         ("a.example", "a"),
         ("A.Example.", "a"),
@@ -63,7 +63,7 @@ fn the_first_route_that_fits_is_taken() {
         route("path = \"/*/b\"", "later"),
     ]
     .concat();
-    let weir = house(&[&origin]).site(&routes).start();
+    let weir = server(&[&origin]).site(&routes).start();
     let text = |target: &str, headers: &[(&str, &str)]| ask(&weir, "x", target, headers).text();
     assert_eq!(text("/a/b", &[]), "one-level");
     assert_eq!(text("/a/b?c=d/e", &[]), "one-level");
@@ -90,7 +90,7 @@ fn answers_and_redirects_need_no_origin() {
          [[site.route]]\npath = \"/moved\"\nredirect = {{ to = \"/new?{{query}}\", status = 307 }}\n",
         page.display()
     );
-    let weir = house(&[&origin]).site(&routes).start_in(setup);
+    let weir = server(&[&origin]).site(&routes).start_in(setup);
     let teapot = ask(&weir, "x", "/teapot", &[]);
     assert_eq!(
         (teapot.status(), teapot.text().as_str(), teapot.header("x-a").as_deref()),
@@ -116,7 +116,7 @@ fn error_pages_replace_weirs_own() {
     let page = setup.file("down.html", "<h1>back soon</h1>");
     let site =
         format!("[site.error_pages]\n\"502\" = {{ file = \"{}\" }}\n\"*\" = \"other\"", page.display());
-    let weir = house(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
+    let weir = server(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
     let failed = ask(&weir, "x", "/", &[]);
     assert_eq!((failed.status(), failed.text().as_str()), (502, "<h1>back soon</h1>"));
     assert!(failed.header("content-type").unwrap().starts_with("text/html"));
@@ -127,7 +127,7 @@ fn error_pages_replace_weirs_own() {
 fn maintenance_answers_all_with_503() {
     let origin = echo();
     let site = "[site.maintenance]\non = true\nretry_after = \"2m\"\npage = \"mending\"";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     let answer = ask(&weir, "x", "/", &[]);
     assert_eq!((answer.status(), answer.text().as_str()), (503, "mending"));
     assert_eq!(answer.header("retry-after").as_deref(), Some("120"));
@@ -141,7 +141,7 @@ fn what_is_dropped_from_the_key_is_dropped_from_the_origins_request() {
                   [[site.route]]\nprefix = \"/keep\"\nkey = { query = { keep = [\"id\"] } }\n\
                   [[site.route]]\nprefix = \"/none\"\nkey = { query = { keep = [] } }\n\
                   [[site.route]]\nprefix = \"/sort\"\nkey = { query = { sort = true } }\n";
-    let weir = house(&[&origin]).site(routes).start();
+    let weir = server(&[&origin]).site(routes).start();
     let cases = [
         ("/drop?a=1&utm_source=x&s=2&b=3", "/drop?s=9&a=1&b=3", "/drop?a=1&b=3"),
         ("/keep?id=1&x=2", "/keep?y=3&id=1", "/keep?id=1"),
@@ -159,7 +159,7 @@ fn what_is_dropped_from_the_key_is_dropped_from_the_origins_request() {
 #[test]
 fn fields_and_cookies_can_be_part_of_the_key() {
     let origin = echo();
-    let weir = house(&[&origin]).site("[site.key]\nheaders = [\"X-Tenant\"]\ncookies = [\"lang\"]").start();
+    let weir = server(&[&origin]).site("[site.key]\nheaders = [\"X-Tenant\"]\ncookies = [\"lang\"]").start();
     let cases = [
         (vec![("X-Tenant", "a")], false),
         (vec![("X-Tenant", "b")], false),
@@ -177,7 +177,7 @@ fn fields_and_cookies_can_be_part_of_the_key() {
 fn a_bypassing_request_is_neither_answered_from_the_cache_nor_stored() {
     let origin = echo();
     let site = "[site.bypass]\ncookies = [\"session*\"]\nheaders = [\"X-Preview\"]\npaths = [\"/admin/**\"]";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     ask(&weir, "x", "/", &[]);
     assert!(ask(&weir, "x", "/", &[]).is_hit());
     for headers in [[("Cookie", "a=b; session_id=1")], [("X-Preview", "1")]] {
@@ -194,7 +194,7 @@ fn a_bypassing_request_is_neither_answered_from_the_cache_nor_stored() {
 fn a_refresh_replaces_what_is_stored() {
     let origin = Origin::start();
     origin.put("/", Resource::fresh("old"));
-    let weir = house(&[&origin]).site("[site.refresh]\nheaders = [\"X-Refresh: now\"]").start();
+    let weir = server(&[&origin]).site("[site.refresh]\nheaders = [\"X-Refresh: now\"]").start();
     ask(&weir, "x", "/", &[]);
     origin.put("/", Resource::fresh("new"));
     assert_eq!(ask(&weir, "x", "/", &[("X-Refresh", "no")]).text(), "old");
@@ -215,7 +215,7 @@ fn fields_are_set_and_removed_both_ways() {
          \"hidden\" }}\n",
         secret.display()
     );
-    let weir = house(&[&origin]).site(&site).start_in(setup);
+    let weir = server(&[&origin]).site(&site).start_in(setup);
     for round in 0..2 {
         let answer = ask(&weir, "x", "/", &[("Accept-Language", "de"), ("X-Fixed", "2")]);
         assert_eq!(answer.is_hit(), round == 1);
@@ -237,7 +237,7 @@ fn lifetimes_are_set_overridden_and_sent_to_browsers() {
     let site = "ttl = \"60s\"\n[[site.route]]\npath = \"/short\"\nttl_override = \"5m\"\n\
                 [[site.route]]\npath = \"/told\"\nbrowser_ttl = \"1h\"\n\
                 [[site.route]]\npath = \"/never\"\nttl_override = \"5m\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for path in ["/none", "/short", "/told"] {
         ask(&weir, "x", path, &[]);
         let second = ask(&weir, "x", path, &[]);
@@ -260,7 +260,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     }
     let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\n\
     browser_ttl = \"365d\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     let year = 365 * 24 * 3600;
     for (path, told_s, ttl_s) in [
         ("/said/200", Some(year), Some(year)),
@@ -309,7 +309,7 @@ fn cookies_of_responses_are_handled_as_the_route_says() {
     });
     let site = "[[site.route]]\npath = \"/strip\"\nset_cookie = \"strip\"\n\
                 [[site.route]]\npath = \"/store\"\nset_cookie = \"store\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for (path, hit, cookie) in [("/default", false, true), ("/strip", true, false), ("/store", true, true)] {
         ask(&weir, "x", path, &[]);
         let second = ask(&weir, "x", path, &[]);
@@ -321,7 +321,7 @@ fn cookies_of_responses_are_handled_as_the_route_says() {
 fn stale_windows_of_the_route_take_the_place_of_the_origins() {
     let origin = Origin::start();
     origin.put("/", Resource::new("x").header("Cache-Control", "max-age=1"));
-    let weir = house(&[&origin]).site("[site.stale]\nif_error = \"1h\"").start();
+    let weir = server(&[&origin]).site("[site.stale]\nif_error = \"1h\"").start();
     ask(&weir, "x", "/", &[]);
     weir.later(Duration::from_millis(2100));
     origin.put("/", Resource::new("no").status(500));
@@ -332,7 +332,7 @@ fn stale_windows_of_the_route_take_the_place_of_the_origins() {
 fn a_clients_directives_count_only_as_far_as_the_route_lets_them() {
     let origin = echo();
     let site = "[[site.route]]\npath = \"/ignored\"\nclient_directives = \"ignore\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for (path, hit) in [("/honoured", false), ("/ignored", true)] {
         ask(&weir, "x", path, &[]);
         assert_eq!(ask(&weir, "x", path, &[("Cache-Control", "no-cache")]).is_hit(), hit, "{path}");
@@ -342,10 +342,10 @@ fn a_clients_directives_count_only_as_far_as_the_route_lets_them() {
 #[test]
 fn the_host_that_the_origin_is_sent_can_be_chosen() {
     let origin = echo();
-    let weir = house(&[&origin]).upstream("host = \"fixed.example\"").start();
+    let weir = server(&[&origin]).upstream("host = \"fixed.example\"").start();
     let text = ask(&weir, "client.example", "/", &[]).text().to_lowercase();
     assert!(text.contains("host: fixed.example\r\n"), "{text}");
-    let weir = house(&[&origin]).upstream("host = \"client\"").start();
+    let weir = server(&[&origin]).upstream("host = \"client\"").start();
     let text = ask(&weir, "client.example", "/", &[]).text().to_lowercase();
     assert!(text.contains("host: client.example\r\n"), "{text}");
 }
@@ -355,7 +355,7 @@ fn a_location_that_names_the_origin_is_written_back() {
     let origin = Origin::start();
     origin.put("/a", Resource::new("").status(302).header("Location", "http://fixed.example/b?c"));
     origin.put("/d", Resource::new("").status(302).header("Location", "http://elsewhere.example/b"));
-    let weir = house(&[&origin]).upstream("host = \"fixed.example\"").start();
+    let weir = server(&[&origin]).upstream("host = \"fixed.example\"").start();
     let location = |path: &str| ask(&weir, "client.example", path, &[]).header("location").unwrap();
     assert_eq!(location("/a"), "http://client.example/b?c");
     assert_eq!(location("/d"), "http://elsewhere.example/b");
@@ -364,7 +364,7 @@ fn a_location_that_names_the_origin_is_written_back() {
 #[test]
 fn a_health_path_is_answered_on_the_data_listener() {
     let origin = echo();
-    let weir = house(&[&origin]).more("[health]\npath = \"/up\"").start();
+    let weir = server(&[&origin]).more("[health]\npath = \"/up\"").start();
     assert_eq!(ask(&weir, "whatever", "/up", &[]).status(), 200);
     assert_eq!(origin.total(), 0);
 }
@@ -373,7 +373,7 @@ fn a_health_path_is_answered_on_the_data_listener() {
 fn a_host_without_a_site_is_a_421() {
     let origin = echo();
     let text =
-        house(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
+        server(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
     let weir = Weir::of_config(setup(), &text);
     let status = |host: &str| weir.get_of(host, "/x", &[]).status();
     assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource};
 
-use crate::kit::house;
+use crate::kit::server;
 
 fn held(control: &str) -> Resource {
     Resource::new("old").header("Cache-Control", control).etag("\"1\"")
@@ -15,7 +15,7 @@ fn held(control: &str) -> Resource {
 fn an_error_of_the_origin_is_passed_on() {
     let origin = Origin::start();
     origin.put("/plain", held("max-age=1"));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert_eq!(weir.get("/plain").text(), "old");
     weir.later(Duration::from_millis(2100));
     for status in [500, 502, 503, 504] {
@@ -48,7 +48,7 @@ fn the_time_is_what_the_route_says() {
     for (site, control, goes) in cases {
         let origin = Origin::start();
         origin.put("/x", held(control));
-        let weir = house(&[&origin]).site(site).start();
+        let weir = server(&[&origin]).site(site).start();
         assert_eq!(weir.get("/x").text(), "old");
         weir.later(Duration::from_millis(2100));
         drop(origin);

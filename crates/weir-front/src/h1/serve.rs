@@ -15,11 +15,11 @@ use weir_wire::{Persistence, RequestHead, RequestReader, Version};
 use super::content::Content;
 use super::socket::{ClientEnd, Socket};
 use super::{After, Conn, Framed, send};
+use crate::handover::HandedOver;
 use crate::limits::ClientLimits;
 use crate::listen::{Counted, Peer, Stream, TooMany};
 use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
-use crate::upgrade::Departed;
-use crate::worker::{Bidding, Presence, Worker};
+use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
 
 /// What a closing client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
@@ -41,8 +41,8 @@ pub(crate) async fn serve<S: Service>(
     stream: Stream,
     input: BytesMut,
     peer: Peer,
-    presence: Rc<Presence>,
-) -> Option<Departed> {
+    state: Rc<ConnectionState>,
+) -> Option<HandedOver> {
     let service = worker.service();
     let limits = service.limits();
     let trust = if service.trusted().contains(&peer) { Trust::Trusted } else { Trust::Untrusted };
@@ -57,10 +57,10 @@ pub(crate) async fn serve<S: Service>(
     // One place for all requests of the connection: none is allocated, and none moves.
     let mut request = None;
     loop {
-        worker.set_idle(&presence, conn.socket.input.is_empty().then_some(conn.free_since));
-        let next = conn.next(&worker, &presence, &mut request).await;
-        worker.set_idle(&presence, None);
-        presence.set_used();
+        worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
+        let next = conn.next(&worker, &state, &mut request).await;
+        worker.set_idle(&state, None);
+        state.set_used();
         let after = match next {
             Next::Request(framed) => conn.answer(service, &mut request, framed).await,
             Next::Refused(why) => conn.refuse(service, &why).await,
@@ -98,10 +98,10 @@ fn counted<S: Service>(
 }
 
 /// Waits until the gate is open or has been left.
-async fn wait_at_gate<S: Service>(worker: &Worker<S>, presence: &Presence) -> Bidding {
-    poll_fn(|cx| match worker.bidding() {
-        Bidding::Wait => {
-            presence.wake_by(cx);
+async fn wait_at_gate<S: Service>(worker: &Worker<S>, state: &ConnectionState) -> GateState {
+    poll_fn(|cx| match worker.gate_state() {
+        GateState::Shut => {
+            state.wake_by(cx);
             Poll::Pending
         }
         other => Poll::Ready(other),
@@ -160,13 +160,14 @@ impl Conn {
     async fn next<S: Service>(
         &mut self,
         worker: &Worker<S>,
-        presence: &Presence,
+        state: &ConnectionState,
         place: &mut Option<Request>,
     ) -> Next {
         let mut until = self.free_since + self.peer.limits.idle_time_max;
         let mut begun = false;
         loop {
-            if worker.bidding() != Bidding::Begin && wait_at_gate(worker, presence).await == Bidding::Leave {
+            if worker.gate_state() != GateState::Open && wait_at_gate(worker, state).await == GateState::Left
+            {
                 return Next::Leave;
             }
             if !self.socket.input.is_empty() {
@@ -180,7 +181,7 @@ impl Conn {
                     until = clock::mono() + self.peer.limits.head_time_max;
                 }
             }
-            match self.read(until, worker, presence).await {
+            match self.read(until, worker, state).await {
                 None | Some(Ok(_)) => {}
                 Some(Err(ClientEnd::TimedOut)) if begun => return Next::Refused(Refused::Late),
                 Some(Err(_)) => return Next::Ended,
@@ -193,16 +194,16 @@ impl Conn {
         &mut self,
         until: Instant,
         worker: &Worker<S>,
-        presence: &Presence,
+        state: &ConnectionState,
     ) -> Option<Result<usize, ClientEnd>> {
         let mut read = pin!(self.socket.read(until));
         poll_fn(|cx| {
-            if worker.bidding() != Bidding::Begin {
+            if worker.gate_state() != GateState::Open {
                 return Poll::Ready(None);
             }
             let read = read.as_mut().poll(cx).map(Some);
             if read.is_pending() {
-                presence.wake_by(cx);
+                state.wake_by(cx);
             }
             read
         })
@@ -210,11 +211,11 @@ impl Conn {
     }
 
     /// What another process needs to go on: the socket, and what was read of a request that has not begun.
-    fn depart(self) -> Option<Departed> {
+    fn depart(self) -> Option<HandedOver> {
         let (stream, input) = self.socket.into_parts();
         match stream.into_socket() {
             Ok((socket, family)) => {
-                Some(Departed { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
+                Some(HandedOver { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
             }
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way to another process");

@@ -200,7 +200,7 @@ impl SocketFile {
     }
 
     /// Another process listens on it from now on, and removes it.
-    pub(super) fn give(&self) {
+    pub(super) fn hand_over(&self) {
         self.is_given.store(true, Ordering::Relaxed);
     }
 }

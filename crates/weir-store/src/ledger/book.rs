@@ -7,7 +7,7 @@
 //! file. While it is broken nothing is acknowledged, and every batch tries a new file.
 //!
 //! States of the book in an upgrade: *writing* → *released* (the file is left alone; new marks are in force
-//! and wait) → *bequeathed* (marks go to the process that writes the file now), or back to *writing*,
+//! and wait) → *handed over* (marks go to the process that writes the file now), or back to *writing*,
 //! beginning with the whole ledger, where there is no new process after all.
 
 use std::io;
@@ -70,7 +70,7 @@ enum Turn {
     /// Write again.
     Resume,
     /// Pass all to another process.
-    Bequeath(Box<dyn Successor>),
+    HandOver(Box<dyn Successor>),
 }
 
 /// Where marks go.
@@ -128,7 +128,7 @@ struct Queue {
     is_closed: bool,
     turn: Option<Turn>,
     /// Another process writes the ledger.
-    is_bequeathed: bool,
+    is_handed_over: bool,
     durable: u64,
     failure: Option<String>,
 }
@@ -263,10 +263,10 @@ impl Book {
     }
 
     /// Passes waiting and later marks to another process.
-    pub(super) fn bequeath(&self, successor: Box<dyn Successor>) {
+    pub(super) fn hand_over(&self, successor: Box<dyn Successor>) {
         // At once: callers wait for marks that are made before the thread has turned.
-        self.desk.queue.lock().is_bequeathed = true;
-        self.turn(Turn::Bequeath(successor));
+        self.desk.queue.lock().is_handed_over = true;
+        self.turn(Turn::HandOver(successor));
     }
 
     fn turn(&self, turn: Turn) {
@@ -278,7 +278,7 @@ impl Book {
     /// bounded time.
     pub(super) fn pass(&self, stamp: Stamp) {
         let mut queue = self.desk.queue.lock();
-        if !queue.is_bequeathed {
+        if !queue.is_handed_over {
             return;
         }
         self.desk.entered.notify_one();
@@ -398,7 +398,7 @@ impl Place {
                 scribe.mistrust();
                 Place::File(scribe)
             }
-            (Place::Nowhere(_), Some(Turn::Bequeath(successor))) => Place::Successor(successor),
+            (Place::Nowhere(_), Some(Turn::HandOver(successor))) => Place::Successor(successor),
             (place, _) => place,
         }
     }

@@ -1,7 +1,7 @@
 //! The ledger as a whole: durability on files that fail and lose power, and in a real folder.
 
+mod handover;
 mod loss;
-mod succession;
 
 use std::collections::HashSet;
 use std::sync::mpsc;

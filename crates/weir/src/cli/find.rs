@@ -1,4 +1,4 @@
-//! Finding the running Weir by its state folder, and asking it.
+//! Finds the running Weir by its state folder, and sends it commands.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use weir_control::{Asked, client};
 
 use crate::print::say;
 
-/// A reload of a large configuration may take its time.
+/// A reload of a large configuration may take long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which Weir.
@@ -32,12 +32,12 @@ pub(super) struct Find {
 }
 
 impl Find {
-    /// Asks the running Weir.
+    /// Sends a command to the running Weir.
     pub(super) fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<Asked> {
         self.ask_for(method, path, body, PATIENCE)
     }
 
-    /// Asks the running Weir and waits for so long.
+    /// Sends a command to the running Weir and waits this long.
     pub(super) fn ask_for(
         &self,
         method: Method,
@@ -56,7 +56,7 @@ impl Find {
         }
     }
 
-    /// Prints the answer: as JSON, or by `show`; a refusal goes to the standard error and makes the command
+    /// Prints the answer as JSON, or by `show`. A refusal goes to the standard error and makes the command
     /// fail.
     pub(super) fn answer<T: DeserializeOwned>(
         &self,
@@ -65,7 +65,7 @@ impl Find {
     ) -> anyhow::Result<ExitCode> {
         if self.json {
             let value: serde_json::Value =
-                serde_json::from_slice(&asked.body).context("the answer is no JSON")?;
+                serde_json::from_slice(&asked.body).context("the answer is not JSON")?;
             crate::print::say_json(&value)?;
             return Ok(if asked.status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
@@ -82,7 +82,7 @@ impl Find {
             return Ok(ExitCode::FAILURE);
         }
         let value: T = serde_json::from_slice(&asked.body)
-            .context("the running Weir answers in another form; is it of another version?")?;
+            .context("cannot read the running Weir's answer; is it of another version?")?;
         say(&show(&value))?;
         Ok(ExitCode::SUCCESS)
     }

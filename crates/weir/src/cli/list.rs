@@ -12,19 +12,19 @@ use crate::print::size;
 /// The command line of `weir list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only what is of this site, by its name or one of its hosts.
+    /// Only objects of this site, by its name or one of its hosts.
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
-    /// Only what begins with this text, as in `weir purge --prefix`.
+    /// Only URLs that begin with this text, as in `weir purge --prefix`.
     #[arg(long, value_name = "URL")]
     prefix: Option<String>,
-    /// Only what bears this tag.
+    /// Only objects with this tag.
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// How many to show at most, up to 10000.
+    /// The most objects to show, up to 10000.
     #[arg(long, value_name = "N", default_value_t = query::LIMIT)]
     limit: usize,
-    /// Go on where the page before ended: what it said at its end.
+    /// Continue after the previous page: the value that it printed at its end.
     #[arg(long, value_name = "TOKEN")]
     after: Option<String>,
     #[command(flatten)]

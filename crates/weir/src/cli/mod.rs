@@ -1,4 +1,4 @@
-//! The command line: every command with its flags, and what each of them shares.
+//! The command line: every command with its flags.
 
 mod check;
 mod explain;
@@ -28,32 +28,32 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Stand in front of an origin, answer from the cache, fetch the rest.
+    /// Run in front of an origin: answer from the cache, fetch the rest.
     Run(run::Run),
     /// Check a configuration file and print every mistake at once.
     Check(check::Check),
     /// Make the running Weir load its configuration again, without dropping a request.
     Reload(reload::Reload),
-    /// Have a new program take over from the running one, without dropping a request.
+    /// Replace the running program by a new one, without dropping a request.
     Upgrade(upgrade::Upgrade),
     /// Show what the running Weir does and holds.
     Status(status::ShowStatus),
-    /// Explain what the running Weir would do with a request, and why; nothing is sent to an origin.
+    /// Explain what the running Weir would do with a request, and why. Sends nothing to an origin.
     Explain(explain::Explain),
     /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it
     /// stale.
     Purge(purge::Purge),
-    /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
+    /// List what the running Weir has cached: everything, or a site, a prefix, a tag.
     List(list::List),
     /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to
     /// bill by.
     Sites(sites::ShowSites),
-    /// Show how each volume of the running Weir stands.
+    /// Show the state of each volume of the running Weir.
     Volumes(volumes::Volumes),
-    /// Check every byte that the running Weir's volumes hold, and drop what is wrong.
+    /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
     Stress(Box<weir_stress::StressArgs>),
@@ -62,7 +62,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Command::Run(run) => run.run(),

@@ -1,4 +1,4 @@
-//! `weir purge`: takes things out of the running Weir's cache, or makes them stale.
+//! `weir purge`: takes objects out of the running Weir's cache, or makes them stale.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,13 @@ use super::find::Find;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["url", "prefix", "tag", "site", "all"])))]
 pub(crate) struct Purge {
-    /// A URL with all its variants, as clients ask for it; without `http://` or `https://`: of both.
+    /// A URL with all its variants, as clients ask for it. Without `http://` or `https://` it means both.
     #[arg(value_name = "URL")]
     url: Option<String>,
     /// Everything whose URL begins with this text.
     #[arg(long, value_name = "URL")]
     prefix: Option<String>,
-    /// Everything that bears this tag, any number of times.
+    /// Everything with this tag; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// Everything of this site: its first host.
@@ -27,8 +27,7 @@ pub(crate) struct Purge {
     /// Everything.
     #[arg(long)]
     all: bool,
-    /// Make it stale only: it is asked about before it is used, or goes out as the rules for what is stale
-    /// allow.
+    /// Only make it stale: Weir revalidates it before it uses it, or serves it stale where the rules allow.
     #[arg(long)]
     soft: bool,
     #[command(flatten)]
@@ -43,7 +42,7 @@ impl Purge {
     }
 }
 
-/// What is there of these; the command line's check has seen to it that it is one, or everything.
+/// The scope that was given; the command line makes sure that there is exactly one.
 fn scope(url: Option<String>, prefix: Option<String>, site: Option<String>, tags: Vec<String>) -> PurgeScope {
     let one = url.map(PurgeScope::Url).or(prefix.map(PurgeScope::Prefix)).or(site.map(PurgeScope::Site));
     match one {

@@ -1,7 +1,7 @@
 //! `weir run`: starts everything, then waits for signals.
 //!
-//! The order at the start is that of the mistakes: configuration, state folder, admin address, logs and
-//! listeners; only when nothing can fail any more is a client's connection accepted.
+//! The start goes in the order of possible mistakes: configuration, state folder, admin address, logs,
+//! listeners. Weir accepts a client's connection only when nothing can fail any more.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
@@ -26,30 +26,29 @@ use crate::print::say;
 use crate::print::sentence;
 use crate::process::{self, Signals, Wish};
 use crate::service::{self, Service};
-use crate::upgrade::give::{Beginning, Estate};
-use crate::upgrade::take::{Inheritance, Predecessor};
-use crate::wire_up::{House, Legacy};
+use crate::upgrade::new::{OldProcess, UpgradeOffer};
+use crate::upgrade::old::{Invocation, Upgrader};
+use crate::wire_up::{Handover, Server};
 
-/// How long is waited at the end for what is still to be written.
+/// How long the end waits for what is still to be written.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
-/// Signals after which a process that has been replaced does not finish its requests.
+/// How many signals make a replaced process end before its requests have finished.
 const SIGNALS_TO_END_AT_ONCE: usize = 2;
 
 /// The command line of `weir run`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("origins").required(true).args(["origin", "config", "demo"])))]
 pub(crate) struct Run {
-    /// Stand in front of this origin: `https://www.example.com`, `http://127.0.0.1:3000`,
-    /// `unix:/run/app.sock`.
+    /// Run in front of this origin: `https://www.example.com`, `http://127.0.0.1:3000`, `unix:/run/app.sock`.
     #[arg(long, value_name = "URL")]
     origin: Option<String>,
-    /// Do what this file says (see `weir check`).
+    /// Use this configuration file (see `weir check`).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Stand in front of a built-in origin with sample pages.
+    /// Run in front of a built-in origin with sample pages.
     #[arg(long)]
     demo: bool,
-    /// Where clients connect, any number of times [default: 127.0.0.1:8080].
+    /// Where clients connect; may be given several times [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen: Vec<String>,
     /// Where metrics and health are [default: 127.0.0.1:9180].
@@ -58,7 +57,7 @@ pub(crate) struct Run {
     /// The ceiling of the cache's memory [default: 256MiB, or a quarter of what the cgroup's limit leaves].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     memory: Option<String>,
-    /// Keep responses on disk as well, in DIR/volume, and what must be remembered in DIR/state.
+    /// Keep responses on disk as well, in DIR/volume, and the state folder in DIR/state.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     cache: Option<PathBuf>,
     /// The ceiling of what is on disk [default: 10GiB, or a quarter of what is free there].
@@ -80,9 +79,9 @@ pub(crate) struct Run {
     log: Option<LogChoice>,
 }
 
-/// What runs and is not yet told to anybody.
+/// What has started and is not yet reachable.
 struct Begun {
-    house: Arc<House>,
+    server: Arc<Server>,
     state: StateFolder,
     admin: AdminListener,
     socket: UnixListener,
@@ -96,90 +95,90 @@ struct Begun {
 
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let beginning = Beginning::of_this_process();
+        let invocation = Invocation::of_this_process();
         process::survive_the_limit_of_file_size();
         process::raise_open_files();
-        let mut inheritance = Inheritance::offered()?;
-        let begun = match self.begin(&mut inheritance) {
+        let mut offer = UpgradeOffer::offered()?;
+        let begun = match self.begin(&mut offer) {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ok(ExitCode::FAILURE),
             Err(error) => {
-                if let Some(inheritance) = &inheritance {
-                    inheritance.fail(&sentence(&error));
+                if let Some(offer) = &offer {
+                    offer.fail(&sentence(&error));
                 }
                 return Err(error);
             }
         };
-        let old_pid = inheritance.as_ref().map(|inheritance| inheritance.pid);
-        let predecessor = inheritance.map(Inheritance::ready).transpose()?;
-        if predecessor.is_some() {
+        let old_pid = offer.as_ref().map(|offer| offer.pid);
+        let old_process = offer.map(UpgradeOffer::ready).transpose()?;
+        if old_process.is_some() {
             begun.state.take();
         }
-        let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
-        crate::events::watch(&house);
+        let Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
+        crate::events::watch(&server);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
-        let control = Control::new(house.clone(), source);
+        let control = Control::new(server.clone(), source);
         let admin_socket = admin.copy()?;
         let control_socket = socket.as_fd().try_clone_to_owned()?;
-        let estate = Arc::new(Estate {
-            beginning,
-            house: house.clone(),
+        let upgrader = Arc::new(Upgrader {
+            invocation,
+            server: server.clone(),
             state: Arc::new(state),
             service: Arc::new(Service::of_environment()),
             control: ControlThread::start(control.clone(), admin, socket)?,
             control_socket,
             admin_socket,
             admin_address,
-            given: Arc::default(),
-            heir: Mutex::default(),
+            handed_over: Arc::default(),
+            new_process: Mutex::default(),
             coming: Mutex::default(),
         });
-        // The folder is left when this function ends, whoever still has the house.
-        let heritable = Arc::downgrade(&estate);
-        house.upgrade_by(move |order| match heritable.upgrade() {
-            Some(estate) => estate.give(order),
+        // The folder is released when this function ends, whoever still has the server.
+        let weak = Arc::downgrade(&upgrader);
+        server.upgrade_by(move |order| match weak.upgrade() {
+            Some(upgrader) => upgrader.upgrade(order),
             None => Err("this Weir is ending".to_owned()),
         });
-        let predecessor =
-            predecessor.map(|predecessor| attend_predecessor(predecessor, &house)).transpose()?;
-        estate.service.ready(start.line());
+        let old_process =
+            old_process.map(|old_process| attend_old_process(old_process, &server)).transpose()?;
+        upgrader.service.ready(start.line());
         start.say(old_pid)?;
         process::warn_of_root();
         process::warn_of_huge_pages();
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
-        let running = Running { estate: &estate, control: &control, hangup, predecessor };
+        let running = Running { upgrader: &upgrader, control: &control, hangup, old_process };
         let code = runtime.block_on(running.attend(signals));
-        estate.end_coming();
-        house.finish_accounts(WRITE_PATIENCE);
-        house.finish_store(WRITE_PATIENCE);
-        house.finish_logs(WRITE_PATIENCE);
-        estate.control.finish(WRITE_PATIENCE);
-        // Blocking acts that a second signal left behind are not waited for.
+        upgrader.end_coming();
+        server.finish_accounts(WRITE_PATIENCE);
+        server.finish_store(WRITE_PATIENCE);
+        server.finish_logs(WRITE_PATIENCE);
+        upgrader.control.finish(WRITE_PATIENCE);
+        // Blocking work that a second signal left behind is not waited for.
         runtime.shutdown_background();
         Ok(code)
     }
 
-    /// Starts everything but the control plane; `None` where the configuration has mistakes, which are said
-    /// then.
-    fn begin(&self, inheritance: &mut Option<Inheritance>) -> anyhow::Result<Option<Begun>> {
+    /// Starts everything but the control plane. `None` where the configuration has mistakes, which are
+    /// printed.
+    fn begin(&self, offer: &mut Option<UpgradeOffer>) -> anyhow::Result<Option<Begun>> {
         let before = self.before()?;
         let loaded = match self.load(&before) {
             Ok(loaded) => loaded,
             Err(mistakes) => {
                 report(&mistakes)?;
-                if let Some(inheritance) = inheritance {
-                    inheritance.fail(&mistakes.to_string());
+                if let Some(offer) = offer {
+                    offer.fail(&mistakes.to_string());
                 }
                 return Ok(None);
             }
         };
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
-        let (state, admin, socket, heirlooms) = match inheritance {
-            Some(inheritance) => {
-                let (state, socket) = inheritance.state(&path)?;
-                let admin = inheritance.admin(listen).map_or_else(|| AdminListener::bind(listen), Ok)?;
-                (state, admin, socket, inheritance.heirlooms())
+        let (state, admin, socket, listeners) = match offer {
+            Some(offer) => {
+                let (state, socket) = offer.state(&path)?;
+                let admin = offer.admin(listen).map_or_else(|| AdminListener::bind(listen), Ok)?;
+                (state, admin, socket, offer.listeners())
             }
             None => {
                 let state = StateFolder::open(&path)?;
@@ -194,15 +193,16 @@ impl Run {
             .enable_all()
             .build()
             .context("cannot start the main runtime")?;
-        // Signals are listened to before anything is accepted, so that none can hit the defaults meanwhile.
+        // Weir listens to signals before it accepts anything, so that none can take its default effect
+        // meanwhile.
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
-        let until_ledger_is_free = || inheritance.as_ref().map_or(Ok(()), Inheritance::prepared);
-        let has_volumes = inheritance.is_some();
-        let legacy = Legacy { heirlooms, has_volumes, until_ledger_is_free: &until_ledger_is_free };
-        let house = House::start(&loaded, self.workers(), choice, terminal, state.path(), legacy)?;
-        let (house, admin_address) = (Arc::new(house), loaded.config.admin.listen.to_string());
-        Ok(Some(Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address }))
+        let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
+        let has_volumes = offer.is_some();
+        let handover = Handover { listeners, has_volumes, until_ledger_is_free: &until_ledger_is_free };
+        let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
+        let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
+        Ok(Some(Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address }))
     }
 
     fn before(&self) -> anyhow::Result<Before> {
@@ -277,7 +277,7 @@ impl Start {
             Start::Program { line, admin } => tracing::info!(admin, "{}", line.trim_end()),
         }
         if let Some(old_pid) = old_pid {
-            tracing::info!(old_pid, "taken over from the process before this one");
+            tracing::info!(old_pid, "taken over from the old process");
         }
         Ok(())
     }
@@ -290,48 +290,47 @@ enum Hangup {
     Ends,
 }
 
-/// Goes on with what comes from the process before this one, on a thread of its own; told when that one has
-/// ended.
-fn attend_predecessor(predecessor: Predecessor, house: &Arc<House>) -> anyhow::Result<Receiver<()>> {
-    predecessor.settled();
+/// Handles what comes from the old process, on a thread of its own. The channel tells when the old process
+/// has ended.
+fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::Result<Receiver<()>> {
+    old_process.settled();
     let (ends, ended) = oneshot::channel();
-    let house = house.clone();
-    let thread = std::thread::Builder::new().name("weir-predecessor".to_owned());
+    let server = server.clone();
+    let thread = std::thread::Builder::new().name("weir-old-link".to_owned());
     let attending = thread.spawn(move || {
-        predecessor.attend(&house);
-        // Who does not wait for it need not know.
+        old_process.attend(&server);
+        // Nobody may be waiting.
         let _ = ends.send(());
     });
     attending.context("cannot start a thread for what the old process still has")?;
     Ok(ended)
 }
 
-/// A Weir that runs.
+/// A running Weir.
 struct Running<'a> {
-    estate: &'a Arc<Estate>,
+    upgrader: &'a Arc<Upgrader>,
     control: &'a Arc<Control>,
     hangup: Hangup,
-    /// The process before this one, while it finishes its requests.
-    predecessor: Option<Receiver<()>>,
+    /// The old process, while it finishes its requests.
+    old_process: Option<Receiver<()>>,
 }
 
 impl Running<'_> {
-    /// Does what signals ask until the end; the code is that of the process.
+    /// Obeys signals until the end; returns the exit code of the process.
     async fn attend(mut self, mut signals: Signals) -> ExitCode {
-        let given = self.estate.given.clone();
+        let handed_over = self.upgrader.handed_over.clone();
         loop {
             let wish = tokio::select! {
-                () = given.notified() => return self.leave(signals).await,
+                () = handed_over.notified() => return self.leave(signals).await,
                 wish = signals.next() => wish,
             };
             match wish {
-                Wish::ReopenLogs => self.estate.house.reopen_logs(),
-                // A terminal that is closed sends the same signal; without a file there is nothing else it
-                // could mean.
+                Wish::ReopenLogs => self.upgrader.server.reopen_logs(),
+                // Closing a terminal sends the same signal; without a file it can mean nothing else.
                 Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
                 Wish::Reload => {
-                    let (control, service) = (self.control.clone(), self.estate.service.clone());
-                    // Its result is logged by the act itself; the next signal does not wait for it.
+                    let (control, service) = (self.control.clone(), self.upgrader.service.clone());
+                    // The command logs its own result; the next signal does not wait for it.
                     drop(tokio::task::spawn_blocking(move || {
                         service.reloading();
                         let how = if control.reload().is_ok() { "reloaded" } else { "a reload was refused" };
@@ -339,10 +338,10 @@ impl Running<'_> {
                     }));
                 }
                 Wish::Upgrade => {
-                    let house = self.estate.house.clone();
+                    let server = self.upgrader.server.clone();
                     // As above.
                     drop(tokio::task::spawn_blocking(move || {
-                        house.upgrade(&UpgradeOrder::default()).is_ok()
+                        server.upgrade(&UpgradeOrder::default()).is_ok()
                     }));
                 }
                 Wish::End => return self.drain(signals).await,
@@ -350,35 +349,35 @@ impl Running<'_> {
         }
     }
 
-    /// Lets the requests under way finish; a second signal does not.
+    /// Lets the requests under way finish, unless a second signal comes.
     async fn drain(self, mut signals: Signals) -> ExitCode {
-        let house = &self.estate.house;
-        self.estate.service.stopping();
-        let patience_s = house.patience().as_secs();
+        let server = &self.upgrader.server;
+        self.upgrader.service.stopping();
+        let patience_s = server.patience().as_secs();
         tracing::info!("ending: requests under way have {patience_s} s; a second signal ends at once");
-        let draining = house.clone();
+        let draining = server.clone();
         let mut drained = tokio::task::spawn_blocking(move || draining.drain());
         loop {
             tokio::select! {
                 _ = &mut drained => return ExitCode::SUCCESS,
                 wish = signals.next() => match wish {
                     Wish::End => return ExitCode::FAILURE,
-                    Wish::ReopenLogs => house.reopen_logs(),
+                    Wish::ReopenLogs => server.reopen_logs(),
                     Wish::Reload | Wish::Upgrade => {}
                 },
             }
         }
     }
 
-    /// Another process has taken over: lets the requests under way finish, and those of the process before
-    /// this one.
+    /// Another process has taken over: lets the requests under way finish, and those of the old process
+    /// before this one.
     async fn leave(&mut self, mut signals: Signals) -> ExitCode {
-        let house = &self.estate.house;
-        let patience = house.patience();
+        let server = &self.upgrader.server;
+        let patience = server.patience();
         tracing::info!("replaced: requests under way have {} s", patience.as_secs());
-        let (leaving, estate) = (house.clone(), self.estate.clone());
+        let (leaving, upgrader) = (server.clone(), self.upgrader.clone());
         let mut left = tokio::task::spawn_blocking(move || {
-            estate.give_volumes();
+            upgrader.hand_over_volumes();
             leaving.finish_requests(patience);
         });
         let mut signals_left = SIGNALS_TO_END_AT_ONCE;
@@ -386,18 +385,18 @@ impl Running<'_> {
             tokio::select! {
                 _ = &mut left => break,
                 wish = signals.next() => match wish {
-                    // The service manager tells all processes of the service: the first is meant for the new
-                    // one.
+                    // The service manager signals all processes of the service; the first signal is meant for
+                    // the new one.
                     Wish::End if signals_left > 1 => signals_left -= 1,
                     Wish::End => return ExitCode::FAILURE,
-                    Wish::ReopenLogs => house.reopen_logs(),
+                    Wish::ReopenLogs => server.reopen_logs(),
                     Wish::Reload | Wish::Upgrade => {}
                 },
             }
         }
-        if let Some(predecessor) = self.predecessor.take() {
-            // What that one still gives away goes through this process.
-            let _ = tokio::time::timeout(patience, predecessor).await;
+        if let Some(old_process) = self.old_process.take() {
+            // What the old process still hands over goes through this process.
+            let _ = tokio::time::timeout(patience, old_process).await;
         }
         ExitCode::SUCCESS
     }

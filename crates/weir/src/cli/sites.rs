@@ -15,7 +15,7 @@ use super::find::Find;
 use crate::print::say;
 use crate::print::size;
 
-/// To read the head of all that is held may take its time.
+/// Reading the head of every object may take long.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Below the numbers while a sweep is due.
@@ -27,15 +27,15 @@ pub(crate) struct ShowSites {
     /// Only this site, by its name or one of its hosts, day by day.
     #[arg(value_name = "SITE")]
     site: Option<String>,
-    /// Only what was used from this day (2026-11-22), this month (2026-11) or so long ago (36h, 30d, 4w) on;
-    /// days are of UTC, and whole.
+    /// Only use from this day (2026-11-22), this month (2026-11) or this long ago (36h, 30d, 4w) on; days are
+    /// whole days of UTC.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Print CSV (RFC 4180), a line for each site and day; ends with 1 where a file of the accounts is not
-    /// whole, which is said.
+    /// Print CSV (RFC 4180), a line for each site and day. Exits with 1 and names the file where a file of
+    /// the accounts is not whole.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Count what of the cache is of use, too: neither purged nor stale. Reads the head of all that is held.
+    /// Also count what is held and neither purged nor stale. Reads the head of every object.
     #[arg(long, conflicts_with = "csv")]
     live: bool,
     #[command(flatten)]
@@ -55,9 +55,9 @@ impl ShowSites {
             anyhow::bail!(refusal);
         }
         let sites: Sites = serde_json::from_slice(&asked.body)
-            .context("the running Weir answers in another form; is it of another version?")?;
+            .context("cannot read the running Weir's answer; is it of another version?")?;
         say(&csv(&sites))?;
-        // Who bills by it has to know that it may be too small.
+        // A bill must not silently be too small.
         let mut code = ExitCode::SUCCESS;
         for unsound in sites.unsound_within() {
             writeln!(io::stderr(), "weir: {}", unsound.message)?;
@@ -90,8 +90,8 @@ fn show_days(sites: &Sites) -> String {
     all + &remarks(sites)
 }
 
-/// Where the numbers are not what they seem: a line while what is purged is still held, and one for each file
-/// of which not all can be read.
+/// Warnings about the numbers: a line while purged objects are still held, and one for each file that cannot
+/// be read as a whole.
 fn remarks(sites: &Sites) -> String {
     let is_held = sites.sweep_pending && sites.sites.iter().any(|account| account.held.is_some());
     let unswept = if is_held { UNSWEPT } else { "" };
@@ -153,8 +153,8 @@ fn line(first: String, more: &[String], used: &Used) -> Vec<String> {
     line
 }
 
-/// Rows below each other: the first column and the second where it is text to the left, numbers to the right.
-/// Columns in which no row has anything but the first are left out.
+/// A table. The first column, and the second where it is text, are aligned left, numbers right. Columns with
+/// no value but in the head are left out.
 fn table(rows: Vec<Vec<String>>) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

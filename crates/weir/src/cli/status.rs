@@ -119,7 +119,7 @@ fn requests(status: &Status) -> String {
     text
 }
 
-/// What of the counters is worth a word where there was any: their rows say so.
+/// The counters that are shown where they are not 0: their rows say which.
 fn noted(status: &Status) -> String {
     let rows = Count::ALL.iter().map(|count| count.row());
     let rows = rows.chain(SiteCount::ALL.iter().map(|count| count.row()));

@@ -12,13 +12,13 @@ use weir_control::{UpgradeOrder, Upgraded};
 
 use super::find::Find;
 
-/// Longer than the running Weir has patience with the new one.
+/// Longer than the running Weir waits for the new one.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command line of `weir upgrade`.
 #[derive(Debug, Args)]
 pub(crate) struct Upgrade {
-    /// The new program [default: what now lies where the running one was started from].
+    /// The new program [default: the one that now lies where the running one was started from].
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     #[command(flatten)]
@@ -45,7 +45,8 @@ impl Upgrade {
 fn show(upgraded: &Upgraded) -> String {
     let Upgraded { pid, version, old_pid, took_ms, paused_ms } = upgraded;
     format!(
-        "upgraded in {took_ms} ms, of which requests waited for {paused_ms} ms: weir {version} (pid {pid}) has taken \
+        "upgraded in {took_ms} ms, of which requests waited for {paused_ms} ms: weir {version} (pid {pid}) \
+         has taken \
          over from pid {old_pid}, which finishes its requests\n"
     )
 }

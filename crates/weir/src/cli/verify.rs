@@ -1,4 +1,4 @@
-//! `weir verify`: goes through all that the running Weir's volume holds.
+//! `weir verify`: checks all that the running Weir's volumes hold.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Verify {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let asked = self.find.ask_for(Method::POST, "/verify", Vec::new(), PATIENCE)?;
         let code = self.find.answer(&asked, show)?;
-        // Who is billed by what is held wants to know.
+        // Bills depend on what is held.
         let is_miscounted =
             serde_json::from_slice(&asked.body).is_ok_and(|found: Verified| found.counts_corrected > 0);
         Ok(if is_miscounted { ExitCode::FAILURE } else { code })
@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn it_says_what_was_found() {
         let verified = Verified { objects: 3, parts: 1, body_bytes: 2048, damaged: 2, ..Verified::default() };
-        let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped, because they were not what was stored: 2\n";
+        let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped, because they were not \
+                      what was stored: 2\n";
         assert_eq!(show(&verified), expect);
         let verified = Verified { rows_added: 1, rows_removed: 4, ..Verified::default() };
         let expect = "the catalogue lacked 1 rows and had 4 too many; it has not now\n";

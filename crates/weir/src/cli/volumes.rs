@@ -1,4 +1,4 @@
-//! `weir volumes`: how each volume of the running Weir stands.
+//! `weir volumes`: the state of each volume of the running Weir.
 
 use std::process::ExitCode;
 

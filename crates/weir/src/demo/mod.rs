@@ -48,7 +48,7 @@ async fn serve(listener: TcpListener) {
             let service = service_fn(|request: http::Request<hyper::body::Incoming>| async move {
                 Ok::<_, Infallible>(pages::answer(&request.into_parts().0))
             });
-            // A client that breaks off is no news to a demo.
+            // A demo does not log a client that breaks off.
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)

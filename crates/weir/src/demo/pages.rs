@@ -1,4 +1,4 @@
-//! What the demo origin has. `/` links all of it.
+//! The pages of the demo origin. `/` links all of them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::resource::{Content, Resource};
 
 /// The length of the offset file: 10 MiB.
 pub(super) const OFFSETS_BYTES: u64 = 10 << 20;
-/// Everything here was last changed then.
+/// When everything here was last changed.
 const CHANGED: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
 const SLOW_LINES: usize = 6;
 const SLOW_PAUSE: Duration = Duration::from_millis(500);
@@ -80,7 +80,7 @@ fn resource(request: &Parts) -> Resource {
     }
 }
 
-/// The first language that is known; quality values are not weighed.
+/// The first known language; quality values are not weighed.
 fn greeting(request: &Parts) -> Resource {
     let languages =
         request.headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::body::DemoBody;
 
-/// Whatever is sent, with its fields.
+/// A body with its fields.
 #[derive(Debug)]
 pub(super) struct Resource {
     status: StatusCode,
@@ -22,7 +22,7 @@ pub(super) struct Resource {
     content: Content,
 }
 
-/// What a resource consists of.
+/// The content of a resource.
 #[derive(Debug)]
 pub(super) enum Content {
     /// Bytes at hand.
@@ -66,7 +66,7 @@ impl Resource {
         self.field(SET_COOKIE, cookie)
     }
 
-    /// The answer to a request for it.
+    /// The response to a request for it.
     pub(super) fn answer(self, request: &Parts) -> Response<DemoBody> {
         let is_read = request.method == Method::GET || request.method == Method::HEAD;
         if is_read && self.status == StatusCode::OK && self.is_unchanged(&request.headers) {
@@ -155,7 +155,7 @@ pub(super) enum Wanted {
     Unsatisfiable,
 }
 
-/// One range of bytes; more than one, or what is not understood, is the whole (RFC 9110 §14.2).
+/// One range of bytes. Several ranges, or a field that cannot be read, mean the whole body (RFC 9110 §14.2).
 pub(super) fn parse_range(range: &str, length: u64) -> Wanted {
     let number = |text: &str| -> Option<u64> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -13,9 +13,9 @@ use rustix::net::{
 
 use super::message::Message;
 
-/// Descriptors in one message, at most; the kernel takes 253.
+/// The most descriptors in one message; the kernel takes 253.
 pub(crate) const SOCKETS_MAX: usize = 64;
-/// The longest message in bytes. What is read of a request ahead of its time is at most 80 KiB.
+/// The longest message in bytes. At most 80 KiB of a request are read ahead.
 const MESSAGE_BYTES_MAX: usize = 192 << 10;
 /// How long a message may wait for the other side to take those before it.
 const SEND_TIME_MAX: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub(crate) struct Link {
     socket: OwnedFd,
 }
 
-/// What came.
+/// A received message.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) message: Message,
@@ -35,7 +35,7 @@ pub(crate) struct Received {
 }
 
 impl Link {
-    /// Both ends; the second is for another process.
+    /// Makes both ends; the second is for another process.
     pub(crate) fn pair() -> io::Result<(Link, OwnedFd)> {
         let (here, there) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -48,12 +48,12 @@ impl Link {
         Ok(Link { socket })
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(crate) fn say(&self, message: &Message) -> io::Result<()> {
         self.send(message, &[], &[])
     }
 
-    /// Says something, with bytes and descriptors.
+    /// Sends a message with bytes and descriptors.
     pub(crate) fn send(&self, message: &Message, bytes: &[u8], sockets: &[OwnedFd]) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -70,7 +70,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for what the other side says, for so long or for ever; `None` when it has gone.
+    /// Waits for a message, for that long or for ever; `None` when the other side has gone.
     pub(crate) fn receive(&self, patience: Option<Duration>) -> io::Result<Option<Received>> {
         set_socket_timeout(&self.socket, Timeout::Recv, patience)?;
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
@@ -81,7 +81,7 @@ impl Link {
             let mut into = [IoSliceMut::new(&mut buffer)];
             match recvmsg(&self.socket, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
-                // It has gone without reading all that was said to it; what it said before comes next.
+                // The other side has gone without reading everything; what it sent before comes next.
                 Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
                 Err(rustix::io::Errno::CONNRESET) => return Ok(None),
                 other => break other?,

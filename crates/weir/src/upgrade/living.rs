@@ -1,4 +1,4 @@
-//! Whether another process still lives. It must not take another one for it that has its number later.
+//! Whether another process still lives. It must not mistake a later process with the same number for it.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// A process that lived when this was made; nothing is known where the system does not say.
+/// A process that lived when this value was made. Nothing is known where the system does not say.
 #[derive(Debug)]
 pub(crate) struct Living(Option<OwnedFd>);
 
 impl Living {
-    /// To be called while it lives.
+    /// Call it while the process lives.
     pub(crate) fn of(pid: u32) -> Living {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         Living(pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
     }
 
-    /// Whether it ends within that time, or has; false where that is not known. Blocks.
+    /// Whether the process ends within that time, or has ended; false where that is not known. Blocks.
     pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let Some(process) = &self.0 else { return false };
         let timeout = Timespec::try_from(patience).ok();

@@ -1,20 +1,19 @@
-//! What two processes say to each other. Each message is one line of JSON, bytes behind it where it says so,
-//! and descriptors beside it. Fields may be added; what changes the order of things gets another
-//! [`PROTOCOL`].
+//! The messages between two processes. Each is one line of JSON, with bytes behind it where its description
+//! says so, and descriptors beside it. Fields may be added; a change of the order gets another [`PROTOCOL`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The form of the conversation. A process that offers another one is not taken over from.
+/// The version of the conversation. A new process does not take over from one that offers another version.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// From either side.
+/// A message of either side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// The old one begins. With the lock of the state folder and the control socket.
+    /// The old process begins. Carries the lock of the state folder and the control socket.
     Offer {
         /// See [`PROTOCOL`].
         protocol: u32,
@@ -23,54 +22,54 @@ pub(crate) enum Message {
         /// The old one's pid.
         pid: u32,
     },
-    /// With the socket of the admin listener.
+    /// Carries the socket of the admin listener.
     Admin {
         /// Its address, as the old one's configuration has it.
         address: String,
     },
-    /// With sockets of one listener; several where they are many.
+    /// Carries sockets of one listener; several messages where there are many.
     Listener {
         /// Its address, as the old one's configuration has it.
         address: String,
         /// Whether its file is the service manager's.
         managed: bool,
     },
-    /// All is offered.
+    /// Everything is offered.
     Offered,
-    /// The new one could do what it is configured to.
+    /// The new process is ready to do what it is configured to do.
     Prepared {
         /// Its version.
         version: String,
     },
-    /// The new one could not, and says why.
+    /// The new process cannot take over, and says why.
     Failed {
         /// A sentence, or a report.
         why: String,
     },
     /// The ledger is closed: the new one may open it.
     Released,
-    /// The new one takes connections.
+    /// The new process takes connections.
     Ready,
-    /// All is the new one's.
+    /// Everything belongs to the new process.
     Yours,
-    /// The new one answers commands.
+    /// The new process answers commands.
     Settled,
-    /// With a client's socket. Behind it: what was read of its next request.
+    /// Carries a client's socket, and behind the line what was read of its next request.
     Connection {
-        /// Who is there; none over a Unix socket.
+        /// The peer; `None` over a Unix socket.
         peer: Option<SocketAddr>,
         /// Whether the socket is a Unix socket.
         unix: bool,
     },
-    /// Behind it: marks for the ledger.
+    /// Carries marks for the ledger behind the line.
     Marks,
     /// The marks are durable, or why not.
     Taken {
-        /// A sentence; none where they are.
+        /// A sentence; `None` where they are durable.
         failure: Option<String>,
     },
     /// The volumes are closed: the new one may open them.
     Volumes,
-    /// The old one was told to end before all was the new one's, which ends as well.
+    /// The old process was told to end before the handover was complete. The new one ends as well.
     Ends,
 }

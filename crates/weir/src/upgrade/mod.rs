@@ -1,4 +1,4 @@
-//! A new process in place of the running one, without a connection refused or reset.
+//! Replaces the running process by a new one, without a connection refused or reset.
 //!
 //! The old process starts the new one with one end of a [`link::Link`] as its standard input, and both speak
 //! [`message`]s over it:
@@ -9,7 +9,7 @@
 //!   listener, every listening socket       ◄─  prepared
 //!   lets no request begin, releases the
 //!   ledger                                 ─►  opens the ledger, starts its workers
-//!   gives up the control socket            ◄─  ready
+//!   leaves the control socket              ◄─  ready
 //!   yours                                  ─►  answers commands, is the service's main process
 //!                                          ◄─  settled
 //!   finishes its requests; each            ─►  goes on with them
@@ -20,19 +20,18 @@
 //! ```
 //!
 //! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and
-//! lets requests begin. Where the old one ends without a word, killed, after it has offered everything, the
-//! new one goes on by itself. Rooms: [`give`] the old side, [`take`] the new one, [`living`] whether a
-//! process has ended. ADR 0021.
+//! lets requests begin. Where the old process is killed after it has offered everything, the new one goes on
+//! by itself. Rooms: [`old`] the old side, [`new`] the new one, [`living`] whether a process has ended. ADR
+//! 0021.
 
-pub(crate) mod give;
-mod house;
 pub(crate) mod link;
 mod living;
 pub(crate) mod message;
-pub(crate) mod take;
+pub(crate) mod new;
+pub(crate) mod old;
+mod server;
 
-/// The variable that tells a process that its standard input is a link to the process that it takes over
-/// from.
+/// The variable that tells a process that its standard input is a link to the process it takes over from.
 pub(crate) const VARIABLE: &str = "WEIR_TAKES_OVER";
-/// Its value; another one names another way.
+/// Its value. Another value would name another way.
 pub(crate) const BY_STDIN: &str = "stdin";

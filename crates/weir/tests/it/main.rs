@@ -1,7 +1,7 @@
 //! Scenarios on the real binary: each starts its own Weir and its own origins, on ports and in a folder of
 //! its own.
 //!
-//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`house`]). No
+//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`server`]). No
 //! scenario asserts a time but within generous bounds.
 //!
 //! What the walk decides of one request after another (freshness, variants, conditions, ranges of what is
@@ -18,7 +18,7 @@
 
 mod counted;
 mod durable;
-mod house;
+mod server;
 
 /// A connection comes, and requests on it: who the client is, what is malformed or too much.
 mod arrive {
@@ -47,8 +47,8 @@ mod answer {
 /// What is fetched from origins and shared among readers, and what happens when an origin fails.
 mod fetch {
     mod chain;
+    mod clients_gone;
     mod crowd;
-    mod departed;
     mod fill;
     mod fills;
     mod malformed_responses;

@@ -3,7 +3,7 @@
 
 use weir_testkit::{Client, Origin, Resource};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 #[test]
 fn a_miss_is_stored_and_then_hit() {
@@ -69,7 +69,7 @@ fn the_ceiling_of_memory_holds() {
         let body = vec![b'x'; 1 << 20];
         exchange.reply(200, &[("Cache-Control", "max-age=600")], body);
     });
-    let weir = house(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
+    let weir = server(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
     let mut client = weir.client();
     for number in 0..100 {
         assert_eq!(client.get("localhost", &format!("/{number}"), &[]).body.len(), 1 << 20);

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use weir_testkit::Weir;
 
-use crate::house::setup;
+use crate::server::setup;
 
 /// One test's outcome.
 #[derive(Clone, Debug)]

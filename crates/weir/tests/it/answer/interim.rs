@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 #[test]
 fn clients_of_http_1_0_get_no_interim_response() {
@@ -34,7 +34,7 @@ fn interim_responses_without_end_are_not_waited_for() {
         }
         exchange.close();
     });
-    let weir = house(&[&origin]).upstream("first_byte = \"2s\"").start();
+    let weir = server(&[&origin]).upstream("first_byte = \"2s\"").start();
     let resting = weir.rss();
     let answer = weir.get("/x");
     assert!(matches!(answer.status(), 502 | 504), "{:?}", answer.head);

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_testkit::{Fault, Origin, Resource, Shape, Weir};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/lint")
@@ -217,7 +217,7 @@ fn accepted() -> BTreeSet<String> {
 fn responses_lint_clean() {
     let Some(python) = python() else { return skipped() };
     let origin = origin();
-    let config = house(&[&origin])
+    let config = server(&[&origin])
         .upstream("first_byte = \"1s\"\neject = { failures = 0 }")
         .site(ROUTES)
         .more("[health]\npath = \"/health\"\n[limits]\nbody = \"1MiB\"");

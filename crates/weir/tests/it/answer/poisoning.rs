@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Client, Gate, Origin, Resource, Response, Trouble, Weir, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 use table::{Row, rows};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ fn attack(top: &str, wanted: fn(&Row) -> bool) {
                 }
             }
         });
-        let weir = house(&[&origin]).top(top).site(site).start();
+        let weir = server(&[&origin]).top(top).site(site).start();
         for number in numbers {
             let row = &rows[number];
             if let Err(why) = judge(&weir, number, row) {
@@ -154,7 +154,7 @@ fn a_request_that_makes_the_origin_hang_up_is_forgotten_in_a_moment() {
             exchange.reply(200, &[("Cache-Control", "max-age=600")], "clean");
         }
     });
-    let weir = house(&[&origin]).upstream("eject = { failures = 0 }").start();
+    let weir = server(&[&origin]).upstream("eject = { failures = 0 }").start();
     assert_eq!(weir.get_with("/x", &[("X-Odd", "1")]).status(), 502);
     until("the object is served", || weir.get("/x").text() == "clean");
     assert!(weir.get("/x").is_hit());
@@ -239,7 +239,7 @@ fn a_flood_of_variants_leaves_the_rest_as_it_was() {
     });
     origin.put("/other", Resource::fresh("other"));
     let memory = 16u64 << 20;
-    let weir = house(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
+    let weir = server(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
     assert_eq!(weir.get("/other").text(), "other");
     let hits = || {
         let mut client = weir.client();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Client, Gate, Origin, Resource, Weir, until};
 
-use crate::house::house;
+use crate::server::server;
 
 /// Fresh for a second, then stale.
 fn brief(body: &str, tag: &str) -> Resource {
@@ -13,7 +13,7 @@ fn brief(body: &str, tag: &str) -> Resource {
 
 /// A Weir that has stored `old` under these paths, stale by now.
 fn holding(origin: &Origin, paths: &[&str], site: &str, upstream: &str) -> Weir {
-    let weir = house(&[origin]).upstream(upstream).site(site).start();
+    let weir = server(&[origin]).upstream(upstream).site(site).start();
     for path in paths {
         origin.put(path, brief("old", "\"1\""));
         assert_eq!(weir.get(path).text(), "old");
@@ -91,7 +91,7 @@ fn waiting_requests_for_a_no_cache_response_validate_it_each() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let resource = Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\"");
     origin.put("/x", resource.clone());
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert_eq!(weir.get("/x").text(), "hello");
     origin.put("/x", resource.head_gate(&gate));
     let mut clients: Vec<Client> = (0..8).map(|_| ask(&weir, "/x")).collect();

@@ -7,7 +7,7 @@ use std::process::Command;
 use weir_testkit::{Origin, Random, Resource};
 
 use crate::answer::lint;
-use crate::house::before;
+use crate::server::before;
 
 /// How many dictionaries.
 const COUNT: usize = 600;

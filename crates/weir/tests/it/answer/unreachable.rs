@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Gate, Origin, Resource, Weir, until};
 
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 /// What is stored, and with which fields. The first may be sent stale.
 const HELD: [(&str, &str); 5] = [
@@ -21,8 +21,8 @@ fn held(control: &str) -> Resource {
 }
 
 /// A Weir that has stored [`HELD`], stale by now.
-fn holding(origin: &Origin, house: &House) -> Weir {
-    let weir = house.start();
+fn holding(origin: &Origin, server: &Server) -> Weir {
+    let weir = server.start();
     for (path, control) in HELD {
         origin.put(path, held(control));
         assert_eq!(weir.get(path).text(), "old");
@@ -76,7 +76,7 @@ fn check(weir: &Weir) {
 #[test]
 fn an_origin_that_refuses_connections() {
     let origin = Origin::start();
-    let weir = holding(&origin, &house(&[&origin]));
+    let weir = holding(&origin, &server(&[&origin]));
     drop(origin);
     check(&weir);
     check(&weir);
@@ -85,7 +85,7 @@ fn an_origin_that_refuses_connections() {
 #[test]
 fn an_origin_that_closes_after_the_request() {
     let origin = Origin::start();
-    let weir = holding(&origin, &house(&[&origin]));
+    let weir = holding(&origin, &server(&[&origin]));
     for path in HELD.map(|(path, _)| path).iter().chain(&["/unheld"]) {
         origin.on(path, |exchange| exchange.close());
     }
@@ -95,7 +95,7 @@ fn an_origin_that_closes_after_the_request() {
 #[test]
 fn an_origin_that_resets_the_connection() {
     let origin = Origin::start();
-    let weir = holding(&origin, &house(&[&origin]));
+    let weir = holding(&origin, &server(&[&origin]));
     for path in HELD.map(|(path, _)| path).iter().chain(&["/unheld"]) {
         origin.on(path, |exchange| exchange.reset());
     }
@@ -105,7 +105,7 @@ fn an_origin_that_resets_the_connection() {
 #[test]
 fn an_origin_that_closes_inside_its_head() {
     let origin = Origin::start();
-    let weir = holding(&origin, &house(&[&origin]));
+    let weir = holding(&origin, &server(&[&origin]));
     for path in HELD.map(|(path, _)| path).iter().chain(&["/unheld"]) {
         origin.raw(path, "HTTP/1.1 200 OK\r\nCache-Con");
     }
@@ -117,7 +117,7 @@ fn an_origin_that_is_silent_until_its_time_is_over() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let weir = holding(
         &origin,
-        &house(&[&origin]).upstream("first_byte = \"1s\"").site("revalidation_wait = \"100ms\""),
+        &server(&[&origin]).upstream("first_byte = \"1s\"").site("revalidation_wait = \"100ms\""),
     );
     for path in HELD.map(|(path, _)| path).iter().chain(&["/unheld"]) {
         origin.put(path, Resource::fresh("new").head_gate(&gate));
@@ -129,10 +129,10 @@ fn an_origin_that_is_silent_until_its_time_is_over() {
 #[test]
 fn an_origin_that_is_silent_in_the_handshake() {
     let (origin, silent) = (Origin::start(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let house = house(&[&origin]);
-    let weir = holding(&origin, &house);
+    let server = server(&[&origin]);
+    let weir = holding(&origin, &server);
     let list = format!("\"https://{}\"", silent.local_addr().unwrap());
-    weir.rewrite_config(&house.origins(&list).upstream("connect = \"1s\"").text());
+    weir.rewrite_config(&server.origins(&list).upstream("connect = \"1s\"").text());
     assert_eq!(weir.reload().code, Some(0));
     check(&weir);
 }
@@ -140,9 +140,9 @@ fn an_origin_that_is_silent_in_the_handshake() {
 #[test]
 fn an_origin_that_speaks_no_tls() {
     let origin = Origin::start();
-    let house = house(&[&origin]);
-    let weir = holding(&origin, &house);
-    weir.rewrite_config(&house.origins(&format!("\"https://{}\"", origin.addr())).text());
+    let server = server(&[&origin]);
+    let weir = holding(&origin, &server);
+    weir.rewrite_config(&server.origins(&format!("\"https://{}\"", origin.addr())).text());
     assert_eq!(weir.reload().code, Some(0));
     check(&weir);
 }
@@ -150,9 +150,9 @@ fn an_origin_that_speaks_no_tls() {
 #[test]
 fn an_origin_whose_name_is_unknown() {
     let origin = Origin::start();
-    let house = house(&[&origin]);
-    let weir = holding(&origin, &house);
-    weir.rewrite_config(&house.origins("\"http://no-such-host.invalid:8080\"").text());
+    let server = server(&[&origin]);
+    let weir = holding(&origin, &server);
+    weir.rewrite_config(&server.origins("\"http://no-such-host.invalid:8080\"").text());
     assert_eq!(weir.reload().code, Some(0));
     check(&weir);
 }
@@ -160,7 +160,7 @@ fn an_origin_whose_name_is_unknown() {
 #[test]
 fn origins_that_are_all_left_out() {
     let origins = [Origin::start(), Origin::start()];
-    let both = house(&[&origins[0], &origins[1]]).upstream("eject = { failures = 1, time = \"1m\" }");
+    let both = server(&[&origins[0], &origins[1]]).upstream("eject = { failures = 1, time = \"1m\" }");
     for (path, control) in HELD {
         origins[1].put(path, held(control));
     }
@@ -178,7 +178,7 @@ fn origins_that_are_all_left_out() {
 #[test]
 fn a_slow_origin_is_waited_for() {
     let (origin, gate) = (Origin::start(), Gate::new());
-    let weir = holding(&origin, &house(&[&origin]).site("revalidation_wait = \"100ms\""));
+    let weir = holding(&origin, &server(&[&origin]).site("revalidation_wait = \"100ms\""));
     origin.put("/plain", Resource::fresh("new").head_gate(&gate));
     let mut client = send(&weir, "GET", "/plain", "");
     origin.await_count("/plain", 2);
@@ -190,7 +190,7 @@ fn a_slow_origin_is_waited_for() {
 #[test]
 fn an_outage_costs_readers_nothing_and_ends_with_the_first_answer() {
     let origin = Origin::start();
-    let weir = holding(&origin, &house(&[&origin]));
+    let weir = holding(&origin, &server(&[&origin]));
     let address = origin.addr().to_string();
     drop(origin);
     for _ in 0..20 {
@@ -216,7 +216,7 @@ fn a_stale_response_on_a_volume_is_sent_after_a_restart() {
     let origin = Origin::start();
     let volume = "[cache]\nmemory = \"64MiB\"\nadmission = \"always\"\n\
         [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    let mut weir = holding(&origin, &house(&[&origin]).more(volume));
+    let mut weir = holding(&origin, &server(&[&origin]).more(volume));
     origin.put("/told", held("max-age=1, stale-if-error=0"));
     assert_eq!(weir.get("/told").text(), "old");
     std::thread::sleep(Duration::from_millis(1500));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_testkit::{Address, Exchange, Origin, Response, Weir, free_port, until};
 
 use crate::durable::restart;
-use crate::house::{House, before, house, setup};
+use crate::server::{Server, before, server, setup};
 
 const PLAIN: &str = "plain text, long enough to be worth coding";
 
@@ -134,7 +134,7 @@ fn variants_by_coding_are_the_same_after_a_restart() {
     origin.otherwise(|exchange| codes(exchange, &[]));
     let volume = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n\
                   [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
-    let mut weir = house(&[&origin]).more(volume).start();
+    let mut weir = server(&[&origin]).more(volume).start();
     for taken in BROWSERS {
         get(&weir, "/x", taken, &[]);
     }
@@ -165,10 +165,10 @@ fn an_upstream_may_leave_via_out() {
         let explained = weir.command(&["explain", url, "-H", "Accept-Encoding: gzip"]);
         explained.stdout.contains("gzip_proxied")
     };
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert!(asked(&weir).is_some_and(|via| via.starts_with("1.1 before, 1.1 weir-")));
     assert!(hint(&weir));
-    let weir = house(&[&origin]).upstream("via = false").start();
+    let weir = server(&[&origin]).upstream("via = false").start();
     assert_eq!(asked(&weir), None);
     assert!(!hint(&weir));
     let looped = origin.requests("/x").pop().unwrap().header("cdn-loop").unwrap();
@@ -205,13 +205,13 @@ struct Nginx {
 
 impl Nginx {
     /// `None`, with a message, if nginx is not installed. `lines` are those of the server.
-    fn start(house: &weir_testkit::Setup, lines: &str) -> Option<Nginx> {
+    fn start(server: &weir_testkit::Setup, lines: &str) -> Option<Nginx> {
         let program = "/usr/sbin/nginx";
         if !std::path::Path::new(program).exists() {
             eprintln!("nginx is not installed: this scenario is left out");
             return None;
         }
-        let folder = house.folder().join("nginx");
+        let folder = server.folder().join("nginx");
         std::fs::create_dir_all(folder.join("www")).unwrap();
         std::fs::write(folder.join("www/x.css"), PLAIN.repeat(100)).unwrap();
         let port = free_port();
@@ -252,8 +252,8 @@ impl Drop for Nginx {
 }
 
 /// A config in front of nginx.
-fn before_nginx(nginx: &Nginx) -> House {
-    house(&[]).origins(&format!("\"{}\"", nginx.url()))
+fn before_nginx(nginx: &Nginx) -> Server {
+    server(&[]).origins(&format!("\"{}\"", nginx.url()))
 }
 
 fn is_gzip(found: &Response) -> bool {

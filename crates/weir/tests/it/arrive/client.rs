@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Origin, Resource, Trouble, Weir, pattern};
 
-use crate::house::{before, house, setup};
+use crate::server::{before, server, setup};
 
 fn echoing() -> (Origin, Weir) {
     let origin = Origin::start();
@@ -253,7 +253,7 @@ fn an_early_answer_to_a_request_with_a_body_arrives() {
 #[test]
 fn a_refusal_survives_the_bytes_that_follow_it() {
     let origin = Origin::start();
-    let weir = house(&[&origin]).more("[limits]\nbody = \"1KiB\"").start();
+    let weir = server(&[&origin]).more("[limits]\nbody = \"1KiB\"").start();
     for _ in 0..10 {
         let mut client = weir.client();
         client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n");
@@ -348,7 +348,7 @@ fn a_client_that_half_closes_gets_its_answers() {
 fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
     let origin = Origin::start();
     origin.echo("/x", &[("Cache-Control", "no-store")]);
-    let weir = house(&[&origin]).site("[site.bypass]\npaths = [\"/x\"]").start();
+    let weir = server(&[&origin]).site("[site.bypass]\npaths = [\"/x\"]").start();
     let headers =
         [("Range", "bytes=0-1"), ("If-None-Match", "\"1\""), ("Accept", "text/html"), ("Cookie", "a=b")];
     let text = weir.get_with("/x", &headers).text().to_lowercase();
@@ -400,7 +400,7 @@ fn request_trailers_do_not_reach_the_origin() {
         exchange.reply(200, &[("Cache-Control", "no-store")], format!("[{trailers}]"));
     });
     let edits = "request_headers = { remove = [\"X-Country\"], set = { X-Mine = \"1\" } }";
-    let weir = house(&[&origin]).site(edits).start();
+    let weir = server(&[&origin]).site(edits).start();
     let mut client = weir.client();
     for trailers in
         ["X-Real-IP: evil\r\n", "X-Country: evil\r\nX-Mine: evil\r\n", "Proxy: evil\r\nX-Sum: 1\r\n", ""]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Random, Resource, Trouble, Weir};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 fn origin() -> Origin {
     let origin = Origin::start();
@@ -19,7 +19,7 @@ fn small(origin: &Origin) -> Weir {
     let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\n\
     head_time = \"400ms\"\n\
                   idle = \"600ms\"\nbody_rate = \"1KiB\"\nsend_stall = \"700ms\"";
-    house(&[origin]).more(limits).start()
+    server(&[origin]).more(limits).start()
 }
 
 /// Sends a request and returns the status of its answer. The connection must be closed after it.
@@ -194,7 +194,7 @@ fn a_silent_tunnel_is_cut() {
         exchange.peer_left_within(Duration::from_secs(30));
         exchange.close();
     });
-    let weir = house(&[&origin]).more("[limits]\ntunnel_idle = \"500ms\"").start();
+    let weir = server(&[&origin]).more("[limits]\ntunnel_idle = \"500ms\"").start();
     let mut client = weir.client();
     client.send_get("localhost", "/ws", &[("Connection", "Upgrade"), ("Upgrade", "x")]);
     assert_eq!(client.recv_head_only().unwrap().status, 101);

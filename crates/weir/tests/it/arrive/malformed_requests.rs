@@ -13,7 +13,7 @@ use http_desync_guardian::request_analyzer::HttpRequestData;
 use weir_edge::transform::request::{OF_TRUSTED_PEERS, STRIPPED};
 use weir_testkit::{Client, Exchange, Origin, Random, Trouble, Weir, until};
 
-use crate::house::before;
+use crate::server::before;
 use change::{environment, mutate};
 use table::{Row, rows};
 

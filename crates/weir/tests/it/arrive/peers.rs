@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use weir_testkit::{Address, Client, Origin, Weir, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 fn echo() -> Origin {
     let origin = Origin::start();
@@ -24,7 +24,7 @@ fn seen(text: &str, name: &str) -> Option<String> {
 }
 
 fn proxied(origin: &Origin, version: &str) -> Weir {
-    let text = house(&[origin]).text();
+    let text = server(&[origin]).text();
     let listen = "address = \"{listen}\"";
     setup().run_config(&text.replace(listen, &format!("{listen}\nproxy_protocol = \"{version}\"")))
 }
@@ -84,7 +84,7 @@ fn a_unix_listener_serves() {
     let origin = echo();
     let setup = setup();
     let path = setup.folder().join("weir.sock");
-    let text = house(&[&origin]).more("[[listen]]\naddress = \"unix:{folder}/weir.sock\"").text();
+    let text = server(&[&origin]).more("[[listen]]\naddress = \"unix:{folder}/weir.sock\"").text();
     let weir = setup.run_config(&text);
     // Weir counts as started once its first listener answers.
     let address = Address::Unix(path);
@@ -102,7 +102,7 @@ fn an_ipv6_listener_serves() {
     let addr = probe.local_addr().unwrap();
     drop(probe);
     let origin = echo();
-    let weir = house(&[&origin]).more(&format!("[[listen]]\naddress = \"{addr}\"")).start();
+    let weir = server(&[&origin]).more(&format!("[[listen]]\naddress = \"{addr}\"")).start();
     until("the IPv6 listener takes connections", || Address::Tcp(addr).connect().is_ok());
     let text = weir_testkit::get(addr, "/x").text();
     assert!(seen(&text, "x-forwarded-for").is_some_and(|v| v.ends_with("::1")), "{text}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Exchange, Origin, Resource, Setup, Weir, until};
 
-use crate::house::{House, binary, house, setup};
+use crate::server::{Server, binary, server, setup};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -31,9 +31,9 @@ fn count(weir: &Weir, series: &str) -> f64 {
 }
 
 /// Weir behind a proxy on this machine: the client is 192.0.2.`number`, which is not trusted.
-fn proxied(house: &House) -> Weir {
+fn proxied(server: &Server) -> Weir {
     let listen = "address = \"{listen}\"";
-    setup().run_config(&house.text().replacen(listen, &format!("{listen}\nproxy_protocol = \"v1\""), 1))
+    setup().run_config(&server.text().replacen(listen, &format!("{listen}\nproxy_protocol = \"v1\""), 1))
 }
 
 fn announced(weir: &Weir, address: &str) -> Client {
@@ -44,13 +44,13 @@ fn announced(weir: &Weir, address: &str) -> Client {
 }
 
 /// A Weir that may open only this many files.
-fn with_files(files: usize, house: &House) -> Weir {
+fn with_files(files: usize, server: &Server) -> Weir {
     let folder = std::env::temp_dir().join(format!("weir-it-files-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let script = folder.join("weir");
     std::fs::write(&script, format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", binary())).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let weir = Setup::new(&script).run_config(&house.text());
+    let weir = Setup::new(&script).run_config(&server.text());
     let _ = std::fs::remove_dir_all(&folder);
     weir
 }
@@ -59,7 +59,7 @@ fn with_files(files: usize, house: &House) -> Weir {
 fn idle_clients_give_way_when_descriptors_run_out() {
     let origin = origin();
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"";
-    let weir = with_files(256, &house(&[&origin]).upstream("connections = 20").more(volume));
+    let weir = with_files(256, &server(&[&origin]).upstream("connections = 20").more(volume));
     let idle: Vec<Client> = (0..300).map(|_| weir.client()).collect();
     for number in 0..30 {
         assert_eq!(weir.get(&format!("/{number}")).status(), 200, "with {} idle clients", idle.len());
@@ -75,7 +75,7 @@ fn idle_clients_give_way_when_descriptors_run_out() {
 #[test]
 fn the_longest_idle_connection_makes_room_and_busy_ones_stay() {
     let origin = origin();
-    let weir = house(&[&origin]).more("[limits]\nconnections = 4").start();
+    let weir = server(&[&origin]).more("[limits]\nconnections = 4").start();
     until("nobody is there", || count(&weir, "weir_connections_open") == 0.0);
     let mut clients: Vec<Client> = (0..4).map(|_| weir.client()).collect();
     for client in &mut clients {
@@ -112,7 +112,7 @@ fn the_longest_idle_connection_makes_room_and_busy_ones_stay() {
 fn one_client_has_a_limited_number_of_connections() {
     let origin = origin();
     origin.put("/x", Resource::fresh("x"));
-    let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 2"));
+    let weir = proxied(&server(&[&origin]).more("[limits]\nconnections_per_client = 2"));
     for (one, same, other) in
         [("192.0.2.1", "192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1")]
     {
@@ -135,7 +135,7 @@ fn one_client_has_a_limited_number_of_connections() {
 #[test]
 fn clients_named_by_a_trusted_proxy_are_counted() {
     let origin = origin();
-    let weir = house(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
+    let weir = server(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
     let named = |client: &str, target: &str| {
         format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\n\r\n")
     };
@@ -172,7 +172,7 @@ fn clients_named_by_a_trusted_proxy_are_counted() {
 fn a_client_that_is_turned_away_is_named() {
     let origin = origin();
     origin.put("/x", Resource::fresh("x"));
-    let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 1"));
+    let weir = proxied(&server(&[&origin]).more("[limits]\nconnections_per_client = 1"));
     let mut first = announced(&weir, "192.0.2.7");
     assert_eq!(first.get("localhost", "/x", &[]).status(), 200);
     assert!(!weir.stderr().contains("connections_per_client"), "{}", weir.stderr());

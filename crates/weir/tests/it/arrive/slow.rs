@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Exchange, Origin, Resource, Response, Weir, pattern, until};
 
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 const UPSTREAM: &str = "connections = 4\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\nbetween_bytes = \"5m\"";
 const LONG: Duration = Duration::from_secs(120);
@@ -52,7 +52,7 @@ fn a_small_body_takes_no_connection_before_it_is_whole() {
         let body = exchange.body();
         exchange.reply(200, &[], body);
     });
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     let more = "Content-Length: 5\r\n\r\nhel";
     let mut uploads: Vec<Client> = (0..6).map(|_| send(&weir, "192.0.2.1", "POST /x", more)).collect();
     let more = "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n";
@@ -78,7 +78,7 @@ fn a_small_body_takes_no_connection_before_it_is_whole() {
 #[test]
 fn one_client_with_slow_uploads_leaves_connections_to_others() {
     let origin = origin(|exchange| drop(exchange.body()));
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     let more = format!("Content-Length: 1000000\r\n\r\n{}", "x".repeat(100_000));
     let _uploads: Vec<Client> = (0..6).map(|_| send(&weir, "192.0.2.1", "POST /x", &more)).collect();
     origin.await_count("/x", 2);
@@ -96,7 +96,7 @@ fn one_client_that_reads_slowly_leaves_connections_to_others() {
         exchange.send("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n\r\n");
         while exchange.send([b'x'; 65536]) {}
     });
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     let mut readers: Vec<Client> =
         (0..2).map(|number| send(&weir, "192.0.2.1", &format!("GET /{number}"), "\r\n")).collect();
     for reader in &mut readers {
@@ -144,7 +144,7 @@ fn establish(weir: &Weir) -> Vec<Client> {
 #[test]
 fn silent_event_streams_and_tunnels_leave_the_connections_to_requests() {
     let origin = silent();
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     let _open = establish(&weir);
     for _ in 0..4 {
         assert_eq!(weir.get("/ok").status(), 200);
@@ -155,7 +155,7 @@ fn silent_event_streams_and_tunnels_leave_the_connections_to_requests() {
 fn event_streams_and_tunnels_have_a_bound_of_their_own() {
     let origin = silent();
     let upstream = format!("{UPSTREAM}\nstreams = 6\nclient_share = 100");
-    let weir = house(&[&origin]).upstream(&upstream).start();
+    let weir = server(&[&origin]).upstream(&upstream).start();
     let open = establish(&weir);
     assert_eq!(origin_metric(&origin, &weir, "weir_origin_streams"), 6.0);
     for (target, more) in [("GET /events", "\r\n"), ("GET /ws", UPGRADE)] {
@@ -172,7 +172,7 @@ fn event_streams_and_tunnels_have_a_bound_of_their_own() {
 #[test]
 fn a_client_with_its_share_of_streams_gets_a_reason() {
     let origin = silent();
-    let weir = house(&[&origin]).upstream(&format!("{UPSTREAM}\nstreams = 2")).start();
+    let weir = server(&[&origin]).upstream(&format!("{UPSTREAM}\nstreams = 2")).start();
     let mut first = send(&weir, "192.0.2.1", "GET /events", "\r\n");
     assert_eq!(first.recv_head_only().map(|head| head.status), Ok(200));
     for (target, more) in [("GET /events", "\r\n"), ("GET /ws", UPGRADE)] {
@@ -186,8 +186,8 @@ fn a_client_with_its_share_of_streams_gets_a_reason() {
 const LENGTH: usize = 64 << 20;
 
 /// A site that demands a megabyte a second from clients whose response holds a connection.
-fn hasty(origin: &Origin) -> House {
-    house(&[origin]).more("[limits]\nsend_stall = \"2s\"\nread_rate = \"1MiB\"")
+fn hasty(origin: &Origin) -> Server {
+    server(&[origin]).more("[limits]\nsend_stall = \"2s\"\nread_rate = \"1MiB\"")
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_burst_of_one_clients_fills_leaves_connections_to_others() {
         // It hangs longer than the test goes on, and no longer than its client is there.
         exchange.peer_left_within(LONG);
     });
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     let burst: Vec<Client> =
         (0..12).map(|number| send(&weir, "192.0.2.1", &format!("GET /hang/{number}"), "\r\n")).collect();
     until("some of them hang", || origin.total() >= 2);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Origin, Resource};
 
-use crate::house::{before, setup};
+use crate::server::{before, setup};
 
 #[test]
 fn ages_and_names_add_up_along_a_chain() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use weir_testkit::{Origin, Resource, pattern};
 
-use crate::house::before;
+use crate::server::before;
 
 const CLIENTS: usize = 1000;
 

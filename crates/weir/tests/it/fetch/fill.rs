@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Shape, Trouble, Weir, pattern, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 fn ask(weir: &Weir, target: &str) -> Client {
     let mut client = weir.client();
@@ -149,7 +149,7 @@ fn a_truncated_body_never_ends_cleanly_and_is_not_stored() {
 fn a_stalled_body_is_cut_for_all_and_not_stored() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(pattern(1, 50_000)).fault(Fault::Stall(20_000)));
-    let weir = house(&[&origin]).upstream("between_bytes = \"400ms\"").start();
+    let weir = server(&[&origin]).upstream("between_bytes = \"400ms\"").start();
     let begun = Instant::now();
     let mut clients = [ask(&weir, "/x"), ask(&weir, "/x")];
     for client in &mut clients {
@@ -165,7 +165,7 @@ fn no_answer_is_a_502_and_a_late_one_a_504() {
     let origin = Origin::start();
     origin.raw("/closed", "");
     origin.put("/late", Resource::fresh("x").head_delay(Duration::from_secs(3)));
-    let weir = house(&[&origin]).upstream("first_byte = \"1s\"").start();
+    let weir = server(&[&origin]).upstream("first_byte = \"1s\"").start();
     for (path, status) in [("/closed", 502), ("/late", 504)] {
         let answer = weir.get(path);
         assert_eq!(answer.status(), status, "{:?}", answer.head);
@@ -247,7 +247,7 @@ fn a_close_delimited_body_is_stored_only_if_the_route_allows_it() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello").shape(Shape::Close));
     origin.put("/y", Resource::fresh("hello").shape(Shape::Close));
-    let weir = house(&[&origin]).site("[[site.route]]\npath = \"/y\"\nclose_delimited = \"store\"").start();
+    let weir = server(&[&origin]).site("[[site.route]]\npath = \"/y\"\nclose_delimited = \"store\"").start();
     for path in ["/x", "/y"] {
         assert_eq!(weir.get(path).text(), "hello");
         assert_eq!(weir.get(path).text(), "hello");
@@ -300,7 +300,7 @@ fn an_object_beyond_half_of_memory_streams_within_the_ceiling() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(&body));
     origin.put("/chunked", Resource::fresh(&body).shape(Shape::Chunked(60_000)));
-    let weir = house(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
+    let weir = server(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
     let before = weir.rss();
     for path in ["/x", "/chunked"] {
         let mut slow = ask(&weir, path);
@@ -360,7 +360,7 @@ fn removed_fields_are_in_no_interim_response_and_no_trailer() {
         origin.put(path, resource);
     }
     let edits = "response_headers = { remove = [\"X-Secret\"], set = { X-Mine = \"mine\" } }";
-    let weir = house(&[&origin]).site(edits).start();
+    let weir = server(&[&origin]).site(edits).start();
     let left = |fields: &[(String, String)]| {
         let mut left: Vec<String> = fields
             .iter()
@@ -432,7 +432,7 @@ fn an_event_stream_may_be_silent_for_longer_than_other_bodies() {
         }
         exchange.send("0\r\n\r\n");
     });
-    let weir = house(&[&origin]).upstream("between_bytes = \"300ms\"").start();
+    let weir = server(&[&origin]).upstream("between_bytes = \"300ms\"").start();
     assert_eq!(weir.get("/events").text(), "data: 1\n\ndata: 1\n\n");
 }
 
@@ -440,7 +440,7 @@ fn an_event_stream_may_be_silent_for_longer_than_other_bodies() {
 fn weirs_own_failure_is_remembered_for_a_second() {
     let origin = Origin::start();
     origin.raw("/x", "");
-    let weir = house(&[&origin]).upstream("eject = { failures = 0 }").start();
+    let weir = server(&[&origin]).upstream("eject = { failures = 0 }").start();
     let status = |number| ask_as(&weir, "/x", number).recv().unwrap().status();
     assert_eq!(status(0), 502);
     let asked = origin.count("/x");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Exchange, Gate, Origin, Resource, Shape, Trouble, Weir, pattern, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 /// The most fills at one origin at a time.
 const FILLS_MAX: usize = 128;
@@ -110,7 +110,7 @@ fn a_broken_transfer_goes_on_for_all_readers() {
             breaking(&origin, (shape, how), "\"1\"", |exchange, start, body| {
                 part(exchange, "\"1\"", start, body)
             });
-            let weir = house(&[&origin]).upstream("between_bytes = \"500ms\"").start();
+            let weir = server(&[&origin]).upstream("between_bytes = \"500ms\"").start();
             let mut clients = [ask(&weir, "/x"), ask(&weir, "/x"), ask(&weir, "/x")];
             for client in &mut clients {
                 let answer = client.recv().unwrap_or_else(|trouble| panic!("{shape:?} {how:?}: {trouble:?}"));

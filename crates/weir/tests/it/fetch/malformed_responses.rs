@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Origin, Random, Trouble, Weir};
 
 use crate::arrive::malformed_requests::change::{environment, mutate};
-use crate::house::before;
+use crate::server::before;
 use table::{Row, rows};
 
 /// What the client must see.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Client, Exchange, Gate, Origin, Resource, Weir, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const CLEAN: usize = 50;
 /// A field that makes the origin drop a request, as some firewalls in front of applications do.
@@ -114,7 +114,7 @@ fn an_origin_that_answers_nobody_is_asked_a_few_times() {
         inner.pass();
         exchange.close();
     });
-    let weir = house(&[&origin]).upstream("eject = { failures = 0 }").start();
+    let weir = server(&[&origin]).upstream("eject = { failures = 0 }").start();
     let mut clients: Vec<Client> = (0..CLEAN)
         .map(|number| client(&weir, "/x", &[("X-Forwarded-For", &format!("2001:db8:{number:x}::1"))]))
         .collect();
@@ -145,7 +145,7 @@ fn waiting_requests_behind_a_hung_one_lead_again_once() {
             }
             exchange.reply(200, &[("Cache-Control", cache_control), ("ETag", "\"1\"")], "clean");
         });
-        let weir = house(&[&origin]).upstream("first_byte = \"60s\"").start();
+        let weir = server(&[&origin]).upstream("first_byte = \"60s\"").start();
         let mut odd = client(&weir, "/x", &[ODD]);
         origin.await_count("/x", 1);
         let mut clean: Vec<Client> = (0..CLEAN).map(|_| client(&weir, "/x", &[])).collect();
@@ -171,7 +171,7 @@ fn waiting_requests_behind_a_hung_one_lead_again_once() {
 fn an_origin_that_hangs_for_all_is_asked_a_bounded_number_of_times() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("late").head_gate(&gate));
-    let weir = house(&[&origin]).upstream("first_byte = \"60s\"").start();
+    let weir = server(&[&origin]).upstream("first_byte = \"60s\"").start();
     let mut clients: Vec<Client> = (0..10).map(|_| client(&weir, "/x", &[])).collect();
     await_running(&weir, 10);
     origin.await_count("/x", 2);
@@ -190,7 +190,7 @@ fn one_clients_requests_do_not_have_origins_left_out() {
             false => drop(exchange.reply(200, &[("Cache-Control", "no-store")], "clean")),
         });
     }
-    let weir = house(&[&origins[0], &origins[1]]).upstream("eject = { failures = 2 }").start();
+    let weir = server(&[&origins[0], &origins[1]]).upstream("eject = { failures = 2 }").start();
     let odd = |address: &str, number: u32| {
         let named = [ODD, ("X-Forwarded-For", address)];
         assert_eq!(client(&weir, &format!("/x?{number}"), &named).recv().unwrap().status(), 502);
@@ -213,7 +213,7 @@ fn a_client_that_just_hung_does_not_lead_others_again() {
         }
         exchange.reply(200, &[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], "clean");
     });
-    let weir = house(&[&origin]).upstream("first_byte = \"60s\"").start();
+    let weir = server(&[&origin]).upstream("first_byte = \"60s\"").start();
     let odd = [("X-Forwarded-For", "192.0.2.1"), ODD];
     let clean = [("X-Forwarded-For", "192.0.2.2")];
     let first = client(&weir, "/x", &odd);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testkit::{Authority, Client, Gate, Origin, Resource, Weir, until};
 
-use crate::house::{before, house, setup};
+use crate::server::{before, server, setup};
 
 /// An origin that answers its own name, which is not stored.
 fn named(name: &'static str) -> Origin {
@@ -29,10 +29,10 @@ fn answers(weir: &Weir, n: usize) -> String {
 #[test]
 fn requests_go_round_robin_by_weight() {
     let (a, b) = (named("a"), named("b"));
-    let weir = house(&[&a, &b]).start();
+    let weir = server(&[&a, &b]).start();
     assert_eq!(answers(&weir, 8), "aaaabbbb");
     let list = format!("{{ url = \"{}\", weight = 3 }}, \"{}\"", a.url(), b.url());
-    let weir = house(&[]).origins(&list).start();
+    let weir = server(&[]).origins(&list).start();
     assert_eq!(answers(&weir, 8), "aaaaaabb");
 }
 
@@ -40,7 +40,7 @@ fn requests_go_round_robin_by_weight() {
 fn a_backup_serves_when_all_others_are_out() {
     let (a, b) = (named("a"), named("b"));
     let list = format!("\"{}\", {{ url = \"{}\", backup = true }}", a.url(), b.url());
-    let weir = house(&[]).origins(&list).upstream("eject = { failures = 1 }").start();
+    let weir = server(&[]).origins(&list).upstream("eject = { failures = 1 }").start();
     assert_eq!(answers(&weir, 4), "aaaa");
     drop(a);
     // The failing origin may come first.
@@ -53,7 +53,7 @@ fn an_origin_that_fails_is_left_out_and_taken_back() {
     let (good, bad) = (named("g"), Origin::start());
     bad.raw("/", "");
     let eject = "eject = { failures = 2, time = \"1s\", time_max = \"1s\" }";
-    let weir = house(&[&good, &bad]).upstream(eject).start();
+    let weir = server(&[&good, &bad]).upstream(eject).start();
     for _ in 0..6 {
         assert_eq!(weir.get("/").text(), "g", "an idempotent request is tried again elsewhere");
     }
@@ -67,7 +67,7 @@ fn an_origin_that_fails_is_left_out_and_taken_back() {
 fn an_origin_that_dies_and_comes_back_is_spoken_of_once_each() {
     let origin = named("a");
     let address = origin.addr();
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert_eq!(answers(&weir, 1), "a");
     drop(origin);
     (0..3).for_each(|_| assert_eq!(weir.get("/").status(), 502));
@@ -137,7 +137,7 @@ fn an_https_origin_is_verified() {
             format!("ca_file = \"{}\"", ca.display())
         };
         let tls = format!("tls = {{ {trust}{more} }}");
-        house(&[]).origins(&format!("\"{}\"", origin.url_by_name(name))).upstream(&tls).start_in(setup)
+        server(&[]).origins(&format!("\"{}\"", origin.url_by_name(name))).upstream(&tls).start_in(setup)
     };
     assert_eq!(start(authority.pem(), "localhost", "").get("/x").text(), "by tls");
     assert_eq!(start(stranger.pem(), "localhost", "").get("/x").status(), 502);
@@ -163,7 +163,7 @@ fn a_client_certificate_is_shown_where_there_is_one() {
                 &format!(", client_cert = \"{}\", client_key = \"{}\"", certificate.display(), key.display());
         }
         let origins = format!("\"{}\"", origin.url_by_name("localhost"));
-        house(&[]).origins(&origins).upstream(&format!("tls = {{ {tls} }}")).start_in(setup)
+        server(&[]).origins(&origins).upstream(&format!("tls = {{ {tls} }}")).start_in(setup)
     };
     assert_eq!(start(true).get("/x").text(), "by tls");
     assert_eq!(start(false).get("/x").status(), 502);
@@ -191,7 +191,7 @@ fn connections_to_an_origin_are_capped() {
     for number in 0..6 {
         origin.put(&format!("/{number}"), Resource::new("x").head_gate(&gate));
     }
-    let weir = house(&[&origin]).upstream("connections = 2").start();
+    let weir = server(&[&origin]).upstream("connections = 2").start();
     let mut clients: Vec<Client> = (0..6).map(|_| weir.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send_get("x", &format!("/{number}"), &[]);
@@ -211,7 +211,7 @@ fn beyond_the_queue_is_a_503_with_retry_after() {
     for number in 0..3 {
         origin.put(&format!("/{number}"), Resource::new("x").head_gate(&gate));
     }
-    let weir = house(&[&origin]).upstream("connections = 1\nqueue = 1\nqueue_wait = \"600ms\"").start();
+    let weir = server(&[&origin]).upstream("connections = 1\nqueue = 1\nqueue_wait = \"600ms\"").start();
     let (mut first, mut second, mut third) = (weir.client(), weir.client(), weir.client());
     first.send_get("x", "/0", &[]);
     until("the only connection is in use", || origin.total() == 1);
@@ -233,7 +233,7 @@ fn a_full_queue_answers_stale_where_it_may() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::new("old").header("Cache-Control", "max-age=1, stale-if-error=60"));
     origin.put("/busy", Resource::new("x").head_gate(&gate));
-    let weir = house(&[&origin]).upstream("connections = 1\nqueue = 0").start();
+    let weir = server(&[&origin]).upstream("connections = 1\nqueue = 0").start();
     weir.get("/x");
     std::thread::sleep(Duration::from_millis(2100));
     let mut busy = weir.client();

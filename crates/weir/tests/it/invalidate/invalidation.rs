@@ -2,7 +2,7 @@
 
 use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern};
 
-use crate::house::before;
+use crate::server::before;
 
 /// More marks than this once made the ledger drop them all, and with them all that was in flight.
 const POSTS: usize = 8400;

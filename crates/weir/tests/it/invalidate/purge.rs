@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_testkit::{Address, Client, Gate, Origin, Output, Resource, Response, Weir, pattern, until};
 
-use crate::house::{before, house, setup};
+use crate::server::{before, server, setup};
 
 const ALLOWED: &str = "purge = { allow = [\"127.0.0.0/8\"] }";
 
@@ -69,7 +69,7 @@ fn holding() -> (Origin, Weir) {
     origin.put("/dir/b", tagged("Cache-Tag", "green, light"));
     origin.put("/dir/c", tagged("xkey", "red,light"));
     origin.put("/d", tagged("X-Cache-Tags", "blue"));
-    let weir = house(&[&origin]).more("[[site]]\nhosts = [\"other.test\"]\nupstream = \"main\"").start();
+    let weir = server(&[&origin]).more("[[site]]\nhosts = [\"other.test\"]\nupstream = \"main\"").start();
     let mut client = weir.client();
     for (host, path) in everything() {
         assert_eq!(client.get(host, path, &[]).text(), "old");
@@ -127,7 +127,7 @@ fn a_url_goes_with_all_its_variants_and_keys() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x").header("Vary", "Accept-Language"));
     let key = "key = { headers = [\"X-Country\"], query = { drop = [\"utm_*\"] } }";
-    let weir = house(&[&origin]).site(key).start();
+    let weir = server(&[&origin]).site(key).start();
     let fields: Vec<Vec<(&str, &str)>> = ["de", "fr"]
         .iter()
         .flat_map(|language| {
@@ -212,7 +212,7 @@ fn an_object_purged_during_its_revalidation_is_not_sent_stale() {
         let lasting = "max-age=0, stale-if-error=600";
         let resource = Resource::new("old").header("Cache-Control", lasting).etag("\"1\"");
         origin.put("/x", resource.header("Surrogate-Key", "t"));
-        let weir = house(&[&origin]).site("revalidation_wait = \"60s\"").start();
+        let weir = server(&[&origin]).site("revalidation_wait = \"60s\"").start();
         assert_eq!(weir.get("/x").text(), "old");
         origin.put("/x", Resource::new("broken").status(503).head_gate(&gate));
         let mut client = ask(&weir, "/x");
@@ -251,7 +251,7 @@ fn a_soft_purge_without_a_window_demands_validation() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("old").etag("\"1\""));
     let log = "[log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
-    let weir = house(&[&origin]).more(log).start();
+    let weir = server(&[&origin]).more(log).start();
     let ask = || {
         let status = weir.get("/x").cache_status();
         status.split("; ").skip(1).filter(|part| !part.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
@@ -344,7 +344,7 @@ fn purge_requests_of_allowed_clients_are_done() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x").header("Vary", "Accept-Language"));
     origin.put("/y", Resource::fresh("y"));
-    let weir = house(&[&origin]).site(ALLOWED).start();
+    let weir = server(&[&origin]).site(ALLOWED).start();
     for language in ["de", "fr"] {
         weir.get_with("/x", &[("Accept-Language", language)]);
         weir.get_with("/x", &[("Accept-Language", language), ("X-Forwarded-Proto", "https")]);
@@ -369,7 +369,7 @@ fn the_resolved_address_decides_who_may_purge() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
     let site = "purge = { allow = [\"127.0.0.0/8\", \"192.0.2.7\"] }";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for (fields, expect) in [
         ("", 200),
         ("X-Forwarded-For: 192.0.2.7\r\n", 200),
@@ -382,11 +382,11 @@ fn the_resolved_address_decides_who_may_purge() {
     ] {
         assert_eq!(request(&weir, "PURGE", "/x", fields).status(), expect, "{fields:?}");
     }
-    let untrusting = house(&[&origin]).top("trusted_proxies = []").site(ALLOWED).start();
+    let untrusting = server(&[&origin]).top("trusted_proxies = []").site(ALLOWED).start();
     let said = request(&untrusting, "PURGE", "/x", "X-Forwarded-For: 192.0.2.8\r\n");
     assert_eq!(said.status(), 200, "who is not trusted speaks for itself");
     let listen = "address = \"{listen}\"";
-    let text = house(&[&origin]).site(site).text();
+    let text = server(&[&origin]).site(site).text();
     let proxied = setup().run_config(&text.replace(listen, &format!("{listen}\nproxy_protocol = \"v1\"")));
     for (client, expect) in [("192.0.2.7", 200), ("192.0.2.8", 405)] {
         let mut stream = proxied.client();
@@ -404,7 +404,7 @@ fn the_right_to_purge_is_inherited_and_a_route_may_pass_the_method() {
     });
     let routes = "\n[[site.route]]\nprefix = \"/closed/\"\npurge = { allow = [] }\n\
                   [[site.route]]\nprefix = \"/chain/\"\nmethod = [\"PURGE\", \"GET\"]\n";
-    let weir = house(&[&origin]).site(routes).top(&format!("[defaults]\n{ALLOWED}\n[state]")).start();
+    let weir = server(&[&origin]).site(routes).top(&format!("[defaults]\n{ALLOWED}\n[state]")).start();
     assert_eq!(request(&weir, "PURGE", "/x", "").status(), 200);
     assert_eq!(request(&weir, "PURGE", "/closed/x", "").status(), 405);
     assert_eq!(origin.total(), 0);
@@ -431,7 +431,7 @@ fn a_thousand_purges_at_once_are_all_done() {
     origin.otherwise(|exchange| {
         exchange.reply(200, &[("Cache-Control", "max-age=600"), ("ETag", "\"1\"")], "x");
     });
-    let weir = house(&[&origin]).site(ALLOWED).start();
+    let weir = server(&[&origin]).site(ALLOWED).start();
     let path = |thread: usize, at: usize| format!("/{thread}/{at}");
     let all = || (0..THREADS).flat_map(|thread| (0..EACH).map(move |at| (thread, at)));
     let mut client = weir.client();
@@ -533,7 +533,7 @@ fn a_purge_that_cannot_be_written_is_reported_and_in_force() {
     std::fs::write(&script, format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 1\nexec '{binary}' \"$@\"\n"))
         .unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let weir = weir_testkit::Setup::new(&script).run_config(&house(&[&origin]).site(ALLOWED).text());
+    let weir = weir_testkit::Setup::new(&script).run_config(&server(&[&origin]).site(ALLOWED).text());
     let mut control = control(&weir);
     let mut tries =
         (1..=64).map(|number| tell(&mut control, &format!(r#"{{"scope":{{"tags":["{number}"]}}}}"#)));
@@ -580,7 +580,7 @@ fn a_damaged_ledger_is_refused_with_an_explanation() {
 fn invalidations_by_unsafe_requests_are_in_the_ledger() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
-    let weir = house(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
+    let weir = server(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
     let fields = [[("X-Country", "DE")], [("X-Country", "FR")]];
     fields.iter().for_each(|fields| drop(weir.get_with("/x", fields)));
     let before = number(&weir);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
-use crate::house::house;
+use crate::server::server;
 
 const OBJECTS: usize = 300;
 const BYTES: usize = 100_000;
@@ -15,7 +15,7 @@ const BYTES: usize = 100_000;
 fn filled(origin: &Origin) -> Weir {
     let volume =
         "[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"128MiB\"\n";
-    let weir = house(&[origin]).more(volume).start();
+    let weir = server(&[origin]).more(volume).start();
     for number in 0..OBJECTS {
         let (path, tag) = name(number);
         let body = vec![number as u8; BYTES];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weir_testkit::{Client, Exchange, Origin, Random, Weir, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 /// What the test has counted, by site and name of the number.
 pub(crate) type Counts = BTreeMap<(String, &'static str), u64>;
@@ -88,7 +88,7 @@ pub(crate) fn config(origin: &Origin, sites: &[&str]) -> String {
         )
     };
     let all: String = sites.iter().map(each).collect();
-    let text = house(&[origin]).more(&all).text();
+    let text = server(&[origin]).more(&all).text();
     // No catch-all site: the requests that it gets could not be assigned.
     let begin = text.find("[[site]]").unwrap();
     let end = text[begin + 1..].find("[[site]]").unwrap() + begin + 1;

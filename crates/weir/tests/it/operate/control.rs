@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use weir_testkit::{Origin, Resource, until};
 
-use crate::house::{before, house, setup};
+use crate::server::{before, server, setup};
 
 fn answer(text: &str) -> String {
-    house(&[])
+    server(&[])
         .origins("\"http://127.0.0.1:9\"")
         .site(&format!("[[site.route]]\npath = \"/**\"\nanswer = {{ body = \"{text}\" }}"))
         .text()
@@ -47,10 +47,10 @@ fn a_bad_file_is_refused_and_the_old_one_stays() {
 fn stored_objects_survive_a_reload() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
-    let house = house(&[&origin]);
-    let weir = house.start();
+    let server = server(&[&origin]);
+    let weir = server.start();
     weir.get("/x");
-    weir.rewrite_config(&house.site("[site.response_headers]\nset = { X-New = \"1\" }").text());
+    weir.rewrite_config(&server.site("[site.response_headers]\nset = { X-New = \"1\" }").text());
     assert_eq!(weir.reload().code, Some(0));
     let after = weir.get("/x");
     assert!(after.is_hit(), "{:?}", after.head);
@@ -61,9 +61,9 @@ fn stored_objects_survive_a_reload() {
 fn a_listener_is_added_and_taken_away_by_a_reload() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     let more = std::net::SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
-    weir.rewrite_config(&house(&[&origin]).more(&format!("[[listen]]\naddress = \"{more}\"")).text());
+    weir.rewrite_config(&server(&[&origin]).more(&format!("[[listen]]\naddress = \"{more}\"")).text());
     let output = weir.reload();
     assert_eq!(output.code, Some(0), "{output:?}");
     let said = format!("{}{}{}", output.stdout, output.stderr, weir.stderr());
@@ -136,7 +136,7 @@ fn explain_names_what_the_log_and_cache_status_name() {
     });
     let rules = "ttl = \"5m\"\nshow_key = true\nkey = { query = { drop = [\"utm_*\"] } }\n[site.bypass]\n\
     cookies = [\"session*\"]";
-    let weir = house(&[&origin]).site(rules).start();
+    let weir = server(&[&origin]).site(rules).start();
     let explain = |path: &str, more: &[&str]| {
         let url = format!("http://localhost{path}");
         let output = weir.command(&[&["explain", url.as_str()], more].concat());
@@ -207,7 +207,7 @@ fn a_thousand_sites_of_ten_routes_reload() {
     };
     let text = |word: &str| {
         let sites: String = (0..1000).map(|number| site(number, word)).collect();
-        house(&[]).origins("\"http://127.0.0.1:9\"").more(&sites).text()
+        server(&[]).origins("\"http://127.0.0.1:9\"").more(&sites).text()
     };
     let weir = setup().run_config(&text("old"));
     let ask = |host: &str, target: &str| weir.client().get(host, target, &[]).text();

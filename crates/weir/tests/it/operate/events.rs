@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_testkit::{Origin, Resource, Weir, free_port, pattern, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 fn told(weir: &Weir) -> Vec<Value> {
     let text = std::fs::read_to_string(weir.folder().join("events.json")).unwrap_or_default();
@@ -39,7 +39,7 @@ fn each_kind_of_event_is_written() {
     let more = format!(
         "{dead}[[site]]\nhosts = [\"dead.test\"]\nupstream = \"dead\"\n[cache]\nmemory = \"16MiB\"\n{TO_FILE}"
     );
-    let weir = house(&[&origin]).more(&more).start();
+    let weir = server(&[&origin]).more(&more).start();
     weir.get("/x");
     weir.get("/check");
     weir.get("/check");
@@ -75,7 +75,7 @@ fn an_object_that_begins_as_a_part_is_an_event_once_it_is_whole() {
     origin.put("/short", Resource::fresh(pattern(2, short)).etag("\"2\"").ranges());
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"\n";
     let more = format!("[cache]\nmemory = \"64MiB\"\n{volume}{TO_FILE}kinds = [\"stored\"]\n");
-    let weir = house(&[&origin]).more(&more).start();
+    let weir = server(&[&origin]).more(&more).start();
     let stored = |name: &str| -> Vec<Value> {
         told(&weir).into_iter().filter(|event| event["key"].as_str().unwrap().ends_with(name)).collect()
     };
@@ -97,9 +97,9 @@ fn a_reload_begins_and_ends_events_and_a_rotation_opens_the_file_again() {
     for name in ["/a", "/b", "/c", "/d"] {
         origin.put(name, Resource::fresh("hello"));
     }
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     weir.get("/a");
-    weir.rewrite_config(&house(&[&origin]).more(&format!("{TO_FILE}kinds = [\"stored\"]\n")).text());
+    weir.rewrite_config(&server(&[&origin]).more(&format!("{TO_FILE}kinds = [\"stored\"]\n")).text());
     assert_eq!(weir.reload().code, Some(0));
     weir.get("/b");
     until("b is told", || has(&weir, "stored", "/b"));
@@ -109,7 +109,7 @@ fn a_reload_begins_and_ends_events_and_a_rotation_opens_the_file_again() {
     until("the file is made again", || file.exists());
     weir.get("/c");
     until("c is told", || has(&weir, "stored", "/c"));
-    weir.rewrite_config(&house(&[&origin]).text());
+    weir.rewrite_config(&server(&[&origin]).text());
     assert_eq!(weir.reload().code, Some(0));
     weir.get("/d");
     std::thread::sleep(Duration::from_millis(600));
@@ -127,7 +127,7 @@ fn a_reader_of_events_that_stalls_delays_nobody_and_losses_are_counted() {
         exchange.reply(200, &[("Cache-Control", "max-age=600")], "x");
     });
     let more = "[events]\nsocket = \"{folder}/events.sock\"\nbuffer = 100\nkinds = [\"stored\"]\n";
-    let weir = house(&[&origin]).more(more).start_in(setup);
+    let weir = server(&[&origin]).more(more).start_in(setup);
     let mut client = weir.client();
     let long = "y".repeat(500);
     for number in 0..requests {
@@ -175,7 +175,7 @@ fn every_eviction_from_a_volume_is_an_event() {
     let cache = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n";
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"8MiB\"\n";
     let events = format!("{TO_FILE}kinds = [\"evicted\"]\n");
-    let weir = house(&[&origin]).more(small).more(cache).more(volume).more(&events).start();
+    let weir = server(&[&origin]).more(small).more(cache).more(volume).more(&events).start();
     let mut client = weir.client();
     let mut asked = HashSet::new();
     for number in 0..900 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
-use crate::house::house;
+use crate::server::server;
 
 /// Runs `weir list` with these arguments until there is no further page. Returns the URLs' paths.
 fn list(weir: &Weir, arguments: &[&str]) -> Vec<String> {
@@ -39,7 +39,7 @@ fn the_cache_is_listed_page_by_page() {
     let origin = Origin::start();
     let more =
         "[cache]\nmemory = \"32MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
-    let mut weir = house(&[&origin]).more(more).start();
+    let mut weir = server(&[&origin]).more(more).start();
     assert_eq!(weir.command(&["list"]).stdout, "nothing is cached that is so\n");
     for number in 0..25u32 {
         let path = format!("/{}/{number}", if number < 10 { "a" } else { "b" });
@@ -76,7 +76,7 @@ fn a_part_is_listed_with_stored_and_whole_length() {
     origin.put("/whole", Resource::fresh(vec![7; 1000]));
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
     for more in ["", volume] {
-        let weir = house(&[&origin]).more(&format!("[cache]\nmemory = \"32MiB\"\n{more}")).start();
+        let weir = server(&[&origin]).more(&format!("[cache]\nmemory = \"32MiB\"\n{more}")).start();
         weir.get("/whole");
         weir.get_with("/part", &[("Range", "bytes=3000000-3100000")]);
         let object = |path: &str| -> serde_json::Value {

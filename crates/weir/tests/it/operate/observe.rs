@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 fn origin() -> Origin {
     let origin = Origin::start();
@@ -15,7 +15,7 @@ fn origin() -> Origin {
 
 fn logged(origin: &Origin, format: &str) -> Weir {
     let log = format!("[log]\naccess = \"{format}\"\npath = \"{{folder}}/access.log\"");
-    house(&[origin]).more(&log).start()
+    server(&[origin]).more(&log).start()
 }
 
 /// The lines of a file, once there are `n`.
@@ -105,7 +105,7 @@ fn the_log_counts_the_bytes_written_before_a_cut() {
     origin.put("/held", Resource::fresh(vec![b'x'; LENGTH]));
     let more = "[limits]\nsend_stall = \"1s\"\n[cache]\nmemory = \"256MiB\"\n\
                 [log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
-    let weir = house(&[&origin]).more(more).start();
+    let weir = server(&[&origin]).more(more).start();
     assert_eq!(weir.get("/held").body.len(), LENGTH);
     for (path, count) in [("/held", 2), ("/past", 3)] {
         let mut client = weir.client();
@@ -135,7 +135,7 @@ fn a_request_that_ends_with_its_client_says_so() {
         exchange.peer_left_within(std::time::Duration::from_secs(120));
     });
     let more = "[limits]\nhalf_close = \"0s\"\n[log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
-    let weir = house(&[&origin]).more(more).start();
+    let weir = server(&[&origin]).more(more).start();
     for (number, (method, outcome, ends, detail)) in [
         ("GET", "miss", true, "half-close"),
         ("POST", "pass", true, "half-close"),

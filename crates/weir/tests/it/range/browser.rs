@@ -15,7 +15,7 @@ use std::time::Duration;
 use weir_testkit::{Origin, Resource};
 
 use crate::counted::{Counted, Version};
-use crate::house::before;
+use crate::server::before;
 
 /// What Weir reads from a connection at a time, and may have read of a transfer that another one continues.
 const PIECE_BYTES_MAX: u64 = 64 << 10;

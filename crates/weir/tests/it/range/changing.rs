@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Origin, Random, Response, Trouble, Weir, pattern, until};
 
 use crate::counted::{Counted, Version, part};
-use crate::house::house;
+use crate::server::server;
 
 /// The distance of two versions in the bytes that all share. Objects lie a thousand times as far apart.
 const STEP: usize = 4096;
@@ -281,7 +281,7 @@ fn no_response_mixes_two_versions_however_often_the_files_change() {
     let origin = Origin::start();
     // Some objects are validated each time, some soon, and some changes are noticed only at the next gap.
     let files = Files::put(&origin, &["no-cache", "max-age=1", "max-age=3600"]);
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
     let (outcomes, over) = (Outcomes::default(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -327,7 +327,7 @@ fn sparing_range(random: &mut Random, object: u64) -> String {
 fn without_changes_only_touched_chunks_are_fetched_and_no_byte_twice() {
     let origin = Origin::start();
     let files = Files::put(&origin, &["max-age=3600"]);
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
     let outcomes = Outcomes::default();
     users(&weir, &files, &outcomes, sparing_range);
     until("the transfers are over", || weir.metric("weir_fills_running") == Some(0.0));

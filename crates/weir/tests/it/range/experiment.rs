@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Gate, Origin, Setup, Weir, free_port, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::{before, setup};
+use crate::server::{before, setup};
 
 const LENGTH: u64 = 10_485_760;
 const RATE: u64 = 1_000_000;

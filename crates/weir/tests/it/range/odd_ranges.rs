@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_testkit::{Exchange, Fault, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
 use crate::counted::part;
-use crate::house::house;
+use crate::server::server;
 
 const LENGTH: usize = 3_000_000;
 /// Where the first transfer breaks off, for cases with a stored part.
@@ -216,7 +216,7 @@ const ASKED: [&str; 7] = [
 fn held_in_part(origin: &Origin, body: &[u8]) -> Weir {
     let first = Resource::fresh(body).etag("\"1\"");
     origin.put("/x", first.fault(Fault::Truncate(HELD)));
-    let weir = house(&[origin]).start();
+    let weir = server(&[origin]).start();
     assert!(ask(&weir, "").is_err());
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
     weir
@@ -235,7 +235,7 @@ fn put(origin: &Origin, odd: Odd, body: &Arc<[u8]>) -> Arc<AtomicBool> {
 
 fn meet(odd: Odd, is_held: bool) {
     let (origin, body) = (Origin::start(), Arc::<[u8]>::from(pattern(3, LENGTH)));
-    let weir = if is_held { held_in_part(&origin, &body) } else { house(&[&origin]).start() };
+    let weir = if is_held { held_in_part(&origin, &body) } else { server(&[&origin]).start() };
     let is_odd = put(&origin, odd, &body);
     for range in ASKED {
         let before = origin.count("/x");

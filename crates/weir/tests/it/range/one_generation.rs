@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Origin, Weir, pattern, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::house;
+use crate::server::server;
 
 const MIB: usize = 1 << 20;
 /// More than half of the memory.
@@ -51,7 +51,7 @@ fn scene() -> Scene {
         .at(&origin, "/x");
     let volume =
         "[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"512MiB\"";
-    let weir = house(&[&origin]).more(volume).start();
+    let weir = server(&[&origin]).more(volume).start();
     Scene { origin, counted, body, weir }
 }
 

@@ -8,15 +8,15 @@ use std::time::Duration;
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
 use crate::durable::restart;
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 const LENGTH: usize = 24_000_000;
 /// Where the origin stops at first.
 const STOP: usize = 12_000_000;
 
-fn with_volume(origin: &Origin, memory: &str) -> House {
+fn with_volume(origin: &Origin, memory: &str) -> Server {
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
+    server(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
 }
 
 fn resource(body: &[u8], tag: &str) -> Resource {
@@ -168,7 +168,7 @@ fn an_abandoned_transfer_is_continued_by_the_next_request() {
 fn an_origin_that_breaks_off_for_good_leaves_a_part() {
     let (origin, body) = (Origin::start(), pattern(9, 3_000_000));
     origin.put("/x", resource(&body, "\"1\"").fault(Fault::Truncate(500_000)));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     let mut client = ask(&weir, "/x");
     assert!(client.recv().is_err());
     origin.put("/x", resource(&body, "\"1\""));
@@ -321,7 +321,7 @@ fn a_damaged_object_is_sent_whole_and_stored_again() {
 fn broken_off(origin: &Origin, body: &[u8], more: &str) -> Weir {
     let first = Resource::new(body).etag("\"1\"").header("Cache-Control", more);
     origin.put("/x", first.fault(Fault::Truncate(body.len() / 3 * 2)));
-    let weir = house(&[origin]).start();
+    let weir = server(&[origin]).start();
     let mut client = ask(&weir, "/x");
     assert!(client.recv().is_err());
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
@@ -355,7 +355,7 @@ fn stops_sending_parts(newer: Option<&[u8]>) -> (Vec<u8>, Result<Response, Troub
     let (origin, body) = (Origin::start(), pattern(9, 6_000_000));
     let first = Resource::fresh(&body).etag("\"1\"").fault(Fault::Truncate(1_000_000));
     origin.put("/x", first);
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert!(ask(&weir, "/x").recv().is_err());
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
     let (breaks, length) = (AtomicBool::new(true), body.len());

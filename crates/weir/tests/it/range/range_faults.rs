@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Origin, Weir, pattern, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const MIB: u64 = 1 << 20;
 const FIELDS: [(&str, &str); 1] = [("Cache-Control", "max-age=3600")];
@@ -44,7 +44,7 @@ fn an_object_to_be_completed_is_fetched_however_much_is_missing() {
     let (origin, body) = (Origin::start(), body(20 * MIB));
     let counted = counted(&body).at(&origin, "/x");
     let weir =
-        house(&[&origin]).site("range = { fill = \"whole\" }").more("[cache]\nmemory = \"128MiB\"").start();
+        server(&[&origin]).site("range = { fill = \"whole\" }").more("[cache]\nmemory = \"128MiB\"").start();
     check(&weir, &body, 7 * MIB, 7 * MIB + 9);
     until("all has come", || weir.metric("weir_origin_body_bytes_total") >= Some(20.0 * MIB as f64));
     let asked = origin.count("/x");
@@ -92,7 +92,7 @@ fn bytes_written_to_the_volume_are_found_beside_a_transfer_for_them() {
     let counted = counted(&body).slow(2_000_000, Duration::ZERO).at(&origin, "/x");
     let volume =
         "[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    let weir = house(&[&origin]).more(volume).start();
+    let weir = server(&[&origin]).more(volume).start();
     let slow = begin(&weir, "bytes=0-", 100_000);
     until("it is ahead", || counted.bytes() >= MIB);
     check(&weir, &body, 8 * MIB, 13 * MIB);
@@ -106,7 +106,7 @@ fn bytes_evicted_before_a_slow_reader_come_from_the_volume() {
     let counted = counted(&body).slow(10_000_000, Duration::ZERO).at(&origin, "/x");
     let volume =
         "[cache]\nmemory = \"256MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"512MiB\"";
-    let weir = house(&[&origin]).more(volume).start();
+    let weir = server(&[&origin]).more(volume).start();
     let mut slow = weir.client();
     slow.send_get("localhost", "/x", &[]);
     slow.recv_head_only().unwrap();
@@ -138,7 +138,7 @@ fn a_client_with_a_part_gets_no_part_of_another_version() {
             };
         }
     });
-    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
+    let weir = server(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let fields = [("Range", "bytes=300000-399999"), ("If-Range", "\"older\"")];
     let found = weir.get_with("/x", &fields);
     assert!(found.status() == 200 && found.body == body, "{} {}", found.status(), found.cache_status());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Gate, Origin, Resource, Response, Weir, pattern, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const CHUNK: usize = 256 << 10;
 const BLOCK: usize = 64 << 10;
@@ -46,7 +46,7 @@ fn asked(origin: &Origin) -> Vec<String> {
 /// A Weir that has stored every fourth chunk.
 fn with_holes(origin: &Origin, body: &[u8]) -> Weir {
     origin.put("/x", tagged(body, "\"1\"", "max-age=3600"));
-    let weir = house(&[origin]).site(SITE).start();
+    let weir = server(&[origin]).site(SITE).start();
     for number in 0..HOLES {
         part(&weir, body, number * 4 * CHUNK, CHUNK);
     }
@@ -130,7 +130,7 @@ fn gaps_are_not_fetched_once_for_each_reader() {
 /// A Weir that has stored the first chunk of `/x`, stale by now.
 fn stale(origin: &Origin, body: &[u8], control: &str) -> Weir {
     origin.put("/x", tagged(body, "\"1\"", control));
-    let weir = house(&[origin]).site(SITE).start();
+    let weir = server(&[origin]).site(SITE).start();
     part(&weir, body, 0, CHUNK);
     std::thread::sleep(Duration::from_millis(2100));
     weir
@@ -204,7 +204,7 @@ fn a_stale_part_is_sent_while_its_origin_fails_and_a_gap_is_an_error() {
 fn a_confirmed_part_is_sent_from_the_store() {
     let (origin, body) = (Origin::start(), pattern(4, LENGTH));
     origin.put("/x", tagged(&body, "\"1\"", "no-cache"));
-    let weir = house(&[&origin]).site(SITE).start();
+    let weir = server(&[&origin]).site(SITE).start();
     part(&weir, &body, 0, CHUNK);
     for _ in 0..2 {
         part(&weir, &body, 70_000, 1000);
@@ -246,7 +246,7 @@ fn origin_of(body: &[u8], tag: &str) -> Origin {
 fn a_gap_is_filled_from_the_origin_with_the_same_version() {
     let bodies = [pattern(5, LENGTH), pattern(6, LENGTH)];
     let origins = [origin_of(&bodies[0], "\"0\""), origin_of(&bodies[1], "\"1\"")];
-    let weir = house(&[&origins[0], &origins[1]]).site(SITE).start();
+    let weir = server(&[&origins[0], &origins[1]]).site(SITE).start();
     let found = ranged(&weir, 0, 1000);
     let maker: usize = found.header("etag").unwrap().trim_matches('"').parse().unwrap();
     assert!(found.body == bodies[maker][..1000]);
@@ -262,7 +262,7 @@ fn a_gap_is_filled_from_the_origin_with_the_same_version() {
 fn nothing_is_mixed_when_the_origin_with_the_version_is_gone() {
     let bodies = [pattern(5, LENGTH), pattern(6, LENGTH)];
     let mut origins = vec![origin_of(&bodies[0], "\"0\""), origin_of(&bodies[1], "\"1\"")];
-    let weir = house(&[&origins[0], &origins[1]]).site(SITE).start();
+    let weir = server(&[&origins[0], &origins[1]]).site(SITE).start();
     let maker: usize = ranged(&weir, 0, 1000).header("etag").unwrap().trim_matches('"').parse().unwrap();
     drop(origins.remove(maker));
     let mut others = 0;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_testkit::{Origin, Resource, Response, Weir, pattern, until};
 
 use crate::counted::part;
-use crate::house::before;
+use crate::server::before;
 
 const LENGTH: usize = 6_000_000;
 /// Another client's field, which this origin obeys although it is in no key and no `Vary`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Weir, pattern, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const LENGTH: usize = 4_000_123;
 const CHUNK: u64 = 1 << 20;
@@ -54,7 +54,7 @@ fn a_cold_range_costs_its_chunk_and_no_more() {
     ] {
         let (origin, body) = (Origin::start(), pattern(1, LENGTH));
         let counted = counted(&origin, "\"1\"", &body);
-        let weir = house(&[&origin]).site(site).start();
+        let weir = server(&[&origin]).site(site).start();
         part(&weir, &body, 2_200_000, BLOCK as usize);
         is_quiet(&weir);
         until("what came with it is held", || part(&weir, &body, 2_300_000, 10).is_hit());
@@ -73,7 +73,7 @@ fn short_ranges_here_and_there_cost_a_block_each_and_no_chunks() {
     const STEP: usize = 1_500_000;
     let (origin, body) = (Origin::start(), pattern(1, 50_000_000));
     let counted = counted(&origin, "\"1\"", &body);
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
     let block = BLOCK as usize;
     // One within a block, and one across the border of two.
     for (offset, blocks) in [(500, 1), (700_000 / block * block - 50, 2)] {
@@ -134,7 +134,7 @@ fn a_set_of_single_bytes_costs_a_block_for_each_and_no_chunks() {
     const RANGES: usize = 32;
     let (origin, body) = (Origin::start(), pattern(1, (RANGES + 1) * CHUNK as usize));
     let counted = counted(&origin, "\"1\"", &body);
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
     // Of a cold object, and of one that is stored in part.
     for (round, offset) in [(1, 5000), (2, 600_000)] {
         let places = (0..RANGES).map(|number| number * CHUNK as usize + offset);
@@ -161,7 +161,7 @@ fn a_touched_object_is_completed_in_the_background_if_configured() {
         let (origin, body) = (Origin::start(), pattern(2, length));
         let counted = counted(&origin, "\"1\"", &body);
         let site = "range = { fill = \"whole\", chunk = \"256KiB\" }";
-        let weir = house(&[&origin]).site(site).start();
+        let weir = server(&[&origin]).site(site).start();
         part(&weir, &body, first, 100);
         until("all has been sent", || counted.bytes() >= length as u64);
         until("it is held whole", || {
@@ -181,7 +181,7 @@ fn a_range_during_the_completion_is_fetched_once() {
     let counted =
         Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(300_000, &gate).at(&origin, "/x");
     let site = "range = { fill = \"whole\", chunk = \"256KiB\" }";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     part(&weir, &body, 2_200_000, 100);
     until("the rest is asked for", || origin.total() >= 2);
     let mut clients: Vec<Client> = (0..6).map(|_| send(&weir, 0, 1_000_000)).collect();
@@ -199,7 +199,7 @@ fn a_range_during_the_completion_is_fetched_once() {
 fn an_origin_that_breaks_off_does_not_keep_the_rest_from_coming() {
     let (origin, body) = (Origin::start(), pattern(2, LENGTH));
     origin.put("/x", Resource::fresh(&body).etag("\"1\"").ranges().fault(Fault::Truncate(400_000)));
-    let weir = house(&[&origin]).site("range = { fill = \"whole\", chunk = \"256KiB\" }").start();
+    let weir = server(&[&origin]).site("range = { fill = \"whole\", chunk = \"256KiB\" }").start();
     part(&weir, &body, 2_200_000, 100);
     until("it is held whole", || {
         let found = weir.get_with("/x", &[("Cache-Control", "only-if-cached")]);

@@ -4,15 +4,15 @@
 use weir_testkit::{Client, Gate, Origin, Random, Resource, Response, Weir, pattern};
 
 use crate::durable::{restart, settle};
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 const LENGTH: usize = 4_000_123;
 const MIB: usize = 1 << 20;
 const BLOCK: usize = 64 << 10;
 
-fn with_volume(origin: &Origin, memory: &str) -> House {
+fn with_volume(origin: &Origin, memory: &str) -> Server {
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
+    server(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
 }
 
 fn tagged(body: &[u8], tag: &str) -> Resource {
@@ -44,7 +44,7 @@ fn a_part_that_is_purged_during_its_gap_is_fetched_again() {
     for scope in SCOPES {
         let (origin, body, newer) = (Origin::start(), pattern(1, LENGTH), pattern(2, LENGTH));
         origin.put("/x", tagged(&body, "\"1\""));
-        let weir = house(&[&origin]).start();
+        let weir = server(&[&origin]).start();
         part(&weir, &body, 0, 1000);
         let gate = Gate::new();
         origin.put("/x", tagged(&body, "\"1\"").body_gate(200_000, &gate));

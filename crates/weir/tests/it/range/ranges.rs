@@ -8,7 +8,7 @@ use weir_testkit::{
 };
 
 use crate::durable::restart;
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const LENGTH: usize = 10_000;
 const VOLUME: &str =
@@ -68,7 +68,7 @@ fn several_ranges_of_what_lies_on_the_volume() {
     const LENGTH: usize = 24_000_000;
     let (origin, body) = (Origin::start(), pattern(5, LENGTH));
     origin.put("/x", tagged(&body).ranges());
-    let mut weir = house(&[&origin]).more(VOLUME).start();
+    let mut weir = server(&[&origin]).more(VOLUME).start();
     assert!(weir.get("/x").body == body);
     until("it is on the volume", || weir.get("/x").is_hit());
     restart(&mut weir, "TERM");
@@ -84,7 +84,7 @@ fn several_ranges_of_a_part_cost_its_gaps_alone() {
     const LENGTH: usize = 12_000_000;
     let (origin, body) = (Origin::start(), pattern(9, LENGTH));
     origin.put("/x", tagged(&body).ranges().fault(Fault::Truncate(2_000_000)));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     // What came before it broke off is stored.
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&body).ranges());
@@ -123,7 +123,7 @@ fn a_part_whose_origin_has_changed_is_not_sent_in_parts_of_two_versions() {
     const LENGTH: usize = 12_000_000;
     let (origin, body, newer) = (Origin::start(), pattern(9, LENGTH), pattern(10, LENGTH));
     origin.put("/x", tagged(&body).ranges().fault(Fault::Truncate(2_000_000)));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&newer).etag("\"2\"").ranges());
     // The first part is stored, the second is not.
@@ -173,7 +173,7 @@ fn parts_of_a_running_fill_beyond_memory_are_read_from_the_volume() {
     const LENGTH: usize = 40_000_000;
     let (origin, body, gate) = (Origin::start(), pattern(4, LENGTH), Gate::new());
     origin.put("/x", tagged(&body).ranges().body_gate(30_000_000, &gate));
-    let weir = house(&[&origin]).more(VOLUME).start();
+    let weir = server(&[&origin]).more(VOLUME).start();
     let mut lead = begin(&weir, "/x");
     lead.recv_head_only().unwrap();
     drain(&mut lead, 29_000_000);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_testkit::{Origin, Random, Weir, pattern, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::house;
+use crate::server::server;
 
 const LENGTH: usize = 50_000_000;
 const CLIENTS: u64 = 8;
@@ -30,7 +30,7 @@ fn scattered_bytes_cost_the_object_once_at_most() {
     let (origin, body) = (Origin::start(), Arc::<[u8]>::from(pattern(11, LENGTH)));
     let fields = [("Cache-Control", "max-age=3600")];
     let counted = Counted::new(Version::new("\"1\"", body.clone()), &fields).at(&origin, "/x");
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
     let resting = weir.rss();
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {

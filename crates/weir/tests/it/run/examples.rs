@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use weir_testkit::{Authority, Origin, Resource, Setup, Weir, free_port, until};
 
 use crate::answer::lint::skipped;
-use crate::house::setup;
+use crate::server::setup;
 
 fn example(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

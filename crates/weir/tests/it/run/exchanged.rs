@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use weir_testkit::{Exchange, Origin, Weir, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 /// The objects of the origin. Half of them have the tag `first`, the others `second`.
 const COUNT: usize = 12;
@@ -71,7 +71,7 @@ fn firsts() -> impl Iterator<Item = usize> {
 fn text(origin: &Origin, volumes: &[&str]) -> String {
     let volume = |name: &&str| format!("[[cache.volume]]\npath = \"{{folder}}/{name}\"\nsize = \"32MiB\"\n");
     let volumes: String = volumes.iter().map(volume).collect();
-    house(&[origin]).more(&format!("[cache]\nmemory = \"4MiB\"\nadmission = \"always\"\n{volumes}")).text()
+    server(&[origin]).more(&format!("[cache]\nmemory = \"4MiB\"\nadmission = \"always\"\n{volumes}")).text()
 }
 
 fn start(origin: &Origin) -> Weir {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use weir_testkit::{Origin, Resource as Page, Setup, Weir, until};
 
-use crate::house::{binary, house};
+use crate::server::{binary, server};
 
 /// Sets the limit of the running process.
 fn limit(weir: &Weir, bytes: Option<u64>) {
@@ -31,7 +31,7 @@ fn a_limit_of_file_size_ends_nothing() {
     for (number, body) in bodies.iter().enumerate() {
         origin.put(&format!("/{number}"), Page::fresh(body.clone()));
     }
-    let text = house(&[&origin]).more(
+    let text = server(&[&origin]).more(
         "[cache]\nmemory = \"32MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{folder}/volume\"\n\
         size = \"64MiB\"",
     );

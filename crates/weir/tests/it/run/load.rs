@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_testkit::{Address, Client, Gate, Origin, Random, Resource, Weir, pattern};
 
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 /// Clients that request hits and misses on kept connections until they are stopped.
 struct Load {
@@ -69,23 +69,23 @@ impl Load {
     }
 }
 
-fn served(lines: &str) -> (Origin, House) {
+fn served(lines: &str) -> (Origin, Server) {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         exchange.reply(200, &[("Cache-Control", "max-age=600")], pattern(1, 3000));
     });
-    let house = house(&[&origin]).site(lines);
-    (origin, house)
+    let server = server(&[&origin]).site(lines);
+    (origin, server)
 }
 
 #[test]
 fn no_request_fails_while_configs_are_swapped() {
-    let (_origin, house) = served("ttl = \"1s\"");
-    let weir = house.start();
+    let (_origin, server) = served("ttl = \"1s\"");
+    let weir = server.start();
     let load = Load::start(&weir, 8);
     load.go_on(50);
     for round in 0..5 {
-        weir.rewrite_config(&house.text().replace("ttl = \"1s\"", &format!("ttl = \"{}s\"", round + 2)));
+        weir.rewrite_config(&server.text().replace("ttl = \"1s\"", &format!("ttl = \"{}s\"", round + 2)));
         let output = weir.reload();
         assert_eq!(output.code, Some(0), "{output:?}");
         load.go_on(50);
@@ -99,10 +99,10 @@ fn no_request_fails_while_configs_are_swapped() {
 
 #[test]
 fn a_term_signal_finishes_what_is_under_way() {
-    let (origin, house) = served("");
+    let (origin, server) = served("");
     let gate = Gate::new();
     origin.put("/slow", Resource::new(pattern(2, 100_000)).body_gate(50_000, &gate));
-    let mut weir = house.more("[health]\npath = \"/up\"").start();
+    let mut weir = server.more("[health]\npath = \"/up\"").start();
     let mut slow = weir.client();
     slow.send_get("x", "/slow", &[]);
     slow.recv_head_only().unwrap();
@@ -128,8 +128,8 @@ fn a_term_signal_finishes_what_is_under_way() {
 
 #[test]
 fn no_request_under_load_is_cut_by_a_term_signal() {
-    let (_origin, house) = served("");
-    let mut weir = house.start();
+    let (_origin, server) = served("");
+    let mut weir = server.start();
     let load = Load::start(&weir, 8);
     load.go_on(100);
     weir.signal("TERM");
@@ -144,8 +144,8 @@ fn no_request_under_load_is_cut_by_a_term_signal() {
 
 #[test]
 fn a_client_that_connected_before_a_term_signal_is_answered() {
-    let (_origin, house) = served("");
-    let mut weir = house.start();
+    let (_origin, server) = served("");
+    let mut weir = server.start();
     let mut used: Vec<Client> = (0..4).map(|_| weir.client()).collect();
     for client in &mut used {
         assert_eq!(client.get("x", "/hit", &[]).status(), 200);
@@ -166,10 +166,10 @@ fn a_client_that_connected_before_a_term_signal_is_answered() {
 
 #[test]
 fn a_second_term_signal_ends_at_once() {
-    let (origin, house) = served("");
+    let (origin, server) = served("");
     let gate = Gate::new();
     origin.put("/slow", Resource::new("x").head_gate(&gate));
-    let mut weir = house.start();
+    let mut weir = server.start();
     let mut slow = weir.client();
     slow.send_get("x", "/slow", &[]);
     origin.await_count("/slow", 1);
@@ -183,10 +183,10 @@ fn a_second_term_signal_ends_at_once() {
 
 #[test]
 fn a_drain_has_an_end() {
-    let (origin, house) = served("");
+    let (origin, server) = served("");
     let gate = Gate::new();
     origin.put("/slow", Resource::new("x").head_gate(&gate));
-    let mut weir = house.more("[limits]\ndrain = \"700ms\"").start();
+    let mut weir = server.more("[limits]\ndrain = \"700ms\"").start();
     let mut slow = weir.client();
     slow.send_get("x", "/slow", &[]);
     origin.await_count("/slow", 1);
@@ -197,8 +197,8 @@ fn a_drain_has_an_end() {
 
 #[test]
 fn connections_and_memory_come_back_to_rest() {
-    let (_origin, house) = served("");
-    let weir = house.start();
+    let (_origin, server) = served("");
+    let weir = server.start();
     let load = Load::start(&weir, 4);
     load.go_on(200);
     let (_, failures) = load.end();
@@ -229,7 +229,7 @@ fn no_answer_mixes_two_versions() {
             if version.is_multiple_of(2) { "no-cache" } else { "max-age=1, stale-while-revalidate=1" };
         exchange.reply(200, &[("ETag", &tag), ("Cache-Control", control)], pattern(version, length(version)));
     });
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     let addr = weir.addr();
     let read = move |reader: u64| {
         let mut random = Random::new(reader);
@@ -259,8 +259,8 @@ fn no_answer_mixes_two_versions() {
 #[test]
 fn idle_connections_are_cheap() {
     const CONNECTIONS: usize = 1000;
-    let (_origin, house) = served("");
-    let weir = house.start();
+    let (_origin, server) = served("");
+    let weir = server.start();
     weir.get("/hit");
     let resting = weir.rss();
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| weir.client()).collect();
@@ -276,9 +276,9 @@ fn idle_connections_are_cheap() {
 #[test]
 fn slow_readers_of_unstored_bodies_are_cheap() {
     const READERS: usize = 40;
-    let (origin, house) = served("");
+    let (origin, server) = served("");
     origin.put("/pass", Resource::new(pattern(3, 20 << 20)).header("Cache-Control", "no-store"));
-    let weir = house.start();
+    let weir = server.start();
     weir.get("/hit");
     let resting = weir.rss();
     let mut readers: Vec<Client> = (0..READERS).map(|_| weir.client()).collect();

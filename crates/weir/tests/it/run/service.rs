@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, free_port, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 /// The manager's end of `NOTIFY_SOCKET`.
 struct Manager(UnixDatagram);
@@ -46,7 +46,7 @@ fn the_manager_learns_of_start_reloads_upgrades_and_end() {
     let path = setup.folder().join("notify");
     let manager = Manager::at(&SocketAddr::from_pathname(&path).unwrap());
     let setup = setup.env("NOTIFY_SOCKET", &path.display().to_string());
-    let mut weir = house(&[&origin]).start_in(setup);
+    let mut weir = server(&[&origin]).start_in(setup);
     let pid = weir.main_pid();
     let told = manager.told();
     assert_eq!(told[..2], ["READY=1".to_owned(), format!("MAINPID={pid}")]);
@@ -72,7 +72,7 @@ fn an_abstract_name_is_one_too() {
     let setup = setup();
     let name = format!("weir-test-{}", setup.folder().file_name().unwrap().to_string_lossy());
     let manager = Manager::at(&SocketAddr::from_abstract_name(&name).unwrap());
-    let weir = house(&[&origin]).start_in(setup.env("NOTIFY_SOCKET", &format!("@{name}")));
+    let weir = server(&[&origin]).start_in(setup.env("NOTIFY_SOCKET", &format!("@{name}")));
     assert_eq!(manager.told()[0], "READY=1");
     weir.signal("TERM");
     assert_eq!(manager.told()[0], "STOPPING=1");

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use weir_testkit::{Origin, Resource, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 #[test]
 fn weir_starts_while_its_origin_is_down_and_serves_once_it_is_up() {
@@ -34,7 +34,7 @@ fn a_log_that_cannot_be_opened_is_explained_and_the_status_not_zero() {
     let origin = Origin::start();
     let setup = setup();
     let text =
-        house(&[&origin]).more("[log]\naccess = \"json\"\npath = \"{folder}/missing/access.log\"").text();
+        server(&[&origin]).more("[log]\naccess = \"json\"\npath = \"{folder}/missing/access.log\"").text();
     let path = setup.write_config(&text);
     let output = setup.command(&["run", "--config", &path.display().to_string()]);
     assert!(output.code.is_some_and(|code| code != 0), "{output:?}");
@@ -45,7 +45,7 @@ fn a_log_that_cannot_be_opened_is_explained_and_the_status_not_zero() {
 fn check_prints_every_mistake_at_once() {
     let origin = Origin::start();
     let setup = setup();
-    let text = house(&[&origin])
+    let text = server(&[&origin])
         .site("tll = \"60s\"\nttl_override = \"60 parsecs\"\n[[site.route]]\nupstream = \"mian\"")
         .text();
     let path = setup.write_config(&text);
@@ -63,7 +63,8 @@ fn check_prints_every_mistake_at_once() {
 fn check_is_content_with_a_good_file_and_shows_it() {
     let origin = Origin::start();
     let setup = setup();
-    let text = house(&[&origin]).site("ttl = \"60s\"\n[[site.route]]\npath = \"/a/**\"\nttl = \"5m\"").text();
+    let text =
+        server(&[&origin]).site("ttl = \"60s\"\n[[site.route]]\npath = \"/a/**\"\nttl = \"5m\"").text();
     let path = setup.write_config(&text).display().to_string();
     let good = setup.command(&["check", &path]);
     assert_eq!(good.code, Some(0), "{good:?}");
@@ -104,7 +105,7 @@ fn the_version_is_printed() {
 #[test]
 fn as_many_files_as_allowed_may_be_opened() {
     let origin = Origin::start();
-    let weir = crate::house::before(&origin);
+    let weir = crate::server::before(&origin);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", weir.pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let numbers: Vec<&str> = line.split_whitespace().filter(|word| word.parse::<u64>().is_ok()).collect();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use weir_testkit::{Address, Client, Gate, Origin, Resource, Weir, pattern, until};
 
-use crate::house::{before, house, setup};
+use crate::server::{before, server, setup};
 
 /// How clients use their connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn binary() -> String {
 #[test]
 fn no_request_fails_while_one_process_follows_another() {
     let origin = origin();
-    let mut weir = house(&[&origin]).start_in(setup());
+    let mut weir = server(&[&origin]).start_in(setup());
     let config = weir.folder().join("weir.toml").display().to_string();
     let load = Load::start(&weir, 12, 6);
     load.go_on(200);
@@ -152,7 +152,7 @@ fn no_request_fails_while_one_process_follows_another() {
 #[test]
 fn a_kept_connection_is_answered_by_the_new_process() {
     let origin = origin();
-    let mut weir = house(&[&origin]).start_in(setup());
+    let mut weir = server(&[&origin]).start_in(setup());
     let mut idle = weir.client();
     assert_eq!(idle.get("x", "/a", &[]).status(), 200);
     let mut begun = weir.client();
@@ -175,7 +175,7 @@ fn a_long_download_ends_on_the_old_process() {
     let origin = origin();
     let gate = Gate::new();
     origin.put("/long", Resource::fresh(pattern(7, 3_000_000)).body_gate(1_000_000, &gate));
-    let mut weir = house(&[&origin]).start_in(setup());
+    let mut weir = server(&[&origin]).start_in(setup());
     let mut client = weir.client();
     client.send_get("x", "/long", &[]);
     origin.await_count("/long", 1);
@@ -196,14 +196,14 @@ fn a_signal_upgrades_as_well() {
     let old = weir.main_pid();
     weir.signal("USR2");
     until("a new process is in charge", || weir.main_pid() != old);
-    weir.await_stderr("taken over from the process before this one");
+    weir.await_stderr("taken over from the old process");
     assert_eq!(weir.get("/a").body, pattern(1, 3000));
 }
 
 #[test]
 fn a_process_that_does_not_come_up_changes_nothing() {
     let origin = origin();
-    let mut weir = house(&[&origin]).start_in(setup());
+    let mut weir = server(&[&origin]).start_in(setup());
     let config = weir.folder().join("weir.toml").display().to_string();
     let pid = weir.main_pid();
     assert_eq!(weir.get("/a").status(), 200);
@@ -262,7 +262,7 @@ fn invalidations_through_the_old_process_hold_in_the_new_one() {
         }
         exchange.reply(200, &[("Cache-Control", "max-age=600")], "page");
     });
-    let mut weir = house(&[&origin]).start_in(setup());
+    let mut weir = server(&[&origin]).start_in(setup());
     let mut writer = weir.client();
     writer.send("POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
     origin.await_count("/page", 1);
@@ -284,7 +284,7 @@ fn unix_sockets_and_announced_clients_move_as_well() {
     let socket = setup.folder().join("weir.sock");
     let admin = setup.folder().join("admin.sock");
     let unix = format!("[[listen]]\naddress = \"unix:{}\"\n", socket.display());
-    let text = house(&[&origin]).more(&unix).text();
+    let text = server(&[&origin]).more(&unix).text();
     let listen = "address = \"{listen}\"";
     let text = text.replace(listen, &format!("{listen}\nproxy_protocol = \"v1\""));
     let text = text.replace("listen = \"{admin}\"", &format!("listen = \"unix:{}\"", admin.display()));

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::{Gate, Origin, Resource, Response, Shape, Weir, pattern};
 
-use crate::house::house;
+use crate::server::server;
 
 /// A Weir whose only site has this rate.
 fn paced(origin: &Origin, rate: &str) -> Weir {
-    house(&[origin]).site(&format!("rate = {{ {rate} }}")).start()
+    server(&[origin]).site(&format!("rate = {{ {rate} }}")).start()
 }
 
 /// A response and how long it took.
@@ -106,7 +106,7 @@ fn a_key_that_names_the_parameter_keeps_it() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
     let site = "rate = { query = \"rate\" }\nkey = { query = { keep = [\"rate\"] } }";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     assert!(!weir.get("/x?rate=1M").is_hit());
     assert!(!weir.get("/x?rate=2M").is_hit());
     let asked: Vec<String> = origin.requests("/x").iter().map(|request| request.target.clone()).collect();
@@ -119,7 +119,7 @@ fn a_route_undoes_what_it_inherits() {
     let body = pattern(1, 4_000_000);
     origin.put("/free/x", Resource::fresh(&body));
     let site = "rate = { limit = \"1B/s\" }\n[[site.route]]\nprefix = \"/free/\"\nrate = {}";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     // At its limit it would take weeks.
     assert!(weir.get("/free/x").body == body);
     assert!(weir.get("/free/x").body == body);
@@ -130,7 +130,7 @@ fn a_client_held_back_by_a_rate_does_not_count_as_slow() {
     let body = pattern(1, 3_000);
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(&body));
-    let weir = house(&[&origin])
+    let weir = server(&[&origin])
         .site("rate = { limit = \"1kB/s\" }")
         .more("[limits]\nsend_stall = \"200ms\"\nidle = \"200ms\"")
         .start();
@@ -151,7 +151,7 @@ fn a_client_that_leaves_while_held_back_ends_its_response() {
     weir_testkit::until("the response has ended", || weir.metric("weir_requests_running") == Some(0.0));
     // When Weir ends, a client that stays is not waited for longer than others.
     weir.rewrite_config(
-        &house(&[&origin]).site("rate = { limit = \"1B/s\" }").more("[limits]\ndrain = \"1s\"").text(),
+        &server(&[&origin]).site("rate = { limit = \"1B/s\" }").more("[limits]\ndrain = \"1s\"").text(),
     );
     assert_eq!(weir.reload().code, Some(0));
     let mut client = weir.client();
@@ -254,7 +254,7 @@ fn a_film_on_the_volume_goes_out_by_its_own_bit_rate() {
     let mp4 = |body: &[u8]| Resource::fresh(body).header("Content-Type", "video/mp4").etag("\"1\"");
     origin.put("/front", mp4(&front));
     origin.put("/back", mp4(&back));
-    let mut weir = house(&[&origin])
+    let mut weir = server(&[&origin])
         .site("rate = { media = 100 }")
         .more("[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"")
         .start();

@@ -2,7 +2,7 @@
 
 use weir_testkit::{Client, Origin, Resource, pattern, until};
 
-use crate::house::house;
+use crate::server::server;
 
 const SLOW: usize = 16;
 /// Each takes less than half of the memory, and all together far more than all of it.
@@ -20,7 +20,7 @@ fn slow_readers_of_large_bodies_stop_no_other_fills() {
     for number in 0..8 {
         origin.put(&format!("/small/{number}"), Resource::fresh(small(number)).etag("\"1\""));
     }
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"32MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"32MiB\"").start();
     let mut slow: Vec<Client> = Vec::new();
     for number in 0..SLOW {
         let mut client = weir.client();
@@ -75,7 +75,7 @@ fn sixteen_slow_readers_hold_up_no_other_client() {
     }
     // A client that reads nothing is not cut before the end of this.
     let limits = "[limits]\nsend_stall = \"10m\"\n[cache]\nmemory = \"64MiB\"";
-    let weir = house(&[&origin]).more(limits).start();
+    let weir = server(&[&origin]).more(limits).start();
     let mut slow: Vec<Client> = Vec::new();
     for number in 0..SLOW {
         let mut client = weir.client();

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
-fn over(origin: &Origin, cache: &str, volume: &str) -> House {
-    house(&[origin]).more(&format!(
+fn over(origin: &Origin, cache: &str, volume: &str) -> Server {
+    server(&[origin]).more(&format!(
         "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\n\
         size = \"256MiB\"\n{volume}"
     ))

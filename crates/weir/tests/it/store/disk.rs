@@ -6,12 +6,12 @@ use std::time::Duration;
 use weir_testkit::{Origin, Random, Resource, Weir, until};
 
 use crate::durable::settle;
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 const VOLUME: &str = "[[cache.volume]]\npath = \"{folder}/volume\"\n";
 
-fn on_disk(origin: &Origin, memory: &str, size: &str) -> House {
-    house(&[origin])
+fn on_disk(origin: &Origin, memory: &str, size: &str) -> Server {
+    server(&[origin])
         .more(&format!("[cache]\nmemory = \"{memory}\"\nadmission = \"always\"\n{VOLUME}size = \"{size}\""))
 }
 
@@ -186,7 +186,7 @@ fn verifying_drops_only_damaged_objects() {
         assert_eq!(&found.body, body);
         assert_eq!(found.is_hit(), number != 3, "{number}");
     }
-    let without = house(&[&origin]).start().command(&["verify"]);
+    let without = server(&[&origin]).start().command(&["verify"]);
     assert_ne!(without.code, Some(0));
     assert!(without.stderr.contains("no volume"), "{without:?}");
 }
@@ -246,7 +246,7 @@ fn invalidations_by_unsafe_requests_survive_a_kill() {
 
 #[test]
 fn a_folder_that_cannot_be_used_is_explained_and_the_status_not_zero() {
-    let setup = crate::house::setup();
+    let setup = crate::server::setup();
     let blocker = setup.file("blocker", "a file");
     let folder = blocker.join("cache").display().to_string();
     let output = setup.command(&[

@@ -8,14 +8,14 @@ use serde_json::Value;
 use weir_testkit::{Origin, Resource, Weir, until};
 
 use crate::durable::{restart, settle};
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 /// A site for every host with these lines, a second site, and a volume of this size.
-fn two_sites(origin: &Origin, lines: &str, size: &str) -> House {
+fn two_sites(origin: &Origin, lines: &str, size: &str) -> Server {
     let other = "[[site]]\nhosts = [\"other.test\"]\nupstream = \"main\"\n";
     let volume = format!("[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \"{size}\"\n");
     let cache = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n";
-    house(&[origin]).site(lines).more(other).more(cache).more(&volume)
+    server(&[origin]).site(lines).more(other).more(cache).more(&volume)
 }
 
 fn put(origin: &Origin, path: &str, length: usize, max_age: u32) {

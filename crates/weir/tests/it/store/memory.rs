@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, MemoryGroup, Origin, Random, Weir};
 
-use crate::house::{before, house, setup};
+use crate::server::{before, server, setup};
 
 const MIB: u64 = 1 << 20;
 /// What the process takes beside `[cache] memory`, and each volume, according to `docs/guide/operations.md`.
@@ -86,7 +86,7 @@ fn check(group_mib: u64, cache: &str, count: usize, memory_mib: u64, requests: u
     let Some(group) = MemoryGroup::make(group_mib * MIB) else { return };
     let origin = origin();
     let text = format!("[cache]\n{cache}\n{}", volumes(count));
-    let mut weir = house(&[&origin]).more(&text).start_in(setup().within(&group).arg("--workers").arg("2"));
+    let mut weir = server(&[&origin]).more(&text).start_in(setup().within(&group).arg("--workers").arg("2"));
     assert_eq!(weir.metric("weir_cache_memory_limit_bytes"), Some((memory_mib * MIB) as f64));
     let peak = load(&mut weir, &group, requests);
     let most = memory_mib * MIB + PROCESS_BYTES + count as u64 * VOLUME_BYTES;
@@ -131,14 +131,14 @@ fn a_cache_that_does_not_fit_into_the_container_is_reported() {
     let Some(group) = MemoryGroup::make(100 * MIB) else { return };
     let origin = origin();
     let text = format!("[cache]\nmemory = \"64MiB\"\n{}", volumes(2));
-    let weir = house(&[&origin]).more(&text).start_in(setup().within(&group));
+    let weir = server(&[&origin]).more(&text).start_in(setup().within(&group));
     let said = "`[cache] memory` (64MiB) and what the process and its volumes need beside it come to \
     105MiB, and it may use 100MiB";
     assert!(weir.stderr().contains(said), "{}", weir.stderr());
     let reloaded = weir.reload();
     assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
     assert!(reloaded.stdout.contains(said), "{reloaded:?}");
-    weir.rewrite_config(&house(&[&origin]).more(&text.replace("64MiB\"\n[[", "24MiB\"\n[[")).text());
+    weir.rewrite_config(&server(&[&origin]).more(&text.replace("64MiB\"\n[[", "24MiB\"\n[[")).text());
     let reloaded = weir.reload();
     assert!(!reloaded.stdout.contains("may be killed"), "{reloaded:?}");
     assert!(reloaded.stdout.contains("[cache] memory has changed and needs a restart"), "{reloaded:?}");

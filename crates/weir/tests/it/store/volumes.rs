@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_testkit::{Drive, Origin, Response, Weir, pattern, until};
 
-use crate::house::house;
+use crate::server::server;
 
 /// Objects of one length with a common version, which can be raised.
 struct Shelf {
@@ -111,11 +111,11 @@ impl Load {
 /// A config with these volumes. `{folder}` is Weir's own.
 fn text(origin: &Origin, volumes: &[&str]) -> String {
     let volumes: String = volumes.iter().map(|lines| format!("[[cache.volume]]\n{lines}\n")).collect();
-    house(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volumes}")).text()
+    server(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volumes}")).text()
 }
 
 fn start(origin: &Origin, volumes: &[&str]) -> Weir {
-    crate::house::setup().run_config(&text(origin, volumes))
+    crate::server::setup().run_config(&text(origin, volumes))
 }
 
 fn reload(weir: &Weir, origin: &Origin, volumes: &[&str]) {

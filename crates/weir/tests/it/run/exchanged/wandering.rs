@@ -239,7 +239,7 @@ fn starts_and_upgrades_that_are_killed_leave_nothing_suspect() {
     for round in 0..24 {
         end(&mut weir, Ending::Stop);
         let config = weir.folder().join("weir.toml").display().to_string();
-        let mut killed = std::process::Command::new(crate::house::binary());
+        let mut killed = std::process::Command::new(crate::server::binary());
         killed.args(["run", "--config", &config]).env("STATE_DIRECTORY", weir.state());
         killed.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
         let mut killed = killed.stderr(std::process::Stdio::null()).spawn().unwrap();

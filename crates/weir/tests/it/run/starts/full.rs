@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_testkit::{Drive, Origin, Resource, Weir, until};
 
 use super::{body, end, hits, origin_of, store, told};
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 /// A Weir whose state folder lies on the drive, and whose volume does not.
 fn weir_on(origin: &Origin, drive: &Drive) -> Weir {
@@ -14,7 +14,7 @@ fn weir_on(origin: &Origin, drive: &Drive) -> Weir {
     std::fs::create_dir(&state).unwrap();
     std::os::unix::fs::symlink(state, setup.folder().join("state")).unwrap();
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"16MiB\"\n";
-    house(&[origin])
+    server(&[origin])
         .more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volume}"))
         .start_in(setup)
 }

@@ -6,11 +6,11 @@ use std::process::Command;
 use weir_testkit::{Origin, until};
 
 use super::{body, end, hits, origin_of, store, told};
-use crate::house::house;
+use crate::server::server;
 
 fn text(origin: &Origin) -> String {
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"16MiB\"\n";
-    house(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volume}")).text()
+    server(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volume}")).text()
 }
 
 fn make_pipe(path: &Path) {
@@ -20,7 +20,7 @@ fn make_pipe(path: &Path) {
 #[test]
 fn a_folder_in_the_place_of_a_file_of_weirs_is_no_obstacle() {
     let origin = origin_of(10);
-    let mut weir = crate::house::setup().run_config(&text(&origin));
+    let mut weir = crate::server::setup().run_config(&text(&origin));
     store(&weir, 10);
     end(&mut weir);
     for name in ["ledger.new", "volumes.new", "frequencies.new", "control.sock"] {
@@ -45,7 +45,7 @@ fn a_folder_in_the_place_of_a_file_of_weirs_is_no_obstacle() {
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_an_error() {
     let origin = origin_of(3);
-    let mut weir = crate::house::setup().run_config(&text(&origin));
+    let mut weir = crate::server::setup().run_config(&text(&origin));
     store(&weir, 3);
     end(&mut weir);
     let config = weir.folder().join("weir.toml").display().to_string();

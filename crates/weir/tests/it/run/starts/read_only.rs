@@ -3,7 +3,7 @@
 use weir_testkit::{Drive, Origin, Resource, Weir, until};
 
 use super::{body, end, hits, origin_of, store, told};
-use crate::house::house;
+use crate::server::server;
 
 fn weir_on(origin: &Origin, drive: &Drive) -> Weir {
     let volume = drive.path().join("volume").display().to_string();
@@ -11,7 +11,7 @@ fn weir_on(origin: &Origin, drive: &Drive) -> Weir {
         "[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{volume}\"\n\
         size = \"16MiB\"\n"
     );
-    house(&[origin]).more(&more).start()
+    server(&[origin]).more(&more).start()
 }
 
 fn purge(weir: &Weir, path: &str) {

@@ -3,7 +3,7 @@
 use weir_testkit::{Origin, Weir, until};
 
 use super::{end, hits, origin_of, store, told};
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 const COPIES: [&str; 2] = ["superblock", "superblock-2"];
 
@@ -11,7 +11,7 @@ const COPIES: [&str; 2] = ["superblock", "superblock-2"];
 fn text(origin: &Origin) -> String {
     let volume = |name| format!("[[cache.volume]]\npath = \"{{folder}}/{name}\"\nsize = \"32MiB\"\n");
     let volumes = [volume("one"), volume("other")].concat();
-    house(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volumes}")).text()
+    server(&[origin]).more(&format!("[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n{volumes}")).text()
 }
 
 fn start(origin: &Origin) -> Weir {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use weir_testkit::{Client, Weir, until};
 
 use super::upgraded;
-use crate::house::setup;
 use crate::operate::accounts::{Books, accounts, agree, config, origin};
+use crate::server::setup;
 
 const SITES: [&str; 2] = ["a.test", "b.test"];
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use weir_testkit::{Origin, Resource, Weir, pattern, until};
 
 use super::{Load, origin, upgraded};
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
-pub(super) fn on_disk(origin: &Origin, memory: &str) -> House {
+pub(super) fn on_disk(origin: &Origin, memory: &str) -> Server {
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
+    server(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
 }
 
 /// Waits until the new process has its volume.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use weir_testkit::{Drive, Origin, Weir, until};
 
 use super::stock::{AILING, Stock, WELL};
-use crate::house::house;
+use crate::server::server;
 
 /// A Weir with a small memory and a volume on a drive. Its state lies elsewhere.
 fn weir_on(origin: &Origin, drive: &Drive, memory: &str, size: &str) -> Weir {
     let volume = drive.path().join("volume").display().to_string();
-    house(&[origin])
+    server(&[origin])
         .more(&format!(
             "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{volume}\"\nsize = \"{size}\""
         ))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_testkit::{Drive, Origin, Random, Weir};
 
 use super::stock::{KILLED, Kept, Stock, WELL};
-use crate::house::house;
+use crate::server::server;
 
 /// The lengths of the objects: from one block to several extents.
 const LENGTHS: [usize; 12] =
@@ -27,7 +27,7 @@ fn times(variable: &str, default: usize) -> usize {
 fn weir_on(origin: &Origin, drive: &Path, size: usize) -> Weir {
     let drive = drive.display();
     let memory = if size == CROWDED { "8MiB" } else { "64MiB" };
-    house(&[origin])
+    server(&[origin])
         .site(ALLOWED)
         .more(&format!(
             "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{drive}/volume\"\n\
@@ -90,7 +90,7 @@ fn kill_again_and_again(rounds: usize, seed: u64, drive: &Path, size: usize) -> 
 #[test]
 fn a_kill_loses_nothing_that_was_complete_a_second_before_and_nothing_is_ever_wrong() {
     let kills = times("WEIR_KILLS", 30);
-    let folder = crate::house::setup();
+    let folder = crate::server::setup();
     let kept = std::thread::scope(|scope| {
         let threads: Vec<_> = [(1, CROWDED), (2, ROOMY)]
             .into_iter()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_testkit::{Random, Weir};
 
 use super::stock::{AILING, KILLED, Stock};
-use crate::house::house;
+use crate::server::server;
 
 /// How many clients read slowly at a time, and how many bodies each reads.
 const READERS: usize = 16;
@@ -48,7 +48,7 @@ fn sip(stock: &Stock, weir: &Weir, number: usize) -> bool {
 fn slow_readers_get_right_bytes_while_bodies_are_evicted_and_purged() {
     let stock = Stock::new(&[6_000_000, 300_000, 40_000, 4_000_000, 90_000, 1_000_000], 48);
     let origin = stock.origin();
-    let weir = house(&[&origin])
+    let weir = server(&[&origin])
         .site("purge = { allow = [\"127.0.0.0/8\"] }")
         .more("[cache]\nmemory = \"12MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"48MiB\"\n")
         .start();

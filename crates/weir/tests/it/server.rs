@@ -19,9 +19,9 @@ pub fn before(origin: &Origin) -> Weir {
 }
 
 /// A config of one site for every host, with one upstream named `main`.
-pub type House = weir_testkit::House<Weir>;
+pub type Server = weir_testkit::Server<Weir>;
 
 /// A config in front of these origins.
-pub fn house(origins: &[&Origin]) -> House {
-    House::new(binary(), origins, Setup::run_config)
+pub fn server(origins: &[&Origin]) -> Server {
+    Server::new(binary(), origins, Setup::run_config)
 }

@@ -30,7 +30,7 @@ pub enum Family {
 
 /// The sockets of one listener, to go from one process to the next.
 #[derive(Debug)]
-pub struct Heirloom {
+pub struct PassedListener {
     /// Where they listen, as the configuration of the process that bound them says it.
     pub address: Address,
     /// Each of them once; none blocks.
@@ -42,7 +42,7 @@ pub struct Heirloom {
 /// What the data plane keeps of a listener beside the sockets of its workers.
 #[derive(Debug)]
 pub struct Kept {
-    heirloom: Heirloom,
+    passed: PassedListener,
     file: Option<Arc<SocketFile>>,
 }
 
@@ -59,28 +59,28 @@ impl Kept {
         };
         let sockets = distinct.iter().map(Bound::copy).collect::<io::Result<_>>()?;
         let file = bound.first().and_then(Bound::file);
-        let heirloom = Heirloom { address: address.clone(), sockets, keeper: Keeper::Listener };
-        Ok(Kept { heirloom, file })
+        let passed = PassedListener { address: address.clone(), sockets, keeper: Keeper::Listener };
+        Ok(Kept { passed, file })
     }
 
     /// Of one that was bound elsewhere, and the sockets of each of `workers` workers.
     ///
     /// # Errors
     /// No descriptor is left; a file is gone.
-    pub fn of_heirloom(heirloom: Heirloom, workers: usize) -> io::Result<(Kept, Vec<Vec<Bound>>)> {
-        let file = match (&heirloom.address, heirloom.keeper) {
+    pub fn of_passed(passed: PassedListener, workers: usize) -> io::Result<(Kept, Vec<Vec<Bound>>)> {
+        let file = match (&passed.address, passed.keeper) {
             (Address::Unix { path, .. }, Keeper::Listener) => Some(Arc::new(SocketFile::at(path)?)),
             _ => None,
         };
         let bound = |socket: &OwnedFd| {
             let socket = socket.try_clone()?;
-            let listening = match &heirloom.address {
+            let listening = match &passed.address {
                 Address::Tcp(_) => Listening::Tcp(socket.into()),
                 Address::Unix { .. } => Listening::Unix(socket.into(), file.clone()),
             };
-            Ok(Bound::new(listening, heirloom.address.clone()))
+            Ok(Bound::new(listening, passed.address.clone()))
         };
-        let all = &heirloom.sockets;
+        let all = &passed.sockets;
         let of_worker = |worker: usize| -> io::Result<Vec<Bound>> {
             match worker < all.len() {
                 true => all.iter().skip(worker).step_by(workers).map(bound).collect(),
@@ -88,23 +88,23 @@ impl Kept {
             }
         };
         let spread = (0..workers).map(of_worker).collect::<io::Result<_>>()?;
-        Ok((Kept { heirloom, file }, spread))
+        Ok((Kept { passed, file }, spread))
     }
 
     /// Copies for the process that comes.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub fn copy(&self) -> io::Result<Heirloom> {
-        let Heirloom { address, sockets, keeper } = &self.heirloom;
+    pub fn copy(&self) -> io::Result<PassedListener> {
+        let PassedListener { address, sockets, keeper } = &self.passed;
         let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Ok(Heirloom { address: address.clone(), sockets, keeper: *keeper })
+        Ok(PassedListener { address: address.clone(), sockets, keeper: *keeper })
     }
 
     /// The file is another process's from now on.
-    pub fn give_file(&self) {
+    pub fn hand_over_file(&self) {
         if let Some(file) = &self.file {
-            file.give();
+            file.hand_over();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The old process's side: it starts the new one, gives it everything, and takes all back where that one does
-//! not come up.
+//! The old process's side: it starts the new one, hands everything over, and takes everything back where the
+//! new one fails to start.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_control::{ControlThread, StateFolder, UpgradeOrder, Upgraded};
-use weir_front::Departed;
+use weir_front::HandedOver;
 use weir_front::listen::{Family, Keeper, Peer};
 use weir_store::{Mark, Successor};
 
@@ -21,69 +21,69 @@ use super::link::{Link, Received, SOCKETS_MAX};
 use super::message::{Message, PROTOCOL};
 use super::{BY_STDIN, VARIABLE};
 use crate::service::Service;
-use crate::wire_up::House;
+use crate::wire_up::Server;
 
 /// How long a new process may take to read its configuration.
 const PREPARE_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long workers may take to let no request begin.
+/// How long workers may take to shut their gates.
 const SHUT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a new process may take to open the ledger and to start; no request begins meanwhile.
+/// How long a new process may take to open the ledger and to start. No request begins meanwhile.
 const READY_TIME_MAX: Duration = Duration::from_secs(15);
-/// How long the control plane may take to take no more commands.
+/// How long the control plane may take to stop taking commands.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
-/// How long the volumes may take to write what waits.
+/// How long the volumes may take to write their queues.
 const VOLUMES_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the new process may take to make marks durable.
 const MARKS_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long is waited for the new process to answer commands before the order is answered.
+/// How long to wait for the new process to answer commands before the order is answered.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a process that fails may take to say why, and to end.
+/// How long a failing process may take to say why, and to end.
 const LAST_WORDS_TIME_MAX: Duration = Duration::from_millis(500);
-/// Between two looks whether it has ended.
+/// Between two looks whether the process has ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Marks in one message.
 const MARKS_MAX: usize = 1024;
 
-/// How this process was started, for the one after it.
+/// How this process was started, to start the new one the same way.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct Invocation {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
-impl Beginning {
-    /// To be called before the file can have been replaced.
-    pub(crate) fn of_this_process() -> Beginning {
+impl Invocation {
+    /// Call it before the file can have been replaced.
+    pub(crate) fn of_this_process() -> Invocation {
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("weir"));
-        Beginning { program, arguments: std::env::args_os().skip(1).collect() }
+        Invocation { program, arguments: std::env::args_os().skip(1).collect() }
     }
 }
 
-/// All that goes to a new process.
-pub(crate) struct Estate {
-    pub(crate) beginning: Beginning,
-    pub(crate) house: Arc<House>,
+/// Everything that an upgrade hands over.
+pub(crate) struct Upgrader {
+    pub(crate) invocation: Invocation,
+    pub(crate) server: Arc<Server>,
     pub(crate) state: Arc<StateFolder>,
     pub(crate) service: Arc<Service>,
     pub(crate) control: ControlThread,
     pub(crate) control_socket: OwnedFd,
     pub(crate) admin_socket: OwnedFd,
     pub(crate) admin_address: String,
-    /// Told once all is given.
-    pub(crate) given: Arc<Notify>,
-    pub(crate) heir: Mutex<Option<Arc<Link>>>,
-    /// To a process that is to take over and has not yet.
+    /// Notified once everything is handed over.
+    pub(crate) handed_over: Arc<Notify>,
+    pub(crate) new_process: Mutex<Option<Arc<Link>>>,
+    /// The link to a process that is to take over and has not yet.
     pub(crate) coming: Mutex<Option<Arc<Link>>>,
 }
 
-impl Estate {
-    /// Starts a new process and gives it everything. Blocks.
+impl Upgrader {
+    /// Starts a new process and hands everything over to it. Blocks.
     ///
     /// # Errors
-    /// Why it did not come up; then all is as before.
-    pub(crate) fn give(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
-        let mut heir = self.heir.try_lock().ok_or("an upgrade is already under way")?;
-        if heir.is_some() {
+    /// Why the new process failed. Then everything is as before.
+    pub(crate) fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
+        let mut new_process = self.new_process.try_lock().ok_or("an upgrade is already under way")?;
+        if new_process.is_some() {
             return Err("this process has been replaced already".to_owned());
         }
         let begun = weir_clock::now().mono;
@@ -92,7 +92,7 @@ impl Estate {
         };
         let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
         let link = Arc::new(link);
-        let mut child = Started::start(&self.beginning, order.program.as_deref(), there)?;
+        let mut child = Started::start(&self.invocation, order.program.as_deref(), there)?;
         let offered = self.offer(&link).map_err(|error| format!("cannot offer the sockets: {error}"));
         offered.map_err(|why| child.failed(&link, why))?;
         *self.coming.lock() = Some(link.clone());
@@ -103,13 +103,13 @@ impl Estate {
         let paused = weir_clock::now().mono;
         if let Err(why) = self.pause().and_then(|()| child.release(&link)) {
             let why = child.failed(&link, why);
-            // The new one is gone: the ledger is this process's again.
-            self.house.resume();
+            // The new process is gone: the ledger belongs to this one again.
+            self.server.resume();
             return Err(why);
         }
         let pid = child.pid();
-        self.pass_on(&link, pid);
-        *heir = Some(link);
+        self.hand_over(&link, pid);
+        *new_process = Some(link);
         let upgraded = Upgraded {
             pid,
             version,
@@ -123,26 +123,26 @@ impl Estate {
             paused_ms = upgraded.paused_ms,
             "a new process has taken over"
         );
-        self.given.notify_one();
+        self.handed_over.notify_one();
         Ok(upgraded)
     }
 
-    /// This process ends because it was told to: so does the one that was to take over. It is not to believe
-    /// that this one was killed.
+    /// This process was told to end, so the new one must end too. The new one must not believe that this one
+    /// was killed.
     pub(crate) fn end_coming(&self) {
         if let Some(coming) = self.coming.lock().take() {
-            // One that has gone need not be told.
+            // A process that has gone need not be told.
             let _ = coming.say(&Message::Ends);
         }
     }
 
     /// Closes the volumes and says so to the new process. Blocks.
-    pub(crate) fn give_volumes(&self) {
-        let heir = self.heir.lock().clone();
-        let Some(heir) = heir else { return };
-        self.house.close_volumes(VOLUMES_PATIENCE);
-        if let Err(error) = heir.say(&Message::Volumes) {
-            tracing::error!(%error, "the new process does not hear that the volumes are closed");
+    pub(crate) fn hand_over_volumes(&self) {
+        let new_process = self.new_process.lock().clone();
+        let Some(new_process) = new_process else { return };
+        self.server.close_volumes(VOLUMES_PATIENCE);
+        if let Err(error) = new_process.say(&Message::Volumes) {
+            tracing::error!(%error, "cannot tell the new process that the volumes are closed");
         }
     }
 
@@ -152,10 +152,10 @@ impl Estate {
         link.send(&offer, &[], &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
         let admin = Message::Admin { address: self.admin_address.clone() };
         link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
-        for heirloom in self.house.heirlooms()? {
-            let managed = heirloom.keeper == Keeper::Manager;
-            for sockets in heirloom.sockets.chunks(SOCKETS_MAX) {
-                let listener = Message::Listener { address: heirloom.address.to_string(), managed };
+        for listener in self.server.copy_listeners()? {
+            let managed = listener.keeper == Keeper::Manager;
+            for sockets in listener.sockets.chunks(SOCKETS_MAX) {
+                let listener = Message::Listener { address: listener.address.to_string(), managed };
                 link.send(&listener, &[], sockets)?;
             }
         }
@@ -164,37 +164,38 @@ impl Estate {
 
     /// Lets no request begin and closes the ledger.
     fn pause(&self) -> Result<(), String> {
-        if !self.house.shut(SHUT_TIME_MAX) {
+        if !self.server.shut(SHUT_TIME_MAX) {
             return Err("the workers are too busy to stop; try again".to_owned());
         }
-        self.house.release_ledger()
+        self.server.release_ledger()
     }
 
-    /// The new process is up: everything is its own.
-    fn pass_on(&self, link: &Arc<Link>, pid: u32) {
+    /// The new process is running: everything belongs to it now.
+    fn hand_over(&self, link: &Arc<Link>, pid: u32) {
         if !self.control.close(CLOSE_TIME_MAX) {
-            tracing::warn!("the control plane is busy; a command may still be answered by the old process");
+            tracing::warn!("the control plane is busy; the old process may still answer a command");
         }
-        self.state.give();
+        self.state.hand_over();
         self.service.main_is_now(pid);
-        let (heir, departing) = mpsc::channel();
+        let (handover, departing) = mpsc::channel();
         if let Err(error) = attend_departures(link.clone(), departing) {
-            tracing::error!(%error, "no thread for the connections; they are closed instead");
+            tracing::error!(%error, "cannot start the thread for connections; they are closed instead");
         }
         if let Err(error) = link.say(&Message::Yours) {
-            tracing::error!(%error, "the new process has gone at once");
+            tracing::error!(%error, "the new process has ended at once");
         }
         *self.coming.lock() = None;
-        self.house.leave(&heir);
+        self.server.leave(&handover);
         match link.receive(Some(SETTLE_TIME_MAX)) {
             Ok(Some(Received { message: Message::Settled, .. })) => {}
-            other => tracing::warn!(?other, "the new process does not say that it answers commands"),
+            other => tracing::warn!(?other, "the new process did not report that it answers commands"),
         }
         let (told, taken) = mpsc::channel();
         if let Err(error) = attend_answers(link.clone(), told) {
-            tracing::error!(%error, "no thread for the ledger; what is marked here is in force until the end only");
+            tracing::error!(%error, "cannot start the thread for the ledger; marks made here are lost when \
+                                     this process ends");
         }
-        self.house.bequeath(Box::new(Marker { link: link.clone(), taken }));
+        self.server.hand_over_ledger(Box::new(Marker { link: link.clone(), taken }));
     }
 }
 
@@ -202,10 +203,10 @@ impl Estate {
 struct Started(Option<Child>);
 
 impl Started {
-    fn start(beginning: &Beginning, program: Option<&Path>, there: OwnedFd) -> Result<Started, String> {
-        let program = program.unwrap_or(&beginning.program);
+    fn start(invocation: &Invocation, program: Option<&Path>, there: OwnedFd) -> Result<Started, String> {
+        let program = program.unwrap_or(&invocation.program);
         let child = Command::new(program)
-            .args(&beginning.arguments)
+            .args(&invocation.arguments)
             .env(VARIABLE, BY_STDIN)
             .stdin(Stdio::from(there))
             .spawn();
@@ -217,14 +218,14 @@ impl Started {
         self.0.as_ref().map_or(0, Child::id)
     }
 
-    /// Lets it open the ledger and waits until it takes connections.
+    /// Lets the new process open the ledger, and waits until it takes connections.
     fn release(&mut self, link: &Link) -> Result<(), String> {
         let said = link.say(&Message::Released).map_err(|error| error.to_string());
         said.map_err(|why| self.failed(link, why))?;
         self.expect(link, READY_TIME_MAX, |message| matches!(message, Message::Ready).then_some(()))
     }
 
-    /// Waits for one message. Where it does not come, the process is ended.
+    /// Waits for one message. Ends the process if the message does not come.
     fn expect<T>(
         &mut self,
         link: &Link,
@@ -248,13 +249,13 @@ impl Started {
         Err(self.failed(link, why))
     }
 
-    /// Ends it, if it does not end by itself, and says what happened. It writes nothing any more when this
-    /// returns.
+    /// Ends the process, if it does not end by itself, and returns what happened. The process writes nothing
+    /// after this returns.
     fn failed(&mut self, link: &Link, why: String) -> String {
         if self.0.is_none() {
             return why;
         }
-        // Its own last words are better than what was noticed here.
+        // Its own last words say more than what was noticed here.
         let why = match link.receive(Some(LAST_WORDS_TIME_MAX)) {
             Ok(Some(Received { message: Message::Failed { why }, .. })) => why,
             Ok(None) => String::new(),
@@ -263,7 +264,7 @@ impl Started {
         self.end(why)
     }
 
-    /// As [`Started::failed`], when why is known; empty where it is to be seen by how it ends.
+    /// As [`Started::failed`], when the reason is known; with an empty reason its exit status is reported.
     fn end(&mut self, why: String) -> String {
         let Some(mut child) = self.0.take() else { return why };
         let until = weir_clock::now().mono + LAST_WORDS_TIME_MAX;
@@ -286,11 +287,11 @@ impl Started {
     }
 }
 
-/// Sends connections on, until none can come any more.
-fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("weir-heir".to_owned());
+/// Sends connections to the new process until there are none left.
+fn attend_departures(link: Arc<Link>, departing: Receiver<HandedOver>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("weir-handover".to_owned());
     thread.spawn(move || {
-        for Departed { socket, family, peer, input, held } in departing {
+        for HandedOver { socket, family, peer, input, held } in departing {
             let peer = match peer {
                 Peer::Ip(at) => Some(at),
                 Peer::Unix => None,
@@ -306,9 +307,9 @@ fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Resu
     Ok(())
 }
 
-/// Hears what the new process answers, until it has gone.
+/// Reads the new process's answers until it has gone.
 fn attend_answers(link: Arc<Link>, told: mpsc::Sender<Option<String>>) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("weir-heir-answers".to_owned());
+    let thread = std::thread::Builder::new().name("weir-new-link".to_owned());
     thread.spawn(move || {
         while let Ok(Some(received)) = link.receive(None) {
             if let Message::Taken { failure } = received.message
@@ -321,7 +322,7 @@ fn attend_answers(link: Arc<Link>, told: mpsc::Sender<Option<String>>) -> io::Re
     Ok(())
 }
 
-/// Gives marks to the process that writes the ledger.
+/// Sends marks to the process that writes the ledger.
 struct Marker {
     link: Arc<Link>,
     taken: Receiver<Option<String>>,

@@ -8,7 +8,7 @@ use crate::listen::{Family, Held, Peer};
 
 /// A connection between two requests, outside any process.
 #[derive(Debug)]
-pub struct Departed {
+pub struct HandedOver {
     /// Its socket.
     pub socket: OwnedFd,
     /// Which kind of socket it is.
@@ -22,4 +22,4 @@ pub struct Departed {
 }
 
 /// Where connections go when this process leaves.
-pub type Heir = Sender<Departed>;
+pub type HandoverSender = Sender<HandedOver>;

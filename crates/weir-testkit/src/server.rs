@@ -5,7 +5,7 @@ use crate::weir::Setup;
 
 /// A config of one site for every host, with one upstream named `main`. What it starts is up to its maker:
 /// the real binary, or the walk alone.
-pub struct House<W> {
+pub struct Server<W> {
     begin: fn(Setup, &str) -> W,
     binary: String,
     top: String,
@@ -15,11 +15,11 @@ pub struct House<W> {
     more: String,
 }
 
-impl<W> House<W> {
+impl<W> Server<W> {
     /// A config in front of these origins, whose text is given to `begin` with a setup of this binary.
     pub fn new(binary: String, origins: &[&Origin], begin: fn(Setup, &str) -> W) -> Self {
         let list: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.url())).collect();
-        House {
+        Server {
             begin,
             binary,
             top: String::new(),
@@ -66,7 +66,7 @@ impl<W> House<W> {
 
     /// The text of the config; its addresses are filled in when it is started.
     pub fn text(&self) -> String {
-        let House { top, origins, upstream, site, more, .. } = self;
+        let Server { top, origins, upstream, site, more, .. } = self;
         format!(
             "{top}\n[admin]\nlisten = \"{{admin}}\"\n\n[[listen]]\naddress = \"{{listen}}\"\n\n\
              [upstream.main]\norigins = [{origins}]\n{upstream}\n\

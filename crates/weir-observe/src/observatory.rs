@@ -1,4 +1,4 @@
-//! Where the workers' observers come from and where their counts are summed.
+//! Makes the workers' observers, and sums what they count.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::record::{Description, Facts, Record};
 use super::site::SiteId;
 use super::snapshot::{self, SiteSnapshot, Snapshot};
 
-/// Records that wait for the log's thread, for each worker; those beyond are lost and counted.
+/// Records that may wait for the log's thread, for each worker; those beyond are dropped and counted.
 const QUEUE_RECORDS_MAX: usize = 4096;
-/// The longest text of a record in bytes; the rest is left out.
+/// The longest text of a record in bytes; longer texts are cut off.
 const TEXT_BYTES_MAX: usize = 2048;
 
-/// All that is observed in this process: one for its whole life.
+/// Everything that is observed in this process; one for its whole life.
 #[derive(Debug)]
 pub struct Observatory {
     workers: Vec<(Arc<Counters>, Sender<Box<Record>>)>,
@@ -30,7 +30,7 @@ pub struct Observatory {
     thread: Thread,
     commands: Sender<Command>,
     sites: Mutex<Sites>,
-    /// What happens to what is stored, for who wants to know.
+    /// Events of what is stored.
     pub events: Events,
 }
 
@@ -117,7 +117,7 @@ impl Observatory {
         sum
     }
 
-    /// What each site has used until now, and last, as `-`, what no site can be named for.
+    /// What each site has used until now; last, as `-`, what belongs to no site.
     pub fn sites(&self) -> Vec<SiteSnapshot> {
         let names = self.sites.lock().names.clone();
         snapshot::sites(self.workers.iter().map(|(counters, _)| &**counters), &names)
@@ -129,7 +129,7 @@ impl Observatory {
         self.tell(Command::Reopen);
     }
 
-    /// Replaces the logs. Records on their way may still go to the old ones.
+    /// Replaces the logs. Records under way may still go to the old ones.
     pub fn set_logs(&self, logs: OpenLogs) {
         self.shared.wanted.store(!logs.0.is_empty(), Ordering::Relaxed);
         self.tell(Command::Replace(logs.0));
@@ -144,7 +144,7 @@ impl Observatory {
     }
 
     fn tell(&self, command: Command) {
-        // A full queue of commands means that the thread hangs in a write; then there is nothing to reopen.
+        // A full queue of commands means that the thread hangs in a write; it then could not reopen anything.
         if self.commands.try_send(command).is_err() {
             tracing::error!("the access log does not take commands");
         }
@@ -177,7 +177,7 @@ impl Observer {
         self.shared.wanted.load(Ordering::Relaxed)
     }
 
-    /// Counts a finished request and, when a log is wanted, hands it on. `describe` is called only then.
+    /// Counts a finished request, and hands it to a log if there is one. `describe` is called only then.
     /// Never waits.
     pub fn record(&self, facts: &Facts, describe: impl FnOnce() -> Description) {
         self.counters.finished(facts);
@@ -195,8 +195,8 @@ impl Observer {
     }
 }
 
-/// Received bytes as a text for a [`Description`]: what is not UTF-8 is replaced, what passes 2 KiB is left
-/// out.
+/// Received bytes as a text for a [`Description`]: replaces what is not UTF-8, and cuts off what passes 2
+/// KiB.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }

@@ -1,8 +1,8 @@
-//! A request explained: what is asked and what is said.
+//! What `weir explain` asks and what it gets.
 
 use serde::{Deserialize, Serialize};
 
-/// A request to be explained.
+/// A request to explain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
@@ -15,7 +15,7 @@ pub struct Question {
     pub headers: Vec<(String, String)>,
 }
 
-/// What would happen to a request. Absent is what does not apply.
+/// What would happen to a request. Fields that do not apply are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Explained {
@@ -34,29 +34,29 @@ pub struct Explained {
     /// Where the request would go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The key, readable.
+    /// The key, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What of the query is neither in the key nor sent to the origin.
+    /// The part of the query that is neither in the key nor sent to the origin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub query_dropped: Vec<String>,
     /// Fields of the request that are not in the key and select no variant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_key: Vec<String>,
-    /// What the origin would be asked for, were it asked.
+    /// What Weir would send to the origin, if it asked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_request: Option<OriginRequest>,
-    /// What would be done: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
+    /// The verdict: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
     pub verdict: String,
-    /// Why, in the word of the access log; empty for a hit.
+    /// The reason, as in the access log; empty for a hit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Why, in a sentence.
     pub explanation: String,
-    /// What `Cache-Status` would say; what the origin answers is added to it.
+    /// What `Cache-Status` would say, without what the origin's answer adds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_status: Option<String>,
-    /// Why responses to this key were not stored of late.
+    /// Why recent responses to this key were not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_stored: Option<String>,
     /// Why the origin gave no response for this key a moment ago.
@@ -65,13 +65,13 @@ pub struct Explained {
     /// What is stored under the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
-    /// Why what is stored may not be what one hoped for.
+    /// Warnings about what is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// What sends a request past the cache here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bypass: Vec<String>,
-    /// What makes a request here fetch again.
+    /// What makes Weir fetch a request here again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refresh: Vec<String>,
 }
@@ -94,7 +94,7 @@ pub struct Setting {
 pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
-    /// Its fields, without those that are made again for each request.
+    /// Its fields, without those that differ in each request.
     pub headers: Vec<(String, String)>,
 }
 
@@ -102,7 +102,7 @@ pub struct OriginRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoredVariant {
-    /// Whether this one fits the request.
+    /// Whether it matches the request.
     pub selected: bool,
     /// The status.
     pub status: u16,
@@ -114,7 +114,7 @@ pub struct StoredVariant {
     pub source: String,
     /// Seconds of freshness left; negative when stale.
     pub ttl_left_s: i64,
-    /// Seconds after expiry in which it goes out while it is refreshed.
+    /// Seconds after expiry in which it goes out while Weir refreshes it.
     pub while_revalidate_s: u64,
     /// Seconds after expiry in which it goes out where the origin fails.
     pub if_error_s: u64,
@@ -123,7 +123,7 @@ pub struct StoredVariant {
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// The fields that select it, with what they were in the request it was made for.
+    /// The fields that select it, with the values of the request it was fetched for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<SelectingField>,
     /// Its tags.

@@ -17,7 +17,7 @@ use weir_testkit::{Client, Origin, Resource, free_port};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn the_end_waits_for_connections_on_their_way_to_the_heir() {
+fn the_end_waits_for_connections_on_their_way_to_the_new_process() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     let port = free_port();
@@ -28,16 +28,16 @@ fn the_end_waits_for_connections_on_their_way_to_the_heir() {
     let mut client = Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
     assert_eq!(client.get("x", "/x", &[]).status(), 200);
     assert!(edge.shut(PATIENCE));
-    let (heir, departing) = mpsc::channel();
-    edge.leave(&heir);
-    let departed = departing.recv_timeout(PATIENCE).unwrap();
+    let (handover, departing) = mpsc::channel();
+    edge.leave(&handover);
+    let handed_over = departing.recv_timeout(PATIENCE).unwrap();
     let is_sent = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // As long as a link takes that is full.
             std::thread::sleep(Duration::from_millis(100));
             is_sent.store(true, Ordering::SeqCst);
-            drop(departed);
+            drop(handed_over);
         });
         edge.finish_requests(PATIENCE);
         assert!(is_sent.load(Ordering::SeqCst), "ended with a connection in its hands");

@@ -1,4 +1,5 @@
-//! The new process's side: it takes what the old one offers, says how far it is, and goes on with what comes.
+//! The new process's side: it takes what the old one offers, reports its progress, and handles what the old
+//! one still sends.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,26 +13,26 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use weir_config::value::ListenAddress;
 use weir_control::{AdminListener, StateFolder};
-use weir_front::Departed;
-use weir_front::listen::{Family, Heirloom, Keeper, Peer};
+use weir_front::HandedOver;
+use weir_front::listen::{Family, Keeper, PassedListener, Peer};
 use weir_store::Mark;
 
 use super::link::{Link, Received};
 use super::living::Living;
 use super::message::{Message, PROTOCOL};
 use super::{BY_STDIN, VARIABLE};
-use crate::wire_up::House;
+use crate::wire_up::Server;
 
-/// How long the old process may take for each of its steps, of which none waits for a client.
+/// How long the old process may take for each of its steps. None of them waits for a client.
 const STEP_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Why nothing is taken over.
+/// The error when the old process was told to end.
 const ENDS: &str = "the running Weir was told to end";
-/// How long an old process that says nothing any more may take to end.
+/// How long an old process that has gone silent may take to end.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What the old process offers.
-pub(crate) struct Inheritance {
+pub(crate) struct UpgradeOffer {
     link: Link,
     /// The old process.
     pub(crate) pid: u32,
@@ -40,41 +41,44 @@ pub(crate) struct Inheritance {
     lock: Option<OwnedFd>,
     control: Option<OwnedFd>,
     admin: Option<(String, OwnedFd)>,
-    heirlooms: Vec<Heirloom>,
+    listeners: Vec<PassedListener>,
 }
 
-/// The link to the old process, once all is this one's.
-pub(crate) struct Predecessor {
+/// The link to the old process, once everything belongs to this one.
+pub(crate) struct OldProcess {
     link: Link,
 }
 
-impl Inheritance {
-    /// What the process that has started this one offers; `None` where nobody does.
-    pub(crate) fn offered() -> anyhow::Result<Option<Inheritance>> {
+impl UpgradeOffer {
+    /// What the process that has started this one offers; `None` where there is no offer.
+    pub(crate) fn offered() -> anyhow::Result<Option<UpgradeOffer>> {
         if std::env::var_os(VARIABLE).is_none_or(|value| value != BY_STDIN) {
             return Ok(None);
         }
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let is_link = rustix::net::sockopt::socket_type(&stdin) == Ok(rustix::net::SocketType::SEQPACKET);
         if !is_link {
-            // Started by what was itself started to take over.
+            // The parent was itself started to take over, and left the variable.
             return Ok(None);
         }
-        // The link ends with this process's own handle of it.
+        // The link closes when this process drops its own handle.
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
-        Inheritance::receive(Link::over(stdin)?).map(Some).context("cannot take over from the running Weir")
+        UpgradeOffer::receive(Link::over(stdin)?).map(Some).context("cannot take over from the running Weir")
     }
 
-    fn receive(link: Link) -> anyhow::Result<Inheritance> {
+    fn receive(link: Link) -> anyhow::Result<UpgradeOffer> {
         let Received { message, mut sockets, .. } = next(&link)?;
         let Message::Offer { protocol, state, pid } = message else {
             bail!("it did not begin with an offer")
         };
         let (control, lock) = (sockets.pop(), sockets.pop());
-        let (admin, heirlooms, old) = (None, Vec::new(), Living::of(pid));
-        let mut offered = Inheritance { link, pid, old, state, lock, control, admin, heirlooms };
+        let (admin, listeners, old) = (None, Vec::new(), Living::of(pid));
+        let mut offered = UpgradeOffer { link, pid, old, state, lock, control, admin, listeners };
         if protocol != PROTOCOL {
-            let why = format!("it speaks form {protocol} of a take-over, and this version form {PROTOCOL}");
+            let why = format!(
+                "it speaks version {protocol} of the handover, and this program version \
+                               {PROTOCOL}"
+            );
             offered.fail(&why);
             bail!(why);
         }
@@ -94,9 +98,9 @@ impl Inheritance {
     fn add(&mut self, address: &str, managed: bool, sockets: Vec<OwnedFd>) -> anyhow::Result<()> {
         let address: weir_front::listen::Address = address.parse()?;
         let keeper = if managed { Keeper::Manager } else { Keeper::Listener };
-        match self.heirlooms.iter_mut().find(|heirloom| heirloom.address == address) {
+        match self.listeners.iter_mut().find(|listener| listener.address == address) {
             Some(known) => known.sockets.extend(sockets),
-            None => self.heirlooms.push(Heirloom { address, sockets, keeper }),
+            None => self.listeners.push(PassedListener { address, sockets, keeper }),
         }
         Ok(())
     }
@@ -112,7 +116,8 @@ impl Inheritance {
         let is_same = wanted.canonicalize().is_ok_and(|wanted| wanted == self.state);
         if !is_same {
             bail!(
-                "the running Weir's state folder is {}, and this one is to use {}; stop the running one to change it",
+                "the running Weir's state folder is {}, and this one is to use {}; stop the running one to \
+                 change it",
                 self.state.display(),
                 wanted.display()
             );
@@ -123,18 +128,18 @@ impl Inheritance {
         Ok((StateFolder::inherit(wanted, lock)?, control.into()))
     }
 
-    /// The admin listener, where it is to be at the same address.
+    /// The admin listener, if the new address is the same.
     pub(crate) fn admin(&mut self, wanted: &ListenAddress) -> Option<AdminListener> {
         let (_, socket) = self.admin.take_if(|(address, _)| *address == wanted.to_string())?;
         Some(AdminListener::inherit(wanted, socket))
     }
 
     /// The listening sockets.
-    pub(crate) fn heirlooms(&mut self) -> Vec<Heirloom> {
-        std::mem::take(&mut self.heirlooms)
+    pub(crate) fn listeners(&mut self) -> Vec<PassedListener> {
+        std::mem::take(&mut self.listeners)
     }
 
-    /// Says that all is prepared, and waits until the ledger is closed.
+    /// Reports that this process is prepared, and waits until the ledger is closed.
     pub(crate) fn prepared(&self) -> anyhow::Result<()> {
         match self.ask(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned() })? {
             Some(Message::Released) | None => Ok(()),
@@ -143,31 +148,36 @@ impl Inheritance {
         }
     }
 
-    /// Says that connections are taken, and waits until all is this process's.
-    pub(crate) fn ready(self) -> anyhow::Result<Predecessor> {
+    /// Reports that this process takes connections, and waits until everything belongs to it.
+    pub(crate) fn ready(self) -> anyhow::Result<OldProcess> {
         match self.ask(&Message::Ready)? {
-            Some(Message::Yours) | None => Ok(Predecessor { link: self.link }),
+            Some(Message::Yours) | None => Ok(OldProcess { link: self.link }),
             Some(Message::Ends) => bail!(ENDS),
-            _ => bail!("the running Weir did not give way"),
+            _ => bail!("the running Weir did not hand over"),
         }
     }
 
-    /// Says how far this process is, and hears what the old one does; nothing where that one has ended. It
-    /// has offered all that there is: what it leaves is this process's, as after a kill.
+    /// Reports the progress of this process, and waits for the old one's next message; `None` where the old
+    /// one has ended. It has offered everything by then: what it leaves belongs to this process, as after a
+    /// kill.
     fn ask(&self, told: &Message) -> anyhow::Result<Option<Message>> {
         let answered = match self.link.say(told) {
             Err(error) if !is_gone(&error) => return Err(error.into()),
-            // It may have spoken before it ended.
+            // It may have sent something before it ended.
             _ => self.link.receive(Some(STEP_TIME_MAX))?,
         };
         if let Some(received) = answered {
             return Ok(Some(received.message));
         }
-        // One that takes everything back ends this process first: but it may have been unable to.
+        // An old process that takes everything back ends this one first, but it may have been unable to.
         if !self.old.ends_within(END_TIME_MAX) {
             bail!("the running Weir has taken it back");
         }
-        tracing::warn!(old_pid = self.pid, "the old process ended before it had given way; this one goes on");
+        tracing::warn!(
+            old_pid = self.pid,
+            "the old process ended before the handover was complete; this one \
+                                            goes on"
+        );
         Ok(None)
     }
 }
@@ -181,63 +191,63 @@ fn next(link: &Link) -> anyhow::Result<Received> {
     link.receive(Some(STEP_TIME_MAX))?.context("the running Weir has taken it back")
 }
 
-impl Predecessor {
-    /// Says that commands are answered here.
+impl OldProcess {
+    /// Reports that this process answers commands.
     pub(crate) fn settled(&self) {
         if let Err(error) = self.link.say(&Message::Settled) {
-            tracing::warn!(%error, "the old process does not hear that it has been replaced");
+            tracing::warn!(%error, "cannot tell the old process that it has been replaced");
         }
     }
 
-    /// Goes on with what comes from the old process until that has ended; blocks.
-    pub(crate) fn attend(&self, house: &Arc<House>) {
+    /// Handles what comes from the old process until that has ended. Blocks.
+    pub(crate) fn attend(&self, server: &Arc<Server>) {
         loop {
             let received = match self.link.receive(None) {
                 Ok(Some(received)) => received,
                 Ok(None) => {
-                    // Whether it could say so or not.
-                    house.take_volumes();
+                    // Also where it could not say that it has closed them.
+                    server.take_volumes();
                     return tracing::info!("the old process has ended");
                 }
-                Err(error) => return tracing::error!(%error, "the old process is not understood"),
+                Err(error) => return tracing::error!(%error, "cannot read the old process's messages"),
             };
-            self.heed(house, received);
+            self.heed(server, received);
         }
     }
 
-    fn heed(&self, house: &Arc<House>, received: Received) {
+    fn heed(&self, server: &Arc<Server>, received: Received) {
         let Received { message, bytes, mut sockets } = received;
         match message {
             Message::Connection { peer, unix } => {
                 let Some(socket) = sockets.pop() else { return };
-                house.adopt(departed(socket, peer, unix, bytes));
+                server.adopt(handed_over(socket, peer, unix, bytes));
             }
             Message::Marks => {
-                let failure = mark(house, &bytes).err();
+                let failure = mark(server, &bytes).err();
                 if let Err(error) = self.link.say(&Message::Taken { failure }) {
-                    tracing::warn!(%error, "the old process does not hear that its marks are durable");
+                    tracing::warn!(%error, "cannot tell the old process that its marks are durable");
                 }
             }
-            Message::Volumes => house.take_volumes(),
+            Message::Volumes => server.take_volumes(),
             other => tracing::warn!(?other, "the old process said something unexpected"),
         }
     }
 }
 
-fn departed(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> Departed {
+fn handed_over(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> HandedOver {
     let family = if unix { Family::Unix } else { Family::Tcp };
-    Departed { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, held: None }
+    HandedOver { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, held: None }
 }
 
 /// Makes marks of the old process durable; blocks.
-fn mark(house: &House, bytes: &[u8]) -> Result<(), String> {
+fn mark(server: &Server, bytes: &[u8]) -> Result<(), String> {
     let marks = Mark::of_bytes(bytes).ok_or("marks that are none")?;
     let (done, durable) = mpsc::channel();
     let acknowledge = move |written: Result<_, weir_store::Unwritten>| {
-        // Who does not wait any more need not know.
+        // A caller that no longer waits need not know.
         let _ = done.send(written.map(|_| ()).map_err(|error| error.to_string()));
     };
-    house.mark(&marks, Box::new(acknowledge));
+    server.mark(&marks, Box::new(acknowledge));
     durable.recv().unwrap_or_else(|_| Err("the ledger's thread has ended".to_owned()))
 }
 
@@ -245,11 +255,11 @@ fn mark(house: &House, bytes: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn inheritance(pid: u32) -> (Inheritance, Link) {
+    fn offer(pid: u32) -> (UpgradeOffer, Link) {
         let (here, there) = Link::pair().unwrap();
         let (link, old) = (Link::over(there).unwrap(), Living::of(pid));
-        let (state, admin, heirlooms) = (PathBuf::new(), None, Vec::new());
-        (Inheritance { link, pid, old, state, lock: None, control: None, admin, heirlooms }, here)
+        let (state, admin, listeners) = (PathBuf::new(), None, Vec::new());
+        (UpgradeOffer { link, pid, old, state, lock: None, control: None, admin, listeners }, here)
     }
 
     /// A process that has ended and is waited for by nobody yet.
@@ -263,12 +273,12 @@ mod tests {
     #[test]
     fn whoever_has_everything_goes_on_where_the_old_process_has_ended_without_a_word() {
         let mut old = ended();
-        let (offered, here) = inheritance(old.id());
+        let (offered, here) = offer(old.id());
         drop(here);
         offered.prepared().unwrap();
         assert!(offered.ready().is_ok());
         // With what was said to it still unread.
-        let (offered, here) = inheritance(old.id());
+        let (offered, here) = offer(old.id());
         offered.link.say(&Message::Ready).unwrap();
         drop(here);
         assert!(offered.ready().is_ok());
@@ -277,9 +287,9 @@ mod tests {
 
     #[test]
     fn one_that_lives_and_lets_go_has_taken_it_back() {
-        let (offered, here) = inheritance(std::process::id());
+        let (offered, here) = offer(std::process::id());
         drop(here);
-        let offered = Inheritance { old: Living::of(std::process::id()), ..offered };
+        let offered = UpgradeOffer { old: Living::of(std::process::id()), ..offered };
         let why = offered.prepared().unwrap_err().to_string();
         assert_eq!(why, "the running Weir has taken it back");
         // Of one that was never there nothing is known.
@@ -288,12 +298,12 @@ mod tests {
 
     #[test]
     fn what_it_says_counts() {
-        let (offered, here) = inheritance(std::process::id());
+        let (offered, here) = offer(std::process::id());
         here.say(&Message::Released).unwrap();
         offered.prepared().unwrap();
         here.say(&Message::Yours).unwrap();
         assert!(offered.ready().is_ok());
-        let (offered, here) = inheritance(std::process::id());
+        let (offered, here) = offer(std::process::id());
         here.say(&Message::Yours).unwrap();
         assert!(offered.prepared().is_err());
     }

@@ -13,8 +13,8 @@ use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::explained::{Explained, OriginRequest, Question, SelectingField, Setting, StoredVariant};
 
-/// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread
-/// that may.
+/// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
+/// thread that may.
 pub trait DataPlane: Send + Sync {
     /// Puts a configuration in force for all requests that begin from now on.
     ///
@@ -34,19 +34,18 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. `done` is called when that is durable, with the number of the mark, or has failed to
-    /// become so; it may be called from any thread, before this returns as well.
+    /// Purges at once. Calls `done` with the number of the mark once the purge is durable, or with why it is
+    /// not. `done` may be called from any thread, also before this returns.
     ///
     /// # Errors
-    /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is
-    /// not called.
+    /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
 
-    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long
-    /// as that takes.
+    /// Reads all that the volumes hold, checks every byte and drops what is wrong. Blocks for as long as that
+    /// takes.
     ///
     /// # Errors
-    /// A sentence, where there is no volume, or its drive fails.
+    /// A sentence, where there is no volume or its drive fails.
     fn verify(&self) -> Result<Verified, String>;
 
     /// A page of what is cached. May block for a while.
@@ -61,8 +60,8 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question names nothing that there could be, or they cannot be read.
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
 
-    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included.
-    /// May block for a while.
+    /// What the cache holds of each site of the configuration, including purged objects on volumes that are
+    /// not swept yet. May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
 
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
@@ -71,21 +70,22 @@ pub trait DataPlane: Send + Sync {
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
 
-    /// Has a new process take all over. Blocks until it has, or does not come up.
+    /// Upgrades: a new process takes over. Blocks until it has, or has failed to start.
     ///
     /// # Errors
-    /// Why it did not, with its own words where it left any; then everything is as before.
+    /// Why the new process did not take over, in its own words where it left any. Then everything is as
+    /// before.
     fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
         let UpgradeOrder { .. } = order;
         Err("this Weir cannot start another in its place".to_owned())
     }
 }
 
-/// What is to take over.
+/// An upgrade that is ordered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpgradeOrder {
-    /// The program; none: what now lies where this one was started from.
+    /// The program; `None`: the one that now lies where this one was started from.
     pub program: Option<PathBuf>,
 }
 
@@ -97,24 +97,24 @@ pub struct Upgraded {
     pub pid: u32,
     /// Its version.
     pub version: String,
-    /// The pid of the process before it, which finishes its requests.
+    /// The pid of the old process, which finishes its requests.
     pub old_pid: u32,
-    /// From the order to the take-over, in milliseconds.
+    /// From the order to the upgrade, in milliseconds.
     pub took_ms: u64,
     /// For how long no request could begin, in milliseconds.
     pub paused_ms: u64,
 }
 
-/// What is to be listed. Several together: what all of them say.
+/// What to list. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOrder {
-    /// Of this site alone.
+    /// Only this site.
     pub site: Option<String>,
-    /// What begins with this text alone.
+    /// Only URLs that begin with this text.
     pub prefix: Option<String>,
-    /// What bears this tag alone.
+    /// Only objects with this tag.
     pub tag: Option<String>,
-    /// How many, at most.
+    /// The most objects.
     pub limit: usize,
     /// Where the page before ended.
     pub after: Option<String>,
@@ -130,7 +130,7 @@ pub struct Listing {
     pub next: Option<String>,
 }
 
-/// Something that is cached.
+/// A cached object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachedObject {
     /// Its URL as it stands in the key.
@@ -138,7 +138,7 @@ pub struct CachedObject {
     /// What else is in its key, a line for each field and cookie.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
-    /// Its site; absent where the configuration has none any more.
+    /// Its site; absent where the configuration no longer has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
     /// The status.
@@ -147,7 +147,7 @@ pub struct CachedObject {
     pub body_bytes: Option<u64>,
     /// Bytes of the body that are held, in memory and on the volume together.
     pub held_bytes: u64,
-    /// Whether it is held in part: some of the body is missing.
+    /// Whether it is a part: some of its body is missing.
     pub part: bool,
     /// When the response came, RFC 3339.
     pub stored: String,
@@ -166,13 +166,13 @@ pub struct CachedObject {
 pub struct Verified {
     /// Objects whose every byte is what was stored.
     pub objects: u64,
-    /// Those of them that are held in part.
+    /// Those of them that are parts.
     pub parts: u64,
     /// The bytes of their bodies.
     pub body_bytes: u64,
-    /// Objects that were not what was stored, and were dropped.
+    /// Objects dropped because their checksum did not match.
     pub damaged: u64,
-    /// Objects that went, or moved, while they were looked for.
+    /// Objects that left or moved while they were looked for.
     pub moved: u64,
     /// Sites whose counts of what is held were wrong, and were corrected.
     #[serde(default)]
@@ -180,15 +180,15 @@ pub struct Verified {
     /// Rows that the catalogue lacked, and that were added.
     #[serde(default)]
     pub rows_added: u64,
-    /// Rows of the catalogue that were of no use any more, and were removed.
+    /// Rows of the catalogue that were useless, and were removed.
     #[serde(default)]
     pub rows_removed: u64,
 }
 
-/// What is called when a purge is durable: the number of its largest mark, or why it is not.
+/// Called when a purge is durable with the number of its largest mark, or with why it is not.
 pub type PurgeDone = Box<dyn FnOnce(Result<u64, String>) + Send>;
 
-/// A purge that is wanted.
+/// A purge that is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeOrder {
@@ -205,9 +205,9 @@ pub struct PurgeOrder {
 pub enum PurgeScope {
     /// All keys and variants of a URL; without a scheme of http and https.
     Url(String),
-    /// All whose URL begins with this.
+    /// All URLs that begin with this.
     Prefix(String),
-    /// All that bears one of these tags.
+    /// All objects with one of these tags.
     Tags(Vec<String>),
     /// All of a site.
     Site(String),
@@ -227,7 +227,7 @@ pub struct Purged {
     pub soft: bool,
 }
 
-/// Where a Weir is in its life.
+/// The phase of a running Weir.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -240,7 +240,7 @@ pub enum Phase {
 /// A configuration that is now in force.
 #[derive(Clone, Debug, Default)]
 pub struct Swapped {
-    /// What was not put in force because it needs a restart, and other things to know; each a sentence.
+    /// What needs a restart to be in force, and other warnings; each a sentence.
     pub warnings: Vec<String>,
 }
 
@@ -266,9 +266,9 @@ pub struct Inventory {
     pub cache: CacheUse,
     /// What each volume holds.
     pub volumes: Vec<VolumeUse>,
-    /// Where the ledger stands.
+    /// The state of the ledger.
     pub ledger: LedgerState,
-    /// Where the accounts stand.
+    /// The state of the accounts.
     pub accounts: AccountsUse,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
@@ -283,9 +283,9 @@ pub struct CacheUse {
     pub memory_bytes: u64,
     /// The ceiling of the memory.
     pub memory_bytes_max: u64,
-    /// Objects that made room for others, since the start.
+    /// Objects evicted for room, since the start.
     pub evicted: u64,
-    /// Objects that stayed in memory where there are volumes, since they were not asked for often enough.
+    /// Objects that were not written to a volume because they were not asked for often enough.
     #[serde(default)]
     pub not_admitted: u64,
 }
@@ -295,30 +295,30 @@ pub struct CacheUse {
 pub struct VolumeUse {
     /// Its folder.
     pub path: String,
-    /// Which one it is, in hexadecimal digits; empty where it could not be opened yet.
+    /// Its number in hexadecimal digits; empty where the volume has not been opened yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// `up`; `full`: it serves and does not fill; `read-only`: it serves what it has; `slow`: it is not
-    /// waited for; `ejected`: it is not asked; `probing`: it is being opened.
+    /// `up`; `full`: it serves and stores nothing; `read-only`: it serves what it has; `slow`: no request
+    /// waits for it; `ejected`: it is not used; `probing`: it is being opened.
     pub state: String,
     /// Why, where it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In how many seconds it is tried again.
+    /// In how many seconds Weir tries it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_s: Option<u64>,
     /// Whether it is being emptied: `draining`, and `drained` once it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<String>,
-    /// Whether what it held when it came back is asked about before it is used.
+    /// Whether what it held when it came back is revalidated before it is used.
     #[serde(default)]
     pub suspect: bool,
-    /// Its share of the keys, beside the others' weights.
+    /// Its share of the keys, relative to the other volumes' weights.
     #[serde(default)]
     pub weight: u64,
     /// Objects, each variant counted.
     pub objects: u64,
-    /// Bytes that its files take.
+    /// Bytes that its files use.
     pub used_bytes: u64,
     /// The ceiling of its files.
     pub size_bytes: u64,
@@ -328,9 +328,9 @@ pub struct VolumeUse {
     pub index_bytes: u64,
     /// Bytes of bodies written.
     pub written_body_bytes: u64,
-    /// Bytes written beside them: heads, checksums, journal, checkpoints.
+    /// Bytes written other than bodies: heads, checksums, journal, checkpoints.
     pub written_overhead_bytes: u64,
-    /// The most that is written to it in a day of UTC, where there is a most.
+    /// The most bytes written to it in a day of UTC, if there is a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_budget_bytes: Option<u64>,
     /// Bytes written since the day began, by the catalogue as well.
@@ -339,66 +339,66 @@ pub struct VolumeUse {
     /// Nothing is stored before midnight, UTC: the budget is used up.
     #[serde(default)]
     pub write_budget_used_up: bool,
-    /// Objects that were not stored for that.
+    /// Objects that were not stored because the budget was used up.
     #[serde(default)]
     pub budget_refused: u64,
     /// Objects that were written while they arrived.
     #[serde(default)]
     pub admitted: u64,
-    /// Objects that were written later, out of memory.
+    /// Objects that were written later, from memory.
     #[serde(default)]
     pub written_later: u64,
-    /// Objects that made room for others.
+    /// Objects evicted for room.
     pub evicted: u64,
-    /// Objects that were taken out since a purge had made them dead.
+    /// Objects that were removed because a purge had made them dead.
     #[serde(default)]
     pub swept: u64,
-    /// Files that went since nothing in them was of use any more.
+    /// Segments that were removed because nothing in them was alive.
     #[serde(default)]
     pub segments_freed: u64,
-    /// Objects that were written again because they were still wanted.
+    /// Objects of a dropped segment that were written again because they were used.
     #[serde(default)]
     pub reinserted: u64,
-    /// Objects that went because their site was at its quota.
+    /// Objects that were removed because their site was at its quota.
     #[serde(default)]
     pub over_quota: u64,
     /// Sweeps that ended with marks dropped.
     #[serde(default)]
     pub sweeps: u64,
-    /// Sweeps that could not go on; they are begun again.
+    /// Sweeps that failed; the volume begins them again.
     #[serde(default)]
     pub sweeps_failed: u64,
-    /// The catalogue; absent where the volume is walked instead.
+    /// The catalogue; absent where searches read through the volume instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalogue: Option<CatalogueUse>,
-    /// Objects that were not what was stored, and were dropped.
+    /// Objects dropped because their checksum did not match.
     pub damaged: u64,
-    /// Objects that were not stored because too much waited to be written.
+    /// Objects that were not stored because the write queue was full.
     pub queue_full: u64,
-    /// Reads that failed.
+    /// Failed reads.
     pub read_errors: u64,
-    /// Writes that failed.
+    /// Failed writes.
     pub write_errors: u64,
 }
 
-/// What a volume's catalogue takes.
+/// What a volume's catalogue uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogueUse {
     /// Bytes on the drive, which count as the volume's.
     pub disk_bytes: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Bytes written, those of tidying up included.
+    /// Bytes written, compactions included.
     pub written_bytes: u64,
-    /// Records of the log that were taken in.
+    /// Records of the log that the catalogue has read.
     pub records: u64,
-    /// Bytes of the log that are not taken in yet.
+    /// Bytes of the log that the catalogue has not read yet.
     pub behind_bytes: u64,
     /// Whether it failed, and is not used until a restart.
     pub broken: bool,
 }
 
-/// Where the ledger of purges and invalidations stands.
+/// The state of the ledger of purges and invalidations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerState {
     /// Its number: that of the newest mark, or of the start.
@@ -409,7 +409,7 @@ pub struct LedgerState {
     pub durable: u64,
     /// How many marks are kept.
     pub marks: u64,
-    /// Why it could not be written the last time; absent when it could.
+    /// Why the last write failed; absent where it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -428,24 +428,24 @@ pub struct UpstreamState {
 pub struct OriginState {
     /// The origin as configured.
     pub name: String,
-    /// Whether it takes its share of the requests.
+    /// Whether it gets its share of the requests.
     pub available: bool,
-    /// For how long it is still left out.
+    /// For how long it stays ejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ejected_s: Option<u64>,
     /// Requests sent.
     pub requests: u64,
-    /// Requests that failed by its fault.
+    /// Requests that it failed.
     pub failures: u64,
-    /// Requests tried again after failing here.
+    /// Requests tried again after it failed them.
     pub retries: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// Requests sent on a connection that had served before.
+    /// Requests sent on a reused connection.
     pub connections_reused: u64,
     /// Requests turned away because all connections were in use.
     pub busy: u64,
-    /// Times that it was left out after failures.
+    /// Times that it was ejected after failures.
     pub ejections: u64,
     /// Connections open now.
     pub connections_open: usize,

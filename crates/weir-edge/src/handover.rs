@@ -14,16 +14,16 @@ use std::time::Duration;
 use weir_store::{Acknowledge, Mark, Successor, Unwritten};
 
 use crate::edge::Edge;
-use weir_front::listen::Heirloom;
+use weir_front::listen::PassedListener;
 use weir_front::worker::Order;
-use weir_front::{Departed, Heir};
+use weir_front::{HandedOver, HandoverSender};
 
 impl Edge {
     /// Copies of the listening sockets, for another process.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub fn heirlooms(&self) -> io::Result<Vec<Heirloom>> {
+    pub fn copy_listeners(&self) -> io::Result<Vec<PassedListener>> {
         self.state
             .lock()
             .listening
@@ -37,8 +37,8 @@ impl Edge {
     /// within the patience; otherwise [`Edge::open`] is to be called. Blocks.
     pub fn shut(&self, patience: Duration) -> bool {
         let (shut, done) = mpsc::channel();
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Shut(shut.clone()));
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Shut(shut.clone()));
         }
         drop(shut);
         let until = weir_clock::mono() + patience;
@@ -48,21 +48,21 @@ impl Edge {
 
     /// Lets requests begin again after [`Edge::shut`].
     pub fn open(&self) {
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Open);
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Open);
         }
     }
 
-    /// Gives the listeners up, and every connection to the heir, each where its next request would begin.
-    /// Socket files are the new process's from now on.
-    pub fn leave(&self, heir: &Heir) {
+    /// Gives the listeners up, and every connection to the new process, each where its next request would
+    /// begin. Socket files are the new process's from now on.
+    pub fn leave(&self, handover: &HandoverSender) {
         for post in &mut self.state.lock().listening {
             if let Some(kept) = post.kept.take() {
-                kept.give_file();
+                kept.hand_over_file();
             }
         }
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Leave(heir.clone()));
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Leave(handover.clone()));
         }
     }
 
@@ -77,29 +77,29 @@ impl Edge {
     /// # Errors
     /// It cannot be written; then it stays open.
     pub fn release_ledger(&self) -> Result<(), Unwritten> {
-        self.plane.store.ledger().release()
+        self.shared.store.ledger().release()
     }
 
     /// Takes the ledger's file back after [`Edge::release_ledger`].
     pub fn resume_ledger(&self) {
-        self.plane.store.ledger().resume();
+        self.shared.store.ledger().resume();
     }
 
     /// Gives the marks made since [`Edge::release_ledger`], and those to come, to the process that writes the
     /// ledger now.
-    pub fn bequeath_ledger(&self, successor: Box<dyn Successor>) {
-        self.plane.store.ledger().bequeath(successor);
+    pub fn hand_over_ledger(&self, successor: Box<dyn Successor>) {
+        self.shared.store.ledger().hand_over(successor);
     }
 
     /// Makes marks of another process; `acknowledge` is called when they are durable.
     pub fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
-        self.plane.store.purge(marks, weir_clock::now(), acknowledge);
+        self.shared.store.purge(marks, weir_clock::now(), acknowledge);
     }
 
     /// Goes on with a connection of the process before this one.
-    pub fn adopt(&self, departed: Departed) {
+    pub fn adopt(&self, handed_over: HandedOver) {
         // Those that come in one go are not yet counted anywhere, so they are spread in turn.
         let turn = self.adopted.fetch_add(1, Ordering::Relaxed);
-        let _ = self.workers[turn % self.workers.len()].orders.send(Order::Adopt(Box::new(departed)));
+        let _ = self.workers[turn % self.workers.len()].orders.send(Order::Adopt(Box::new(handed_over)));
     }
 }

@@ -38,7 +38,7 @@ impl Running {
 }
 
 /// The data plane's shared parts.
-pub(crate) struct Plane {
+pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) desk: Arc<Desk>,
     pub(crate) bells: Arc<Bells>,
@@ -53,10 +53,10 @@ pub(crate) struct Plane {
     draining: AtomicBool,
 }
 
-impl Plane {
-    pub(crate) fn new(store: Store, cores: usize, running: Running, observatory: Arc<Observatory>) -> Plane {
+impl Shared {
+    pub(crate) fn new(store: Store, cores: usize, running: Running, observatory: Arc<Observatory>) -> Shared {
         let bells = Arc::new(Bells::new(cores));
-        Plane {
+        Shared {
             hold: HoldRoom::new(store.usage().limit_bytes / HOLD_SHARE),
             store,
             desk: Arc::new(Desk::new(bells.clone())),

@@ -41,7 +41,7 @@ fn what_is_marked_while_the_file_is_given_away_goes_to_who_has_it() {
     }
     assert!(told.try_recv().is_err(), "nobody has it");
     let (taken, took) = mpsc::channel();
-    old.bequeath(Box::new(Other { ledger: Some(new), taken }));
+    old.hand_over(Box::new(Other { ledger: Some(new), taken }));
     assert!(told.recv().unwrap());
     assert_eq!(took.recv().unwrap(), 2);
     old.mark(&[site(5)], now());
@@ -66,7 +66,7 @@ fn who_marks_right_after_it_was_given_away_waits_for_the_other_as_well() {
         old.release().unwrap();
         let new = open(&power).unwrap();
         let (taken, took) = mpsc::channel();
-        old.bequeath(Box::new(Other { ledger: Some(new), taken }));
+        old.hand_over(Box::new(Other { ledger: Some(new), taken }));
         old.mark(&[site(1)], now());
         assert_eq!(took.try_recv(), Ok(1));
     }
@@ -100,7 +100,7 @@ fn a_successor_that_fails_acknowledges_nothing() {
     let ledger = open(&power).unwrap();
     ledger.release().unwrap();
     let (taken, _took) = mpsc::channel();
-    ledger.bequeath(Box::new(Other { ledger: None, taken }));
+    ledger.hand_over(Box::new(Other { ledger: None, taken }));
     assert!(purge(&ledger, &[site(1)]).is_err());
     assert!(ledger.release().is_err(), "what is given away cannot be given twice");
 }

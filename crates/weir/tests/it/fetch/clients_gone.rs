@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Exchange, Gate, Origin, Resource, Weir, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 /// Longer than any scenario waits.
 const LONG: Duration = Duration::from_secs(120);
@@ -49,7 +49,7 @@ fn get(target: &str) -> String {
 fn a_fill_without_readers_frees_its_connection() {
     let origin = origin();
     origin.otherwise(silent);
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     leave(&origin, &weir, |number| get(&format!("/{number}")));
     until("no fill is left", || weir.metric("weir_fills_running") == Some(0.0));
 }
@@ -58,7 +58,7 @@ fn a_fill_without_readers_frees_its_connection() {
 fn a_request_past_the_cache_ends_with_its_client() {
     let origin = origin();
     origin.otherwise(silent);
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     leave(&origin, &weir, |number| {
         format!("POST /{number} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
     });
@@ -72,7 +72,7 @@ fn a_silent_event_stream_ends_with_its_client() {
             .send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n");
         silent(exchange);
     });
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     leave(&origin, &weir, |number| get(&format!("/{number}")));
 }
 
@@ -80,7 +80,7 @@ fn a_silent_event_stream_ends_with_its_client() {
 fn a_client_that_pipelined_much_is_seen_to_leave() {
     let origin = origin();
     origin.otherwise(silent);
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     // More than is kept during a response; the rest stays in the kernel.
     leave(&origin, &weir, |number| get(&format!("/{number}")) + &get("/next").repeat(3000));
 }
@@ -97,7 +97,7 @@ fn the_rest_of_a_part_ends_with_its_client() {
         _ => silent(exchange),
     });
     let site = "range = { chunk = \"256KiB\" }";
-    let weir = house(&[&origin]).upstream(UPSTREAM).site(site).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).site(site).start();
     let part = |number: usize, range: &str| {
         format!("GET /{number} HTTP/1.1\r\nHost: localhost\r\nRange: bytes={range}\r\n\r\n")
     };
@@ -142,7 +142,7 @@ fn a_client_that_closes_its_side_gets_the_whole_response() {
             exchange.send("x");
         }
     });
-    let weir = house(&[&origin]).more("[limits]\nhalf_close = \"1s\"").start();
+    let weir = server(&[&origin]).more("[limits]\nhalf_close = \"1s\"").start();
     let mut client = weir.client();
     client.send(get("/x"));
     client.finish();
@@ -156,7 +156,7 @@ fn without_time_for_a_closed_side_the_request_ends() {
         let left = exchange.peer_left_within(LONG);
         exchange.reply(200, &[], if left { "left" } else { "there" });
     });
-    let weir = house(&[&origin]).more("[limits]\nhalf_close = \"0s\"").start();
+    let weir = server(&[&origin]).more("[limits]\nhalf_close = \"0s\"").start();
     let mut client = weir.client();
     client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     origin.await_count("/x", 1);
