@@ -13,10 +13,10 @@ const ROWS: u32 = 20_000;
 const VALUE_BYTES: usize = 128;
 /// The bytes of all values together.
 const FILLED_BYTES: u64 = ROWS as u64 * VALUE_BYTES as u64;
-/// What an opening tidies up in the background it has, on an idle machine, by then.
+/// On an idle machine, an opened store finishes its tidying in the background within this time.
 const TIDIED_WITHIN: Duration = Duration::from_secs(5);
-/// By then a compaction that is due each second has come: its threads give way to all others, and a busy machine
-/// lets them wait.
+/// Within this time a compaction that is due each second has run. Its threads have the lowest priority, so it
+/// may wait long on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn impatient() -> Settings {
@@ -106,8 +106,8 @@ fn opening_again_and_again_leaves_no_files_behind() {
     for _ in 0..48 {
         put(&*opened(&folder.0), "a", "1");
     }
-    // Files go in the background, some of them with a later opening, however long a busy machine takes for it.
-    // Were one left by each opening, forty-eight stayed, and one more each time.
+    // RocksDB removes files in the background, some of them at a later opening; a busy machine is slow at it.
+    // If each opening left one file, all forty-eight would stay, and one more for each further opening.
     until("files stay", || {
         let _rows = opened(&folder.0);
         let begun = Instant::now();
