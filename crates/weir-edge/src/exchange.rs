@@ -23,6 +23,7 @@ use crate::present::Reader;
 use crate::response::{self, Response};
 use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
+use weir_fill::inflight::Asker;
 use weir_fill::witness::Witness;
 
 /// Why a request ended whose client had ended its side, or left: these look alike.
@@ -151,6 +152,11 @@ impl<'c> Note<'c> {
     /// The client as a witness of what its requests meet.
     pub(crate) fn witness(&self) -> Witness {
         Witness::of(self.client().and_then(|client| client.sharer()))
+    }
+
+    /// The client and its core, as fills know them.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker { core: self.core.number, client: self.witness() }
     }
 
     /// Whose share of what everybody needs it takes; none where that cannot be known, and of a proxy itself.

@@ -13,10 +13,10 @@ const ROWS: u32 = 20_000;
 const VALUE_BYTES: usize = 128;
 /// The bytes of all values together.
 const FILLED_BYTES: u64 = ROWS as u64 * VALUE_BYTES as u64;
-/// On an idle machine, an opened store finishes its tidying in the background within this time.
+/// What an opening tidies up in the background it has, on an idle machine, by then.
 const TIDIED_WITHIN: Duration = Duration::from_secs(5);
-/// Within this time a compaction that is due each second has run. Its threads have the lowest priority, so it
-/// may wait long on a busy machine.
+/// By then a compaction that is due each second has come: its threads give way to all others, and on a busy
+/// machine they wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn impatient() -> Settings {
@@ -106,8 +106,8 @@ fn opening_again_and_again_leaves_no_files_behind() {
     for _ in 0..48 {
         put(&*opened(&folder.0), "a", "1");
     }
-    // RocksDB removes files in the background, some of them at a later opening; a busy machine is slow at it.
-    // If each opening left one file, all forty-eight would stay, and one more for each further opening.
+    // Files go in the background, some of them with a later opening, however long a busy machine takes.
+    // Were one left by each opening, forty-eight stayed, and one more each time.
     until("files stay", || {
         let _rows = opened(&folder.0);
         let begun = Instant::now();
