@@ -1,6 +1,5 @@
-//! Serving what is held in part: what is missing comes from the origin while the rest is sent, in the same
-//! version or not at all (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether what is held may be
-//! used.
+//! Serving a stored part: the missing bytes come from the origin while the held ones are sent, in the same
+//! version or not at all (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether the part may be used.
 
 use std::sync::Arc;
 
@@ -19,25 +18,25 @@ use weir_fill::gap::task::Errand;
 pub(crate) use weir_fill::reader::refill::Refill;
 use weir_front::message;
 
-/// What confirming came to.
+/// The result of confirming.
 pub(crate) enum Confirmed {
-    /// All that is wanted is held, or is not a body.
+    /// All that the client wants is held, or no body is sent.
     Held,
-    /// The origin has the same version, and what is missing is on its way.
+    /// The origin has the same version, and the missing bytes are on their way.
     Coming,
-    /// Something is missing, and nobody may be asked (RFC 9111 §5.2.1.7).
+    /// Bytes are missing, and the origin may not be asked (RFC 9111 §5.2.1.7).
     Refused,
-    /// It is not to be had in this version.
+    /// The origin no longer has this version.
     Gone,
-    /// Its client has left.
+    /// The client has left.
     Left,
 }
 
-/// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the
-/// request wants. A version that the origin no longer has is taken out.
+/// Confirms a part before its head goes out: asks the origin for the first missing byte that the request
+/// wants. Removes a version that the origin no longer has.
 ///
 /// # Cancel safety
-/// Safe: what is on its way goes on while it is worth it.
+/// Safe: a transfer continues while it is worth it.
 pub(crate) async fn confirm(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -70,13 +69,12 @@ pub(crate) async fn confirm(
     }
 }
 
-/// From the first that is missing of what the request wants to its end.
+/// The range from the first missing byte that the request wants to the end of what it wants.
 pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     decide::missing(&exchange.view(), ask, generation)
 }
 
-/// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in
-/// memory.
+/// Brings the bytes that a generation lacks, or that turn out to be missing, where it is not whole in memory.
 pub(crate) fn refill(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -91,7 +89,7 @@ pub(crate) fn refill(
         settings: route.clone(),
         over: ReadOver::Little,
     };
-    // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
+    // A client that wants the whole reads on. One that asks for the rest, as players do, often leaves soon.
     let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
     let chunk_bytes = chunk_bytes(&exchange.request.headers, route, Some(generation));
     Some(Box::new(Refill::new(errand, again, ask_bytes_max, chunk_bytes)))
