@@ -1,6 +1,6 @@
 //! Compares the tree with the model's shape: unknown keys and words, wrong kinds, texts that do not parse,
-//! files that are not there. What is wrong is reported and taken out, so that the rest can be checked
-//! further. Must not know what a key means.
+//! missing files. Reports each mistake and removes it, so that the rest can be checked further. Must not know
+//! what a key means.
 
 use crate::{
     mistake::Mistake,
@@ -16,9 +16,9 @@ use std::path::Path;
 pub(crate) struct Checker<'a> {
     pub sources: &'a Sources,
     pub mistakes: &'a mut Vec<Mistake>,
-    /// Whether nothing was lost on the way here, so that what is missing is really missing.
+    /// Whether nothing was removed before, so that what is missing is really missing.
     pub is_whole: bool,
-    /// The keys that lead to what is being checked.
+    /// The path of keys to the value that is being checked.
     pub path: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Fate {
 }
 
 impl Checker<'_> {
-    /// Checks a node and what is below it; `key` is what it stands under, for messages.
+    /// Checks a node and everything below it; `key` is its key, for messages.
     pub fn check(&mut self, node: &mut Node, shape: &Shape, key: &str) -> Fate {
         let span = node.span;
         if matches!(node.value, Value::Lost) {
@@ -81,7 +81,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What is no number is within no bounds.
+    /// A value that is not a number is out of bounds.
     fn check_number(&mut self, number: f64, (min, max): (f64, f64), span: Span, key: &str) -> Fate {
         if (min..=max).contains(&number) {
             return Fate::Keep;
@@ -242,7 +242,7 @@ fn fits(node: &Node, shape: &Shape) -> bool {
     )
 }
 
-/// A text that came from the environment may stand for a number or a truth value.
+/// A text from the environment may be a number or a truth value.
 fn coerce(node: &mut Node, shape: &Shape) {
     let Value::Text(text) = &node.value else { return };
     if text.written.is_none() {
@@ -275,8 +275,8 @@ fn kind_of(shape: &Shape) -> String {
     }
 }
 
-/// Adds what was probably meant by a key that is none: another proxy's word for one, a word that is near, or
-/// a key of another table.
+/// Adds what was probably meant by an unknown key: another proxy's key, a similar word, or a key of another
+/// table.
 fn suggest_key(mistake: Mistake, word: &str, table: &TableShape) -> Mistake {
     if let Some(meant) = in_place_of(word) {
         return mistake.help(meant);
@@ -288,7 +288,7 @@ fn suggest_key(mistake: Mistake, word: &str, table: &TableShape) -> Mistake {
     }
 }
 
-/// Adds the nearest legal word, or all of them.
+/// Adds the nearest allowed word, or all of them.
 pub(crate) fn suggest<'a>(
     mistake: Mistake,
     word: &str,

@@ -1,5 +1,5 @@
-//! A configuration of one site from the flags of `weir run --origin`. Made as a tree like a file's, so that
-//! bad values give the same reports. Must not know a flag's default: that is the model's.
+//! A configuration of one site from the flags of `weir run --origin`. It is made as a tree, like a file's, so
+//! that bad values give the same reports. Must not know a flag's default: the model has that.
 
 use crate::{
     load::{Loaded, finish},
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// The flags of `weir run --origin`, as they were typed. What is not given has the model's default.
+/// The flags of `weir run --origin`, as typed. A missing flag has the model's default.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--origin URL`.
@@ -23,7 +23,7 @@ pub struct Flags {
     pub cache: Option<String>,
     /// `--disk SIZE`, with `--cache`.
     pub disk: Option<String>,
-    /// `--state DIR`, before what `--cache` says.
+    /// `--state DIR`, which overrides `--cache`.
     pub state: Option<String>,
     /// `--memory SIZE`.
     pub memory: Option<String>,
@@ -35,7 +35,7 @@ pub struct Flags {
     pub log: Option<String>,
 }
 
-/// The command line that is being written, so that mistakes can point into it.
+/// The command line as text, so that mistakes can point into it.
 struct CommandLine {
     text: String,
 }
@@ -56,9 +56,8 @@ impl CommandLine {
     }
 }
 
-/// Makes the configuration of one site that `weir run --origin URL` stands for: every host, one upstream.
-/// Where the origin has a DNS name, that is the Host it is sent, and a `Location` that names it is written
-/// back.
+/// Makes the configuration of one site for `weir run --origin URL`: every host, one upstream. Where the
+/// origin has a DNS name, Weir sends it as Host, and rewrites a `Location` that names it.
 ///
 /// # Errors
 /// All values that do not parse, each with its place on the command line.

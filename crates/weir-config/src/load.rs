@@ -1,5 +1,5 @@
-//! Reads a configuration: the file, what it includes, the environment, the checks; all mistakes at once. The
-//! only room here that opens files beside `resolve.rs`. Steps: parse → include → expand → check → model →
+//! Reads a configuration: the file, what it includes, the environment, the checks; reports all mistakes at
+//! once. Only this file and `resolve.rs` open files. Steps: parse → include → expand → check → model →
 //! semantics → resolve.
 
 use crate::{
@@ -34,24 +34,24 @@ impl Loaded {
         &self.sites
     }
 
-    /// The files that were read, the main one first; none for a configuration from flags.
+    /// The files that were read, the main one first; empty for a configuration from flags.
     pub fn files(&self) -> Vec<PathBuf> {
         self.sources.0.iter().filter_map(|source| source.path.clone()).collect()
     }
 
-    /// The ceiling of the memory that holds responses: `[cache] memory`, else the smaller of 256 MiB and a
-    /// quarter of what this process may use beside what is fixed.
+    /// The ceiling of the memory for responses: `[cache] memory`, else the smaller of 256 MiB and a quarter
+    /// of what this process may use after the fixed part.
     pub fn memory_bytes(&self) -> u64 {
         let cache = &self.config.cache;
         cache.memory.map_or_else(|| memory::default_bytes(&cache.volume), |size| size.0)
     }
 
-    /// What is not wrong, and may go wrong on this machine: a sentence each.
+    /// Warnings: what may go wrong on this machine, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect()
     }
 
-    /// Where `[upstream.NAME]` stands.
+    /// The place of `[upstream.NAME]`.
     pub fn upstream_place(&self, name: &str) -> Option<Place> {
         let entry = self.tree.get("upstream")?.as_table()?.entry(name)?;
         Some(self.sources.place(entry.key_span))
@@ -61,12 +61,12 @@ impl Loaded {
 /// Reads the configuration in `path` and what it includes.
 ///
 /// # Errors
-/// Everything that is wrong with it, at once.
+/// All its mistakes at once.
 pub fn load(path: &Path) -> Result<Loaded, Mistakes> {
     load_with(path, &|name| std::env::var(name).ok())
 }
 
-/// [`load`] with an environment of one's own, for tests.
+/// [`load`] with a given environment, for tests.
 ///
 /// # Errors
 /// Everything that is wrong with it, at once.
@@ -154,8 +154,7 @@ impl Reader<'_> {
         tree
     }
 
-    /// Joins the files that one entry of `include` stands for; what is wrong with the entry itself, `check`
-    /// says.
+    /// Joins the files of one entry of `include`. `check` reports mistakes of the entry itself.
     fn include(&mut self, include: &Node, tree: &mut Node) {
         let mut include = include.clone();
         tree::expand(&mut include, self.environment, &mut Vec::new());
@@ -191,7 +190,7 @@ impl Reader<'_> {
     }
 }
 
-/// The files below `folder` that fit a pattern whose `*` stands for any text within one name, in order.
+/// The files below `folder` that match a pattern whose `*` is any text within one name, in order.
 fn matching_files(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     if pattern.starts_with('/') {
@@ -217,7 +216,7 @@ fn matching_files(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Whether `name` fits `pattern`, where `*` is any text.
+/// Whether `name` matches `pattern`, where `*` is any text.
 fn name_fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,32 +1,31 @@
-//! How much memory this process may use: the limit of its cgroup, else the machine's; what of it is fixed;
-//! and what the default of `[cache] memory` leaves of the rest. Must not decide anything else: what is
-//! configured is used.
+//! How much memory this process may use (the limit of its cgroup, else the machine's), how much of that is
+//! fixed, and the default of `[cache] memory` from the rest. Must not decide anything else: a configured
+//! value is used as it is.
 
 use std::path::Path;
 
 use crate::model::Volume;
 use crate::value::Size;
 
-/// The default where nothing is scarce.
+/// The default on a large machine.
 const DEFAULT_BYTES: u64 = 256 << 20;
-/// The least that the default is, however little there is.
+/// The smallest default, however little memory there is.
 const LEAST_BYTES: u64 = 8 << 20;
-/// What the process takes beside `[cache] memory`: its threads, connections, and what the allocator keeps.
+/// What the process needs beside `[cache] memory`: its threads, connections, and what the allocator keeps.
 const PROCESS_BYTES: u64 = 32 << 20;
-/// Of a large memory the allocator keeps this part in pieces that do not fit.
+/// The part of a large memory that the allocator keeps in pieces that do not fit.
 const PIECES_SHARE: u64 = 8;
-/// What each volume takes: its threads, what they read and write at the moment, its index without an object.
+/// What each volume needs: its threads, what they read and write at the moment, its empty index.
 const VOLUME_BYTES: u64 = 4 << 20;
-/// And this part of its size, for counts of how often its objects are used, up to a most.
+/// And this part of its size, for counts of how often its objects are used, up to a limit.
 const COUNTS_SHARE: u64 = 2 << 10;
 const COUNTS_BYTES_MAX: u64 = 16 << 20;
-/// The size of a volume that names none, at most.
+/// The largest size of a volume without a `size`.
 const VOLUME_SIZE_BYTES: u64 = 10 << 30;
-/// The part of what is not fixed that the default takes: the rest is for indexes, sockets, and the page
-/// cache.
+/// The part of the free memory that the default takes: the rest is for indexes, sockets, and the page cache.
 const SHARE: u64 = 4;
 
-/// The smaller of 256 MiB and a quarter of what may be used beside what is fixed.
+/// The smaller of 256 MiB and a quarter of what may be used after the fixed part.
 pub(crate) fn default_bytes(volumes: &[Volume]) -> u64 {
     default_of(usable_bytes(), fixed_bytes(volumes))
 }
@@ -36,7 +35,7 @@ fn default_of(usable: Option<u64>, fixed: u64) -> u64 {
     usable.map_or(DEFAULT_BYTES, share)
 }
 
-/// Says where the process may take more than it may use.
+/// A warning where the process may need more than it may use.
 pub(crate) fn warning(memory: u64, volumes: &[Volume]) -> Option<String> {
     warning_of(memory, volumes, usable_bytes()?)
 }
@@ -60,7 +59,7 @@ fn warning_of(memory: u64, volumes: &[Volume], usable: u64) -> Option<String> {
     })
 }
 
-/// What is taken beside `[cache] memory`, whatever is held.
+/// What is needed beside `[cache] memory`, however little is held.
 fn fixed_bytes(volumes: &[Volume]) -> u64 {
     let of = |volume: &Volume| {
         let size = volume.size.map_or(VOLUME_SIZE_BYTES, |size| size.0);
@@ -69,7 +68,7 @@ fn fixed_bytes(volumes: &[Volume]) -> u64 {
     PROCESS_BYTES + volumes.iter().map(of).sum::<u64>()
 }
 
-/// What this process may use, as far as that is known.
+/// What this process may use, if known.
 fn usable_bytes() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group_limit = group_limit(&groups, &|path| std::fs::read_to_string(path).ok());
@@ -77,7 +76,7 @@ fn usable_bytes() -> Option<u64> {
     group_limit.into_iter().chain(machine).min()
 }
 
-/// The least limit of the groups that this process is in, version 2 (`0::/path`) or 1 (`N:memory:/path`).
+/// The smallest limit of the groups that this process is in, version 2 (`0::/path`) or 1 (`N:memory:/path`).
 fn group_limit(groups: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
     let mut limits = Vec::new();
     for line in groups.lines() {

@@ -1,5 +1,5 @@
-//! What is wrong with a configuration: all of it at once, each with its place, as compilers show it. Must not
-//! decide what is wrong.
+//! The mistakes of a configuration: all at once, each with its place, as compilers show it. Must not decide
+//! what is wrong.
 
 use crate::source::{Place, Sources, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
@@ -11,11 +11,11 @@ pub(crate) struct Mistake {
     pub span: Option<Span>,
     /// What is wrong, in one sentence.
     pub title: String,
-    /// What stands at the caret.
+    /// The text at the caret.
     pub label: String,
     /// What to do.
     pub help: Option<String>,
-    /// Another place that has to do with it.
+    /// A related place.
     pub other: Option<(Span, String)>,
     /// Whether the file could not be parsed here, so that what follows may be missing.
     pub is_syntax: bool,
@@ -64,7 +64,7 @@ impl Mistake {
     }
 }
 
-/// Everything that is wrong with a configuration. Its `Display` is what `weir check` prints, without colours.
+/// All mistakes of a configuration. Its `Display` is what `weir check` prints, without colours.
 #[derive(Debug, Clone)]
 pub struct Mistakes {
     pub(crate) list: Vec<Mistake>,
@@ -80,7 +80,7 @@ impl Mistakes {
         Mistakes { list, sources }
     }
 
-    /// How many there are.
+    /// How many mistakes there are.
     pub fn count(&self) -> usize {
         self.list.len()
     }
@@ -96,8 +96,8 @@ impl Mistakes {
         self.list.iter().map(|mistake| (place(mistake), mistake.title.clone())).collect()
     }
 
-    /// All of it for machines: a list of objects with `file`, `line`, `column`, `mistake`, and where there is
-    /// one `hint`.
+    /// All mistakes for machines: a list of objects with `file`, `line`, `column`, `mistake`, and `hint`
+    /// where there is one.
     pub fn to_json(&self) -> serde_json::Value {
         let one = |mistake: &Mistake| {
             let mut object = serde_json::Map::new();

@@ -1,10 +1,10 @@
-//! Words of other proxies' configurations, and keys that stand in another table: what Weir has in their
-//! place. Must not be needed to read a file that is right.
+//! Keys of other proxies' configurations, and keys in the wrong table: what Weir has in their place. A
+//! correct file never needs it.
 
 use crate::shape::{CONFIG, Shape, TableShape};
 
-/// Words of nginx, Varnish, HAProxy, Apache and Squid, the keys that do the same here, and what else there is
-/// to say. A path leads from the top-level table to the key; `NAME` stands for any name.
+/// Keys of nginx, Varnish, HAProxy, Apache and Squid, Weir's keys that do the same, and a remark. A path
+/// leads from the top-level table to the key; `NAME` stands for any name.
 const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
     (
         &["rate_limit", "ratelimit", "limit_req", "limit_req_zone", "requests_per_second", "throttle"],
@@ -102,7 +102,7 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
     ),
 ];
 
-/// What to write in place of a key that is none here; none where nobody has it.
+/// What to write in place of an unknown key; `None` where no proxy has it.
 pub(crate) fn in_place_of(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     let (_, keys, more) = NEIGHBOURS.iter().find(|(words, ..)| words.contains(&&*word))?;
@@ -111,7 +111,7 @@ pub(crate) fn in_place_of(word: &str) -> Option<String> {
     Some(format!("Weir has {} for it{more}", keys.join(" and ")))
 }
 
-/// In which other tables a key stands, where they are few.
+/// The other tables that have a key, where they are few.
 pub(crate) fn tables_of(key: &str) -> Option<String> {
     const PLACES_MAX: usize = 3;
     let mut places = Vec::new();
@@ -146,7 +146,7 @@ fn place_of(path: &str) -> String {
     let (mut shape, mut is_list) = (&*CONFIG, false);
     while let Some(segment) = segments.peek() {
         let Some((inner, is_list_inside)) = child(shape, segment).and_then(as_header) else { break };
-        // What stands below a site or an upstream is written within its table.
+        // A key below a site or an upstream is written within its table.
         if header.len() >= 2 || (!header.is_empty() && !is_list_inside && *segment != "NAME") {
             break;
         }
@@ -170,7 +170,7 @@ pub(crate) fn write_header(path: &[impl AsRef<str>], is_list: bool) -> String {
     if is_list { format!("[[{path}]]") } else { format!("[{path}]") }
 }
 
-/// The table in a shape, and whether it stands in a list.
+/// The table in a shape, and whether it is in a list.
 fn as_header(shape: &Shape) -> Option<(&Shape, bool)> {
     match shape {
         Shape::Table(_) => Some((shape, false)),
@@ -185,7 +185,7 @@ fn child<'s>(shape: &'s Shape, name: &str) -> Option<&'s Shape> {
     key.map(|(_, shape)| shape).or_else(|| table.other.as_deref().filter(|_| name == "NAME"))
 }
 
-/// The table that may stand there, alone or in a list.
+/// The table that may be there, alone or in a list.
 fn table_in(shape: &Shape) -> Option<&TableShape> {
     match shape {
         Shape::Table(table) => Some(table),

@@ -1,5 +1,5 @@
 //! The reference and the JSON Schema, from the doc comments of the model. Must not hold a sentence about a
-//! key: those stand with the model.
+//! key: the model has those.
 
 use crate::shape;
 use serde_json::{Map, Value as Json};
@@ -140,7 +140,7 @@ impl Page<'_> {
         }
     }
 
-    /// What may stand for a key: its kind, its words, its default.
+    /// What a key may be: its kind, its words, its default.
     fn value_of(&self, property: &Json) -> String {
         let mut text = self.kind_of(property);
         if let Some(default) = property.get("default").filter(|default| is_plain(default)) {
@@ -192,7 +192,7 @@ impl Page<'_> {
         }
     }
 
-    /// The key's own sentence, with those of its words.
+    /// The key's own sentence, and those of its words.
     fn meaning(&self, property: &Json) -> String {
         let schema = self.target(property);
         let own = property.get("description").or(schema.get("description")).and_then(Json::as_str);
@@ -208,7 +208,7 @@ impl Page<'_> {
         text.replace('|', "\\|")
     }
 
-    /// The chapter about the texts that have a form.
+    /// The chapter about texts with a form.
     fn text_values(&mut self) {
         self.out.push_str("## Texts with a form\n\n");
         let mut named: Vec<(&str, &Json)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has
+//! Inheritance: `[defaults]` → site → route, and the content of files. Must not check what `check.rs` has
 //! checked.
 
 mod content;
@@ -26,17 +26,17 @@ const REVALIDATION_WAIT: Duration = Duration::from_secs(2);
 /// A site after inheritance.
 #[derive(Debug, Clone)]
 pub struct ResolvedSite {
-    /// Its first host, as written: what logs, metrics and accounts call it.
+    /// Its first host, as written: the site's name in logs, metrics and accounts.
     pub name: String,
     /// The hosts it answers for.
     pub hosts: Vec<HostPattern>,
-    /// Whose it is.
+    /// The customer.
     pub customer: Option<String>,
-    /// What it is.
+    /// The description.
     pub description: Option<String>,
-    /// The most that the volumes hold of it, in bytes.
+    /// The most bytes that the volumes hold of the site.
     pub quota_bytes: Option<u64>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Its routes in order. The last has no condition: the site's own rules.
     pub routes: Vec<ResolvedRoute>,
@@ -45,23 +45,23 @@ pub struct ResolvedSite {
 /// A route after inheritance.
 #[derive(Debug, Clone)]
 pub struct ResolvedRoute {
-    /// Where it stands; for a site's own rules, the site's place.
+    /// Its place; for a site's own rules, the site's place.
     pub place: Place,
     /// Which requests it is for.
     pub conditions: Conditions,
-    /// What is done with them.
+    /// What Weir does with them.
     pub action: Action,
     /// The caching rules.
     pub cache: CacheRules,
-    /// How long a request waits for a revalidation before what is stale goes out where it may.
+    /// How long a request waits for a revalidation before a stale response goes out where it may.
     pub revalidation_wait: Duration,
-    /// How ranges are fetched that are not held.
+    /// How Weir fetches ranges that it does not hold.
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
-    /// Whose `PURGE` requests are heard.
+    /// Who may send `PURGE` requests.
     pub purgers: Vec<TrustedProxy>,
-    /// How fast bodies go out; none: as fast as they are taken.
+    /// How fast bodies go out; `None`: as fast as clients take them.
     pub rate: Option<ResolvedRate>,
     /// Changes to requests on their way to the origin.
     pub request_edits: Edits,
@@ -69,11 +69,11 @@ pub struct ResolvedRoute {
     pub response_edits: Edits,
     /// Pages for Weir's own errors.
     pub error_pages: Vec<(PageFor, PageContent)>,
-    /// While this is there, all requests are answered 503.
+    /// While this is set, every request is answered 503.
     pub maintenance: Option<Closed>,
 }
 
-/// How fast the body of a response goes out; all that is given holds.
+/// How fast the body of a response goes out. All given bounds hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedRate {
     /// The most bytes a second.
@@ -82,13 +82,13 @@ pub struct ResolvedRate {
     pub burst_bytes: u64,
     /// The query parameter that asks for another rate than the limit.
     pub query: Option<String>,
-    /// The most bytes a second that asking brings.
+    /// The most bytes a second that a client gets by asking.
     pub query_max: Option<u64>,
-    /// How many times faster than it is played an MP4 goes out.
+    /// The speed of an MP4 as a multiple of its own bit rate.
     pub media: Option<f64>,
 }
 
-/// Which requests a route is for; all that is given must hold.
+/// Which requests a route is for. All given conditions must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conditions {
     /// What the path must be.
@@ -99,7 +99,7 @@ pub struct Conditions {
     pub scheme: Option<SchemeName>,
 }
 
-/// As people read it: `path /img/**, method GET HEAD`.
+/// For people: `path /img/**, method GET HEAD`.
 impl fmt::Display for Conditions {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = match &self.path {
@@ -130,7 +130,7 @@ pub enum PathRule {
     /// Anything.
     #[default]
     Any,
-    /// It fits this glob.
+    /// It matches this glob.
     Glob(String),
     /// It begins with this.
     Prefix(String),
@@ -138,17 +138,17 @@ pub enum PathRule {
     Regex(PathRegex),
 }
 
-/// What is done with a request.
+/// What Weir does with a request.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// It is answered from the cache or the upstream.
+    /// Weir answers it from the cache or the upstream.
     Forward {
         /// The upstream's name.
         upstream: String,
-        /// Which Host the origin is sent.
+        /// The Host that Weir sends to the origin.
         host: HostRule,
     },
-    /// It is answered with this.
+    /// Weir answers it with this.
     Answer {
         /// The status.
         status: StatusCode,
@@ -157,23 +157,23 @@ pub enum Action {
         /// The body.
         body: Bytes,
     },
-    /// It is sent elsewhere.
+    /// Weir redirects it.
     Redirect {
         /// The status.
         status: StatusCode,
         /// Where to.
         to: Template,
     },
-    /// No route fits and the site has no upstream: 404.
+    /// No route matches and the site has no upstream: 404.
     NotFound,
 }
 
 /// Changes to fields: first the removals, then the settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Edits {
-    /// Fields that are removed.
+    /// Fields to remove.
     pub remove: Vec<HeaderName>,
-    /// Fields that are set in place of any of that name; values from files are marked sensitive.
+    /// Fields to set, in place of any of that name; values from files are marked sensitive.
     pub set: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -220,7 +220,7 @@ pub(crate) enum Layer {
 }
 
 impl<'a> Layers<'a> {
-    /// The layers that are there, the nearest first.
+    /// The existing layers, the nearest first.
     pub fn all(self) -> impl Iterator<Item = (Layer, &'a Table)> {
         [(Layer::Route, self.route), (Layer::Site, Some(self.site)), (Layer::Defaults, self.defaults)]
             .into_iter()
@@ -326,7 +326,7 @@ impl<'a> Resolver<'a> {
         Action::Forward { upstream, host }
     }
 
-    /// `host = "origin"` needs origins that have a name, and all the same one.
+    /// `host = "origin"` needs origins that all have the same name.
     fn one_name(&mut self, upstream: &str, layers: Layers<'a>) {
         let Some(model) = self.config.upstream.get(upstream) else { return };
         let mut names: Vec<_> = model.origins.iter().map(|origin| origin.url().authority()).collect();
@@ -342,7 +342,7 @@ impl<'a> Resolver<'a> {
             .push(Mistake::at(node.span, title).help("write the name itself: host = \"www.example.com\""));
     }
 
-    /// A site's own rules may lead nowhere when it has routes; a route may not.
+    /// A site's own rules may have no upstream when it has routes; a route may not.
     fn without_upstream(&mut self, layers: Layers<'a>) {
         let known = layers.all().all(|(_, table)| !table.is_damaged);
         if !known {
@@ -404,7 +404,7 @@ impl<'a> Resolver<'a> {
         out
     }
 
-    /// The value of a field that stands in a file, without the line break at its end.
+    /// The value of a field from a file, without the line break at its end.
     fn secret(&mut self, path: &std::path::Path, span: Span) -> Option<HeaderValue> {
         let bytes = self.file(path, span).body;
         let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);

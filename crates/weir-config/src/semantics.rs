@@ -1,5 +1,5 @@
-//! What only the whole can tell: names that lead nowhere, things that stand twice, routes that are never
-//! reached. Must not check what one value alone tells.
+//! Checks that need the whole configuration: names that lead nowhere, duplicates, routes that no request
+//! reaches. Must not check what one value alone shows.
 
 mod routes;
 
@@ -28,12 +28,12 @@ const OWN_FIELDS: [&str; 9] = [
     "upgrade",
 ];
 
-/// Bodies are held in units of so many bytes.
+/// Bodies are held in units of this many bytes.
 const CHUNK_UNIT_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
-/// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree. `upstreams` are
-/// the names that were written, whether or not their tables are right.
+/// Checks the whole configuration. `tree` is what `config` was made of, so that positions in lists agree.
+/// `upstreams` are the names that were written, whether or not their tables are correct.
 pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistakes: &mut Vec<Mistake>) {
     let mut whole = Whole { upstreams, mistakes };
     if let Some(defaults) = tree.get("defaults") {
@@ -66,7 +66,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     }
 }
 
-/// A volume is alone in its folder.
+/// A volume must be alone in its folder.
 fn volumes(tree: &Node, mistakes: &mut Vec<Mistake>) {
     let Some(cache) = tree.get("cache") else { return };
     let mut before: Vec<(&Path, &Node)> = Vec::new();
@@ -92,7 +92,7 @@ fn volumes(tree: &Node, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// Each look-up that memory cannot answer asks all of them.
+/// Each look-up that memory cannot answer asks all volumes.
 const VOLUMES_MAX: usize = 64;
 
 /// The names of the upstreams that were written.
@@ -129,7 +129,7 @@ impl Whole<'_> {
         }
     }
 
-    /// Bounds that nothing is bounded by, and a cap by which who asks gets less than who does not.
+    /// Reports bounds without effect, and a cap by which a client that asks gets less than one that does not.
     fn rate(&mut self, rate: &Table) {
         if rate.is_damaged {
             return;
@@ -166,7 +166,7 @@ impl Whole<'_> {
             return;
         };
         let mistake = Mistake::at(node.span, format!("there is no upstream `{name}`"));
-        // Where a file is missing, the name may stand there, unless it is nearly one that is known.
+        // Where a file is missing, it may have the name, unless the name is close to a known one.
         if !is_complete && nearest(name, names.iter().map(String::as_str)).is_none() {
             return;
         }
@@ -203,7 +203,7 @@ impl Whole<'_> {
     }
 }
 
-/// Reports keys of which only one may be given.
+/// Reports keys that exclude each other.
 fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
     let mut given = keys.iter().filter_map(|key| table.entry(key));
     let Some(first) = given.next() else { return };
@@ -216,7 +216,7 @@ fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// No host may lead to two sites.
+/// No host may belong to two sites.
 fn hosts(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
     let mut known: HashMap<&HostPattern, Span> = HashMap::new();
     for (site, node) in config.site.iter().zip(tree.list_of("site")) {
@@ -234,7 +234,7 @@ fn hosts(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// No address may be listened on twice, the admin's included.
+/// No two listeners may have one address, the admin listener included.
 fn listeners(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
     let mut known: Vec<(&ListenAddress, Span)> = Vec::new();
     if let Some(node) = tree.get("admin").and_then(|admin| admin.get("listen")) {

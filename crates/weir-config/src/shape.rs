@@ -1,12 +1,12 @@
-//! The JSON Schema of the model in the form that checks walk: references resolved, alternatives told apart by
-//! kind. Must not name a key of the model.
+//! The JSON Schema of the model in a form for checks: references resolved, alternatives told apart by kind.
+//! Must not name a key of the model.
 
 use crate::model::Config;
 use schemars::{Schema, generate::SchemaSettings};
 use serde_json::{Map, Value as Json};
 use std::sync::LazyLock;
 
-/// What may stand somewhere.
+/// What a value may be.
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
     /// A text; the format names its check.
@@ -37,7 +37,7 @@ pub(crate) enum Shape {
 pub(crate) struct TableShape {
     pub keys: Vec<(String, Shape)>,
     pub required: Vec<String>,
-    /// What stands under any other key; none: no other key is legal.
+    /// What any other key may have; `None`: no other key is allowed.
     pub other: Option<Box<Shape>>,
     /// The check of other keys.
     pub other_format: Option<String>,

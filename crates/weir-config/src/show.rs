@@ -1,5 +1,5 @@
 //! `weir check --show`: each site and route with what it inherits and from where, for people and as JSON.
-//! Must not show what the environment or a file gave for a value: texts are shown as they were written.
+//! Must not show the content of a variable or file: texts are shown as they were written.
 
 use crate::{
     load::Loaded,
@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Characters of a value in the text.
 const VALUE_CHARS_MAX: usize = 60;
 
-/// One line: a key, its value as written, and where it stands.
+/// One line: a key, its value as written, and its place.
 struct Setting {
     key: String,
     value: String,
@@ -106,7 +106,7 @@ fn layer_name(layer: Layer) -> &'static str {
     }
 }
 
-/// A value that is long, cut.
+/// A long value, shortened.
 fn shortened(value: &str) -> String {
     match value.char_indices().nth(VALUE_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &value[..at]),

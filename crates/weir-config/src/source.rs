@@ -14,7 +14,7 @@ pub(crate) struct Span {
     pub end: u32,
 }
 
-/// Where something stands, for people: `weir.toml:12`.
+/// A place for people: `weir.toml:12`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The file as it was named, or `command line`.
@@ -34,7 +34,7 @@ impl fmt::Display for Place {
 /// One source: a file, or the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    /// As people know it.
+    /// Its name for people.
     pub name: Arc<str>,
     /// Its path, unless it is the command line.
     pub path: Option<PathBuf>,

@@ -32,7 +32,7 @@ pub(crate) enum Value {
     Table(Table),
 }
 
-/// A text, and how it stood in the file where `${NAME}` in it was replaced.
+/// A text, and how it was written in the file where `${NAME}` in it was replaced.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
     pub text: String,
@@ -43,7 +43,7 @@ pub(crate) struct Text {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub entries: Vec<Entry>,
-    /// Whether a mistake was taken out of it, so that what is missing may have been there.
+    /// Whether a mistake was removed from it, so that what is missing may have been there.
     pub is_damaged: bool,
 }
 
@@ -128,7 +128,7 @@ impl Node {
         self.as_table()?.get(key)
     }
 
-    /// The children of a list that is a child of a table; none where it is missing.
+    /// The children of a list in a table; empty where it is missing.
     pub fn list_of(&self, key: &str) -> &[Node] {
         self.get(key).map_or(&[], Node::as_list)
     }
@@ -148,7 +148,7 @@ impl Node {
         }
     }
 
-    /// The value as it may stand in a file, on one line; with `${NAME}` where it was written so.
+    /// The value as a file may have it, on one line; with `${NAME}` where it was written so.
     pub fn to_toml(&self) -> String {
         match &self.value {
             Value::Text(text) => toml_text(text.written.as_deref().unwrap_or(&text.text)),
@@ -169,7 +169,7 @@ impl Node {
     }
 }
 
-/// A key as it may stand in a file.
+/// A key as a file may have it.
 pub(crate) fn toml_key(key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if bare { key.to_owned() } else { toml_text(key) }
@@ -180,7 +180,7 @@ fn toml_text(text: &str) -> String {
     Json::String(text.to_owned()).to_string()
 }
 
-/// Parses a source, with all its errors of syntax.
+/// Parses a source, and reports all its syntax errors.
 pub(crate) fn parse(source: &Source, file: u32, mistakes: &mut Vec<Mistake>) -> Node {
     let span =
         |range: std::ops::Range<usize>| Span { file, start: range.start as u32, end: range.end as u32 };
@@ -229,7 +229,7 @@ fn convert(value: Spanned<DeValue<'_>>, span: &dyn Fn(std::ops::Range<usize>) ->
     Node { span: at, value }
 }
 
-/// What the variables of the environment are; a function, so that tests bring their own.
+/// Reads variables of the environment; a function, so that tests bring their own.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Replaces `${NAME}` and `${NAME:-default}` in all texts of the tree; `$${` stands for `${`.
@@ -291,7 +291,7 @@ fn expand_text(text: &str, environment: Environment<'_>) -> Result<String, (Stri
 }
 
 /// Joins the tables of an included file to those of `base`: lists of the top-level table grow, tables are
-/// joined, anything else may stand once.
+/// joined, and any other key may appear only once.
 pub(crate) fn join(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) {
     for entry in other.entries {
         let Some(known) = base.entry_mut(&entry.key) else {

@@ -1,6 +1,6 @@
-//! The words of the configuration: texts that mean something, parsed once. Each type is its own text form in
-//! the file, its own check with a message, and its own entry in the JSON Schema (by `format`). Must not read
-//! a file or resolve a name.
+//! The values of the configuration: texts with a meaning, parsed once. Each type has its own text form in the
+//! file, its own check with a message, and its own entry in the JSON Schema (by `format`). Must not read a
+//! file or resolve a name.
 
 mod address;
 mod header;
@@ -44,8 +44,8 @@ macro_rules! text_value {
 }
 pub(crate) use text_value;
 
-/// Checks `text` against the value type that is called `format` in the JSON Schema; formats that are unknown
-/// here are legal.
+/// Checks `text` against the value type that is called `format` in the JSON Schema. An unknown format accepts
+/// every text.
 pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
     match format {
         "weir-duration" => text.parse::<Duration>().map(drop),

@@ -22,7 +22,7 @@ pub use os::OsDisk;
 /// How much room the file system has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Its size in bytes.
+    /// What can be used of it in bytes, by whomever: its size without what it keeps back.
     pub total_bytes: u64,
     /// What is free for us in bytes.
     pub free_bytes: u64,

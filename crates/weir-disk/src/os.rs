@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, Identity, Room, advance};
@@ -177,12 +177,7 @@ impl Disk for OsDisk {
     }
 
     fn room(&self) -> io::Result<Room> {
-        let stat = self.statvfs()?;
-        let fragment = stat.f_frsize.max(1);
-        Ok(Room {
-            total_bytes: stat.f_blocks.saturating_mul(fragment),
-            free_bytes: stat.f_bavail.saturating_mul(fragment),
-        })
+        Ok(room_of(&self.statvfs()?))
     }
 
     fn release(&self) {
@@ -197,7 +192,7 @@ impl Disk for OsDisk {
     }
 
     fn is_writable(&self) -> bool {
-        let is_read_only = |stat: rustix::fs::StatVfs| stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        let is_read_only = |stat: StatVfs| stat.f_flag.contains(StatVfsMountFlags::RDONLY);
         // A file system that has shut itself after an error does not report that here.
         self.statvfs().is_ok_and(|stat| !is_read_only(stat))
             && rustix::fs::openat(self.folder(), self.name(LOCK), OPEN, Mode::empty()).is_ok()
@@ -208,6 +203,17 @@ impl Disk for OsDisk {
         let Ok(own) = rustix::fs::fstat(&taken.folder) else { return false };
         std::fs::metadata(&self.path)
             .is_ok_and(|named| (named.dev(), named.ino()) == (own.st_dev, own.st_ino))
+    }
+}
+
+/// The room that a file system tells of. What it keeps back, for the superuser or beyond a quota, is neither
+/// free nor part of the total: nobody here could ever use it.
+pub(crate) fn room_of(stat: &StatVfs) -> Room {
+    let fragment_bytes = stat.f_frsize.max(1);
+    let reserved = stat.f_bfree.saturating_sub(stat.f_bavail);
+    Room {
+        total_bytes: stat.f_blocks.saturating_sub(reserved).saturating_mul(fragment_bytes),
+        free_bytes: stat.f_bavail.saturating_mul(fragment_bytes),
     }
 }
 
@@ -233,7 +239,7 @@ impl OsDisk {
         if self.taken.is_some() { PathBuf::from(path) } else { self.path.join(path) }
     }
 
-    fn statvfs(&self) -> io::Result<rustix::fs::StatVfs> {
+    fn statvfs(&self) -> io::Result<StatVfs> {
         let stat = match &self.taken {
             Some(taken) => rustix::fs::fstatvfs(&taken.folder),
             None => rustix::fs::statvfs(&self.path),

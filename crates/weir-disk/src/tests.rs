@@ -1,8 +1,9 @@
 //! The two disks behave alike, and the double loses what it says it loses.
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, StatVfs, StatVfsMountFlags, mknodat};
 
-use super::{Disk, OsDisk, read_exact_at};
+use super::os::room_of;
+use super::{Disk, OsDisk, Room, read_exact_at};
 use crate::testing::{CrashDisk, Fault, Folder};
 
 fn check(disk: &dyn Disk) {
@@ -28,6 +29,37 @@ fn check(disk: &dyn Disk) {
     assert!(disk.list("a").unwrap().is_empty());
     assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 5, "who has it open goes on");
     assert!(disk.room().unwrap().total_bytes > 0);
+}
+
+/// Blocks of 4 KiB: all, those that are free, and those of them that may be used.
+fn stat(blocks: u64, free: u64, usable: u64) -> StatVfs {
+    StatVfs {
+        f_bsize: 1 << 20,
+        f_frsize: 4096,
+        f_blocks: blocks,
+        f_bfree: free,
+        f_bavail: usable,
+        f_files: 0,
+        f_ffree: 0,
+        f_favail: 0,
+        f_fsid: 0,
+        f_flag: StatVfsMountFlags::empty(),
+        f_namemax: 255,
+    }
+}
+
+#[test]
+fn what_a_file_system_keeps_back_is_no_part_of_its_room() {
+    let room = |blocks, free, usable| {
+        let Room { total_bytes, free_bytes } = room_of(&stat(blocks, free, usable));
+        (total_bytes / 4096, free_bytes / 4096)
+    };
+    assert_eq!(room(1000, 700, 700), (1000, 700), "nothing is kept back");
+    assert_eq!(room(1000, 700, 650), (950, 650), "a twentieth");
+    assert_eq!(room(1000, 700, 50), (350, 50), "most of it");
+    assert_eq!(room(1000, 50, 0), (950, 0), "all that is left is kept back");
+    assert_eq!(room(1000, 600, 700), (1000, 700), "one that contradicts itself");
+    assert_eq!(room_of(&stat(u64::MAX, 1, 1)).total_bytes, u64::MAX);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_observe::Observer;
 
 use crate::shared::{Running, Shared};
-use weir_fill::means::Means;
+use weir_fill::resources::Resources;
 
 /// The running plan as a request holds it. Only this core counts the references, so that no request writes to
 /// a counter that all cores share.
@@ -21,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) observer: Observer,
     /// What the fills and readers of this core work with.
-    pub(crate) means: Arc<Means>,
+    pub(crate) resources: Arc<Resources>,
     /// The key of the request being looked up.
     pub(crate) key: RefCell<Vec<u8>>,
     running: RefCell<HeldPlan>,
@@ -29,11 +29,11 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(number: usize, shared: Arc<Shared>) -> Core {
-        let means = shared.means(number);
+        let resources = shared.resources(number);
         Core {
             number,
-            observer: means.observer.clone(),
-            means: Arc::new(means),
+            observer: resources.observer.clone(),
+            resources: Arc::new(resources),
             running: RefCell::new(Rc::new(shared.running.load_full())),
             key: RefCell::default(),
             shared,

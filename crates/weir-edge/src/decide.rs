@@ -7,7 +7,7 @@ use weir_policy::{
 };
 use weir_store::Generation;
 
-use crate::told::Told;
+use crate::cache_status::CacheStatus;
 
 /// Whether the cache is asked at all.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +50,9 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
 pub(crate) enum Decision {
     /// Serve the stored response.
     Serve(Reuse),
-    /// Serve the stored part, once the origin has confirmed that the missing bytes can be had.
-    Complete(Reuse),
+    /// Serve what is held, once it is certain that this can be had: from the first byte that is missing of
+    /// what the request wants to the end of that.
+    Complete(Reuse, Interval),
     /// Ask the origin whether the stored response is still good.
     Revalidate(Revalidation),
     /// Fetch a response.
@@ -66,7 +67,7 @@ pub(crate) struct Reuse {
     /// Proves that the policy allows its use.
     pub(crate) reusable: Reusable,
     /// How the response comes about, for `Cache-Status`.
-    pub(crate) told: Told,
+    pub(crate) cache_status: CacheStatus,
     /// Why it may be served stale, where it is.
     pub(crate) stale: Option<StaleUse>,
 }
@@ -84,9 +85,11 @@ pub(crate) fn decide(
     let verdict = verdict(ask, head.as_ref().map(|head| &head.stored), now);
     drop(head);
     let reuse = match (verdict, held) {
-        (Verdict::Hit(reusable), Some(_)) => Reuse { reusable, told: Told::hit(&reusable), stale: None },
+        (Verdict::Hit(reusable), Some(_)) => {
+            Reuse { reusable, cache_status: CacheStatus::hit(&reusable), stale: None }
+        }
         (Verdict::Stale(reusable, how), Some(_)) => {
-            Reuse { reusable, told: Told::stale(&reusable), stale: Some(how) }
+            Reuse { reusable, cache_status: CacheStatus::stale(&reusable), stale: Some(how) }
         }
         (Verdict::Revalidate(revalidation), Some(_)) => return Decision::Revalidate(revalidation),
         (Verdict::GatewayTimeout, _) => return Decision::GatewayTimeout,
@@ -96,14 +99,10 @@ pub(crate) fn decide(
         // The policy reaches a verdict about a stored response only where it was given one.
         (_, None) => return Decision::Fetch(MissReason::Gone),
     };
-    match held {
-        Some(held) if !held.is_whole() && missing(view, ask, held).is_some() => {
-            match ask.directives.only_if_cached() {
-                true => Decision::GatewayTimeout,
-                false => Decision::Complete(reuse),
-            }
-        }
-        _ => Decision::Serve(reuse),
+    match held.filter(|held| !held.is_whole()).and_then(|held| missing(view, ask, held)) {
+        Some(_) if ask.directives.only_if_cached() => Decision::GatewayTimeout,
+        Some(missing) => Decision::Complete(reuse, missing),
+        None => Decision::Serve(reuse),
     }
 }
 

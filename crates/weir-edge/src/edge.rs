@@ -18,7 +18,7 @@ use crate::list::{self, Cached, ListOrder};
 use crate::plan::Plan;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
-use weir_fill::watch::{Leaving, tell_purge};
+use weir_fill::events::{EvictionEvents, report_purge};
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, ListenerMode, Order, Start};
 
@@ -126,7 +126,7 @@ impl Edge {
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
-        store.watch(Arc::new(Leaving(observatory.clone())));
+        store.watch(Arc::new(EvictionEvents(observatory.clone())));
         let shared = Arc::new(Shared::new(store, workers, running(plan, upstreams), observatory));
         keeper.sweep(shared.store.clone());
         let modes: Vec<ListenerMode> =
@@ -224,7 +224,7 @@ impl Edge {
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.shared.desk.running()
+        self.shared.inflight.running()
     }
 
     /// The upstreams of the plan in force.
@@ -263,7 +263,7 @@ impl Edge {
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
-        tell_purge(&self.shared.observatory.events, &format!("{:?}", order.target), "command");
+        report_purge(&self.shared.observatory.events, &format!("{:?}", order.target), "command");
         Ok(())
     }
 

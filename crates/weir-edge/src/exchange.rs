@@ -22,6 +22,7 @@ use crate::present::Reader;
 use crate::response::{self, Response};
 use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
+use weir_fill::inflight::Asker;
 use weir_fill::witness::Witness;
 
 /// Why a request ended whose client had half-closed its connection, or left. The two cannot be told apart.
@@ -150,6 +151,11 @@ impl<'c> Note<'c> {
     /// The client, as a witness of failures that its requests meet.
     pub(crate) fn witness(&self) -> Witness {
         Witness::of(self.client().and_then(|client| client.sharer()))
+    }
+
+    /// The client and its core, as fills know them.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker { core: self.core.number, client: self.witness() }
     }
 
     /// The client whose share of common resources the request uses. None where the client cannot be known,

@@ -17,6 +17,7 @@ use weir_store::{Found, Generation};
 
 use self::question::Request;
 use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
+use crate::cache_status::CacheStatus;
 use crate::decide::{self, Beside, Consulted, Decision};
 use crate::fetch::stale::word;
 use crate::local::{Placed, Reply, Routed, placed};
@@ -24,7 +25,6 @@ use crate::lookup;
 use crate::plan::Route;
 use crate::route::Via;
 use crate::shared::Shared;
-use crate::told::Told;
 use crate::transform::client::X_FORWARDED_FOR;
 use crate::transform::request::{self, From, X_REQUEST_ID};
 use weir_clock as clock;
@@ -173,8 +173,9 @@ fn judge(
         Dropped::Parameters(names) => names,
         Dropped::Order => vec!["the order of the parameters".into()],
     };
-    explanation.not_stored = shared.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
-    explanation.failed = shared.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
+    let recent = &shared.inflight.recent;
+    explanation.not_stored = recent.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    explanation.failed = recent.failed(digest, now.mono).map(|failure| failure.word);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
     let found = ready(|| shared.store.find(digest, &key, site, &selects));
     let mut generations = shared.store.variants(digest, &key);
@@ -194,11 +195,11 @@ fn judge(
         Consulted::LookUp(ask) => ask,
         Consulted::Pass(reason) => {
             explanation.asked = Some(asked(route, request, &target, Towards::Pass));
-            return passes(explanation, wording::of_pass(reason), Told::pass(reason));
+            return passes(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
         }
         Consulted::Upgrade => {
             explanation.asked = Some(asked(route, request, &target, Towards::Pass));
-            return passes(explanation, wording::UPGRADE, Told::upgrade());
+            return passes(explanation, wording::UPGRADE, CacheStatus::upgrade());
         }
         // A question has no content.
         Consulted::TooLarge => return local(explanation, "body-too-large", String::new()),
@@ -211,16 +212,14 @@ fn judge(
     };
     explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
     let mut explanation = conclude(explanation, &ask, &judged);
-    let outage = route.upstream.as_deref().and_then(|name| shared.desk.upstreams.outage(name, now.mono));
+    let outage = route.upstream.as_deref().and_then(|name| shared.inflight.upstreams.outage(name, now.mono));
     if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
         && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
     {
-        explanation = stale_in_an_outage(explanation, Told::revalidate(why.why), &reusable, word);
+        explanation = stale_in_an_outage(explanation, CacheStatus::revalidate(why.why), &reusable, word);
     }
-    let is_purged = found
-        .as_ref()
-        .map(|found| found.head())
-        .is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
+    let head = found.as_ref().map(|found| found.head());
+    let is_purged = head.is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
     if explanation.verdict == "stale" && is_purged {
         explanation.because += "; it was purged softly";
     }
@@ -242,13 +241,19 @@ fn in_an_outage(
 
 fn stale_in_an_outage(
     explanation: Explanation,
-    told: Told,
+    cache_status: CacheStatus,
     reusable: &Reusable,
     word: &'static str,
 ) -> Explanation {
-    let told = told.stale_because(word, reusable.freshness().left_s());
+    let cache_status = cache_status.stale_because(word, reusable.freshness().left_s());
     let because = wording::OUTAGE.into();
-    Explanation { verdict: "stale", reason: word, because, cache_status: Some(printed(told)), ..explanation }
+    Explanation {
+        verdict: "stale",
+        reason: word,
+        because,
+        cache_status: Some(printed(cache_status)),
+        ..explanation
+    }
 }
 
 /// What is found in memory, or after the volume was asked. Blocks.
@@ -280,17 +285,17 @@ fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'s
 
 /// Puts the decision into words.
 fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Explanation {
-    let (verdict, because, told) = match judged {
+    let (verdict, because, cache_status) = match judged {
         Decision::Serve(reuse) => match reuse.stale {
-            None => ("hit", format!("{} s left", reuse.reusable.freshness().left_s()), reuse.told),
-            Some(how) => ("stale", wording::of_stale(how).into(), reuse.told),
+            None => ("hit", format!("{} s left", reuse.reusable.freshness().left_s()), reuse.cache_status),
+            Some(how) => ("stale", wording::of_stale(how).into(), reuse.cache_status),
         },
-        Decision::Complete(reuse) => ("miss", wording::PART.into(), reuse.told.completed()),
+        Decision::Complete(reuse, _) => ("miss", wording::PART.into(), reuse.cache_status.completed()),
         Decision::Revalidate(revalidation) => {
             let because = wording::of_revalidation(revalidation.why).into();
-            ("revalidate", because, Told::revalidate(revalidation.why))
+            ("revalidate", because, CacheStatus::revalidate(revalidation.why))
         }
-        Decision::Fetch(reason) => ("miss", wording::of_miss(*reason).into(), Told::miss(*reason)),
+        Decision::Fetch(reason) => ("miss", wording::of_miss(*reason).into(), CacheStatus::miss(*reason)),
         Decision::GatewayTimeout => {
             explanation.verdict = "gateway-timeout";
             explanation.reason = "only-if-cached";
@@ -303,27 +308,27 @@ fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Expla
     // What is remembered of the key applies before a fill begins, except for a fill that nobody may join.
     if is_fetched && explanation.not_stored.is_some() && !ask.is_authenticated() {
         let reason = PassReason::Uncacheable;
-        return passes(explanation, wording::of_pass(reason), Told::pass(reason));
+        return passes(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
     }
     explanation.verdict = verdict;
-    explanation.reason = told.detail();
+    explanation.reason = cache_status.detail();
     explanation.because = because;
     if is_fetched && ask.kind == AskKind::Head {
         explanation.because += "; a HEAD is passed on and not stored";
     }
-    explanation.cache_status = Some(printed(told));
+    explanation.cache_status = Some(printed(cache_status));
     explanation
 }
 
-fn passes(explanation: Explanation, because: &str, told: Told) -> Explanation {
-    let (reason, because) = (told.detail(), because.to_owned());
-    Explanation { verdict: "pass", reason, because, cache_status: Some(printed(told)), ..explanation }
+fn passes(explanation: Explanation, because: &str, cache_status: CacheStatus) -> Explanation {
+    let (reason, because) = (cache_status.detail(), because.to_owned());
+    Explanation { verdict: "pass", reason, because, cache_status: Some(printed(cache_status)), ..explanation }
 }
 
 /// The field as the walk would print it, without its name.
-fn printed(told: Told) -> String {
+fn printed(cache_status: CacheStatus) -> String {
     let mut out = Vec::new();
-    told.print(&mut out, None);
+    cache_status.print(&mut out, None);
     String::from_utf8_lossy(&out).into_owned()
 }
 

@@ -1,6 +1,5 @@
-//! Fetching what is not held. The table of fills in flight says whether a request leads a fill, joins one or
-//! bypasses the cache; this module says what the fill's head means to each waiting request. RFC 9111 §4
-//! (collapsed requests), §4.2.4.
+//! Fetching what is not held: lead a fill, join one, or go past the cache, as the inflight table says; and
+//! what a fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
 
 mod range;
 pub(crate) mod stale;
@@ -17,21 +16,20 @@ use weir_policy::{
 use weir_store::Generation;
 use weir_upstream::Interim;
 
+use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
 use crate::job::Job;
 use crate::local;
 use crate::lookup;
 use crate::parts::{self, Confirmed};
 use crate::response::{self, Response};
-use crate::told::Told;
 use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
-use weir_fill::again::Again;
-use weir_fill::desk::{self, Plan};
-use weir_fill::task::{self, Handed, Sharing};
-use weir_fill::witness::Witness;
-use weir_fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use weir_fill::inflight::{self, Asker, Plan, Wanted};
+use weir_fill::refetch::Refetch;
+use weir_fill::task::{self, ForLead, Sharing};
+use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use weir_front::message;
 use weir_observe::Outcome;
 
@@ -80,39 +78,42 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     if job.ask.is_authenticated() && is_past_the_cache(job.exchange, &key, want) {
         return passed(job).await;
     }
-    let told = job.told;
+    let cache_status = job.cache_status;
     let mut have_failed = false;
-    let who = (job.core.number, job.witness());
+    let asker = job.asker();
     for _ in 0..PLANS_MAX {
-        let (desk, ledger) = (&job.core.shared.desk, job.core.shared.store.ledger());
+        let (inflight, ledger) = (&job.core.shared.inflight, job.core.shared.store.ledger());
         let plan = match job.ask.is_authenticated() {
-            true => Plan::Lead(desk.alone(who, (&key, ledger), job.now.mono)),
-            false => desk.plan(who, (&key, ledger), want, &job.request.headers, clock::mono()),
+            true => Plan::Lead(inflight.lead_unshared(asker, ledger, &key, job.now.mono)),
+            false => {
+                let wanted = Wanted { key: &key, interval: want, headers: &job.request.headers };
+                inflight.plan(asker, ledger, wanted, clock::mono())
+            }
         };
         match plan {
             Plan::Lead(place) => {
-                let place = joinable(job.exchange, place, who, &key);
+                let place = joinable(job.exchange, place, asker, &key);
                 return lead(job, place).await;
             }
-            Plan::Join(seat) => match join(job, seat).await {
+            Plan::Join(guard) => match join(job, guard).await {
                 Joined::Answered(response) => return *response,
-                Joined::Again => job.told = told,
-                Joined::Failed => (job.told, have_failed) = (told, true),
+                Joined::Again => job.cache_status = cache_status,
+                Joined::Failed => (job.cache_status, have_failed) = (cache_status, true),
                 Joined::Own(held) => {
-                    let place = desk.alone(who, (&key, ledger), clock::mono());
-                    (job.validating, job.told) = (Some(held), told);
+                    let place = inflight.lead_unshared(asker, ledger, &key, clock::mono());
+                    (job.validating, job.cache_status) = (Some(held), cache_status);
                     return lead(job, place).await;
                 }
                 Joined::Pass => {
-                    job.told = told;
+                    job.cache_status = cache_status;
                     return passed(job).await;
                 }
             },
             Plan::Pass(reason) => {
-                job.told = Told::pass(PassReason::Uncacheable).not_stored(reason);
+                job.cache_status = CacheStatus::pass(PassReason::Uncacheable).not_stored(reason);
                 return passed(job).await;
             }
-            Plan::Apart => break,
+            Plan::Separate => break,
             Plan::Failed(failure) => {
                 return failed(job, &failure);
             }
@@ -122,7 +123,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         // Failures of other clients' requests do not concern this one: it asks for itself, and a request that
         // waits for nobody gets its own answer.
         let ledger = job.core.shared.store.ledger();
-        let place = job.core.shared.desk.alone(who, (&key, ledger), clock::mono());
+        let place = job.core.shared.inflight.lead_unshared(asker, ledger, &key, clock::mono());
         return lead(job, place).await;
     }
     passed(job).await
@@ -131,79 +132,79 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
 /// Bypasses the cache with a request that the cache may answer. Where the origin gives no response, a stored
 /// one may be served.
 async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
-    match pass::try_pass(job.exchange, job.route, job.told).await {
+    match pass::try_pass(job.exchange, job.route, job.cache_status).await {
         Ok(response) => response,
         Err(failure) => match stale_instead(job, failure.kind) {
             Some(stale) => stale,
-            None => pass::failed(job.exchange, &failure, job.told),
+            None => pass::failed(job.exchange, &failure, job.cache_status),
         },
     }
 }
 
 /// Sends the fill's request and waits for its head.
-async fn lead(job: &mut Job<'_, '_, '_>, place: desk::Lead) -> Response {
+async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     if let Some((generation, reusable)) = published(job) {
         drop(place);
         return held_by_now(job, generation, reusable).await;
     }
     let sharing = Sharing::of(&job.ask);
-    let Some(again) = outgoing::again(job.exchange, job.route) else {
+    let Some(refetch) = outgoing::refetch(job.exchange, job.route) else {
         return local::no_upstream(job.exchange);
     };
     // A client that has used up its share leads no fill: joiners would wait for that share with it.
-    let is_spent = again.upstream.is_spent(again.client);
-    let Some(among) = outgoing::place_among_fills(job.exchange, &again).filter(|_| !is_spent) else {
+    let is_spent = refetch.upstream.is_spent(refetch.client);
+    let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
         return match stale_instead(job, Failure::Slow) {
             Some(after) => after,
             None => passed(job).await,
         };
     };
-    let mut errand = outgoing::errand(job.exchange, job.route, sharing, (again.clone(), among));
-    errand.validating.clone_from(&job.validating);
-    errand.cold = cold(job, &lookup::key(job.exchange, job.route));
-    let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    let Some(seat) = place.begin() else { return local::internal(job.exchange, "no-seat") };
-    let kept = errand.seat.clone();
+    let mut fill_request = outgoing::fill_request(job.exchange, job.route, sharing, (refetch.clone(), among));
+    fill_request.validating.clone_from(&job.validating);
+    fill_request.cold = cold(job, &lookup::key(job.exchange, job.route));
+    let asked_for = if fill_request.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let Some(guard) = place.begin() else { return local::internal(job.exchange, "no-seat") };
+    let parked = fill_request.parked.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let mut handed =
-        task::start(errand, seat.fill().clone(), outgoing::interim_sender(job.exchange, interim));
-    let slow_at = slow_at(job, seat.fill());
-    let mut waited = wait_head(job.exchange, &seat, &mut interims, slow_at).await;
+    let mut for_lead =
+        task::start(fill_request, guard.fill().clone(), outgoing::interim_sender(job.exchange, interim));
+    let slow_at = slow_at(job, guard.fill());
+    let mut waited = wait_head(job.exchange, &guard, &mut interims, slow_at).await;
     if let Waited::Late = waited {
         if let Some(instead) = usable(job, Failure::Slow) {
             // The fill continues in the background.
-            *kept.lock() = Some(seat);
-            drop((kept, handed));
+            *parked.lock() = Some(guard);
+            drop((parked, for_lead));
             return stale_out(job, instead);
         }
-        waited = wait_head(job.exchange, &seat, &mut interims, None).await;
+        waited = wait_head(job.exchange, &guard, &mut interims, None).await;
     }
     let Waited::Head(head) = waited else { return job.left() };
-    job.origin = seat.fill().origin().cloned();
+    job.origin = guard.fill().origin().cloned();
     match head {
-        FillHead::Declined(reason, status) => declined(job, (reason, status), handed).await,
+        FillHead::Declined(reason, status) => declined(job, (reason, status), for_lead).await,
         FillHead::Part(generation) => {
-            job.own_fields = own_fields(&mut handed).map(Box::new);
-            job.told = job.told.answered(asked_for);
-            in_part(job, generation, seat).await
+            job.own_fields = own_fields(&mut for_lead).map(Box::new);
+            job.cache_status = job.cache_status.answered(asked_for);
+            in_part(job, generation, guard).await
         }
         FillHead::New(generation) => {
-            job.own_fields = own_fields(&mut handed).map(Box::new);
-            job.told = job.told.answered(generation.head().stored.status);
-            filled(job, generation, (seat, again))
+            job.own_fields = own_fields(&mut for_lead).map(Box::new);
+            job.cache_status = job.cache_status.answered(generation.head().stored.status);
+            filled(job, generation, (guard, refetch))
         }
-        head => settled(job, head, &seat).await,
+        head => settled(job, head, &guard).await,
     }
 }
 
 /// Serves what another request has brought in the meantime.
 async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
-        Confirmed::Refused | Confirmed::Gone => pass::pass(job.exchange, job.route, job.told).await,
+        Confirmed::Refused | Confirmed::Gone => pass::pass(job.exchange, job.route, job.cache_status).await,
         Confirmed::Left => job.left(),
         Confirmed::Held | Confirmed::Coming => {
-            job.told = Told::hit(&reusable);
+            job.cache_status = CacheStatus::hit(&reusable);
             serve::held(job, generation, reusable)
         }
     }
@@ -213,38 +214,42 @@ async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reu
 async fn declined(
     job: &mut Job<'_, '_, '_>,
     (reason, status): (NotStored, StatusCode),
-    handed: oneshot::Receiver<Handed>,
+    for_lead: oneshot::Receiver<ForLead>,
 ) -> Response {
-    job.told = job.told.answered(status);
-    let handed = match handed.await {
+    job.cache_status = job.cache_status.answered(status);
+    let for_lead = match for_lead.await {
         // A client that holds a part already may not get a part that could be of another version. Which part
         // it gets is the origin's decision.
-        Ok(Handed::Alone(response)) if !job.request.headers.contains_key(IF_RANGE) => {
+        Ok(ForLead::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
             return given_to_all(job, &response);
         }
-        handed => handed.ok(),
+        for_lead => for_lead.ok(),
     };
-    job.told = job.told.not_stored(reason);
+    job.cache_status = job.cache_status.not_stored(reason);
     match stale_instead(job, Failure::Status(status)) {
         Some(after) => after,
         // The response is not what the client asked for, or the fill asked in another way.
         None if is_for_nobody(job.exchange, status) => passed(job).await,
-        None => handed_over(job, handed).await,
+        None => handed_over(job, for_lead).await,
     }
 }
 
 /// The origin's fields, where some of them are for the lead alone.
-fn own_fields(handed: &mut oneshot::Receiver<Handed>) -> Option<HeaderMap> {
-    match handed.try_recv() {
-        Ok(Handed::Fields(fields)) => Some(fields),
+fn own_fields(for_lead: &mut oneshot::Receiver<ForLead>) -> Option<HeaderMap> {
+    match for_lead.try_recv() {
+        Ok(ForLead::Fields(fields)) => Some(fields),
         _ => None,
     }
 }
 
 /// Serves a generation that a fill is bringing, and notes for how long it is stored.
-fn filled(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, from: (Seat, Arc<Again>)) -> Response {
+fn filled(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    from: (ReaderGuard, Arc<Refetch>),
+) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.told = job.told.stored(freshness.left_s(), freshness.source.word());
+    job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
     serve::filled(job, generation, from)
 }
 
@@ -269,10 +274,10 @@ fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 }
 
 /// Waits for the head of a running fill.
-async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
+async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     job.core.observer.counters().collapsed();
-    job.told = job.told.collapsed();
-    let head = match join_head(job, &seat).await {
+    job.cache_status = job.cache_status.collapsed();
+    let head = match join_head(job, &guard).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::answered(job.left()),
         Waited::Late => {
@@ -281,18 +286,18 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
             return stale.map_or(Joined::Again, Joined::answered);
         }
     };
-    job.origin = seat.fill().origin().cloned();
+    job.origin = guard.fill().origin().cloned();
     let ledger = job.core.shared.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
             if !answers(job.exchange, &generation)
-                || desk::is_overtaken(seat.fill(), &generation, ledger) =>
+                || inflight::is_overtaken(guard.fill(), &generation, ledger) =>
         {
             Joined::Again
         }
         FillHead::Part(generation) => {
             match joined(&job.ask, &generation.head().stored, job.now, clock::now()) {
-                Some(_) => Joined::answered(in_part(job, generation, seat).await),
+                Some(_) => Joined::answered(in_part(job, generation, guard).await),
                 None => Joined::Pass,
             }
         }
@@ -302,12 +307,12 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
             if may.is_none() && generation.is_whole() {
                 return Joined::Own(generation);
             }
-            let again = outgoing::again(job.exchange, job.route)
+            let refetch = outgoing::refetch(job.exchange, job.route)
                 .filter(|_| may.is_some() && !is_windowed(&generation));
-            let Some(again) = again else { return Joined::Pass };
-            Joined::answered(match range::way(job, &generation, &seat) {
-                Way::Fill => filled(job, generation, (seat, again)),
-                Way::Apart => in_part(job, generation, seat).await,
+            let Some(refetch) = refetch else { return Joined::Pass };
+            Joined::answered(match range::way(job, &generation, &guard) {
+                Way::Fill => filled(job, generation, (guard, refetch)),
+                Way::Separate => in_part(job, generation, guard).await,
                 Way::Pass => return Joined::Pass,
             })
         }
@@ -315,14 +320,14 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
             if joined(&job.ask, &generation.head().stored, job.now, clock::now()).is_none() {
                 return Joined::Own(generation.clone());
             }
-            Joined::answered(settled(job, head, &seat).await)
+            Joined::answered(settled(job, head, &guard).await)
         }
         FillHead::Failed(ref failure) if failure.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if response.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if !matches(&response.variant, &job.request.headers) => Joined::Pass,
         FillHead::Declined(_, status) => stale_or_pass(job, Failure::Status(status)),
         FillHead::Withdrawn => Joined::Again,
-        head => Joined::answered(settled(job, head, &seat).await),
+        head => Joined::answered(settled(job, head, &guard).await),
     }
 }
 
@@ -335,15 +340,15 @@ fn stale_or_pass(job: &mut Job<'_, '_, '_>, failure: Failure) -> Joined {
 
 /// How long a joiner waits: until a stale response may be served, and at most
 /// [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
-async fn join_head(job: &mut Job<'_, '_, '_>, seat: &Seat) -> Waited {
+async fn join_head(job: &mut Job<'_, '_, '_>, guard: &ReaderGuard) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
-    let longest = seat.fill().late_at();
-    let slow_at = slow_at(job, seat.fill());
+    let longest = guard.fill().late_at();
+    let slow_at = slow_at(job, guard.fill());
     let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
-    let waited = wait_head(job.exchange, seat, &mut none, Some(until)).await;
+    let waited = wait_head(job.exchange, guard, &mut none, Some(until)).await;
     let is_early = until < longest && usable(job, Failure::Slow).is_none();
     match waited {
-        Waited::Late if is_early => wait_head(job.exchange, seat, &mut none, Some(longest)).await,
+        Waited::Late if is_early => wait_head(job.exchange, guard, &mut none, Some(longest)).await,
         waited => waited,
     }
 }
@@ -354,10 +359,10 @@ fn answers(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 }
 
 /// What any reader does with a head that brings no new body.
-async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Response {
+async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard) -> Response {
     match head {
         FillHead::Unchanged(generation) if answers(job.exchange, &generation) => {
-            job.told = job.told.answered(StatusCode::NOT_MODIFIED);
+            job.cache_status = job.cache_status.answered(StatusCode::NOT_MODIFIED);
             match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}
                 Confirmed::Refused | Confirmed::Gone => {
@@ -365,7 +370,7 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Resp
                 }
                 Confirmed::Left => return job.left(),
             }
-            serve::confirmed(job, generation, seat)
+            serve::confirmed(job, generation, guard)
         }
         FillHead::Shared(response) => shared(job, &response),
         FillHead::Failed(failure) => failed(job, &failure),
@@ -378,21 +383,23 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Resp
 }
 
 /// The lead's own stream of a response that is not stored.
-async fn handed_over(job: &mut Job<'_, '_, '_>, handed: Option<Handed>) -> Response {
-    match handed {
-        Some(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
-            pass::pass(job.exchange, job.route, job.told).await
+async fn handed_over(job: &mut Job<'_, '_, '_>, for_lead: Option<ForLead>) -> Response {
+    match for_lead {
+        Some(ForLead::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
+            pass::pass(job.exchange, job.route, job.cache_status).await
         }
-        Some(Handed::Response(response)) => {
-            pass::relay(job.exchange, job.route, *response, Upload::none(), job.told)
+        Some(ForLead::Response(response)) => {
+            pass::relay(job.exchange, job.route, *response, Upload::none(), job.cache_status)
         }
-        Some(Handed::Fields(_) | Handed::Alone(_)) | None => local::internal(job.exchange, "fill-aborted"),
+        Some(ForLead::Fields(_) | ForLead::UnvalidatedPart(_)) | None => {
+            local::internal(job.exchange, "fill-aborted")
+        }
     }
 }
 
 fn shared(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
     job.origin = Some(response.origin.clone());
-    job.told = job.told.answered(response.status).not_stored(response.reason);
+    job.cache_status = job.cache_status.answered(response.status).not_stored(response.reason);
     let failure = Failure::Status(response.status);
     if let Some(after) = stale_instead(job, failure) {
         return after;
@@ -411,7 +418,7 @@ fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
 /// Waits for the head until the given time, or for as long as its fill does.
 async fn wait_head(
     exchange: &mut Exchange<'_, '_>,
-    seat: &Seat,
+    guard: &ReaderGuard,
     interims: &mut mpsc::UnboundedReceiver<Interim>,
     until: Option<Instant>,
 ) -> Waited {
@@ -429,7 +436,7 @@ async fn wait_head(
                     return Waited::Gone;
                 }
             }
-            head = seat.fill().wait_head(seat.core()) => return Waited::Head(head),
+            head = guard.fill().wait_head(guard.core()) => return Waited::Head(head),
             () = &mut late => return Waited::Late,
             () = message::gone(&mut *exchange.client) => {
                 return Waited::Gone;
@@ -442,22 +449,22 @@ async fn wait_head(
 /// may join. Else it could make all others wait for one hung request after another.
 fn joinable(
     exchange: &Exchange<'_, '_>,
-    place: desk::Lead,
-    who: (usize, Witness),
+    place: inflight::Lead,
+    asker: Asker,
     key: &CacheKey,
-) -> desk::Lead {
+) -> inflight::Lead {
     let (shared, now) = (&exchange.core.shared, clock::mono());
-    if exchange.sharer().is_none() || !shared.desk.memory.was_late(key.digest, who.1, now) {
+    if exchange.sharer().is_none() || !shared.inflight.recent.was_late(key.digest, asker.client, now) {
         return place;
     }
     drop(place);
-    shared.desk.alone(who, (key, shared.store.ledger()), now)
+    shared.inflight.lead_unshared(asker, shared.store.ledger(), key, now)
 }
 
 /// A short error response of the origin, shared by all who waited for it.
 fn given_to_all(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
-    let told = job.told;
-    told.note(&mut job.facts);
-    let made = pass::relayed(job.exchange, job.route, response.status, &response.headers, told);
+    let cache_status = job.cache_status;
+    cache_status.note(&mut job.facts);
+    let made = pass::relayed(job.exchange, job.route, response.status, &response.headers, cache_status);
     response::with_bytes(made, &job.request.method, response.body.clone())
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use weir_policy::Ask;
 use weir_store::Generation;
 
+use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
 use crate::plan::Route;
-use crate::told::Told;
 
 /// A request that the cache may answer.
 pub(crate) struct Job<'j, 'c, 'k> {
@@ -18,7 +18,7 @@ pub(crate) struct Job<'j, 'c, 'k> {
     /// The generation that the request selects and the origin may confirm.
     pub(crate) validating: Option<Arc<Generation>>,
     /// How the response comes about, as far as that is known.
-    pub(crate) told: Told,
+    pub(crate) cache_status: CacheStatus,
 }
 
 impl<'c, 'k> Deref for Job<'_, 'c, 'k> {

@@ -3,16 +3,16 @@
 use weir_front::Fields;
 use weir_policy::{CacheKey, cache_status};
 
-use crate::told::Told;
+use crate::cache_status::CacheStatus;
 
 /// What is said about how a response came about.
 #[derive(Debug, Default)]
 enum Came {
     /// Nothing.
     #[default]
-    Unsaid,
+    Unknown,
     /// The cache answered it, or it bypassed the cache.
-    Told(Told),
+    Cache(CacheStatus),
     /// Weir made it; the word says why.
     Local(&'static str),
 }
@@ -29,8 +29,8 @@ pub(crate) struct Late {
 
 impl Late {
     /// The fields of a response by the cache or past it, with the key where the route shows it.
-    pub(crate) fn told(told: Told, key: Option<CacheKey>) -> Late {
-        Late { came: Came::Told(told), key: key.map(Box::new), ..Late::default() }
+    pub(crate) fn of_cache(cache_status: CacheStatus, key: Option<CacheKey>) -> Late {
+        Late { came: Came::Cache(cache_status), key: key.map(Box::new), ..Late::default() }
     }
 
     /// The fields of a response that Weir makes itself.
@@ -50,8 +50,10 @@ impl weir_front::Late for Late {
             to.add("age", |out| weir_wire::print::number(out, age_s));
         }
         match &self.came {
-            Came::Unsaid => {}
-            Came::Told(told) => to.add("cache-status", |out| told.print(out, self.key.as_deref())),
+            Came::Unknown => {}
+            Came::Cache(cache_status) => {
+                to.add("cache-status", |out| cache_status.print(out, self.key.as_deref()))
+            }
             Came::Local(word) => to.add("cache-status", |out| cache_status::local(out, word)),
         }
         if let Some(token) = self.proxy_status {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod cache_status;
 mod chunks;
 mod core;
 mod decide;
@@ -37,7 +38,7 @@ mod service;
 mod shared;
 #[doc(hidden)]
 pub mod simulated;
-mod told;
+
 pub mod transform;
 mod upload;
 mod walk;

@@ -13,6 +13,7 @@ use weir_observe::{Completion, Description, Facts, Outcome};
 use weir_policy::{ContentRange, RequestView};
 use weir_wire::{Host, Refusal, Target};
 
+use crate::cache_status::CacheStatus;
 use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::late::Late;
@@ -20,7 +21,6 @@ use crate::plan::{Answered, Plan, Route, Site};
 use crate::purge;
 use crate::response::{self, Response};
 use crate::shared::Shared;
-use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
 
@@ -279,15 +279,19 @@ pub(crate) fn only_if_cached(exchange: &mut Exchange<'_, '_>) -> Response {
 }
 
 /// RFC 9110 §13.1.1.
-pub(crate) fn precondition_failed(exchange: &mut Exchange<'_, '_>, told: Told) -> Response {
-    told.note(&mut exchange.facts);
+pub(crate) fn precondition_failed(exchange: &mut Exchange<'_, '_>, cache_status: CacheStatus) -> Response {
+    cache_status.note(&mut exchange.facts);
     let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
     reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
 }
 
 /// RFC 9110 §15.5.17.
-pub(crate) fn unsatisfiable(exchange: &mut Exchange<'_, '_>, range: &ContentRange, told: Told) -> Response {
-    told.note(&mut exchange.facts);
+pub(crate) fn unsatisfiable(
+    exchange: &mut Exchange<'_, '_>,
+    range: &ContentRange,
+    cache_status: CacheStatus,
+) -> Response {
+    cache_status.note(&mut exchange.facts);
     let text = "the range lies outside of the body";
     let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
     reply.headers.insert(CONTENT_RANGE, range.value());

@@ -9,7 +9,7 @@ use weir_store::{Found, Generation};
 
 use crate::exchange::Exchange;
 use crate::plan::Route;
-use weir_fill::again::strong;
+use weir_fill::refetch::strong;
 
 /// What is held for a request.
 pub(crate) struct Held {

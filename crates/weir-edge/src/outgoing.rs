@@ -12,11 +12,11 @@ use weir_upstream::InterimSender;
 use crate::exchange::{Exchange, forwarded};
 use crate::plan::Route;
 use crate::transform::request;
-use weir_fill::again::Again;
+use weir_fill::refetch::Refetch;
 use weir_fill::settings::Settings;
 use weir_fill::tally;
-use weir_fill::task::{Errand, Sharing};
-use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
+use weir_fill::task::{FillRequest, Sharing};
+use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, FillPermit, FillsMax};
 
 /// The fields of a request that bypasses the cache.
 pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
@@ -43,7 +43,7 @@ impl Settings for Route {
         &self.range
     }
 
-    fn for_nobody(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap {
+    fn anonymous_fields(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap {
         let head = generation.head();
         let coding = head.stored.headers.get(CONTENT_ENCODING);
         let variant = &head.stored.variant;
@@ -60,8 +60,8 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender)
 
 /// How this request asks the origin for a whole representation; none where the route's upstream does not
 /// exist.
-pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Again>> {
-    Some(Arc::new(Again {
+pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Refetch>> {
+    Some(Arc::new(Refetch {
         upstream: exchange.running.upstream(route)?.clone(),
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: for_fill(exchange, route),
@@ -72,24 +72,24 @@ pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<A
 }
 
 /// A place among the upstream's fills.
-pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, again: &Again) -> Option<Place> {
-    let upstream = &again.upstream;
+pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<FillPermit> {
+    let upstream = &refetch.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
-    let most = PlacesMax { all, of_client: upstream.client_max(all) };
-    exchange.core.shared.desk.upstreams.place(upstream.name(), again.client, most)
+    let most = FillsMax { all, of_client: upstream.client_max(all) };
+    exchange.core.shared.inflight.upstreams.permit(upstream.name(), refetch.client, most)
 }
 
 /// What the fill must know of its request.
-pub(crate) fn errand(
+pub(crate) fn fill_request(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     shared: Sharing,
-    (again, place): (Arc<Again>, Place),
-) -> Errand {
-    Errand {
-        means: exchange.core.means.clone(),
+    (refetch, permit): (Arc<Refetch>, FillPermit),
+) -> FillRequest {
+    FillRequest {
+        resources: exchange.core.resources.clone(),
         settings: route.clone(),
-        again,
+        refetch,
         scheme: exchange.scheme,
         host: exchange.request.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
@@ -98,7 +98,7 @@ pub(crate) fn errand(
         validating: None,
         shared,
         cold: None,
-        seat: Arc::default(),
-        _place: place,
+        parked: Arc::default(),
+        _permit: permit,
     }
 }

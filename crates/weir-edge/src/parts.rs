@@ -12,10 +12,10 @@ use crate::decide;
 use crate::exchange::Exchange;
 use crate::outgoing;
 use crate::plan::Route;
-use weir_fill::again::{ReadOver, strong};
 use weir_fill::cold::ASK_BYTES_MAX;
-use weir_fill::gap::task::Errand;
+use weir_fill::gap::task::GapRequest;
 pub(crate) use weir_fill::reader::refill::Refill;
+use weir_fill::refetch::{FetchBy, strong};
 use weir_front::message;
 
 /// The result of confirming.
@@ -32,11 +32,10 @@ pub(crate) enum Confirmed {
     Left,
 }
 
-/// Confirms a part before its head goes out: asks the origin for the first missing byte that the request
-/// wants. Removes a version that the origin no longer has.
+/// Makes sure before a head goes out that all can be had which the request wants, as [`confirm_missing`].
 ///
 /// # Cancel safety
-/// Safe: a transfer continues while it is worth it.
+/// As [`confirm_missing`].
 pub(crate) async fn confirm(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -47,6 +46,20 @@ pub(crate) async fn confirm(
     if ask.directives.only_if_cached() {
         return Confirmed::Refused;
     }
+    confirm_missing(exchange, route, generation, missing).await
+}
+
+/// Makes sure before a head goes out that what is `missing` can be had: the origin is asked for its first
+/// byte. A version that the origin no longer has is taken out.
+///
+/// # Cancel safety
+/// Safe: a transfer continues while it is worth it.
+pub(crate) async fn confirm_missing(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    generation: &Arc<Generation>,
+    missing: Interval,
+) -> Confirmed {
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
     if refill.is_spent() {
         return Confirmed::Gone;
@@ -82,15 +95,15 @@ pub(crate) fn refill(
 ) -> Option<Box<Refill>> {
     strong(&generation.head().stored.headers).filter(|_| !generation.is_unvalidated_part())?;
     generation.length()?;
-    let again = outgoing::again(exchange, route)?;
-    let errand = Errand {
-        means: exchange.core.means.clone(),
-        again: again.in_nobodys_name(),
+    let refetch = outgoing::refetch(exchange, route)?;
+    let request = GapRequest {
+        resources: exchange.core.resources.clone(),
+        refetch: refetch.anonymous(),
         settings: route.clone(),
-        over: ReadOver::Little,
+        by: FetchBy::Range,
     };
     // A client that wants the whole reads on. One that asks for the rest, as players do, often leaves soon.
     let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
     let chunk_bytes = chunk_bytes(&exchange.request.headers, route, Some(generation));
-    Some(Box::new(Refill::new(errand, again, ask_bytes_max, chunk_bytes)))
+    Some(Box::new(Refill::new(request, refetch, ask_bytes_max, chunk_bytes)))
 }

@@ -25,15 +25,15 @@ use weir_upstream::{
 };
 use weir_wire::Target;
 
+use crate::cache_status::CacheStatus;
 use crate::deliver::source::{Passed, Source};
 use crate::exchange::{Exchange, forwarded};
 use crate::late::Late;
 use crate::plan::Route;
 use crate::response::{self, Response};
-use crate::told::Told;
 use crate::upload::Upload;
-use weir_fill::again::strong;
 use weir_fill::judge::strip_of_part;
+use weir_fill::refetch::strong;
 use weir_fill::tally;
 use weir_fill::{Concern, NO_ANSWER, OriginFailure};
 
@@ -53,16 +53,24 @@ enum Asked {
 }
 
 /// Passes a request.
-pub(crate) async fn pass(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, told: Told) -> Response {
-    match try_pass(exchange, route, told).await {
+pub(crate) async fn pass(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    cache_status: CacheStatus,
+) -> Response {
+    match try_pass(exchange, route, cache_status).await {
         Ok(response) => response,
-        Err(failure) => failed(exchange, &failure, told),
+        Err(failure) => failed(exchange, &failure, cache_status),
     }
 }
 
 /// Answers and logs that the origin gave no response to a passed request.
-pub(crate) fn failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure, told: Told) -> Response {
-    told.note(&mut exchange.facts);
+pub(crate) fn failed(
+    exchange: &mut Exchange<'_, '_>,
+    failure: &OriginFailure,
+    cache_status: CacheStatus,
+) -> Response {
+    cache_status.note(&mut exchange.facts);
     local::origin_failed(exchange, failure)
 }
 
@@ -73,7 +81,7 @@ pub(crate) fn failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure, t
 pub(crate) async fn try_pass(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
-    told: Told,
+    cache_status: CacheStatus,
 ) -> Result<Response, Box<OriginFailure>> {
     if exchange.count().is_err() {
         return Ok(local::too_many(exchange));
@@ -85,20 +93,20 @@ pub(crate) async fn try_pass(
     exchange.asked = Some(exchange.core.shared.store.ledger().current());
     Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
-            exchange.core.shared.desk.upstreams.answered(upstream.name());
+            exchange.core.shared.inflight.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
-                Some(tunnel) => switched(exchange, route, &response, tunnel, told),
-                None => relay(exchange, route, *response, upload, told),
+                Some(tunnel) => switched(exchange, route, &response, tunnel, cache_status),
+                None => relay(exchange, route, *response, upload, cache_status),
             }
         }
         Asked::Failed(error) => return Err(Box::new(OriginFailure::of(&error))),
         Asked::Body(error) => {
-            told.note(&mut exchange.facts);
+            cache_status.note(&mut exchange.facts);
             local::bad_body(exchange, &error)
         }
         Asked::Gone => {
-            told.note(&mut exchange.facts);
+            cache_status.note(&mut exchange.facts);
             exchange.left()
         }
     })
@@ -189,7 +197,7 @@ pub(crate) fn relay(
     route: &Arc<Route>,
     mut response: OriginResponse,
     upload: Upload,
-    told: Told,
+    cache_status: CacheStatus,
 ) -> Response {
     for _ in 0..response.times.retries {
         exchange.core.observer.counters().retried();
@@ -201,28 +209,28 @@ pub(crate) fn relay(
     };
     let is_get = exchange.request.method == Method::GET;
     if is_get && !is_placed(&exchange.request.headers, response.status, &response.headers, length) {
-        told.note(&mut exchange.facts);
+        cache_status.note(&mut exchange.facts);
         return local::origin_failed(exchange, &unplaced());
     }
     let is_events = is_event_stream(&response.headers);
     if is_events && let Err(bound) = response.body.outlast() {
-        told.note(&mut exchange.facts);
+        cache_status.note(&mut exchange.facts);
         let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
         return local::origin_failed(exchange, &OriginFailure::of(&busy));
     }
     let posted = posted::begin(exchange, route, &response);
-    let told = told.answered(response.status);
-    let told = match posted.as_ref().map(Posted::freshness) {
-        Some(freshness) => told.stored(freshness.left_s(), freshness.source.word()),
-        None => told,
+    let cache_status = cache_status.answered(response.status);
+    let cache_status = match posted.as_ref().map(Posted::freshness) {
+        Some(freshness) => cache_status.stored(freshness.left_s(), freshness.source.word()),
+        None => cache_status,
     };
-    told.note(&mut exchange.facts);
-    learn(exchange, route, &response, &told);
+    cache_status.note(&mut exchange.facts);
+    learn(exchange, route, &response, &cache_status);
     let length = match response.length {
         Length::None => declared(&response.headers),
         length => length.bytes(),
     };
-    let made = relayed(exchange, route, response.status, &response.headers, told);
+    let made = relayed(exchange, route, response.status, &response.headers, cache_status);
     let mut body = response.body;
     if is_events {
         body.set_between_bytes(exchange.peer().limits.tunnel_idle_max);
@@ -245,14 +253,14 @@ fn switched(
     route: &Arc<Route>,
     response: &OriginResponse,
     tunnel: Tunnel,
-    told: Told,
+    cache_status: CacheStatus,
 ) -> Response {
     exchange.origin = Some(response.origin.name().into());
-    let told = told.answered(response.status);
-    told.note(&mut exchange.facts);
+    let cache_status = cache_status.answered(response.status);
+    cache_status.note(&mut exchange.facts);
     let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
     fields.remove(UPGRADE);
-    let made = response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::told(told, None));
+    let made = response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::of_cache(cache_status, None));
     let protocol = response.headers.get(UPGRADE).cloned();
     Response { switch: Some(Box::new(Switch { protocol, stream: Box::new(tunnel) })), ..made }
 }
@@ -274,7 +282,12 @@ fn unplaced() -> OriginFailure {
 /// Applies what a passed response says about stored ones and about the key. A HEAD's response concerns the
 /// stored GET (RFC 9111 §4.3.5), unless the client bypasses the cache or is authenticated. A storable
 /// response shows that the key is worth another fill.
-fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
+fn learn(
+    exchange: &Exchange<'_, '_>,
+    route: &Arc<Route>,
+    response: &OriginResponse,
+    cache_status: &CacheStatus,
+) {
     let (shared, now) = (&exchange.core.shared, clock::now());
     if exchange.request.method == Method::HEAD {
         let is_for_all =
@@ -294,15 +307,15 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
             HeadEffect::Invalidate => shared.store.retire(&held),
         }
     } else if exchange.request.method == Method::GET
-        && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
+        && (cache_status.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
     {
         let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
         let view = ResponseView { body_end, ..ResponseView::new(status, &headers, exchange.now, now) };
         let judged = storable(&exchange.view(), &view, &route.rules);
         let digest = lookup::key(exchange, route).digest;
-        if judged.is_ok() && told.is_of_memory() {
-            shared.desk.memory.accept(digest, now.mono);
+        if judged.is_ok() && cache_status.is_of_memory() {
+            shared.inflight.recent.accept(digest, now.mono);
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
@@ -310,7 +323,7 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
             && response.status == StatusCode::PARTIAL_CONTENT
             && !is_authenticated
         {
-            shared.desk.memory.has_parts(digest);
+            shared.inflight.recent.has_parts(digest);
         }
     }
 }
@@ -331,7 +344,7 @@ pub(crate) fn relayed(
     route: &Route,
     status: StatusCode,
     headers: &HeaderMap,
-    told: Told,
+    cache_status: CacheStatus,
 ) -> Response {
     let age = headers.get(AGE);
     let age_s = u64::from(weir_policy::age_s(headers));
@@ -339,7 +352,7 @@ pub(crate) fn relayed(
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }
-    response::made(status, fields, Late::told(told, lookup::shown_key(exchange, route)))
+    response::made(status, fields, Late::of_cache(cache_status, lookup::shown_key(exchange, route)))
 }
 
 /// The declared length of the body that a response to HEAD, or a 304, does not have. Where the origin
@@ -370,7 +383,7 @@ fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &Origin
         // marks on everything.
         let shared = &exchange.core.shared;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
-        if !can_tell || shared.desk.is_bringing(digest) || shared.store.may_hold(digest, &url, site) {
+        if !can_tell || shared.inflight.is_fetching(digest) || shared.store.may_hold(digest, &url, site) {
             shared.store.invalidate(Scope::Url { site, digest }, clock::now());
         }
     }

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use weir_policy::{Interval, RevalidateReason, Revalidation};
+use weir_policy::{RevalidateReason, Revalidation};
 use weir_store::Generation;
 
+use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
 use crate::fetch;
 use crate::job::Job;
 use crate::lookup;
 use crate::outgoing;
 use crate::response::Response;
-use crate::told::Told;
-use weir_fill::desk::Plan;
+use weir_fill::inflight::{Plan, Wanted};
 use weir_fill::task::{self, Sharing};
 
 /// Asks before a response goes out.
@@ -23,7 +23,7 @@ pub(crate) async fn now(
     generation: Arc<Generation>,
     revalidation: Revalidation,
 ) -> Response {
-    job.told = Told::revalidate(revalidation.why);
+    job.cache_status = CacheStatus::revalidate(revalidation.why);
     if revalidation.why == RevalidateReason::Refresh {
         return fetch::fetch(job).await;
     }
@@ -35,34 +35,32 @@ pub(crate) async fn now(
     fetch::fetch(job).await
 }
 
-/// Asks in the background about the generation that the job may validate; the next request uses the result.
-/// An upstream that gave no answer a moment ago is asked once in a while
+/// Asks without a client whether what the job may validate is still good: the next request finds what came.
+/// An upstream that gave no answer a moment ago is asked once a backoff
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };
+    let (core, ledger, now) = (job.core, job.core.shared.store.ledger(), job.now.mono);
     let headers: &HeaderMap = &job.request.headers;
-    let whole = Interval::new(0, u64::MAX);
-    let (core, now) = (job.core, job.now.mono);
-    let key = (generation.key(), core.shared.store.ledger());
-    let who = (core.number, job.witness());
-    let Plan::Lead(lead) = core.shared.desk.plan(who, key, whole, headers, now) else { return };
+    let wanted = Wanted { key: generation.key(), interval: Wanted::WHOLE, headers };
+    let Plan::Lead(lead) = core.shared.inflight.plan(job.asker(), ledger, wanted, now) else { return };
     let found = lookup::at_hand(job, job.route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
         return;
     }
-    let Some(again) = outgoing::again(job, job.route) else { return };
-    let Some(place) = outgoing::place_among_fills(job, &again) else { return };
-    if !core.shared.desk.upstreams.may_try(again.upstream.name(), now) {
+    let Some(refetch) = outgoing::refetch(job, job.route) else { return };
+    let Some(place) = outgoing::fill_permit(job, &refetch) else { return };
+    if !core.shared.inflight.upstreams.may_try(refetch.upstream.name(), now) {
         return;
     }
-    let mut errand = outgoing::errand(job, job.route, Sharing::Shared, (again, place));
-    errand.validating = Some(generation.clone());
+    let mut fill_request = outgoing::fill_request(job, job.route, Sharing::Shared, (refetch, place));
+    fill_request.validating = Some(generation.clone());
     if generation.is_part() {
         // If the origin has a new version, the wanted part of it is enough.
-        errand.cold = fetch::cold(job, generation.key());
+        fill_request.cold = fetch::cold(job, generation.key());
     }
-    if let Some(seat) = lead.begin() {
-        task::start_in_background(errand, seat);
+    if let Some(guard) = lead.begin() {
+        task::start_in_background(fill_request, guard);
     }
 }
 

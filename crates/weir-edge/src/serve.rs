@@ -22,9 +22,9 @@ use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::response::{self, Response};
-use weir_fill::Seat;
-use weir_fill::again::Again;
+use weir_fill::ReaderGuard;
 use weir_fill::reader::{self, Filled};
+use weir_fill::refetch::Refetch;
 
 /// What is sent of a body that is not sent whole.
 enum Part {
@@ -39,7 +39,7 @@ pub(crate) enum From {
     /// It is complete, or a part that grows no more by itself.
     Held,
     /// Its fill is running.
-    Fill(Seat, Arc<Again>),
+    Fill(ReaderGuard, Arc<Refetch>),
 }
 
 /// Serves a stored generation. `reusable` proves that the policy allows it.
@@ -47,31 +47,39 @@ pub(crate) fn held(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusa
     generation_to(job, generation, reusable.freshness(), From::Held)
 }
 
-/// Serves a generation that this request reads from its fill. The reader guard proves that it may.
+/// Serves a generation whose fill this request reads; its guard proves that it may.
 pub(crate) fn filled(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
-    (seat, again): (Seat, Arc<Again>),
+    (guard, refetch): (ReaderGuard, Arc<Refetch>),
 ) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(job, generation, freshness, From::Fill(seat, again))
+    generation_to(job, generation, freshness, From::Fill(guard, refetch))
 }
 
-/// Serves a generation of which a part has just come or is arriving. The reader guard of the fill that began
-/// it proves that this request may have it.
-pub(crate) fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, seat: Seat) -> Response {
-    job.had_age = seat.fill().had_age();
+/// Serves a generation of which a part has just come, or is arriving; the guard at the fill that began it
+/// proves that this request may have it.
+pub(crate) fn in_part(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    guard: ReaderGuard,
+) -> Response {
+    job.had_age = guard.fill().had_age();
     // Readers of a part continue without its fill.
-    drop(seat);
+    drop(guard);
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     generation_to(job, generation, freshness, From::Held)
 }
 
-/// Serves a generation that the origin has just confirmed for this request. The reader guard of that fill
-/// proves it.
-pub(crate) fn confirmed(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, _seat: &Seat) -> Response {
+/// Serves a generation that the origin has just confirmed for this request; the guard at the fill that
+/// asked proves it.
+pub(crate) fn confirmed(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    _guard: &ReaderGuard,
+) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.told = job.told.unchanged(freshness.left_s());
+    job.cache_status = job.cache_status.unchanged(freshness.left_s());
     generation_to(job, generation, freshness, From::Held)
 }
 
@@ -81,12 +89,12 @@ fn generation_to(
     freshness: Freshness,
     from: From,
 ) -> Response {
-    let told = job.told;
-    told.note(&mut job.facts);
+    let cache_status = job.cache_status;
+    cache_status.note(&mut job.facts);
     let head = generation.head();
-    let has_age = job.told.is_from_store()
+    let has_age = job.cache_status.is_from_store()
         || job.had_age
-        || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
+        || matches!(&from, From::Fill(guard, _) if guard.fill().had_age());
     let age_s = has_age.then(|| freshness.age_s());
     let answer = answer(&job.view(), &job.ask, &head.stored, generation.length());
     let (status, interval, part) = match answer {
@@ -101,11 +109,11 @@ fn generation_to(
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {
             drop(head);
-            return local::precondition_failed(job.exchange, job.told);
+            return local::precondition_failed(job.exchange, job.cache_status);
         }
         Answer::Unsatisfiable(range) => {
             drop(head);
-            return local::unsatisfiable(job.exchange, &range, job.told);
+            return local::unsatisfiable(job.exchange, &range, job.cache_status);
         }
     };
     let length = match &part {
@@ -123,7 +131,7 @@ fn generation_to(
         StatusCode::PARTIAL_CONTENT => partial(reader, job.route, &head, part.as_ref()),
         _ => whole(reader, job.route, &head),
     };
-    let late = Late::told(job.told, lookup::shown_key(job.exchange, job.route)).aged(age_s);
+    let late = Late::of_cache(job.cache_status, lookup::shown_key(job.exchange, job.route)).aged(age_s);
     let pace = limit::pace(job.exchange, job.route, status, Some(&generation));
     let method = &job.request.method;
     let source = || parted(source(job.exchange, job.route, generation, interval, from), part);
@@ -145,10 +153,10 @@ fn source(
             let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
             Source::Held(Box::new(reader::Reader::new(generation, interval, refill)))
         }
-        From::Fill(seat, again) => {
+        From::Fill(guard, refetch) => {
             let store = exchange.core.shared.store.clone();
             let refill = parts::refill(exchange, route, &generation);
-            let filled = Filled::new(seat, generation, again, store);
+            let filled = Filled::new(guard, generation, refetch, store);
             Source::Held(Box::new(reader::Reader::filling(filled, interval, refill)))
         }
     }
@@ -209,11 +217,11 @@ fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Par
 
 fn not_modified(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     let fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
-    let mut kept = HeaderMap::new();
+    let mut parked = HeaderMap::new();
     for (name, value) in &fields {
         if weir_policy::is_in_304(name) {
-            kept.append(name, value.clone());
+            parked.append(name, value.clone());
         }
     }
-    Head::Made(StatusCode::NOT_MODIFIED, Box::new(kept))
+    Head::Made(StatusCode::NOT_MODIFIED, Box::new(parked))
 }

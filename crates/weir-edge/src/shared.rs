@@ -1,5 +1,5 @@
-//! What all workers share: the store, the fills in flight, the running plan with its upstreams. A hit takes
-//! no lock here.
+//! What all workers share: the store, the fills in flight, the running plan with its upstreams. Nothing here
+//! is locked on a hit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use weir_upstream::Upstream;
 
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
-use weir_fill::desk::Desk;
-use weir_fill::means::Means;
+use weir_fill::inflight::Inflight;
+use weir_fill::resources::Resources;
 use weir_fill::waiters::Bells;
 use weir_front::ClientLimits;
 use weir_front::listen::{Clients, Trusted};
@@ -40,7 +40,7 @@ impl Running {
 /// The data plane's shared parts.
 pub(crate) struct Shared {
     pub(crate) store: Store,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) inflight: Arc<Inflight>,
     pub(crate) bells: Arc<Bells>,
     /// The connections and requests of each client.
     pub(crate) clients: Arc<Clients>,
@@ -59,7 +59,7 @@ impl Shared {
         Shared {
             hold: HoldRoom::new(store.usage().limit_bytes / HOLD_SHARE),
             store,
-            desk: Arc::new(Desk::new(bells.clone())),
+            inflight: Arc::new(Inflight::new(bells.clone())),
             bells,
             clients: Arc::default(),
             running: ArcSwap::from_pointee(running),
@@ -70,10 +70,10 @@ impl Shared {
     }
 
     /// What the fills and readers of a core work with.
-    pub(crate) fn means(&self, core: usize) -> Means {
-        Means {
+    pub(crate) fn resources(&self, core: usize) -> Resources {
+        Resources {
             store: self.store.clone(),
-            desk: self.desk.clone(),
+            inflight: self.inflight.clone(),
             observatory: self.observatory.clone(),
             observer: self.observatory.observer(core),
             core,

@@ -76,7 +76,7 @@ impl Server {
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.shared.desk.running()
+        self.shared.inflight.running()
     }
 
     /// Connections of clients.
@@ -193,7 +193,7 @@ impl Alone {
 
     /// Fills under way. They go on while the caller's runtime runs.
     pub fn fills(&self) -> usize {
-        self.shared.desk.running()
+        self.shared.inflight.running()
     }
 
     /// The counters so far.

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use weir_front::Client;
-use weir_policy::{MissReason, Reusable, StaleUse};
+use weir_policy::{Interval, MissReason, Reusable, StaleUse};
 use weir_store::Generation;
 
+use crate::cache_status::CacheStatus;
 use crate::decide::{self, Beside, Consulted, Decision, Reuse, decide};
 use crate::exchange::{Exchange, Note};
 use crate::job::Job;
@@ -16,7 +17,6 @@ use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
-use crate::told::Told;
 use crate::{fetch, pass, purge, serve};
 
 /// Walks one request to its response.
@@ -35,29 +35,29 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let beside = Beside { is_too_large: request.is_too_large(), is_upgrade: request.upgrade.is_some() };
     let ask = match decide::consulted(&exchange.view(), &route.rules, beside) {
         Consulted::LookUp(ask) => ask,
-        Consulted::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,
-        Consulted::Upgrade => return pass::pass(exchange, route, Told::upgrade()).await,
+        Consulted::Pass(reason) => return pass::pass(exchange, route, CacheStatus::pass(reason)).await,
+        Consulted::Upgrade => return pass::pass(exchange, route, CacheStatus::upgrade()).await,
         Consulted::TooLarge => return local::too_large(exchange),
     };
     let Held { generation, has_siblings } = lookup::find(exchange, route).await;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
-    let told = Told::miss(MissReason::Gone);
-    let mut job = Job { exchange, route, ask, validating: None, told };
+    let cache_status = CacheStatus::miss(MissReason::Gone);
+    let mut job = Job { exchange, route, ask, validating: None, cache_status };
     match (decision, generation) {
         (Decision::Serve(reuse), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
             serve::held(&mut job, generation, reuse.reusable)
         }
-        (Decision::Complete(reuse), Some(generation)) => {
+        (Decision::Complete(reuse, missing), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
-            complete(&mut job, generation, reuse.reusable).await
+            complete(&mut job, generation, reuse.reusable, missing).await
         }
         (Decision::Revalidate(revalidation), Some(generation)) => {
             revalidate::now(&mut job, generation, revalidation).await
         }
         (Decision::GatewayTimeout, _) => local::only_if_cached(job.exchange),
         (Decision::Fetch(reason), _) => {
-            job.told = Told::miss(reason);
+            job.cache_status = CacheStatus::miss(reason);
             fetch::fetch(&mut job).await
         }
         // The other decisions are made only about a stored response.
@@ -67,26 +67,31 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
 
 /// A response served stale within its window is validated in the background (RFC 5861 §3).
 fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reuse) {
-    job.told = reuse.told;
+    job.cache_status = reuse.cache_status;
     if reuse.stale == Some(StaleUse::WhileRevalidate) {
         job.validating = Some(generation.clone());
         revalidate::in_background(job);
     }
 }
 
-/// Serves a stored part, once the origin has confirmed that its missing bytes can be had.
-async fn complete(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
-    match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
+/// Serves what is held, once it is certain that what is `missing` of it can be had.
+async fn complete(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    reusable: Reusable,
+    missing: Interval,
+) -> Response {
+    match parts::confirm_missing(job.exchange, job.route, &generation, missing).await {
         Confirmed::Held => serve::held(job, generation, reusable),
         Confirmed::Coming => {
-            job.told = job.told.completed();
+            job.cache_status = job.cache_status.completed();
             serve::held(job, generation, reusable)
         }
         Confirmed::Left => job.left(),
         Confirmed::Refused => local::only_if_cached(job.exchange),
         Confirmed::Gone => {
             job.found_gone = true;
-            (job.validating, job.told) = (None, Told::miss(MissReason::Gone));
+            (job.validating, job.cache_status) = (None, CacheStatus::miss(MissReason::Gone));
             fetch::fetch(job).await
         }
     }

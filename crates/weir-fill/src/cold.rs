@@ -1,5 +1,5 @@
-//! A cold range: asking an origin for a part of what nothing is held of (RFC 9110 §14.2), and what its answer
-//! makes of it. It must not move a body.
+//! A cold range: a range of a body of which nothing is held (RFC 9110 §14.2), how it is asked for, and what
+//! of the answer is kept. It must not load a body.
 
 use http::header::{CONTENT_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue};
@@ -8,18 +8,18 @@ use weir_store::BLOCK_BYTES;
 use weir_upstream::Length;
 use weir_upstream::OriginResponse;
 
-use super::again::{only, part_of};
+use super::refetch::{only, part_of};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// The most that is asked for at a time, but for the rest of a chunk: 16 MiB.
+/// The most that is asked for at a time, beside the rest of a chunk: 16 MiB.
 pub const ASK_BYTES_MAX: u64 = 16 << 20;
 
-/// What an origin is asked for, and what of it is wanted.
+/// The range that is wanted, and how the origin is asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cold {
     wanted: Asked,
     chunk_bytes: u64,
-    /// Just what is wanted is asked for.
+    /// The origin is asked for exactly what is wanted.
     is_exact: bool,
 }
 
@@ -35,18 +35,18 @@ pub struct Kept {
 }
 
 impl Cold {
-    /// How to ask for what is wanted: its chunks.
+    /// Asks for the chunks of what is wanted.
     pub fn new(wanted: Asked, chunk_bytes: u64) -> Cold {
         Cold { wanted, chunk_bytes, is_exact: false }
     }
 
-    /// How to ask for it as the client does.
+    /// Asks for it as the client does.
     pub fn exact(wanted: Asked) -> Cold {
         Cold { wanted, chunk_bytes: 1, is_exact: true }
     }
 
-    /// Asks for it: from the block in which it begins to the end of the chunk in which it ends; the end of a
-    /// body by one block more than is wanted, so that a block begins before that.
+    /// Sets `Range`: from the block in which the wanted range begins to the end of the chunk in which it
+    /// ends. Of a suffix one block more is asked for, so that a block begins before it.
     pub fn ask(self, headers: &mut HeaderMap) {
         let range = match self.wanted {
             Asked::Suffix(bytes) if self.is_exact => format!("bytes=-{bytes}"),
@@ -68,8 +68,8 @@ impl Cold {
         }
     }
 
-    /// What is to be kept of a 206 that says what it is and has what is wanted first; a whole block is begun
-    /// where that costs none of it.
+    /// What is to be kept of a 206 that says what it is and has the first wanted byte. It is kept from the
+    /// start of a block where that loses nothing of what is wanted.
     pub fn read(self, response: &OriginResponse) -> Option<Kept> {
         let (start, end, length) = part_of(only(&response.headers, &CONTENT_RANGE)?)?;
         if matches!(response.length, Length::Known(bytes) if bytes != end - start) {
@@ -87,30 +87,30 @@ impl Cold {
         if wanted < start || wanted >= end {
             return None;
         }
-        // Near the end of all numbers there is none.
+        // There is none near `u64::MAX`.
         let aligned = start.checked_next_multiple_of(BLOCK);
         let kept = aligned.filter(|aligned| *aligned <= wanted).unwrap_or(start);
         Some(Kept { interval: Interval::new(kept, end), skip_bytes: kept - start, length })
     }
 }
 
-/// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the
-/// framing disagree, what has come begins where it is said to begin, and is as much as has come; if it was to
-/// be the end, it is.
-pub fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
+/// Where the `bytes` of an unvalidated part begin in the whole, and how long the whole is. Where
+/// `Content-Range` and framing disagree, the first byte is as the field says and the length as it came; a
+/// part that the field puts at the end is at the end.
+pub fn place_of_unvalidated_part(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
     let (start, end, length) = part_of(only(headers, &CONTENT_RANGE)?)?;
     let came = start.checked_add(bytes)?;
     let whole = if end == length { came } else { length };
     (bytes > 0 && came <= whole).then_some((start, whole))
 }
 
-/// Where a request for a range ends: with the chunk in which that ends, and at most so far that a reader who
-/// leaves, or goes on elsewhere, has not asked for all that follows.
+/// Where a request for a range ends: with the chunk in which the range ends, but at most `ask_bytes_max` and
+/// the rest of a chunk ahead, so that a reader that leaves soon has not asked for everything.
 pub fn ask_end(wanted: Interval, ask_bytes_max: u64, chunk_bytes: u64) -> Option<u64> {
     chunk_end(wanted.end.min(wanted.start.saturating_add(ask_bytes_max)), chunk_bytes)
 }
 
-/// Where the chunk ends that has the byte before `end`; none where that is open.
+/// The end of the chunk that has the byte before `end`. None where `end` is open.
 pub fn chunk_end(end: u64, chunk_bytes: u64) -> Option<u64> {
     if end == u64::MAX { None } else { end.checked_next_multiple_of(chunk_bytes) }
 }
@@ -132,7 +132,10 @@ mod tests {
     #[test]
     fn what_is_kept_by_itself_lies_where_it_begins() {
         let placed = |range: &'static str, bytes| {
-            placed_alone(&HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(range))]), bytes)
+            place_of_unvalidated_part(
+                &HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(range))]),
+                bytes,
+            )
         };
         assert_eq!(placed("bytes 4-8/10", 5), Some((4, 10)));
         assert_eq!(placed("bytes 4-9/10", 6), Some((4, 10)));

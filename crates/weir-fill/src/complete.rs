@@ -1,4 +1,4 @@
-//! Bringing all that is missing of an object of which a part was asked for, in the background (`range.fill =
+//! Loads in the background all that is missing of an object of which a part was asked for (`range.fill =
 //! "whole"`). It must not mix two versions: it asks as readers do, gap by gap.
 
 use std::sync::Arc;
@@ -7,65 +7,65 @@ use std::time::Duration;
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
 
-use super::gap::task::Errand;
+use super::gap::task::GapRequest;
 use super::machine::End;
 
-/// How many objects are completed at a time; what comes beyond waits for its next reader.
+/// How many objects are completed at a time. Further ones are tried again by their next reader.
 const RUNNING_MAX: usize = 64;
-/// How often in a row a gap is asked for of which not a block comes, and how long apart.
+/// How often in a row a gap is asked for without a block of it coming, and the time between.
 const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime
-/// of the errand's core.
-pub fn start(errand: &Errand, generation: &Arc<Generation>) {
-    if !errand.settings.range().fills_whole {
+/// Completes a generation where its route says so, unless that is under way. Called from within the runtime
+/// of the request's core.
+pub fn start(request: &GapRequest, generation: &Arc<Generation>) {
+    if !request.settings.range().fills_whole {
         return;
     }
     let at = Arc::as_ptr(generation).addr();
     {
-        let mut completing = errand.means.desk.completing.lock();
+        let mut completing = request.resources.inflight.completing.lock();
         if completing.len() >= RUNNING_MAX || !completing.insert(at) {
             return;
         }
     }
-    let done = Done { errand: errand.clone(), at };
+    let done = Done { request: request.clone(), at };
     let generation = generation.clone();
     tokio::spawn(Box::pin(async move {
-        complete(&done.errand, &generation).await;
+        complete(&done.request, &generation).await;
         drop(done);
     }));
 }
 
-/// Takes it off the list, however it ends.
+/// Takes the generation off the list, however completing it ends.
 struct Done {
-    errand: Errand,
+    request: GapRequest,
     at: usize,
 }
 
 impl Drop for Done {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.errand.means.counters().panicked();
+            self.request.resources.counters().panicked();
         }
-        self.errand.means.desk.completing.lock().remove(&self.at);
+        self.request.resources.inflight.completing.lock().remove(&self.at);
     }
 }
 
-async fn complete(errand: &Errand, generation: &Arc<Generation>) {
+async fn complete(request: &GapRequest, generation: &Arc<Generation>) {
     let Some(length) = generation.length() else { return };
     let mut tries = 0;
     while !generation.is_retired() && tries < TRIES_MAX {
         generation.look_on_disk().await;
         let Some(gap) = generation.gap(Interval::new(0, length)) else { return };
-        let Some(seat) = errand.seat(generation, gap.start, gap) else { continue };
-        let end = seat.ended().await;
+        let Some(guard) = request.join(generation, gap.start, gap) else { continue };
+        let end = guard.ended().await;
         let least = gap.end.min(gap.start.saturating_add(BLOCK_BYTES as u64));
-        let is_brought = generation.gap(gap).is_none_or(|left| left.start >= least);
+        let has_come = generation.gap(gap).is_none_or(|left| left.start >= least);
         match end {
             End::Changed | End::Unable => return,
-            _ if is_brought => tries = 0,
-            // An origin that sends a byte at a time is not asked for each.
+            _ if has_come => tries = 0,
+            // An origin that sends a byte at a time is not asked for each of them at once.
             _ => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;

@@ -1,6 +1,6 @@
-//! Gaps: what is missing of a generation that is held in part. One origin transfer brings a gap, however many
-//! read it; what has come is kept. [`list`] says who brings what, [`task`] does it. It must not mix two
-//! versions of a body: [`Again::part`](super::again::Again::part) asks for the same one.
+//! Gaps: what is missing of a generation that is held in part. One origin transfer loads a gap, however many
+//! read it; what has come is kept. [`list`] says which transfer loads what, [`task`] does it. It must not mix
+//! two versions of a body: [`Refetch::part`](super::refetch::Refetch::part) asks for the same one.
 
 pub mod list;
 pub mod task;
@@ -11,9 +11,9 @@ use std::time::Instant;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
-use super::again::ReadOver;
 use super::cold::chunk_end;
 use super::machine::{AHEAD_BYTES_MAX, End, Event, Machine, REST_BYTES_MAX, State};
+use super::refetch::FetchBy;
 use super::transfer::Transfer;
 use super::waiters::Bells;
 use weir_clock as clock;
@@ -21,18 +21,19 @@ use weir_clock as clock;
 /// How far a transfer may be ahead of its foremost reader where readers hold most of the memory: 128 KiB.
 const SCARCE_AHEAD_BYTES_MAX: u64 = 128 << 10;
 
-/// So far behind what is held its place may be told while it is writing: 1 MiB, more than comes in one piece.
+/// The position of a transfer may be told so much later than its bytes are held: 1 MiB, more than comes in
+/// one piece.
 const WRITING_BYTES_MAX: u64 = 1 << 20;
 
-/// One running transfer of a gap.
+/// One running transfer that loads a gap.
 pub struct Gap {
     transfer: Transfer,
     generation: Arc<Generation>,
-    /// Where it stops when nobody reads it any more: at the end of a chunk.
+    /// Without readers it stops at the end of a chunk of so many bytes.
     chunk_bytes: u64,
-    /// The whole was asked for.
+    /// The origin was asked for the whole.
     is_whole: bool,
-    over: ReadOver,
+    by: FetchBy,
 }
 
 impl Gap {
@@ -48,24 +49,23 @@ impl Gap {
             generation: generation.clone(),
             chunk_bytes,
             is_whole: false,
-            over: ReadOver::Little,
+            by: FetchBy::Range,
         }
     }
 
-    /// Whether it will bring what is at an offset soon, or has just brought it.
+    /// Whether it reaches an offset soon, or has just passed it.
     fn comes_to(&self, offset: u64) -> bool {
         let reached = self.transfer.reached();
         let ahead = offset.saturating_sub(reached);
-        // What has been written just now is held before it is told.
+        // Bytes are held before the position is told.
         let is_written = || self.generation.gap(Interval::new(reached, offset.max(reached))).is_none();
-        let is_near = || {
-            self.transfer.brings_soon(ahead, clock::mono()) || (ahead <= WRITING_BYTES_MAX && is_written())
-        };
+        let is_near =
+            || self.transfer.comes_soon(ahead, clock::mono()) || (ahead <= WRITING_BYTES_MAX && is_written());
         let is_here = || matches!(self.generation.read(offset, 1), Read::Piece(_));
         self.transfer.covers(offset) && is_near() && (reached <= offset || is_here())
     }
 
-    /// Whether it is still to come to an offset, however late.
+    /// Whether it will still reach an offset, however late.
     fn is_to_come(&self, offset: u64) -> bool {
         self.transfer.covers(offset) && self.transfer.reached() <= offset
     }
@@ -77,14 +77,14 @@ impl Gap {
         ahead >= most && self.transfer.readers() > 0
     }
 
-    /// Whether so little is missing of the whole that it goes on without readers, as a fill does.
+    /// Whether so little of the whole is missing that it goes on without readers, as a fill does.
     fn is_almost_whole(&self) -> bool {
         let Some(length) = self.generation.length().filter(|_| self.is_whole) else { return false };
         let rest = length.saturating_sub(self.transfer.reached());
         rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
     }
 
-    /// Where it stops as things are: without readers at the end of the chunk that it has begun.
+    /// Where it stops as things are: without readers, at the end of the chunk that it has begun.
     fn stop(&self) -> u64 {
         let end = self.transfer.end();
         if self.transfer.readers() > 0 || self.is_almost_whole() {
@@ -95,13 +95,13 @@ impl Gap {
     }
 }
 
-/// A reader's seat at a gap.
-pub struct GapSeat {
+/// Counts as a reader of a gap's transfer until it is dropped.
+pub struct GapGuard {
     gap: Arc<Gap>,
     core: usize,
 }
 
-/// What a reader finds at its seat.
+/// What a reader finds when it has waited for a transfer.
 pub enum Seen {
     /// Bytes from its offset on.
     Piece(Piece),
@@ -109,20 +109,20 @@ pub enum Seen {
     Look(Option<End>),
 }
 
-impl GapSeat {
-    fn of(gap: &Arc<Gap>, core: usize) -> GapSeat {
+impl GapGuard {
+    fn of(gap: &Arc<Gap>, core: usize) -> GapGuard {
         gap.transfer.apply(Event::Joined);
-        GapSeat { gap: gap.clone(), core }
+        GapGuard { gap: gap.clone(), core }
     }
 
-    /// Whether nothing of what it brings lies at or after an offset.
+    /// Whether the transfer loads nothing at or after an offset.
     pub fn is_past(&self, offset: u64) -> bool {
         self.gap.transfer.ended().is_some() || self.gap.transfer.end() <= offset
     }
 
-    /// How much of a whole it reads over.
-    pub fn over(&self) -> ReadOver {
-        self.gap.over
+    /// How the origin is asked.
+    pub fn by(&self) -> FetchBy {
+        self.gap.by
     }
 
     /// Why it failed, for the log.
@@ -130,7 +130,7 @@ impl GapSeat {
         self.gap.transfer.failure_word()
     }
 
-    /// Waits until the transfer has ended, and holds it back for no reader.
+    /// Waits until the transfer has ended, and never holds it back.
     ///
     /// # Cancel safety
     /// Safe.
@@ -141,9 +141,9 @@ impl GapSeat {
         transfer.until(self.core, || transfer.ended()).await
     }
 
-    /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for
+    /// Whether the transfer will still reach an offset. What it has passed and is not held must be asked for
     /// again.
-    pub fn brings(&self, offset: u64) -> bool {
+    pub fn will_reach(&self, offset: u64) -> bool {
         self.gap.is_to_come(offset)
     }
 
@@ -157,7 +157,7 @@ impl GapSeat {
     pub async fn confirmed(&self) -> Result<(), End> {
         let ready = || match self.gap.transfer.machine().state() {
             State::Asking => None,
-            State::Filling { .. } | State::Ended(End::Brought) => Some(Ok(())),
+            State::Filling { .. } | State::Ended(End::Fetched) => Some(Ok(())),
             State::Ended(end) => Some(Err(end)),
         };
         self.gap.transfer.until(self.core, ready).await
@@ -171,19 +171,19 @@ impl GapSeat {
         self.advance(offset);
         let Gap { transfer, generation, .. } = &*self.gap;
         let ready = || {
-            // In this order: what has come before the end is seen.
+            // In this order, so that bytes are seen that came just before the end.
             let (ended, reached) = (transfer.ended(), transfer.reached());
             match generation.read(offset, bytes_max) {
                 Read::Piece(piece) => Some(Seen::Piece(piece)),
                 _ if ended.is_some() => Some(Seen::Look(ended)),
-                // It has gone by, or another brings it.
+                // The transfer has passed it, or another one loads it.
                 _ => (reached > offset || transfer.end() <= offset).then_some(Seen::Look(None)),
             }
         };
         transfer.until(self.core, ready).await
     }
 
-    /// The reader is at `offset`; one that is elsewhere, at another part of what it wants, moves nothing.
+    /// The reader is at `offset`. A reader outside of what the transfer loads has no effect on it.
     pub fn advance(&self, offset: u64) {
         let transfer = &self.gap.transfer;
         if transfer.covers(offset) && transfer.advance(offset) {
@@ -192,7 +192,7 @@ impl GapSeat {
     }
 }
 
-impl Drop for GapSeat {
+impl Drop for GapGuard {
     fn drop(&mut self) {
         self.gap.transfer.apply(Event::Left);
     }

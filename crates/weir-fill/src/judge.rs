@@ -1,5 +1,5 @@
-//! What an origin's head makes of a fill: a new generation, an unchanged one, a response that is not
-//! stored and for whom it is, a failure. RFC 9111 §3, §4.3.3, §4.3.4. It must not move a body.
+//! What an origin's response head makes of a fill: a new generation, an unchanged one, a response that is not
+//! stored and whose it is, a failure. RFC 9111 §3, §4.3.3, §4.3.4. It must not load a body.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,75 +15,76 @@ use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
-use super::again::{Part, ReadOver, is_coded_alike, strong};
-use super::cold::{Cold, Kept, placed_alone};
+use super::cold::{Cold, Kept, place_of_unvalidated_part};
 use super::gap;
 use super::gap::list::Begun;
 use super::machine::Event;
-use super::memory::Manner;
-use super::task::{Errand, Give, Handed, Sharing};
+use super::recent::RangeFetch;
+use super::refetch::{FetchBy, Part, is_coded_alike, strong};
+use super::task::{FillRequest, ForLead, LeadSender, Sharing};
 use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
-use crate::watch;
+use crate::events;
 use weir_clock as clock;
 use weir_observe::EventKind;
 
-/// Error responses up to this size are shared with those already waiting.
+/// Error responses up to this size go to all waiting requests.
 const SHARED_BYTES_MAX: u64 = 64 << 10;
-/// What a 206 says of the part that it sends.
+/// Fields in which a 206 speaks of its part and not of the whole.
 const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
-/// Parts up to this size are kept by themselves.
-const ALONE_BYTES_MAX: u64 = 1 << 20;
-/// How long they wait for the body of one.
+/// Parts without a strong validator are kept up to this size: 1 MiB.
+const UNVALIDATED_PART_BYTES_MAX: u64 = 1 << 20;
+/// How long the body of a short response is waited for.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
-impl Errand {
+impl FillRequest {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
         let mut failure = OriginFailure::of(error);
-        self.means.counters().error(failure.word);
-        let (desk, upstream, now) = (&self.means.desk, self.again.upstream.name(), clock::mono());
+        self.resources.counters().error(failure.word);
+        let (inflight, upstream, now) =
+            (&self.resources.inflight, self.refetch.upstream.name(), clock::mono());
         match failure.concern {
-            Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
-            // What one client may have is its own affair, and no failure.
+            Concern::All if error.blame() == Blame::Origin => inflight.upstreams.failed(upstream, now),
+            // A client that has used up its share is no failure of the origin.
             Concern::All => {}
             Concern::Lead if error.blame() == Blame::Local => {}
             Concern::Lead => {
-                desk.upstreams.suspected(upstream, self.client, failure.kind, now);
+                inflight.upstreams.suspected(upstream, self.client, failure.kind, now);
                 failure.concern = self.concern(fill, now);
             }
         }
         if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            desk.memory.fail(fill.key().digest, now, failure.clone());
+            inflight.recent.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
     }
 
-    /// Whom a failure concerns that the request may have caused.
+    /// Which requests a failure concerns that this one may have caused.
     fn concern(&self, fill: &Fill, now: Instant) -> Concern {
-        match self.means.desk.memory.witnessed(fill.key().digest, self.client, now) {
+        match self.resources.inflight.recent.witnessed(fill.key().digest, self.client, now) {
             true => Concern::All,
             false => Concern::Lead,
         }
     }
 
-    /// Judges the head and does what it asks for; true when the fill ended as it should.
+    /// Judges the head and acts on it. True when the fill ended as it should.
     pub(super) async fn head(
         &self,
         fill: &Arc<Fill>,
         requested: Now,
         response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
         let received = clock::now();
         self.note(fill, &response);
         if response.status == StatusCode::NOT_MODIFIED {
-            return self.unchanged(fill, (requested, received), response, give).await;
+            return self.unchanged(fill, (requested, received), response, to_lead).await;
         }
         if let Some(cold) = self.cold.filter(|_| response.status == StatusCode::PARTIAL_CONTENT) {
-            return self.part(fill, cold, (requested, received), response, give).await;
+            return self.part(fill, cold, (requested, received), response, to_lead).await;
         }
         if self.cold.is_some() && response.status == StatusCode::OK {
-            self.handle(fill, Manner::Whole);
+            self.note_ranges(fill, RangeFetch::Whole);
         }
         let body_end = match response.length {
             Length::UntilClose => BodyEnd::Close,
@@ -92,7 +93,7 @@ impl Errand {
         let view = ResponseView::new(response.status, &response.headers, requested, received);
         let view = ResponseView { body_end, ..view };
         let judged = storable(&self.view(), &view, self.settings.rules());
-        // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
+        // An error never replaces a stored response that may still be served stale (RFC 5861 §4).
         let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
             Ok(_) if is_outage => NotStored::ServerError,
@@ -103,18 +104,18 @@ impl Errand {
                     Ok((generation, writer)) if generation.is_part() => {
                         let end = length.unwrap_or_default();
                         let part = Part { body: response.body, skip_bytes: 0, end };
-                        let made = (generation, writer, response.origin.name_shared());
-                        return self.go_on_in_part(fill, made, &response.headers, part, give);
+                        generation.set_origin(response.origin.name_shared());
+                        return self.go_on_in_part(fill, writer, part, &response.headers, to_lead);
                     }
                     Ok((generation, writer)) => {
                         generation.set_origin(response.origin.name_shared());
-                        self.means.desk.memory.accept(fill.key().digest, clock::mono());
+                        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
-                            let _ = give.send(Handed::Fields(fields));
+                            let _ = to_lead.send(ForLead::Fields(fields));
                         }
-                        return self.fill(fill, generation, writer, length, response.body).await;
+                        return self.fill(fill, writer, response.body).await;
                     }
                     Err(_) => NotStored::NoRoom,
                 }
@@ -123,56 +124,56 @@ impl Errand {
         };
         match self.shareable(&response, reason) {
             Some(variant) => self.share(fill, reason, variant, response).await,
-            None => self.decline(fill, reason, response, give),
+            None => self.decline(fill, reason, response, to_lead),
         }
     }
 
-    /// Notes that there is an answer, and whose.
+    /// Notes that an origin has answered, and which.
     fn note(&self, fill: &Fill, response: &OriginResponse) {
-        self.means.desk.upstreams.answered(self.again.upstream.name());
+        self.resources.inflight.upstreams.answered(self.refetch.upstream.name());
         if !response.status.is_server_error() {
-            self.means.desk.memory.answered(fill.key().digest);
+            self.resources.inflight.recent.answered(fill.key().digest);
         }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
-            self.means.counters().retried();
+            self.resources.counters().retried();
         }
     }
 
-    /// A 206 to a range of which nothing is held: a generation of which a part is held, if it can be told
-    /// which version it is.
+    /// A 206 to a range of which nothing is held begins a generation with a part, if its version is known.
     async fn part(
         &self,
         fill: &Arc<Fill>,
         cold: Cold,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
-        if self.settings.range().keeps_alone && strong(&response.headers).is_none() {
-            return self.part_alone(fill, (requested, received), response, give).await;
+        if self.settings.range().keeps_unvalidated_parts && strong(&response.headers).is_none() {
+            return self.unvalidated_part(fill, (requested, received), response, to_lead).await;
         }
         let kept = cold.read(&response);
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
-        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.means.store.object_bytes_max())
+        let Some(kept) =
+            kept.filter(|kept| is_strong && kept.length <= self.resources.store.object_bytes_max())
         else {
-            self.handle(fill, Manner::Pass);
+            self.note_ranges(fill, RangeFetch::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         if self.validating.as_ref().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
-            // It does not look at what it is asked first.
-            return self.unchanged(fill, (requested, received), response, give).await;
+            // The origin has ignored the precondition.
+            return self.unchanged(fill, (requested, received), response, to_lead).await;
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
-            Ok(storable) => self.begin_part(fill, kept, storable, response, give),
+            Ok(storable) => self.begin_part(fill, kept, storable, response, to_lead),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    let memory = &self.means.desk.memory;
-                    memory.decline(fill.key().digest, clock::mono(), reason, response.status);
+                    let recent = &self.resources.inflight.recent;
+                    recent.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
-                    self.handle(fill, Manner::Pass);
+                    self.note_ranges(fill, RangeFetch::Pass);
                 }
                 self.supersede(reason, StatusCode::OK);
                 self.no_part(fill, reason)
@@ -180,48 +181,52 @@ impl Errand {
         }
     }
 
-    /// A part that does not say which version it is of: its lead gets it as it came, and it is kept by
-    /// itself.
-    async fn part_alone(
+    /// A part without a strong validator: its lead gets it as it came, and it is kept as an unvalidated part.
+    async fn unvalidated_part(
         &self,
         fill: &Arc<Fill>,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
-        let is_short = matches!(response.length, Length::Known(bytes) if bytes <= ALONE_BYTES_MAX);
+        let is_short = matches!(response.length, Length::Known(bytes) if bytes <= UNVALIDATED_PART_BYTES_MAX);
         let body = match is_short {
             true => tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await.ok(),
             false => None,
         };
         let Some(Ok(body)) = body else {
-            self.handle(fill, Manner::Pass);
+            self.note_ranges(fill, RangeFetch::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         let mut headers = response.headers.clone();
         strip_of_part(&mut headers);
         let judged = self.storable_of_part(&headers, (requested, received));
-        let placed = placed_alone(&response.headers, body.len() as u64);
+        let placed = place_of_unvalidated_part(&response.headers, body.len() as u64);
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
-            // Where it cannot be kept its lead has it all the same.
-            let _ =
-                self.means.store.keep_unvalidated_part(storable, key, fill.stamp(), (length, start), bytes);
+            // Where it cannot be kept, its lead still gets it.
+            let _ = self.resources.store.keep_unvalidated_part(
+                storable,
+                key,
+                fill.stamp(),
+                (length, start),
+                bytes,
+            );
         }
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
             let concern = Concern::Lead;
             let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
-            let _ = give.send(Handed::Alone(Box::new(response)));
+            let _ = to_lead.send(ForLead::UnvalidatedPart(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
     }
 
-    /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
-    fn handle(&self, fill: &Fill, manner: Manner) {
+    /// Remembers how ranges of the key are to be fetched, for shared and unshared fills separately.
+    fn note_ranges(&self, fill: &Fill, range_fetch: RangeFetch) {
         let digest = self.shared.digest_of_ranges(fill.key());
-        self.means.desk.memory.handle(digest, clock::mono(), manner);
+        self.resources.inflight.recent.note_ranges(digest, clock::mono(), range_fetch);
     }
 
     fn begin_part(
@@ -230,45 +235,45 @@ impl Errand {
         kept: Kept,
         storable: Storable,
         response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
-        let store = &self.means.store;
+        let store = &self.resources.store;
         let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
-        let made = (generation, writer, response.origin.name_shared());
-        self.go_on_in_part(fill, made, &response.headers, part, give)
+        generation.set_origin(response.origin.name_shared());
+        self.go_on_in_part(fill, writer, part, &response.headers, to_lead)
     }
 
-    /// Goes on with what has just begun as a part.
+    /// Hands a generation that has just begun as a part to the transfer of a gap.
     fn go_on_in_part(
         &self,
         fill: &Arc<Fill>,
-        (generation, writer, maker): (Arc<Generation>, Writer, &Arc<str>),
-        headers: &HeaderMap,
+        writer: Writer,
         part: Part,
-        give: Give,
+        headers: &HeaderMap,
+        to_lead: LeadSender,
     ) -> bool {
-        generation.set_origin(maker);
-        self.means.desk.memory.accept(fill.key().digest, clock::mono());
+        let generation = writer.generation().clone();
+        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
-            let _ = give.send(Handed::Fields(fields));
+            let _ = to_lead.send(ForLead::Fields(fields));
         }
-        let errand = gap::task::Errand {
-            means: self.means.clone(),
-            again: self.again.in_nobodys_name(),
+        let request = gap::task::GapRequest {
+            resources: self.resources.clone(),
+            refetch: self.refetch.anonymous(),
             settings: self.settings.clone(),
-            over: ReadOver::Little,
+            by: FetchBy::Range,
         };
         let (asked, is_whole) = (fill.begun(), self.cold.is_none());
-        errand.start_with(Begun { writer, part, asked, is_whole });
-        complete::start(&errand, &generation);
-        self.end(fill, FillHead::Part(generation), Event::Parted);
+        request.start_with(Begun { writer, part, asked, is_whole });
+        complete::start(&request, &generation);
+        self.end(fill, FillHead::Part(generation), Event::HandedToGaps);
         true
     }
 
-    /// Begins a generation of a whole.
+    /// Begins a generation with its first byte.
     fn begin(
         &self,
         fill: &Fill,
@@ -277,15 +282,14 @@ impl Errand {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let storable = self.beside_others(storable, fill.key());
-        let (store, key, stamp) = (&self.means.store, fill.key().clone(), fill.stamp());
+        let (store, key, stamp) = (&self.resources.store, fill.key().clone(), fill.stamp());
         match length.filter(|_| self.is_partable(fill, response)) {
             Some(length) => store.begin_partable(storable, key, stamp, length),
             None => store.begin(storable, key, stamp, length),
         }
     }
 
-    /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says
-    /// (RFC 9110 §14.3).
+    /// Whether the origin says that parts of this response can be asked for separately (RFC 9110 §14.3).
     fn is_partable(&self, fill: &Fill, response: &OriginResponse) -> bool {
         let is_of_bytes = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"bytes");
         let digest = self.shared.digest_of_ranges(fill.key());
@@ -293,10 +297,11 @@ impl Errand {
             && self.validating.is_none()
             && strong(&response.headers).is_some()
             && response.headers.get(ACCEPT_RANGES).is_some_and(is_of_bytes)
-            && self.means.desk.memory.manner(digest, clock::mono()).is_none()
+            && self.resources.inflight.recent.range_fetch(digest, clock::mono()).is_none()
     }
 
-    /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.
+    /// Whether the whole response may be stored that a part belongs to. `headers` are those of the whole
+    /// ([`strip_of_part`]).
     fn storable_of_part(
         &self,
         headers: &HeaderMap,
@@ -306,16 +311,16 @@ impl Errand {
         storable(&self.view(), &whole, self.settings.rules())
     }
 
-    /// What has come is not what any client asked for: each asks by itself.
+    /// No client asked for what has come: each request goes past the cache.
     fn no_part(&self, fill: &Fill, reason: NotStored) -> bool {
         self.end(fill, FillHead::Declined(reason, StatusCode::PARTIAL_CONTENT), Event::Declined(reason));
         true
     }
 
-    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it
-    /// does not code, too.
+    /// A response of a key with variants by coding varies by coding, whatever it says: origins that forget
+    /// `Vary` forget it in responses without a coding, too.
     fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
-        let others = self.means.store.variants(key.digest, &key.full);
+        let others = self.resources.store.variants(key.digest, &key.full);
         match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
             true => storable.beside_codings(&self.client_headers),
             false => storable,
@@ -323,36 +328,36 @@ impl Errand {
     }
 
     fn is_too_large(&self, length: Length) -> bool {
-        matches!(length, Length::Known(length) if length > self.means.store.object_bytes_max())
+        matches!(length, Length::Known(length) if length > self.resources.store.object_bytes_max())
     }
 
-    /// The lead keeps its stream; joiners are told to pass.
-    fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
+    /// The lead gets the response. Requests that joined go past the cache.
+    fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, to_lead: LeadSender) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            let memory = &self.means.desk.memory;
-            memory.decline(fill.key().digest, clock::mono(), reason, response.status);
+            let recent = &self.resources.inflight.recent;
+            recent.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
         let status = response.status;
-        // A lead that has gone drops the response, and with it the connection.
-        let _ = give.send(Handed::Response(Box::new(response)));
+        // If the lead has left, this drops the response and with it the connection.
+        let _ = to_lead.send(ForLead::Response(Box::new(response)));
         self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
         true
     }
 
-    /// What was asked about has been replaced by something that is not stored: it must not go out again.
+    /// Retires what was to be revalidated where a response that is not stored has replaced it.
     fn supersede(&self, reason: NotStored, status: StatusCode) {
         let replaces = status.is_success()
             || status.is_redirection()
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         let Some(old) = &self.validating else { return };
         if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
-            self.means.store.retire(old);
+            self.resources.store.retire(old);
         }
     }
 
-    /// For which of those waiting a response that is not stored may be, if it is short enough to be kept for
-    /// a moment.
+    /// Which of the waiting requests may get a response that is not stored; none where it is too long to be
+    /// kept for a moment.
     fn shareable(&self, response: &OriginResponse, reason: NotStored) -> Option<Variant> {
         let is_short = match response.length {
             Length::Known(length) => length <= SHARED_BYTES_MAX,
@@ -365,7 +370,7 @@ impl Errand {
         Variant::of(&self.client_headers, &response.headers)
     }
 
-    /// A short server error is shared with those who wait.
+    /// A short server error goes to all waiting requests.
     async fn share(
         &self,
         fill: &Fill,
@@ -390,20 +395,20 @@ impl Errand {
         }
     }
 
-    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what
-    /// the request selects.
+    /// A 304 freshens the generation that the request selected and asked about, and no other (RFC 9111
+    /// §4.3.4).
     async fn unchanged(
         &self,
         fill: &Fill,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
-        // Reading to the end makes the connection usable again.
+        // Once read to its end, the connection can be used again.
         let _ = response.body.next().await;
         let Some(generation) = &self.validating else {
-            // Nothing was asked about: the lead asks again on its own.
-            return self.decline(fill, NotStored::UnaskedNotModified, response, give);
+            // The request had no precondition: the lead asks again, past the cache.
+            return self.decline(fill, NotStored::UnaskedNotModified, response, to_lead);
         };
         let (fresh, is_for_all) = {
             let stored = &generation.head().stored;
@@ -412,22 +417,22 @@ impl Errand {
             let is_for_all = may_freshen(&self.client_headers, stored, &view, rules);
             (weir_policy::freshen(stored, &view, rules), is_for_all)
         };
-        // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
+        // What was replaced or invalidated meanwhile stays so. The waiting requests may have it all the same.
         let is_gone = matches!(
             generation.retirement(),
             Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
         );
         if !is_gone && is_for_all {
-            self.means.store.freshen(generation, fresh, fill.stamp());
-            let events = self.means.events();
-            watch::tell(events, EventKind::Revalidated, generation, "304");
+            self.resources.store.freshen(generation, fresh, fill.stamp());
+            let events = self.resources.events();
+            events::report(events, EventKind::Revalidated, generation, "304");
         }
-        self.means.desk.memory.accept(fill.key().digest, clock::mono());
+        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }
 
-    /// The origin's fields, if the stored ones are not all of them.
+    /// The origin's fields, where some of them are not stored.
     fn for_lead(&self, origin: &HeaderMap, stored: &HeaderMap) -> Option<HeaderMap> {
         let mut fields = origin.clone();
         weir_policy::strip_hop_by_hop(&mut fields);
@@ -440,7 +445,7 @@ impl Errand {
         if !fields.keys().any(|name| !stored.contains_key(name)) {
             return None;
         }
-        // The lead may be a cache, too.
+        // The lead's client may be a cache, too.
         fields.remove(VARY);
         for value in stored.get_all(VARY) {
             fields.append(VARY, value.clone());
@@ -449,14 +454,14 @@ impl Errand {
     }
 }
 
-/// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
+/// Removes the fields in which a 206 speaks of its part and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
 pub fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }
 }
 
-/// Whether a part that has come is of the version that is held.
+/// Whether a part belongs to the version that is held.
 fn is_same(held: &Generation, part: &HeaderMap, length: u64) -> bool {
     let head = held.head();
     let stored = &head.stored.headers;
@@ -465,7 +470,7 @@ fn is_same(held: &Generation, part: &HeaderMap, length: u64) -> bool {
         && is_coded_alike(part, stored)
 }
 
-/// A short body as one piece.
+/// A short body, whole.
 async fn whole(body: &mut OriginBody) -> Result<Bytes, OriginError> {
     let mut all = BytesMut::new();
     while let Some(bytes) = body.next().await? {

@@ -1,29 +1,30 @@
-//! Fills: one origin transfer into one generation, however many read it. [`transfer`] is what fills and gaps
-//! share, [`machine`] says what happens, [`task`] does it, `judge` reads heads, [`desk`] knows which fills
-//! run, [`upstreams`] how the asked do, [`witness`] whose failures count, [`reader`] reads what comes and
-//! what is held, [`waiters`] wakes the readers. It must not decide what may be stored: that is the policy's.
+//! Fills: one origin transfer into one generation, however many clients read it. [`transfer`] is what fills
+//! and transfers of gaps share, [`machine`] says what happens, [`task`] does it, `judge` reads heads,
+//! [`inflight`] knows which fills run, [`upstreams`] which upstreams are down, [`witness`] whose failures
+//! count, [`reader`] reads what arrives and what is held, [`waiters`] wakes the readers. It must not decide
+//! what may be stored: that is the policy's.
 
 #![forbid(unsafe_code)]
 
-pub mod again;
-mod bringing;
 pub mod cold;
 pub mod complete;
-pub mod desk;
+pub mod events;
 pub mod gap;
+pub mod inflight;
 pub mod judge;
 pub mod machine;
-pub mod means;
-pub mod memory;
-pub mod pace;
 pub mod reader;
+pub mod recent;
+pub mod refetch;
+pub mod resources;
 pub mod settings;
+pub mod speed;
 pub mod tally;
 pub mod task;
 pub mod transfer;
 pub mod upstreams;
+mod url_fetches;
 pub mod waiters;
-pub mod watch;
 pub mod witness;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,25 +38,25 @@ use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
-use self::bringing::Bringing;
 use self::machine::{Actions, Event, Machine, State};
 use self::transfer::Transfer;
+use self::url_fetches::UrlFetch;
 use self::waiters::Bells;
 use self::witness::Witness;
 
-/// After this time a fill without a head is waited for no longer by those who joined it: another is led.
+/// Requests that joined a fill wait so long for its head. Then one of them leads another fill.
 pub const HEAD_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Whom a failure concerns.
+/// Which of the waiting requests a failure concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
-    /// All who wait: whoever asked would have met it.
+    /// All: any other request would have met it, too.
     All,
-    /// The lead alone, whose request may have caused it: the others ask again, one of them leading.
+    /// The lead alone, whose request may have caused it. The others ask again; one of them leads.
     Lead,
 }
 
-/// What a client is told where there is no more to say.
+/// The sentence for the client where nothing more is known.
 pub const NO_ANSWER: &str = "the origin gave no usable answer";
 
 /// Why there is no response from the origin.
@@ -75,12 +76,12 @@ pub struct OriginFailure {
     pub retry_after: Option<Duration>,
     /// Whom it concerns.
     pub concern: Concern,
-    /// What it is to what is held: [`Failure::NoAnswer`] or [`Failure::Unusable`].
+    /// How it counts where something stale is held: [`Failure::NoAnswer`] or [`Failure::Unusable`].
     pub kind: Failure,
 }
 
 impl OriginFailure {
-    /// What an upstream's error means to those who wait.
+    /// What an upstream's error means to the waiting requests.
     pub fn of(error: &OriginError) -> OriginFailure {
         let (retry_after, text) = match error {
             OriginError::Busy { bound, retry_after } => (Some(*retry_after), bound.text()),
@@ -100,7 +101,7 @@ impl OriginFailure {
     }
 }
 
-/// A short error response that those who were already waiting share (it is never stored).
+/// A short error response that goes to all requests waiting by then. It is never stored.
 #[derive(Clone, Debug)]
 pub struct SharedResponse {
     /// The status.
@@ -111,9 +112,9 @@ pub struct SharedResponse {
     pub body: Bytes,
     /// Why it is not stored.
     pub reason: NotStored,
-    /// Who answered.
+    /// The origin that answered.
     pub origin: Arc<str>,
-    /// Which of those waiting it may go to.
+    /// Which of the waiting requests it may go to.
     pub variant: Variant,
     /// Whom it concerns.
     pub concern: Concern,
@@ -124,15 +125,15 @@ pub struct SharedResponse {
 pub enum FillHead {
     /// A new generation whose body is arriving.
     New(Arc<Generation>),
-    /// A new generation of which a part is arriving; what else is wanted of it is a gap like any other.
+    /// A new generation of which a part is arriving. Whatever else is wanted of it is a gap like any other.
     Part(Arc<Generation>),
     /// The stored generation is still good: 304.
     Unchanged(Arc<Generation>),
-    /// Not to be stored; the lead has the stream.
+    /// Not to be stored; the lead has the response's stream.
     Declined(NotStored, StatusCode),
-    /// Given up before it was begun: plan anew.
+    /// Given up before it was begun: plan again.
     Withdrawn,
-    /// A short server error, for those already waiting.
+    /// A short server error, for the requests waiting by then.
     Shared(Arc<SharedResponse>),
     /// No response.
     Failed(OriginFailure),
@@ -141,37 +142,38 @@ pub enum FillHead {
 /// One running origin transfer.
 pub struct Fill {
     key: CacheKey,
-    /// The ledger's number when the fill was planned; it asks after that.
+    /// The ledger's number when the fill was planned. The origin is asked after that.
     stamp: Stamp,
-    /// What unsafe requests see of it, until it is held or never will be.
-    bringing: Mutex<Option<Bringing>>,
+    /// Tells unsafe requests that its URL is being fetched, until the response is held or known not to be
+    /// stored.
+    url_fetch: Mutex<Option<UrlFetch>>,
     /// When it was planned.
     begun: Instant,
-    /// Whose request it is.
+    /// The client whose request it is.
     client: Witness,
     head: OnceLock<FillHead>,
     /// Whether the origin's response came out of another cache.
     had_age: AtomicBool,
     /// The origin's name, once known.
     origin: OnceLock<Arc<str>>,
-    /// What its readers had not read when it was whole; told while they do.
+    /// The memory that its readers hold of a body that is whole; counted while they read.
     lag: OnceLock<Lag>,
-    /// It stops before its end where what comes then is fetched already.
+    /// Stops before its end where another transfer loads the rest.
     transfer: Transfer,
 }
 
 impl Fill {
-    /// A fill that is about to ask.
+    /// A fill that is about to ask its origin.
     pub fn new(
         key: CacheKey,
-        bringing: Bringing,
+        url_fetch: UrlFetch,
         bells: Arc<Bells>,
         (client, begun): (Witness, Instant),
     ) -> Arc<Fill> {
         Arc::new(Fill {
             key,
-            stamp: bringing.stamp(),
-            bringing: Mutex::new(Some(bringing)),
+            stamp: url_fetch.stamp(),
+            url_fetch: Mutex::new(Some(url_fetch)),
             begun,
             client,
             head: OnceLock::new(),
@@ -182,24 +184,24 @@ impl Fill {
         })
     }
 
-    /// Whether it comes to an offset about as soon as a request of one's own would.
+    /// Whether it reaches an offset about as soon as a new request would.
     pub fn comes_soon(&self, offset: u64, now: Instant) -> bool {
         let State::Filling { written, .. } = self.machine().state() else { return true };
-        self.is_to_come(offset) && self.transfer.brings_soon(offset.saturating_sub(written), now)
+        self.is_to_come(offset) && self.transfer.comes_soon(offset.saturating_sub(written), now)
     }
 
-    /// Whether it has come to an offset, or will.
+    /// Whether it has reached an offset, or will.
     pub fn is_to_come(&self, offset: u64) -> bool {
         offset < self.transfer.end()
     }
 
-    /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong
-    /// validator and a known length, so that its readers can go on elsewhere.
+    /// Another transfer loads what comes from `offset` on: this one stops there. Only for a generation with a
+    /// strong validator and a known length, so that its readers can go on elsewhere.
     pub fn stop_at(&self, offset: u64) {
         self.transfer.stop_at(offset);
     }
 
-    /// Whether it has come so far that it is to stop.
+    /// Whether it stops at `position`.
     pub fn is_to_stop(&self, position: u64) -> bool {
         position >= self.transfer.end()
     }
@@ -214,27 +216,27 @@ impl Fill {
         self.stamp
     }
 
-    /// When it was planned, which is just before it asks.
+    /// When it was planned, which is just before the origin is asked.
     pub fn begun(&self) -> Instant {
         self.begun
     }
 
-    /// Whose request it is.
+    /// The client whose request it is.
     pub fn client(&self) -> Witness {
         self.client
     }
 
-    /// What it brings is held by now, or will not be.
-    fn brought(&self) {
-        drop(self.bringing.lock().take());
+    /// Its response is held by now, or will not be.
+    fn end_url_fetch(&self) {
+        drop(self.url_fetch.lock().take());
     }
 
-    /// Until when those who join it wait for its head.
+    /// Until when requests that join it wait for its head.
     pub fn late_at(&self) -> Instant {
         self.begun + HEAD_WAIT_MAX
     }
 
-    /// Whether its head has been waited for long enough: it goes on for its lead alone until it has one.
+    /// Whether its head is late: nobody joins it any more, until the head comes.
     pub fn is_late(&self, now: Instant) -> bool {
         self.head.get().is_none() && now >= self.late_at()
     }
@@ -244,7 +246,7 @@ impl Fill {
         self.had_age.load(Ordering::Relaxed)
     }
 
-    /// A reader has come to `offset`, or waits for it; only a windowed fill is told.
+    /// A reader has reached `offset`, or waits for it. Only a windowed fill is told.
     pub fn advance(&self, offset: u64, generation: &Generation) {
         if self.transfer.advance(offset) && is_windowed(generation) {
             self.transfer.turn.notify_one();
@@ -271,10 +273,9 @@ impl Fill {
         self.transfer.machine()
     }
 
-    /// Takes a seat: as long as it is held, the fill has a reader. None when the fill has ended without being
-    /// whole.
-    pub fn seat(self: &Arc<Self>, core: usize) -> Option<Seat> {
-        self.transfer.join().then(|| Seat { fill: self.clone(), core })
+    /// Joins as a reader, until the guard is dropped. None where the fill has ended without being whole.
+    pub fn join(self: &Arc<Self>, core: usize) -> Option<ReaderGuard> {
+        self.transfer.join().then(|| ReaderGuard { fill: self.clone(), core })
     }
 
     /// Waits for the head.
@@ -285,7 +286,7 @@ impl Fill {
         self.transfer.until(core, || self.head.get().cloned()).await
     }
 
-    /// Waits until `ready` yields; it is asked again whenever the fill moves on.
+    /// Waits until `ready` yields. It is asked again whenever the fill moves on.
     pub async fn wait<T>(&self, core: usize, ready: impl FnMut() -> Option<T>) -> T {
         self.transfer.until(core, ready).await
     }
@@ -295,8 +296,9 @@ impl Fill {
         self.transfer.apply(event)
     }
 
-    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another
-    /// core who sees the end finds all that it ends. False where fewer or more bytes came than were declared.
+    /// The body has ended cleanly. The generation is sealed before the readers are told, so that a reader on
+    /// another core that sees the end finds all bytes before it. False where fewer or more bytes came than
+    /// were declared.
     pub fn seal(&self, writer: Writer) -> bool {
         let lag = writer.lag(self.transfer.front()).filter(|_| self.machine().readers() > 0);
         let is_whole = writer.seal().is_ok();
@@ -313,18 +315,18 @@ impl Fill {
     }
 }
 
-/// Whether a generation keeps only its newest bytes.
+/// Whether memory keeps only the newest bytes of a generation.
 pub fn is_windowed(generation: &Generation) -> bool {
     generation.retirement() == Some(Retirement::Outgrown)
 }
 
-/// A reader's seat at a fill.
-pub struct Seat {
+/// Counts as a reader of a fill until it is dropped.
+pub struct ReaderGuard {
     fill: Arc<Fill>,
     core: usize,
 }
 
-impl Seat {
+impl ReaderGuard {
     /// The fill.
     pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
@@ -336,7 +338,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
         self.fill.apply(Event::Left);
     }

@@ -1,16 +1,16 @@
-//! The life of one transfer, a fill or that of a gap, as a pure state machine: what a head, bytes, an end, an
-//! error and the coming and going of readers mean. It must not touch a socket, a clock or the store; the task
-//! does what the returned [`Actions`] say.
+//! The life of one transfer, a fill or that of a gap, as a pure state machine (elsewhere: *sans-IO*): what a
+//! head, bytes, an end, an error, and readers that join and leave mean. It must not touch a socket, a clock
+//! or the store; the task does what the returned [`Actions`] say.
 //!
-//! States: `Asking` (request sent, no head) → `Filling` (body arrives) → `Ended`; `Asking` → `Ended`
-//! where the response is not filled (declined, unchanged, shared, failed) or nobody
-//! waits for it any more. `Ended` is final.
+//! States: `Asking` (request sent, no head) → `Filling` (body arrives) → `Ended`; `Asking` → `Ended` where
+//! the response has no body to load (declined, unchanged, shared, failed) or nobody waits for it any more.
+//! `Ended` is final.
 
 use weir_policy::NotStored;
 
-/// A fill without readers goes on when at most this many bytes are missing.
+/// A fill without readers goes on where at most so many bytes are missing: 16 MiB.
 pub const REST_BYTES_MAX: u64 = 16 << 20;
-/// Bytes a fill in window mode may be ahead of its foremost reader.
+/// How far a windowed fill may be ahead of its foremost reader: 4 MiB.
 pub const AHEAD_BYTES_MAX: u64 = 4 << 20;
 /// How often the rest of a body that broke off is asked for.
 pub const TAKEOVERS_MAX: u8 = 2;
@@ -20,8 +20,8 @@ pub const TAKEOVERS_MAX: u8 = 2;
 pub enum Storing {
     /// Into a generation that will be published.
     Whole,
-    /// Into a window and onto the volume, which readers that fall behind go on from.
-    Below,
+    /// Into a window and to the volume. Readers that fall behind the window read from the volume.
+    OnDisk,
     /// Only into the window: the object outgrew what may be stored.
     Window,
 }
@@ -31,27 +31,27 @@ pub enum Storing {
 pub enum End {
     /// All bytes arrived.
     Whole,
-    /// The response may not be stored: the lead keeps its stream, joiners pass.
+    /// The response may not be stored: the lead keeps its stream, and requests that joined go past the cache.
     Declined(NotStored),
     /// A 304: the stored generation was freshened.
     Unchanged,
-    /// A short error response, shared with those already waiting.
+    /// A short error response went to all waiting requests.
     Shared,
     /// No head, or the body broke off.
     Failed,
-    /// Nobody wanted it any more.
+    /// It had no readers any more.
     Deserted,
-    /// What was missing is fetched by others.
+    /// Other transfers load what is missing.
     Stopped,
-    /// A part has come, and is brought as gaps are.
-    Parted,
-    /// It was never begun: who waits plans anew.
+    /// A part has come. The transfer of a gap goes on with it.
+    HandedToGaps,
+    /// It was never begun: the waiting requests plan again.
     Withdrawn,
-    /// All that the origin had to send of a gap has come.
-    Brought,
+    /// All has come that the origin had to send of a gap.
+    Fetched,
     /// The origin has another version by now.
     Changed,
-    /// The origin does not send parts: a gap of this one is not to be had.
+    /// The origin does not send parts: gaps of this generation cannot be loaded.
     Unable,
 }
 
@@ -82,11 +82,11 @@ pub enum Event {
     Declined(NotStored),
     /// A 304 to the fill's own conditional request.
     Unchanged,
-    /// A whole short error response to share.
+    /// A whole short error response that others get, too.
     Shared,
-    /// A part of a new generation: the fill is over, and a gap's transfer goes on.
-    Parted,
-    /// It has come to what others fetch already.
+    /// A part of a new generation: the fill is over, and the transfer of a gap goes on.
+    HandedToGaps,
+    /// It has reached what other transfers load.
     Stopped,
     /// Body bytes arrived.
     Bytes(u64),
@@ -94,20 +94,20 @@ pub enum Event {
     Finished,
     /// No head, or the body broke off for good.
     Failed,
-    /// The body broke off, and its version is known well enough to ask for the rest.
+    /// The body broke off, and the rest of this version may be asked for.
     BrokeOff,
     /// Its lead gave it up before it was begun.
     Withdrawn,
-    /// Memory keeps only a window from here on, and the volume the whole.
-    Sunk,
-    /// The store keeps only a window from here on.
+    /// Memory keeps only a window from here on, and the volume all.
+    OnDiskOnly,
+    /// Only a window is kept from here on.
     Outgrown,
-    /// A reader took its seat.
+    /// A reader joined.
     Joined,
-    /// A reader left its seat.
+    /// A reader left.
     Left,
-    /// Nobody has come back for some time to a fill that nobody waits for.
-    Forsaken,
+    /// Nobody has waited for the head for some time.
+    IdleTimeout,
     /// A reader has read up to this offset.
     Advanced(u64),
     /// The transfer of a gap is over.
@@ -132,7 +132,7 @@ impl Actions {
     /// Ask for the rest of the body.
     pub const TAKE_OVER: Actions = Actions(16);
 
-    /// Give the fill up, unless somebody comes back soon.
+    /// Nobody waits for the head: give the transfer up, unless a reader joins soon.
     pub const LOOK: Actions = Actions(32);
 
     /// Both sets.
@@ -151,12 +151,11 @@ impl Actions {
 enum Purpose {
     /// A response from its first byte on.
     Fill,
-    /// What is missing of a generation. Without readers it goes on to a place that its task knows.
+    /// What is missing of a generation. Its task knows how far it goes on without readers.
     Gap,
 }
 
-/// One transfer: its state, how many read it, how far the foremost reader is, how often it has been taken
-/// over.
+/// One transfer: its state, its readers, how far the foremost of them is, how often its rest was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     purpose: Purpose,
@@ -187,7 +186,7 @@ impl Machine {
         self.readers
     }
 
-    /// In window mode the fill waits for its foremost reader: back-pressure towards the origin.
+    /// Whether a windowed fill waits for its foremost reader: the back-pressure towards the origin.
     pub fn must_wait(&self, ahead_bytes_max: u64) -> bool {
         match self.state {
             State::Filling { written, storing: Storing::Window, .. } => {
@@ -227,10 +226,12 @@ impl Machine {
             (State::Asking, Event::Unchanged) => self.ended(End::Unchanged, Actions::WAKE),
             (State::Asking, Event::Withdrawn) => self.ended(End::Withdrawn, Actions::WAKE),
             (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
-            (State::Asking, Event::Forsaken) if self.readers == 0 => self.ended(End::Deserted, Actions::NONE),
-            (State::Asking, Event::Forsaken) => (self, Actions::NONE),
+            (State::Asking, Event::IdleTimeout) if self.readers == 0 => {
+                self.ended(End::Deserted, Actions::NONE)
+            }
+            (State::Asking, Event::IdleTimeout) => (self, Actions::NONE),
             (_, Event::Over(end)) => self.ended(end, Actions::WAKE),
-            (State::Asking, Event::Parted) => self.ended(End::Parted, Actions::WAKE),
+            (State::Asking, Event::HandedToGaps) => self.ended(End::HandedToGaps, Actions::WAKE),
             (State::Filling { .. }, Event::Stopped) => {
                 self.ended(End::Stopped, Actions::WAKE.and(Actions::STOP))
             }
@@ -248,12 +249,12 @@ impl Machine {
                 }
                 let seal = match storing {
                     Storing::Whole => Actions::SEAL,
-                    Storing::Below | Storing::Window => Actions::NONE,
+                    Storing::OnDisk | Storing::Window => Actions::NONE,
                 };
                 self.ended(End::Whole, Actions::WAKE.and(seal))
             }
-            (State::Filling { written, length, .. }, Event::Sunk | Event::Outgrown) => {
-                let storing = if event == Event::Sunk { Storing::Below } else { Storing::Window };
+            (State::Filling { written, length, .. }, Event::OnDiskOnly | Event::Outgrown) => {
+                let storing = if event == Event::OnDiskOnly { Storing::OnDisk } else { Storing::Window };
                 let state = State::Filling { written, length, storing };
                 Machine { state, ..self }.unless_deserted(Actions::WAKE)
             }
@@ -281,11 +282,11 @@ impl Machine {
         }
         let worth = match (storing, length) {
             (Storing::Window, _) => false,
-            (Storing::Whole | Storing::Below, Some(length)) => {
+            (Storing::Whole | Storing::OnDisk, Some(length)) => {
                 let rest = length.saturating_sub(written);
                 rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
             }
-            (Storing::Whole | Storing::Below, None) => written <= REST_BYTES_MAX,
+            (Storing::Whole | Storing::OnDisk, None) => written <= REST_BYTES_MAX,
         };
         if worth {
             return (self, actions);

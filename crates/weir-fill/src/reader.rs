@@ -1,7 +1,7 @@
 //! Reading a generation: from memory, from the volume, from a running fill, from the transfers of its gaps,
-//! or from an origin that is asked for the rest. [`choose`] says what is done where no byte is at hand,
-//! [`refill`] has missing bytes brought. A reader is woken by whoever brings what it waits for. It must never
-//! mix two versions of a body.
+//! or from an origin that is asked for the rest. [`choose`] says what a reader does where no byte is at hand,
+//! [`refill`] has missing bytes loaded. A reader is woken by whatever writes the bytes it waits for. It must
+//! never mix two versions of a body.
 
 mod choose;
 pub mod refill;
@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read, Store, Writing};
+use weir_store::{BLOCK_BYTES, Generation, InUse, Piece, Place, Read, Store, Writing};
 use weir_upstream::OriginBody;
 
-use self::choose::{Act, Asking, Beyond, GapSeen, Here, Memory, Nearby, Sits, Volume, Why, choose};
+use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
 use self::refill::Refill;
-use super::again::{Again, Rest};
 use super::machine::State;
-use super::{Fill, Seat, is_windowed};
+use super::refetch::{Refetch, Remainder};
+use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
-/// How long a reader waits for what is being written to the volume, without a byte.
+/// How long a reader waits without a byte for what is being written to the volume.
 const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A body broke off: the connection is cut, never ended clean.
+/// A body broke off: the connection is cut, and the message never ends cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("body cut: {word}")]
 pub struct Cut {
@@ -39,23 +39,24 @@ pub fn bytes_of(piece: &Piece) -> &[u8] {
     }
 }
 
-/// An interval of a generation that is held, is being filled, or whose missing parts can be brought.
+/// Reads an interval of a generation that is held, is being filled, or whose missing parts can be loaded.
 pub struct Reader {
-    generation: Arc<Generation>,
     rest: Interval,
     place: Place,
     tried: Tried,
-    /// Until when what is being written is waited for.
+    /// Until when the reader waits for what is being written.
     patience: Option<Instant>,
-    /// A running fill that it reads.
+    /// The running fill that it reads.
     filled: Option<Box<Filled>>,
-    /// The rest, from an origin that it has asked for itself alone.
+    /// The rest, from an origin that it has asked by itself.
     own: Option<Box<OriginBody>>,
     refill: Option<Box<Refill>>,
+    /// Last: when it is dropped nothing else of the reader holds the generation.
+    generation: InUse,
 }
 
-/// The blocks of a generation from where `rest` begins, the offset in the first of them, and the bytes of
-/// `rest`; none while it is not sealed, or where none begins there.
+/// The blocks of a generation from where `rest` begins, the offset in the first of them, and the length of
+/// `rest`. None while the generation is not sealed, or where it has no block there.
 pub fn blocks_from(generation: &Generation, rest: Interval) -> Option<(&[Bytes], usize, u64)> {
     let blocks = generation.blocks()?;
     let block = usize::try_from(rest.start / BLOCK_BYTES as u64).ok()?;
@@ -63,11 +64,12 @@ pub fn blocks_from(generation: &Generation, rest: Interval) -> Option<(&[Bytes],
     Some((blocks.get(block..)?, within, rest.end - rest.start))
 }
 
-/// What a reader has found on the volume at its offset.
+/// What a reader knows of the volume at its offset.
 enum Tried {
     /// It has not looked.
     Nothing,
-    /// A read has found nothing. Taken before that read: the wait for more, where more is written.
+    /// A read has found nothing. It holds the wait for more, made before that read, where more is being
+    /// written.
     Read(Option<Writing>),
     /// Nothing was written there since.
     Looked,
@@ -75,23 +77,27 @@ enum Tried {
 
 /// A fill that a reader reads.
 pub struct Filled {
-    /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has
-    /// lost.
-    seat: Option<Seat>,
+    /// None once the reader asks for the rest by itself: the fill need not go on for this reader.
+    guard: Option<ReaderGuard>,
     /// The version that is read, as the fill writes it.
     generation: Arc<Generation>,
-    again: Arc<Again>,
+    refetch: Arc<Refetch>,
     store: Store,
 }
 
 impl Filled {
-    /// A reader's seat at a fill of this generation; `again` asks for the rest where the reader falls behind.
-    pub fn new(seat: Seat, generation: Arc<Generation>, again: Arc<Again>, store: Store) -> Filled {
-        Filled { seat: Some(seat), generation, again, store }
+    /// Reads this fill of this generation. `refetch` asks for the rest where the reader falls behind.
+    pub fn new(
+        guard: ReaderGuard,
+        generation: Arc<Generation>,
+        refetch: Arc<Refetch>,
+        store: Store,
+    ) -> Filled {
+        Filled { guard: Some(guard), generation, refetch, store }
     }
 
     fn state(&self) -> Option<State> {
-        self.seat.as_ref().map(|seat| seat.fill().machine().state())
+        self.guard.as_ref().map(|guard| guard.fill().machine().state())
     }
 
     fn has_ended(&self) -> bool {
@@ -99,9 +105,10 @@ impl Filled {
     }
 }
 
-/// What a reader of a fill finds at an offset; nothing where it has to wait.
+/// What a reader of a fill finds at an offset. None where it has to wait.
 pub(super) fn look(fill: &Fill, generation: &Generation, start: u64, bytes_max: usize) -> Option<Read> {
-    // In this order: what has come before the end is seen. What others bring is not waited for here.
+    // In this order, so that bytes are seen that came just before the end. Bytes of other transfers are not
+    // waited for here.
     let has_ended = matches!(fill.machine().state(), State::Ended(_));
     match generation.read(start, bytes_max) {
         Read::NotYet => has_ended.then_some(Read::Gone),
@@ -113,7 +120,7 @@ impl Reader {
     /// Reads the bytes `of` a generation that is held, whole or in part.
     pub fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         Reader {
-            generation,
+            generation: InUse::new(generation),
             rest: of,
             place: Place::default(),
             tried: Tried::Nothing,
@@ -124,8 +131,8 @@ impl Reader {
         }
     }
 
-    /// Reads the bytes `of` a generation that a fill brings, and has the rest brought where that stops before
-    /// its end; `of.end` is `u64::MAX` where the length is not known.
+    /// Reads the bytes `of` a generation from a running fill, and has the rest loaded where the fill stops
+    /// before the end. `of.end` is `u64::MAX` where the length is not known.
     pub fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         let generation = filled.generation.clone();
         Reader { filled: Some(Box::new(filled)), ..Reader::new(generation, of, refill) }
@@ -135,14 +142,13 @@ impl Reader {
     pub fn turn_to(&mut self, of: Interval) {
         (self.rest, self.own, self.tried, self.patience) = (of, None, Tried::Nothing, None);
         if let Some(refill) = &mut self.refill {
-            // Whether the fill is waited for is decided again.
+            // Whether the fill comes soon enough is decided again.
             self.filled = None;
             refill.turn();
         }
     }
 
-    /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
-    /// sealed, or when all is sent.
+    /// As [`blocks_from`], for what is still to be sent.
     pub fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
         blocks_from(&self.generation, self.rest)
     }
@@ -157,18 +163,18 @@ impl Reader {
         self.rest.start += bytes;
     }
 
-    /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window
-    /// is kept of and that nobody else reads.
+    /// Whether a connection to an origin waits for this reader: its own, or that of a windowed fill that
+    /// nobody else reads.
     pub fn is_waited_for(&self) -> bool {
         let is_alone = |filled: &Filled| {
-            let readers = filled.seat.as_ref().map(|seat| seat.fill().machine().readers());
+            let readers = filled.guard.as_ref().map(|guard| guard.fill().machine().readers());
             is_windowed(&filled.generation) && readers == Some(1)
         };
         self.own.is_some() || self.filled.as_deref().is_some_and(is_alone)
     }
 
     /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a
-    /// fill, and for an origin where something is missing.
+    /// fill, or for an origin.
     ///
     /// # Errors
     /// The body broke off.
@@ -189,10 +195,10 @@ impl Reader {
                 return Ok(Some(self.take(piece)));
             }
             let piece = match choose(self.here(), || self.beyond()) {
-                // It has come between two looks.
+                // The byte has come meanwhile.
                 Act::Take => None,
-                Act::ReadBelow => self.read_below(bytes_max).await,
-                Act::LookBelow => self.look_below().await,
+                Act::ReadVolume => self.read_volume(bytes_max).await,
+                Act::LookOnVolume => self.look_on_volume().await,
                 Act::WaitFill => self.wait_fill(bytes_max).await,
                 Act::WaitGap => self.wait_gap(bytes_max).await,
                 Act::WaitWriting => self.wait_writing().await,
@@ -210,8 +216,7 @@ impl Reader {
         }
     }
 
-    /// The generation that is read: the fill's, which may be another than the one that was found, of the same
-    /// version.
+    /// The generation that is read: the fill's, which may be another one of the same version.
     fn read_from(&self) -> &Arc<Generation> {
         self.filled.as_deref().map_or(&self.generation, |filled| &filled.generation)
     }
@@ -221,42 +226,41 @@ impl Reader {
     }
 
     fn here(&self) -> Here {
-        // In this order: what has come before the end is seen, and why it has ended is known once nothing
-        // more comes.
+        // In this order, so that bytes are seen that came just before the end.
         let had_ended = self.filled.as_deref().is_some_and(Filled::has_ended);
         let memory = match self.read_from().read(self.rest.start, 1) {
-            Read::Piece(_) => Memory::Held,
-            Read::End => Memory::End,
-            // What others bring is not waited for at a fill that has ended.
-            Read::NotYet if !had_ended => Memory::Coming,
-            Read::NotYet | Read::Gone => Memory::Gone,
+            Read::Piece(_) => InMemory::Held,
+            Read::End => InMemory::End,
+            // Bytes of other transfers are not waited for at a fill that has ended.
+            Read::NotYet if !had_ended => InMemory::Coming,
+            Read::NotYet | Read::Gone => InMemory::Gone,
         };
-        Here { memory, volume: self.volume(memory), sits: self.sits() }
+        Here { memory, volume: self.volume(memory), fill: self.fill() }
     }
 
-    fn sits(&self) -> Sits {
-        let Some(filled) = &self.filled else { return Sits::Nowhere };
+    fn fill(&self) -> FillSeen {
+        let Some(filled) = &self.filled else { return FillSeen::None };
         match filled.state() {
-            _ if is_windowed(&filled.generation) => Sits::AtWindow,
-            Some(State::Ended(end)) => Sits::Ended(end),
-            Some(State::Asking | State::Filling { .. }) => Sits::Running,
-            None => Sits::AtWindow,
+            _ if is_windowed(&filled.generation) => FillSeen::Windowed,
+            Some(State::Ended(end)) => FillSeen::Ended(end),
+            Some(State::Asking | State::Filling { .. }) => FillSeen::Running,
+            None => FillSeen::Windowed,
         }
     }
 
-    fn volume(&self, memory: Memory) -> Volume {
+    fn volume(&self, memory: InMemory) -> OnVolume {
         let generation = self.read_from();
-        // What has been brought leaves memory once it is on the volume.
+        // Bytes that were loaded leave memory once they are on the volume.
         let is_held = || generation.is_on_disk() && generation.gap(self.first()).is_none();
         let is_worth_a_read = || match (&self.filled, memory) {
-            (Some(_), Memory::Gone) if is_windowed(generation) => generation.is_stored_on_disk(),
-            (None, Memory::Gone) => generation.is_on_disk(),
+            (Some(_), InMemory::Gone) if is_windowed(generation) => generation.is_stored_on_disk(),
+            (None, InMemory::Gone) => generation.is_on_disk(),
             _ => is_held(),
         };
         match self.tried {
-            Tried::Nothing if is_worth_a_read() => Volume::Readable,
-            Tried::Nothing | Tried::Read(_) if generation.is_on_disk() => Volume::Unlooked,
-            Tried::Nothing | Tried::Read(_) | Tried::Looked => Volume::Nothing,
+            Tried::Nothing if is_worth_a_read() => OnVolume::Readable,
+            Tried::Nothing | Tried::Read(_) if generation.is_on_disk() => OnVolume::Unlooked,
+            Tried::Nothing | Tried::Read(_) | Tried::Looked => OnVolume::Nothing,
         }
     }
 
@@ -282,20 +286,20 @@ impl Reader {
             Why::Gone => "generation-gone",
             Why::PartGone => "part-gone",
             Why::FillFailed => {
-                let seat = self.filled.as_deref().and_then(|filled| filled.seat.as_ref());
-                seat.map_or("reader-behind", |seat| seat.fill().failure_word())
+                let guard = self.filled.as_deref().and_then(|filled| filled.guard.as_ref());
+                guard.map_or("reader-behind", |guard| guard.fill().failure_word())
             }
             Why::GapFailed => self.refill.as_deref().map_or("generation-gone", Refill::failure_word),
         };
         Cut { word }
     }
 
-    /// Notes that a piece goes out, and has what is missing ahead of it brought.
+    /// Takes a piece as sent, and has what is missing ahead of it loaded.
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         (self.tried, self.patience) = (Tried::Nothing, None);
-        if let Some(Filled { seat: Some(seat), generation, .. }) = self.filled.as_deref() {
-            seat.fill().advance(self.rest.start, generation);
+        if let Some(Filled { guard: Some(guard), generation, .. }) = self.filled.as_deref() {
+            guard.fill().advance(self.rest.start, generation);
         }
         if let Some(refill) = &mut self.refill {
             refill.moved(&self.generation, self.rest);
@@ -303,16 +307,16 @@ impl Reader {
         piece
     }
 
-    async fn read_below(&mut self, bytes_max: usize) -> Option<Piece> {
+    async fn read_volume(&mut self, bytes_max: usize) -> Option<Piece> {
         let (start, place) = (self.rest.start, &mut self.place);
         let (piece, writing) = match self.filled.as_deref() {
             Some(Filled { generation, store, .. }) if is_windowed(generation) => {
-                // Taken first: what is written after the read wakes it.
+                // Made before the read: what is written after the read wakes it.
                 let writing = store.writing(generation);
                 (store.fetch_on_disk(generation, place, start, bytes_max).await, writing)
             }
             filled => {
-                let generation = filled.map_or(&self.generation, |filled| &filled.generation);
+                let generation = filled.map_or(&*self.generation, |filled| &filled.generation);
                 (generation.fetch(place, start, bytes_max).await, None)
             }
         };
@@ -323,11 +327,11 @@ impl Reader {
         piece
     }
 
-    async fn look_below(&mut self) -> Option<Piece> {
+    async fn look_on_volume(&mut self) -> Option<Piece> {
         self.generation.look_on_disk().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {
-            // It has come meanwhile.
+            // It is there by now.
             self.tried = Tried::Nothing;
             self.refill.as_deref_mut().map(Refill::tried);
         }
@@ -336,9 +340,10 @@ impl Reader {
 
     async fn wait_fill(&mut self, bytes_max: usize) -> Option<Piece> {
         let (start, filled) = (self.rest.start, self.filled.as_deref()?);
-        let seat = filled.seat.as_ref()?;
-        let (fill, core) = (seat.fill(), seat.core());
-        // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
+        let guard = filled.guard.as_ref()?;
+        let (fill, core) = (guard.fill(), guard.core());
+        // A reader whose interval lies ahead of the window moves the window on, as one does that has read
+        // everything.
         fill.advance(start, &filled.generation);
         let look = || look(fill, &filled.generation, start, bytes_max);
         let read = fill.wait(core, look).await;
@@ -363,27 +368,27 @@ impl Reader {
             Tried::Read(None) | Tried::Nothing | Tried::Looked => self.writing().await,
         };
         if let Some(writing) = writing {
-            // What does not come in time is asked for elsewhere.
+            // What does not come in time is asked for from the origin.
             let _ = tokio::time::timeout_at(until.into(), writing.moved()).await;
         }
         None
     }
 
-    /// The wait for more of a part that is being written; none where more has come.
+    /// A wait for more of a part that is being written. None where more is there by now.
     async fn writing(&mut self) -> Option<Writing> {
         let refill = self.refill.as_deref_mut()?;
         refill.waited();
-        // Taken first: what is written after the look wakes it.
-        let writing = refill.errand.means.store.writing(&self.generation)?;
+        // Made before the look: what is written after it wakes the reader.
+        let writing = refill.request.resources.store.writing(&self.generation)?;
         self.generation.look_on_disk().await;
         self.generation.gap(self.first()).is_some().then_some(writing)
     }
 
     fn join_fill(&mut self) -> Option<Piece> {
         let refill = self.refill.as_deref_mut()?;
-        if let Some((seat, generation)) = refill.join_fill() {
-            let (again, store) = (refill.again.clone(), refill.errand.means.store.clone());
-            self.filled = Some(Box::new(Filled::new(seat, generation, again, store)));
+        if let Some((guard, generation)) = refill.join_fill() {
+            let (refetch, store) = (refill.refetch.clone(), refill.request.resources.store.clone());
+            self.filled = Some(Box::new(Filled::new(guard, generation, refetch, store)));
         }
         self.tried = Tried::Nothing;
         None
@@ -404,9 +409,9 @@ impl Reader {
     async fn ask_own(&mut self) -> Result<Option<Piece>, Cut> {
         let behind = Cut { word: "reader-behind" };
         let filled = self.filled.as_deref_mut().ok_or(behind)?;
-        filled.seat = None;
-        let rest = filled.again.rest(&filled.generation, self.rest.start).await;
-        let Rest { body, length } = rest.ok_or(behind)?;
+        filled.guard = None;
+        let rest = filled.refetch.rest(&filled.generation, self.rest.start).await;
+        let Remainder { body, length } = rest.ok_or(behind)?;
         self.rest.end = self.rest.end.min(length);
         self.own = Some(Box::new(body));
         Ok(None)

@@ -1,17 +1,16 @@
-//! What fills and readers want to know of the route by which something is fetched. It must not know a
-//! request.
+//! What fills and readers need to know of a route. It must not know a request.
 
 use http::HeaderMap;
 use weir_policy::{CacheRules, RangeRules};
 use weir_store::Generation;
 
-/// What a route says about what is fetched by it.
+/// What a route says about its fills.
 pub trait Settings: Send + Sync {
     /// The caching rules.
     fn rules(&self) -> &CacheRules;
-    /// How ranges are fetched that are not held.
+    /// How missing ranges are fetched.
     fn range(&self) -> &RangeRules;
-    /// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the
-    /// stored response does not depend on it.
-    fn for_nobody(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap;
+    /// The fields of a fill's request without those that a client has chosen, unless the stored response
+    /// depends on them.
+    fn anonymous_fields(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap;
 }

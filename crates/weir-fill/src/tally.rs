@@ -1,4 +1,4 @@
-//! What origins are asked for in a site's name, counted on the worker that asks.
+//! Charges traffic with origins to a site, on the worker that asks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use weir_upstream::Tally;
 
 use weir_observe::{Counters, Observer, SiteId};
 
-/// Counts for one site what goes to origins and comes from them. To be used on the worker's own thread alone.
+/// Charges one site with what goes to origins and comes from them. Only for the worker's own thread.
 struct SiteTally {
     counters: Arc<Counters>,
     site: SiteId,
 }
 
-/// Counts what origins are asked for in a site's name. To be used on the worker's own thread alone.
+/// A tally that charges this site. Only for the worker's own thread.
 pub fn of_site(observer: &Observer, site: SiteId) -> Arc<dyn Tally> {
     Arc::new(SiteTally { counters: observer.counters_shared(), site })
 }

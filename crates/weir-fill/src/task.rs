@@ -1,6 +1,6 @@
-//! Doing a fill: ask the origin, let [`judge`](super::judge) say what its head means, put the bytes where
-//! readers find them. It runs on the lead's core, but belongs to nobody: the lead may leave. It must not be
-//! waited for anywhere else than through [`Fill`].
+//! The task of a fill: it asks the origin, lets [`judge`](super::judge) say what the head means, and writes
+//! the bytes where readers find them. It runs on the lead's core and belongs to no request: the lead may
+//! leave. It must not be awaited but through [`Fill`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,39 +14,37 @@ use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
 
-use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
-use super::means::Means;
+use super::refetch::{Refetch, Remainder, strong};
+use super::resources::Resources;
 use super::settings::Settings;
-use super::upstreams::Place;
+use super::transfer::NoMemory;
+use super::upstreams::FillPermit;
 use super::witness::Witness;
-use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};
-use crate::watch;
+use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
+use crate::events;
 use weir_clock as clock;
 
-/// How long a transfer pauses where the volume alone can keep its body and is behind.
-const VOLUME_PAUSE: Duration = Duration::from_millis(1);
-/// How long an answer is awaited that nobody waits for any more: who reloads a page comes back to it.
-const FORSAKEN_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long a fill waits for readers to free memory before it tries again.
-const MEMORY_WAIT: Duration = Duration::from_millis(5);
-/// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where
+/// How long a request goes on after the last client that waited for its head has left: a page that is
+/// reloaded comes back to it.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long a fill waits for memory for one piece. Then it fails, and its readers go on by themselves where
 /// they can.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a fill has to know: its own request, whose fields are the first client's without what belongs
-/// to that client alone.
-pub struct Errand {
-    /// What every fill of the core uses.
-    pub means: Arc<Means>,
+/// A fill's request, and what the fill has to know beside it. Its fields are the first client's, without
+/// those that concern that client alone.
+pub struct FillRequest {
+    /// What all fills of the core use.
+    pub resources: Arc<Resources>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
-    /// How the origin is asked.
-    pub again: Arc<Again>,
-    /// Scheme, authority, path and query of the key's request, and the client's fields, for the policy.
+    /// How the origin is asked, and asked again.
+    pub refetch: Arc<Refetch>,
+    /// The scheme of the request that the key was made of.
     pub scheme: &'static str,
-    /// The host that was asked.
+    /// The host that was asked for.
     pub host: Arc<str>,
     /// Path and query as the client sent them.
     pub path_and_query: String,
@@ -56,103 +54,101 @@ pub struct Errand {
     pub client: Witness,
     /// What the request selects of what is held, and revalidates.
     pub validating: Option<Arc<Generation>>,
-    /// Whether the key is remembered when a response is not storable.
+    /// Whether others may join. Only then the key is remembered as not storable.
     pub shared: Sharing,
-    /// The range that the origin is asked for, where not for the whole.
+    /// The range that the origin is asked for, where it is not asked for the whole.
     pub cold: Option<Cold>,
-    /// The seat of a fill that nobody waits for, for as long as it is stored.
-    pub seat: KeptSeat,
-    /// Its place among the fills at its upstream.
-    pub _place: Place,
+    /// Keeps a detached fill alive.
+    pub parked: ParkedGuard,
+    /// Counts among the fills at its upstream.
+    pub _permit: FillPermit,
 }
 
-/// A seat at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
-pub type KeptSeat = Arc<Mutex<Option<Seat>>>;
+/// Keeps a detached fill alive: a reader that leaves a fill which must finish parks its reader guard here.
+pub type ParkedGuard = Arc<Mutex<Option<ReaderGuard>>>;
 
 /// Whether others may join the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// It is on the desk.
+    /// It is in flight.
     Shared,
-    /// It is one request's own.
-    Alone,
+    /// It is one request's own: its response is not known to be public.
+    Unshared,
 }
 
 impl Sharing {
-    /// That of a request: what is not known to be public is its own.
+    /// That of a request's fill. An authenticated request shares none.
     pub fn of(ask: &Ask) -> Sharing {
         match ask.is_authenticated() {
-            true => Sharing::Alone,
+            true => Sharing::Unshared,
             false => Sharing::Shared,
         }
     }
 
-    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the
-    /// key it is remembered how they are fetched.
+    /// The digest under which it is remembered how ranges of a key are fetched. What an unshared fill meets
+    /// says nothing of the ranges of others, nor the other way round.
     pub fn digest_of_ranges(self, key: &CacheKey) -> u128 {
         match self {
             Sharing::Shared => key.digest,
-            Sharing::Alone => !key.digest,
+            Sharing::Unshared => !key.digest,
         }
     }
 }
 
-/// What the lead gets beside the fill itself.
-pub enum Handed {
-    /// The response, where it is not filled.
+/// What the lead alone gets of a response.
+pub enum ForLead {
+    /// The whole response, where it is not stored.
     Response(Box<OriginResponse>),
-    /// A part that is kept by itself, as it came.
-    Alone(Box<SharedResponse>),
-    /// The origin's fields, where some of them are for the lead alone (`no-cache="set-cookie"`).
+    /// A part that names no version, as it came.
+    UnvalidatedPart(Box<SharedResponse>),
+    /// The origin's fields, where some are for the lead alone (`no-cache="set-cookie"`).
     Fields(HeaderMap),
 }
 
-/// The task's side of what the lead gets.
-pub(super) type Give = oneshot::Sender<Handed>;
+/// Where the task sends what the lead alone gets.
+pub(super) type LeadSender = oneshot::Sender<ForLead>;
 
-/// Starts a fill on this core; `interim` gets the origin's 1xx heads.
-pub fn start(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>) -> oneshot::Receiver<Handed> {
-    let (give, handed) = oneshot::channel();
-    tokio::spawn(Box::pin(run(errand, fill, interim, give)));
-    handed
-}
-
-/// Starts a fill that nobody waits for; it keeps its own seat to the end. It asks for no client, so it
-/// shows nobody's credentials.
-pub fn start_in_background(mut errand: Errand, seat: Seat) {
-    errand.client_headers.remove(AUTHORIZATION);
-    errand.again = errand.again.in_nobodys_name();
-    let (give, _) = oneshot::channel();
-    let fill = seat.fill().clone();
-    errand.seat = Arc::new(Mutex::new(Some(seat)));
-    tokio::spawn(Box::pin(run(errand, fill, None, give)));
-}
-
-/// Starts a fill on this core whose response is there already.
-pub fn start_with(
-    errand: Errand,
+/// Starts a fill on this core. `interim` gets the origin's 1xx responses.
+pub fn start(
+    request: FillRequest,
     fill: Arc<Fill>,
-    (generation, writer, length): (Arc<Generation>, Writer, Option<u64>),
-    body: OriginBody,
-) {
+    interim: Option<InterimSender>,
+) -> oneshot::Receiver<ForLead> {
+    let (to_lead, for_lead) = oneshot::channel();
+    tokio::spawn(Box::pin(run(request, fill, interim, to_lead)));
+    for_lead
+}
+
+/// Starts a fill that no client waits for: it parks its own reader guard. Its request carries no credentials.
+pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
+    request.client_headers.remove(AUTHORIZATION);
+    request.refetch = request.refetch.anonymous();
+    let (to_lead, _) = oneshot::channel();
+    let fill = guard.fill().clone();
+    request.parked = Arc::new(Mutex::new(Some(guard)));
+    tokio::spawn(Box::pin(run(request, fill, None, to_lead)));
+}
+
+/// Starts a fill on this core with a response that has come already.
+pub fn start_with(request: FillRequest, fill: Arc<Fill>, writer: Writer, body: OriginBody) {
     tokio::spawn(Box::pin(async move {
-        let closing = Closing::of(&errand, &fill);
-        errand.means.counters().fill_begun();
-        let whole = errand.fill(&fill, generation, writer, length, body).await;
-        errand.count_end(whole);
+        let closing = Closing::of(&request, &fill);
+        request.resources.counters().fill_begun();
+        let whole = request.fill(&fill, writer, body).await;
+        request.count_end(whole);
         drop(closing);
     }));
 }
 
-/// Ends what the task leaves unfinished, by a panic or by the runtime going down: readers get an error.
+/// Ends a fill whose task ends early, by a panic or because the runtime stops: its readers get an error.
 struct Closing {
-    means: Arc<Means>,
+    resources: Arc<Resources>,
     fill: Arc<Fill>,
 }
 
 impl Closing {
-    fn of(errand: &Errand, fill: &Arc<Fill>) -> Closing {
-        Closing { means: errand.means.clone(), fill: fill.clone() }
+    fn of(request: &FillRequest, fill: &Arc<Fill>) -> Closing {
+        Closing { resources: request.resources.clone(), fill: fill.clone() }
     }
 }
 
@@ -173,53 +169,53 @@ impl Drop for Closing {
             self.fill.apply(Event::Failed);
         }
         if std::thread::panicking() {
-            self.means.counters().panicked();
+            self.resources.counters().panicked();
         }
-        self.means.desk.done(&self.fill);
-        self.fill.wake(self.means.core);
+        self.resources.inflight.done(&self.fill);
+        self.fill.wake(self.resources.core);
     }
 }
 
-async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
-    let closing = Closing::of(&errand, &fill);
-    let counters = errand.means.counters();
+async fn run(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>, to_lead: LeadSender) {
+    let closing = Closing::of(&request, &fill);
+    let counters = request.resources.counters();
     counters.fill_begun();
     counters.origin_asked();
     let requested = clock::now();
-    let whole = match errand.ask(&fill, interim).await {
-        Some(Ok(response)) => errand.head(&fill, requested, response, give).await,
+    let whole = match request.ask(&fill, interim).await {
+        Some(Ok(response)) => request.head(&fill, requested, response, to_lead).await,
         Some(Err(error)) => {
-            errand.fail(&fill, &error);
+            request.fail(&fill, &error);
             false
         }
         None => false,
     };
-    errand.count_end(whole);
+    request.count_end(whole);
     drop(closing);
 }
 
-impl Errand {
+impl FillRequest {
     fn count_end(&self, whole: bool) {
-        let counters = self.means.counters();
+        let counters = self.resources.counters();
         match whole {
             true => counters.fill_ended(),
             false => counters.fill_failed(),
         }
     }
 
-    /// Asks the origin. None where nobody waits for the answer any more: a fill that may not even be stored
-    /// is not worth an origin's connection for as long as the origin likes.
+    /// Asks the origin. None where no client has waited for the head for a while: without a head it is not
+    /// known whether the fill is worth a connection.
     async fn ask(
         &self,
         fill: &Fill,
         interim: Option<InterimSender>,
     ) -> Option<Result<OriginResponse, OriginError>> {
-        let mut answer = std::pin::pin!(self.again.upstream.send(self.request(), interim));
+        let mut answer = std::pin::pin!(self.refetch.upstream.send(self.origin_request(), interim));
         loop {
             tokio::select! {
                 biased;
                 answer = &mut answer => return Some(answer),
-                () = forsaken(&fill.transfer.turn) => drop(fill.apply(Event::Forsaken)),
+                () = idle_timeout(&fill.transfer.turn) => drop(fill.apply(Event::IdleTimeout)),
             }
             if let State::Ended(_) = fill.machine().state() {
                 let _ = fill.head.set(FillHead::Withdrawn);
@@ -228,16 +224,16 @@ impl Errand {
         }
     }
 
-    fn request(&self) -> OriginRequest {
-        let mut headers = self.again.headers.clone();
+    fn origin_request(&self) -> OriginRequest {
+        let mut headers = self.refetch.headers.clone();
         let head = self.validating.as_ref().map(|generation| generation.head());
         conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }
-        // Where its client has its share by now, it waits: who joined leads anew after a while, for another
-        // client.
-        OriginRequest { share: Share::Bounded, ..self.again.request(headers) }
+        // Where its client has its share of the connections it waits. After a while a request that joined
+        // leads another fill, for another client.
+        OriginRequest { share: Share::Bounded, ..self.refetch.request(headers) }
     }
 
     /// The request as the policy sees it.
@@ -257,24 +253,20 @@ impl Errand {
     pub(super) fn end(&self, fill: &Fill, head: FillHead, event: Event) {
         let _ = fill.head.set(head);
         fill.apply(event);
-        fill.wake(self.means.core);
+        fill.wake(self.resources.core);
     }
 
-    /// Moves the body into the generation; true when it arrived whole.
-    pub(super) async fn fill(
-        &self,
-        fill: &Arc<Fill>,
-        generation: Arc<Generation>,
-        mut writer: Writer,
-        length: Option<u64>,
-        mut body: OriginBody,
-    ) -> bool {
+    /// Writes the body into the generation. True when it arrived whole.
+    pub(super) async fn fill(&self, fill: &Arc<Fill>, mut writer: Writer, mut body: OriginBody) -> bool {
+        let generation = writer.generation().clone();
+        // As it was declared.
+        let length = generation.length();
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
-        fill.transfer.pace.head(clock::mono());
-        fill.wake(self.means.core);
+        fill.transfer.speed.head(clock::mono());
+        fill.wake(self.resources.core);
         let mut whole = length;
-        // What broke off says nothing against what has come; what was not well-formed does.
+        // What has come is kept after a body broke off, but not after one that was malformed.
         let mut is_sound = true;
         while let State::Filling { .. } = fill.machine().state() {
             if fill.is_to_stop(writer.position()) {
@@ -289,14 +281,11 @@ impl Errand {
             };
             match piece {
                 Ok(Some(bytes)) => {
-                    let count = bytes.len() as u64;
-                    self.means.counters().origin_bytes(count);
-                    self.push(fill, &generation, &mut writer, bytes).await;
-                    fill.apply(Event::Bytes(count));
+                    self.resources.counters().origin_bytes(bytes.len() as u64);
+                    self.push(fill, &mut writer, bytes).await;
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
-                    fill.wake(self.means.core);
                 }
-                // A rest that says how long the whole is must reach there.
+                // A response that declares the length of the whole must have it.
                 Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
                     is_sound = false;
                     fill.transfer.fail_with("rest-too-short");
@@ -305,7 +294,7 @@ impl Errand {
                 Ok(None) => return self.whole(fill, writer),
                 Err(error) => {
                     fill.transfer.fail_with(error.word());
-                    self.means.counters().error(error.word());
+                    self.resources.counters().error(error.word());
                     is_sound = broke_off(&error);
                     match self.take_over(fill, &generation, writer.position(), &error).await {
                         Some(rest) if whole.is_none_or(|whole| whole == rest.length) => {
@@ -319,21 +308,21 @@ impl Errand {
         self.close(fill, writer, is_sound)
     }
 
-    /// What broke off is asked for from there on, at once and a bounded number of times. None where it is
-    /// not, or not in the same version.
+    /// Asks for the rest of a body that broke off, at once and a bounded number of times. None where it may
+    /// not be asked for, or does not come in the same version.
     async fn take_over(
         &self,
         fill: &Fill,
         generation: &Generation,
         start: u64,
         error: &OriginError,
-    ) -> Option<Rest> {
+    ) -> Option<Remainder> {
         let is_known = strong(&generation.head().stored.headers).is_some();
         if !is_known || !broke_off(error) || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
             return None;
         }
-        self.means.counters().origin_asked();
-        let mut rest = std::pin::pin!(self.again.rest(generation, start));
+        self.resources.counters().origin_asked();
+        let mut rest = std::pin::pin!(self.refetch.rest(generation, start));
         loop {
             tokio::select! {
                 biased;
@@ -347,20 +336,20 @@ impl Errand {
         }
     }
 
-    /// Publishes what has arrived whole; true if it is what was declared.
+    /// Publishes a body that has ended cleanly. True if it has the declared length.
     fn whole(&self, fill: &Arc<Fill>, writer: Writer) -> bool {
         let generation = writer.generation().clone();
         let is_whole = fill.seal(writer);
         if is_whole {
-            watch::tell_stored(self.means.events(), &generation);
+            events::report_stored(self.resources.events(), &generation);
         }
-        self.means.desk.done(fill);
-        fill.wake(self.means.core);
+        self.resources.inflight.done(fill);
+        fill.wake(self.resources.core);
         is_whole
     }
 
-    /// Ends the generation that has not arrived whole as the machine says: what nobody waited for or what
-    /// broke off is published in part, if the rest of it can be told to be of the same version.
+    /// Ends a generation that has not arrived whole. What was deserted or broke off is published as a part,
+    /// if it can be told whether the rest is of the same version.
     fn close(&self, fill: &Arc<Fill>, writer: Writer, is_sound: bool) -> bool {
         let generation = writer.generation().clone();
         let is_kept = || {
@@ -383,12 +372,12 @@ impl Errand {
                 false
             }
         };
-        self.means.desk.done(fill);
-        fill.wake(self.means.core);
+        self.resources.inflight.done(fill);
+        fill.wake(self.resources.core);
         whole
     }
 
-    /// Whether a window is so far ahead of its foremost reader that the origin must wait.
+    /// Whether a windowed fill is so far ahead of its foremost reader that the origin must wait.
     fn is_ahead(&self, fill: &Fill, writer: &mut Writer) -> bool {
         let Some(window_bytes) = writer.window_bytes() else { return false };
         if writer.is_writing_to_volume() {
@@ -400,66 +389,46 @@ impl Errand {
         fill.machine().must_wait(AHEAD_BYTES_MAX.min(window_bytes / 2))
     }
 
-    /// Gives bytes to the writer. While readers hold all memory it waits for them to move on, which is the
-    /// back-pressure; a fill that ends meanwhile drops the rest.
-    async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
-        // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
-        let is_sunk = writer.is_writing_to_volume() && writer.window_bytes().is_some();
-        writer.let_go(if is_sunk { u64::MAX } else { fill.transfer.front() });
-        let longest = clock::mono() + MEMORY_WAIT_MAX;
-        while let Err(full) = writer.push(bytes) {
-            bytes = full.rest;
-            if clock::mono() >= longest {
-                fill.transfer.fail_with("memory");
-                self.means.counters().error("memory");
-                fill.apply(Event::Failed);
-                return;
-            }
-            self.outgrown(fill, generation, writer);
-            fill.wake(self.means.core);
-            tokio::select! {
-                () = fill.transfer.turn.notified() => {}
-                () = tokio::time::sleep(MEMORY_WAIT) => {}
-            }
-            if matches!(fill.machine().state(), State::Ended(_)) {
-                return;
-            }
-            self.is_ahead(fill, writer);
-            writer.should_pause();
-        }
-        self.outgrown(fill, generation, writer);
-        while writer.should_pause() && !matches!(fill.machine().state(), State::Ended(_)) {
-            tokio::time::sleep(VOLUME_PAUSE).await;
+    /// Gives bytes to the writer. A fill that ends meanwhile drops the rest.
+    async fn push(&self, fill: &Fill, writer: &mut Writer, bytes: Bytes) {
+        let pushed = |writer: &Writer| self.outgrown(fill, writer);
+        let core = self.resources.core;
+        let result = fill.transfer.push(core, writer, bytes, MEMORY_WAIT_MAX, pushed).await;
+        if let Err(NoMemory) = result {
+            fill.transfer.fail_with("memory");
+            self.resources.counters().error("memory");
+            fill.apply(Event::Failed);
         }
     }
 
-    /// Tells the machine once that memory keeps only a window, and once that the volume keeps no more.
-    fn outgrown(&self, fill: &Fill, generation: &Generation, writer: &Writer) {
+    /// Tells the machine once that memory keeps only a window, and once that the volume does not keep it
+    /// either.
+    fn outgrown(&self, fill: &Fill, writer: &Writer) {
         let State::Filling { storing, .. } = fill.machine().state() else { return };
-        if !is_windowed(generation) || storing == Storing::Window {
+        if !is_windowed(writer.generation()) || storing == Storing::Window {
             return;
         }
         if !writer.is_writing_to_volume() {
             fill.apply(Event::Outgrown);
-            // Nobody reads what a background refresh keeps only a window of.
-            drop(self.seat.lock().take());
+            // Nobody would read the window of a background fill.
+            drop(self.parked.lock().take());
         } else if storing == Storing::Whole {
-            fill.apply(Event::Sunk);
+            fill.apply(Event::OnDiskOnly);
         }
     }
 }
 
-/// Ready a while after the last who waited for a head has left.
+/// Ready a while after the last reader that waited for a head has left.
 ///
 /// # Cancel safety
-/// Not safe: that the last has left is told once.
-pub(super) async fn forsaken(turn: &Notify) {
+/// Not safe: it is told only once that the last reader has left.
+pub(super) async fn idle_timeout(turn: &Notify) {
     turn.notified().await;
-    tokio::time::sleep(FORSAKEN_TIME_MAX).await;
+    tokio::time::sleep(IDLE_TIME_MAX).await;
 }
 
-/// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and
-/// what this machine broke off would break again.
+/// Whether the origin cut a body that was valid so far. Malformed bodies and failures on our side are not
+/// retried.
 fn broke_off(error: &OriginError) -> bool {
     let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
     !is_malformed && error.blame() == Blame::Origin

@@ -1,7 +1,7 @@
 //! Fills, their readers and the store in random interleavings, without sockets and on one thread: readers
 //! join, read and leave, the origin sends, ends and fails, the store runs out of memory and invalidates. Each
-//! reader gets its interval of one generation, then one end or one error; who waits is woken, for a reader is
-//! only polled when it was.
+//! reader gets its interval of one generation, then one end or one error. Waiting readers must be woken: a
+//! reader is polled only when it was.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use weir_policy::{CacheRules, Interval, RequestView, ResponseView, Storable, sto
 use weir_store::{Full, Scope, Settings, Store, Writer};
 use weir_upstream::{Upstream, UpstreamSettings};
 
-use super::again::Again;
-use super::desk::{Desk, Plan};
+use super::inflight::{Asker, Inflight, Plan, Wanted};
 use super::machine::{AHEAD_BYTES_MAX, End, Storing};
 use super::reader::{Filled, Reader, bytes_of, look};
+use super::refetch::Refetch;
 use super::*;
 use weir_clock as clock;
 
@@ -25,7 +25,7 @@ const CORES: usize = 2;
 const PIECE_BYTES_MAX: usize = 40_000;
 
 /// Bytes that are known by their place.
-fn body(start: u64, count: u64) -> Bytes {
+pub(crate) fn body(start: u64, count: u64) -> Bytes {
     let words = (start / 8..(start + count).div_ceil(8)).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut bytes = Vec::with_capacity(count as usize + 16);
     words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
@@ -33,11 +33,19 @@ fn body(start: u64, count: u64) -> Bytes {
     Bytes::from(bytes).slice(skip..skip + count as usize)
 }
 
-fn key() -> CacheKey {
+pub(crate) fn key() -> CacheKey {
     CacheKey::new(Bytes::from_static(b"http://example.test/"))
 }
 
-fn proof() -> Storable {
+fn asker(core: usize, client: Witness) -> Asker {
+    Asker { core, client }
+}
+
+fn wanted<'r>(key: &'r CacheKey, headers: &'r HeaderMap, interval: Interval) -> Wanted<'r> {
+    Wanted { key, interval, headers }
+}
+
+pub(crate) fn proof() -> Storable {
     let mut headers = HeaderMap::new();
     headers.insert("cache-control", HeaderValue::from_static("max-age=60"));
     let view = RequestView {
@@ -94,11 +102,13 @@ enum Outcome {
 }
 
 /// A reader: waits for the head, then reads its interval piece by piece.
-async fn reader(seat: Seat, interval: Interval, again: Arc<Again>, store: Store) -> Outcome {
-    let FillHead::New(generation) = seat.fill().wait_head(seat.core()).await else { return Outcome::NoBody };
+async fn reader(guard: ReaderGuard, interval: Interval, refetch: Arc<Refetch>, store: Store) -> Outcome {
+    let FillHead::New(generation) = guard.fill().wait_head(guard.core()).await else {
+        return Outcome::NoBody;
+    };
     let length = generation.length().unwrap_or(u64::MAX);
     let interval = Interval { start: interval.start.min(length), end: interval.end.min(length) };
-    let mut reader = Reader::filling(Filled::new(seat, generation, again, store), interval, None);
+    let mut reader = Reader::filling(Filled::new(guard, generation, refetch, store), interval, None);
     let mut at = interval.start;
     loop {
         match reader.next(PIECE_BYTES_MAX).await {
@@ -158,11 +168,11 @@ struct Origin {
 /// One fill with all around it.
 struct Scene {
     store: Store,
-    desk: Arc<Desk>,
+    inflight: Arc<Inflight>,
     bells: Arc<Bells>,
     fill: Arc<Fill>,
     origin: Origin,
-    again: Arc<Again>,
+    refetch: Arc<Refetch>,
     readers: Vec<(Task<Outcome>, Interval)>,
     bell: Task<()>,
     is_failed: bool,
@@ -183,9 +193,9 @@ impl Scene {
     fn new(length: u64, is_known: bool) -> Scene {
         let settings = Settings { window_bytes: 200_000, ..Settings::of(MEMORY) };
         let (store, bells) = (Store::with(settings), Arc::new(Bells::new(CORES)));
-        let desk = Arc::new(Desk::new(bells.clone()));
+        let inflight = Arc::new(Inflight::new(bells.clone()));
         let upstream = UpstreamSettings::single("origin", "http://127.0.0.1:1".parse().unwrap());
-        let again = Arc::new(Again {
+        let refetch = Arc::new(Refetch {
             upstream: Upstream::new(upstream).unwrap(),
             target: "/".to_owned(),
             headers: HeaderMap::new(),
@@ -195,21 +205,24 @@ impl Scene {
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();
-        let Plan::Lead(lead) =
-            desk.plan((0, Witness::Unnamed), (&key(), store.ledger()), whole, &HeaderMap::new(), now)
-        else {
+        let Plan::Lead(lead) = inflight.plan(
+            asker(0, Witness::Unnamed),
+            store.ledger(),
+            wanted(&key(), &HeaderMap::new(), whole),
+            now,
+        ) else {
             panic!("nothing else runs")
         };
-        let seat = lead.begin().unwrap();
-        let fill = seat.fill().clone();
+        let guard = lead.begin().unwrap();
+        let fill = guard.fill().clone();
         let bell = Task::new({
             let bells = bells.clone();
             async move { bells.answer(1).await }
         });
-        let readers = vec![(Task::new(reader(seat, whole, again.clone(), store.clone())), whole)];
+        let readers = vec![(Task::new(reader(guard, whole, refetch.clone(), store.clone())), whole)];
         let origin = Origin { length, is_known, writer: None, unsent: Bytes::new(), away: 0 };
         let (is_failed, was_windowed, crowd) = (false, false, 0);
-        Scene { store, desk, bells, fill, origin, again, readers, bell, is_failed, was_windowed, crowd }
+        Scene { store, inflight, bells, fill, origin, refetch, readers, bell, is_failed, was_windowed, crowd }
     }
 
     fn act(&mut self, act: &Act) {
@@ -243,7 +256,7 @@ impl Scene {
         {
             assert_ne!(end, End::Whole, "what is whole is sealed before");
             writer.abandon();
-            self.desk.done(&self.fill);
+            self.inflight.done(&self.fill);
             self.fill.wake(0);
         }
         assert!(self.bell.poll().is_none());
@@ -326,7 +339,7 @@ impl Scene {
             && let Some(writer) = self.origin.writer.take()
         {
             assert!(self.fill.seal(writer));
-            self.desk.done(&self.fill);
+            self.inflight.done(&self.fill);
             self.fill.wake(0);
         }
     }
@@ -352,10 +365,14 @@ impl Scene {
     fn join(&mut self, core: usize, interval: Interval) {
         let (ledger, now) = (self.store.ledger(), clock::mono());
         if self.readers.len() < 8
-            && let Plan::Join(seat) =
-                self.desk.plan((core, Witness::Unnamed), (&key(), ledger), interval, &HeaderMap::new(), now)
+            && let Plan::Join(guard) = self.inflight.plan(
+                asker(core, Witness::Unnamed),
+                ledger,
+                wanted(&key(), &HeaderMap::new(), interval),
+                now,
+            )
         {
-            let task = Task::new(reader(seat, interval, self.again.clone(), self.store.clone()));
+            let task = Task::new(reader(guard, interval, self.refetch.clone(), self.store.clone()));
             self.readers.push((task, interval));
         }
     }
@@ -413,7 +430,7 @@ impl Scene {
         let state = self.fill.machine();
         assert!(matches!(state.state(), State::Ended(_)), "the fill stands still: {state:?}");
         assert!(self.readers.is_empty(), "{} readers wait for ever after {state:?}", self.readers.len());
-        assert_eq!(self.desk.running(), 0);
+        assert_eq!(self.inflight.running(), 0);
         let _ = &self.bells;
     }
 }
@@ -469,20 +486,25 @@ fn what_hangs_is_led_again_a_few_times_and_who_comes_joins_the_newest() {
     let (ledger, whole, begun) = (scene.store.ledger(), Interval::new(0, u64::MAX), scene.fill.begun());
     let plan = |client, rounds| {
         let now = begun + HEAD_WAIT_MAX * rounds;
-        scene.desk.plan((0, Witness::V4(client)), (&key(), ledger), whole, &HeaderMap::new(), now)
+        scene.inflight.plan(
+            asker(0, Witness::V4(client)),
+            ledger,
+            wanted(&key(), &HeaderMap::new(), whole),
+            now,
+        )
     };
     let mut led = vec![scene.fill.clone()];
-    let mut seats = Vec::new();
+    let mut guards = Vec::new();
     for (rounds, client) in [(1, 1), (2, 1)] {
         let Plan::Lead(lead) = plan(client, rounds) else { panic!("round {rounds} is led again") };
-        let seat = lead.begin().unwrap();
-        led.push(seat.fill().clone());
-        seats.push(seat);
+        let guard = lead.begin().unwrap();
+        led.push(guard.fill().clone());
+        guards.push(guard);
         let Plan::Join(joined) = plan(2, rounds) else { panic!("others join it") };
         assert!(Arc::ptr_eq(joined.fill(), led.last().unwrap()));
     }
-    assert!(matches!(plan(2, 3), Plan::Apart), "three hang");
-    scene.desk.done(&led[0]);
-    assert!(matches!(plan(1, 3), Plan::Apart), "two of its own hang");
+    assert!(matches!(plan(2, 3), Plan::Separate), "three hang");
+    scene.inflight.done(&led[0]);
+    assert!(matches!(plan(1, 3), Plan::Separate), "two of its own hang");
     assert!(matches!(plan(2, 3), Plan::Lead(_)), "another client's does not");
 }

@@ -1,25 +1,40 @@
-//! A transfer: one response of an origin on its way into a generation, as a fill and the transfer of a gap
-//! have it in common. It says how far it has come, where it stops, how many read it, how it ended, and wakes
-//! its readers. It must not ask an origin, nor decide which readers it has.
+//! A transfer: one response of an origin on its way into a generation; what a fill and the transfer of a gap
+//! have in common. It says how far it has come, where it stops, how many readers it has and how it ended,
+//! writes the bytes, and wakes its readers. It must not ask an origin, nor choose its readers.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::Interval;
+use weir_store::{Full, Writer, WriterWait};
 
 use super::machine::{Actions, End, Event, Machine, State};
-use super::pace::Pace;
+use super::speed::Speed;
 use super::waiters::{Bells, Waiters};
+use weir_clock as clock;
+
+/// How long a writer waits without being woken before it looks again. A waiter that is woken for less than it
+/// needs wakes no other: one behind it, to which that is enough, waits until more is freed, or so long.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// So much of the time that is waited for memory counts as waited for a volume that is behind: readers may be
+/// what the memory waits for.
+const VOLUME_SHARE_OF_WAIT: u32 = 5;
+
+/// Readers held all the memory for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoMemory;
 
 /// One running transfer.
 pub struct Transfer {
     machine: Mutex<Machine>,
     /// Its first byte.
     start: u64,
-    /// Where it stops: sooner than was asked for once another brings what comes then.
+    /// Where it stops: earlier than was asked for, once another transfer loads the rest.
     end: AtomicU64,
     /// Where the next byte goes.
     reached: AtomicU64,
@@ -29,9 +44,9 @@ pub struct Transfer {
     broke: OnceLock<&'static str>,
     waiters: Arc<Waiters>,
     bells: Arc<Bells>,
-    /// Told when it must stop, when nobody waits for the head any more, or when a reader has moved on.
+    /// Wakes the task: it must stop, nobody waits for its head any more, or a reader has moved on.
     pub(super) turn: Notify,
-    pub(super) pace: Pace,
+    pub(super) speed: Speed,
 }
 
 impl Transfer {
@@ -47,7 +62,7 @@ impl Transfer {
             waiters: Waiters::new(&bells),
             bells,
             turn: Notify::new(),
-            pace: Pace::new(asked),
+            speed: Speed::new(asked),
         }
     }
 
@@ -56,7 +71,7 @@ impl Transfer {
         *self.machine.lock()
     }
 
-    /// How it ended, if it has.
+    /// How it has ended, if it has.
     pub(super) fn ended(&self) -> Option<End> {
         match self.machine().state() {
             State::Ended(end) => Some(end),
@@ -84,22 +99,22 @@ impl Transfer {
         self.reached.load(Ordering::Acquire)
     }
 
-    /// Whether an offset lies in what it was begun for and has not been given to another.
+    /// Whether it runs and will come past an offset, or has.
     pub(super) fn covers(&self, offset: u64) -> bool {
         self.start <= offset && offset < self.end() && self.ended().is_none()
     }
 
-    /// Whether it brings so many bytes more about as soon as a request of one's own would.
-    pub(super) fn brings_soon(&self, ahead: u64, now: Instant) -> bool {
-        self.pace.comes_soon(self.reached() - self.start, ahead, now)
+    /// Whether it loads so many more bytes about as soon as a new request would.
+    pub(super) fn comes_soon(&self, ahead: u64, now: Instant) -> bool {
+        self.speed.comes_soon(self.reached() - self.start, ahead, now)
     }
 
-    /// What comes from `offset` on is fetched already: it need not go farther.
+    /// Another transfer loads what comes from `offset` on.
     pub(super) fn stop_at(&self, offset: u64) {
         self.end.fetch_min(offset, Ordering::AcqRel);
     }
 
-    /// More comes than was asked for.
+    /// More is sent than was asked for, and loaded up to `offset`.
     pub(super) fn go_on_to(&self, offset: u64) {
         self.end.fetch_max(offset, Ordering::AcqRel);
     }
@@ -112,8 +127,7 @@ impl Transfer {
         self.front.load(Ordering::Acquire)
     }
 
-    /// A reader has come to `offset`, or waits for it; only the foremost writes. Whether it is the foremost
-    /// now.
+    /// A reader has reached `offset`, or waits for it. Whether it is the foremost reader now.
     pub(super) fn advance(&self, offset: u64) -> bool {
         if self.front.load(Ordering::Relaxed) >= offset {
             return false;
@@ -133,7 +147,7 @@ impl Transfer {
         self.broke.get().copied().unwrap_or("fill-ended")
     }
 
-    /// A reader comes, unless it has ended without being whole. Whether it did.
+    /// A reader joins, unless the transfer has ended without being whole. Whether it did.
     pub(super) fn join(&self) -> bool {
         let mut machine = self.machine.lock();
         if matches!(machine.state(), State::Ended(end) if end != End::Whole) {
@@ -143,8 +157,8 @@ impl Transfer {
         true
     }
 
-    /// Applies an event. What remains to be done with the body is returned; whoever does it calls
-    /// [`Transfer::wake`] afterwards, so that readers meet what was done.
+    /// Applies an event, and returns what remains to be done with the body. The caller does that first and
+    /// then calls [`Transfer::wake`], so that readers find it done.
     pub(super) fn apply(&self, event: Event) -> Actions {
         if let Event::Bytes(bytes) = event {
             self.reached.fetch_add(bytes, Ordering::AcqRel);
@@ -161,12 +175,106 @@ impl Transfer {
         actions
     }
 
-    /// It has written up to `position`.
-    pub(super) fn come_to(&self, position: u64) {
-        let bytes = position.saturating_sub(self.reached());
-        if bytes > 0 {
-            self.apply(Event::Bytes(bytes));
+    /// Gives bytes to the writer, tells the machine of them, and wakes the readers. It waits while readers
+    /// hold all the memory, for `memory_wait_max` at most, and while the volume is behind with a body that it
+    /// alone can keep: that is the back-pressure towards the origin. `pushed` is called after each try,
+    /// before the machine is told. Where the transfer ends meanwhile the rest is dropped.
+    ///
+    /// # Errors
+    /// [`NoMemory`]: the memory did not come in time.
+    pub(super) async fn push(
+        &self,
+        core: usize,
+        writer: &mut Writer,
+        bytes: Bytes,
+        memory_wait_max: Duration,
+        mut pushed: impl FnMut(&Writer),
+    ) -> Result<(), NoMemory> {
+        if let Err(rest) = self.try_push(core, writer, bytes, &mut pushed) {
+            self.push_when_freed(core, writer, rest, memory_wait_max, pushed).await?;
         }
+        if writer.volume_is_behind(Duration::ZERO).is_some() {
+            self.wait_for_volume(writer).await;
+        }
+        Ok(())
+    }
+
+    /// Gives the writer what it can take now.
+    ///
+    /// # Errors
+    /// What it could not take.
+    fn try_push(
+        &self,
+        core: usize,
+        writer: &mut Writer,
+        bytes: Bytes,
+        pushed: &mut impl FnMut(&Writer),
+    ) -> Result<(), Bytes> {
+        // What nobody has read yet must stay, unless it is read from the volume.
+        let is_on_disk_only = writer.is_writing_to_volume() && writer.window_bytes().is_some();
+        writer.let_go(if is_on_disk_only { u64::MAX } else { self.front() });
+        let count = bytes.len();
+        let rest = writer.push(bytes).err().map(|Full { rest }| rest);
+        pushed(writer);
+        let taken = count - rest.as_ref().map_or(0, Bytes::len);
+        if taken > 0 {
+            self.apply(Event::Bytes(taken as u64));
+        }
+        // Where nothing was taken readers may have to learn that memory keeps a window only.
+        self.wake(core);
+        rest.map_or(Ok(()), Err)
+    }
+
+    async fn push_when_freed(
+        &self,
+        core: usize,
+        writer: &mut Writer,
+        mut bytes: Bytes,
+        wait_max: Duration,
+        mut pushed: impl FnMut(&Writer),
+    ) -> Result<(), NoMemory> {
+        let longest = clock::mono() + wait_max;
+        let mut freed = writer.wait_for_memory();
+        let (mut waited, mut is_behind) = (Duration::ZERO, false);
+        loop {
+            writer.arm(&mut freed);
+            // A window cannot move on past what the volume has not taken.
+            if writer.window_bytes().is_some() {
+                let counted = if is_behind { waited / VOLUME_SHARE_OF_WAIT } else { Duration::ZERO };
+                is_behind = writer.volume_is_behind(counted).is_some();
+            }
+            match self.try_push(core, writer, bytes, &mut pushed) {
+                Ok(()) => return Ok(()),
+                Err(rest) => bytes = rest,
+            }
+            if clock::mono() >= longest {
+                return Err(NoMemory);
+            }
+            waited = self.pause(&mut freed, LOOK_AGAIN_AFTER).await;
+            if self.ended().is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn wait_for_volume(&self, writer: &mut Writer) {
+        let mut room = writer.wait_for_volume();
+        let mut waited = Duration::ZERO;
+        while self.ended().is_none() {
+            writer.arm(&mut room);
+            let Some(longest) = writer.volume_is_behind(waited) else { return };
+            waited = self.pause(&mut room, longest.min(LOOK_AGAIN_AFTER)).await;
+        }
+    }
+
+    /// Waits until the wait is over, or the transfer's task has to look at its readers. For how long it has.
+    async fn pause(&self, wait: &mut WriterWait, longest: Duration) -> Duration {
+        let since = clock::mono();
+        tokio::select! {
+            () = self.turn.notified() => {}
+            _ = tokio::time::timeout(longest, wait.over()) => {}
+        }
+        clock::mono().saturating_duration_since(since)
     }
 
     /// Waits on core `core` until `ready` yields; it is asked again whenever the transfer moves on.
@@ -182,3 +290,6 @@ impl Transfer {
         self.waiters.wake(core, &self.bells);
     }
 }
+
+#[cfg(test)]
+mod tests;

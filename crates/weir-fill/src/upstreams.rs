@@ -1,10 +1,9 @@
-//! What fills know of whole upstreams: how many of them run at each, and that one gave no answer a moment
-//! ago, so that nobody who could have something stale waits for it again. It must not ask anything, nor
-//! decide what is usable.
+//! What fills know of upstreams: how many fills run at each, and which are down, so that no request waits for
+//! one that could have a stale response. It must not ask an origin, nor decide what is usable.
 //!
-//! An outage: it begins with a failure that no request can have caused, or that several clients have met, and
-//! lasts for a spell of one second. When a spell is over one try is due, without a client; each one that
-//! fails doubles the spell. Any answer ends the outage, and so does being left alone for long.
+//! An outage begins with a failure that no request can have caused, or that several clients have met. It has
+//! a backoff of one second. When the backoff is over one probe is due, without a client; each probe that
+//! fails doubles the backoff. Any answer ends the outage, and so does a long time without requests.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,71 +17,71 @@ use weir_policy::Failure;
 
 use super::witness::{Witness, Witnesses};
 
-/// Fills at one origin at a time; what is beyond passes, or gets what is stale.
+/// Fills at one origin at a time. Further requests go past the cache, or get something stale.
 pub const FILLS_PER_ORIGIN_MAX: usize = 128;
-/// For how long an upstream is left alone after its first failure.
-pub const SPELL: Duration = Duration::from_secs(1);
-/// The longest spell, and how long after one an outage is forgotten that nobody asked about.
-pub const SPELL_MAX: Duration = Duration::from_secs(30);
+/// How long an upstream is not asked after its first failure.
+pub const BACKOFF: Duration = Duration::from_secs(1);
+/// The longest backoff. An outage is forgotten so long after its backoff, if nobody asks.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// Whether a try is under way.
+/// Whether a probe is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trial {
+enum Probe {
     Due,
     Begun,
 }
 
-/// An upstream that gave no answer.
+/// That an upstream gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outage {
-    spell: Duration,
+    backoff: Duration,
     until: Instant,
-    trial: Trial,
+    probe: Probe,
 }
 
 impl Outage {
     fn begin(now: Instant) -> Outage {
-        Outage { spell: SPELL, until: now + SPELL, trial: Trial::Due }
+        Outage { backoff: BACKOFF, until: now + BACKOFF, probe: Probe::Due }
     }
 
-    /// One more failure. Those of requests that were under way when the spell began say nothing new.
+    /// One more failure. Failures of requests that were under way when the backoff began say nothing new.
     fn failed(self, now: Instant) -> Outage {
         if self.is_forgotten(now) {
             return Outage::begin(now);
         }
-        if now < self.until && self.trial == Trial::Due {
+        if now < self.until && self.probe == Probe::Due {
             return self;
         }
-        let spell = (self.spell * 2).min(SPELL_MAX);
-        Outage { spell, until: now + spell, trial: Trial::Due }
+        let backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        Outage { backoff, until: now + backoff, probe: Probe::Due }
     }
 
-    /// Whether a try may begin, and the outage with it under way.
+    /// The outage with a probe under way, if one may begin.
     fn tried(self, now: Instant) -> Option<Outage> {
-        (now >= self.until).then(|| Outage { until: now + self.spell, trial: Trial::Begun, ..self })
+        (now >= self.until).then(|| Outage { until: now + self.backoff, probe: Probe::Begun, ..self })
     }
 
     fn is_forgotten(&self, now: Instant) -> bool {
-        now >= self.until + SPELL_MAX
+        now >= self.until + BACKOFF_MAX
     }
 }
 
-/// What is held against an upstream.
+/// What speaks against an upstream.
 #[derive(Clone, Debug)]
 enum Trouble {
-    /// Requests went without an answer that may have caused that themselves.
+    /// Requests got no answer and may have caused that themselves.
     Suspected(Witnesses),
     Out(Outage),
 }
 
-/// One upstream; there is an entry only while there is something to know.
+/// What is known of one upstream; there is an entry only while something is.
 #[derive(Default)]
 struct Known {
     fills: usize,
-    /// How many of them are of each client.
+    /// How many of them each client has.
     clients: HashMap<IpAddr, usize>,
     trouble: Option<Trouble>,
-    /// What its last failure was.
+    /// The kind of its last failure.
     kind: Option<Failure>,
 }
 
@@ -95,12 +94,9 @@ impl Known {
     }
 }
 
-/// The client whose fill it is, where that is known.
-pub type PlaceOf = Option<IpAddr>;
-
 /// How many fills there may be at an upstream.
 #[derive(Clone, Copy, Debug)]
-pub struct PlacesMax {
+pub struct FillsMax {
     /// Of all clients.
     pub all: usize,
     /// Of one client.
@@ -111,14 +107,14 @@ pub struct PlacesMax {
 #[derive(Default)]
 pub struct Upstreams {
     known: Mutex<HashMap<Box<str>, Known>>,
-    /// Upstreams with trouble: what is asked on every answer needs no lock while there are none.
+    /// How many upstreams have trouble. While there are none no lock is taken.
     troubles: AtomicUsize,
 }
 
 impl Upstreams {
-    /// A place for one more fill at this upstream; none where all are taken, or the client has as many as it
-    /// may. A place is counted from when the fill is planned: its connection comes later.
-    pub fn place(self: &Arc<Self>, name: &str, of: PlaceOf, most: PlacesMax) -> Option<Place> {
+    /// A permit for one more fill at this upstream. None where all are taken, or the client has as many as it
+    /// may. It counts from when the fill is planned, which is before it has a connection.
+    pub fn permit(self: &Arc<Self>, name: &str, of: Option<IpAddr>, most: FillsMax) -> Option<FillPermit> {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
         let of_client = of.and_then(|client| upstream.clients.get(&client)).copied().unwrap_or_default();
@@ -129,10 +125,10 @@ impl Upstreams {
         if let Some(client) = of {
             *upstream.clients.entry(client).or_default() += 1;
         }
-        Some(Place { upstreams: self.clone(), name: name.into(), of })
+        Some(FillPermit { upstreams: self.clone(), name: name.into(), of })
     }
 
-    /// It gave no answer, whoever asked.
+    /// It gave no answer, and no request can have caused that.
     pub fn failed(&self, name: &str, now: Instant) {
         self.trouble(name, Failure::NoAnswer, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
@@ -140,8 +136,8 @@ impl Upstreams {
         });
     }
 
-    /// It gave no answer, or none that can be used, to a request of this client that may have been the cause;
-    /// that is an outage once several clients have met it, with no answer in between.
+    /// It gave no usable answer to a request of this client, which may have caused that. An outage begins
+    /// once several clients have met this, with no answer in between.
     pub fn suspected(&self, name: &str, client: Witness, kind: Failure, now: Instant) {
         self.trouble(name, kind, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
@@ -166,7 +162,7 @@ impl Upstreams {
         upstream.kind = Some(kind);
     }
 
-    /// It answered, whatever it said.
+    /// It has answered, with any status.
     pub fn answered(&self, name: &str) {
         if self.troubles.load(Ordering::Relaxed) == 0 {
             return;
@@ -181,7 +177,7 @@ impl Upstreams {
         }
     }
 
-    /// How it failed a moment ago, so that it is not to be waited for; none where it is up.
+    /// The kind of its last failure while it is down. None where it is up.
     pub fn outage(&self, name: &str, now: Instant) -> Option<Failure> {
         if self.troubles.load(Ordering::Relaxed) == 0 {
             return None;
@@ -192,7 +188,7 @@ impl Upstreams {
         upstream.kind
     }
 
-    /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so
+    /// Whether it may be asked without a client: always while it answers, else once a backoff. The caller
     /// does ask.
     pub fn may_try(&self, name: &str, now: Instant) -> bool {
         if self.troubles.load(Ordering::Relaxed) == 0 {
@@ -209,13 +205,13 @@ impl Upstreams {
 }
 
 /// A fill's place at its upstream, for as long as it runs.
-pub struct Place {
+pub struct FillPermit {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
-    of: PlaceOf,
+    of: Option<IpAddr>,
 }
 
-impl Drop for Place {
+impl Drop for FillPermit {
     fn drop(&mut self) {
         let mut known = self.upstreams.known.lock();
         let Some(upstream) = known.get_mut(&self.name) else { return };
@@ -286,11 +282,11 @@ mod tests {
         for _ in 0..100 {
             upstreams.failed(NAME, now);
         }
-        assert!(upstreams.is_down(NAME, now + SPELL));
-        let late = now + SPELL + SPELL_MAX;
+        assert!(upstreams.is_down(NAME, now + BACKOFF));
+        let late = now + BACKOFF + BACKOFF_MAX;
         assert!(!upstreams.is_down(NAME, late));
         upstreams.failed(NAME, late);
-        assert!(!upstreams.may_try(NAME, late) && upstreams.may_try(NAME, late + SPELL));
+        assert!(!upstreams.may_try(NAME, late) && upstreams.may_try(NAME, late + BACKOFF));
     }
 
     #[test]
@@ -316,8 +312,8 @@ mod tests {
     fn places_are_bounded_and_given_back() {
         let upstreams = Arc::new(Upstreams::default());
         let (most, clients) =
-            (PlacesMax { all: 3, of_client: 2 }, [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from));
-        let place = |client: usize| upstreams.place(NAME, Some(clients[client]), most);
+            (FillsMax { all: 3, of_client: 2 }, [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from));
+        let place = |client: usize| upstreams.permit(NAME, Some(clients[client]), most);
         let first = place(0);
         let second = place(0);
         assert!(first.is_some() && second.is_some() && place(0).is_none(), "it has its share");

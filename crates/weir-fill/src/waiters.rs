@@ -1,6 +1,6 @@
-//! Who waits for a fill: one list of wakers a core. A fill rings each core once, and the core wakes its
-//! own readers, so that a thousand readers elsewhere cost one system call. It must not know what is
-//! waited for.
+//! The readers that wait for a transfer: one list of wakers a core. A transfer rings each core's bell once,
+//! and that core wakes its own readers, so that a thousand readers elsewhere cost one system call. It must
+//! not know what is waited for.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The wakers of one core, and how often the list was emptied.
+/// The wakers of one core.
 #[derive(Default)]
 struct List {
     round: u64,
@@ -34,20 +34,20 @@ impl List {
     }
 }
 
-/// The readers waiting for one fill, core by core.
+/// The readers waiting for one transfer, core by core.
 pub struct Waiters {
     lists: Box<[Mutex<List>]>,
 }
 
-/// One reader's place in a list; it is given back when the reader stops waiting.
-struct Place<'w> {
+/// One reader's slot in a list, given back when the reader stops waiting.
+struct Slot<'w> {
     list: &'w Mutex<List>,
     /// The round and the slot in it.
     taken: Option<(u64, usize)>,
 }
 
-impl Place<'_> {
-    /// Takes a place in this round, or renews the waker in the one that is held.
+impl Slot<'_> {
+    /// Takes a slot in this round, or renews the waker in the slot that is held.
     fn take(&mut self, cx: &Context<'_>) {
         let mut list = self.list.lock();
         match self.taken {
@@ -64,7 +64,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let Some((round, slot)) = self.taken else { return };
         let mut list = self.list.lock();
@@ -83,21 +83,21 @@ impl Waiters {
     /// Waits on core `core` until `ready` yields something.
     ///
     /// # Cancel safety
-    /// Dropping the future gives its place back.
+    /// Dropping the future gives its slot back.
     pub async fn until<T>(&self, core: usize, mut ready: impl FnMut() -> Option<T>) -> T {
-        let mut place = Place { list: &self.lists[core], taken: None };
+        let mut slot = Slot { list: &self.lists[core], taken: None };
         poll_fn(|cx| {
             if let Some(value) = ready() {
                 return Poll::Ready(value);
             }
-            place.take(cx);
-            // Between the first look and the registration the fill may have moved on.
+            slot.take(cx);
+            // The transfer may have moved on between the first look and the registration.
             ready().map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 
-    /// Wakes everyone: this core's readers at once, each other core by one ring.
+    /// Wakes all readers: those of this core at once, those of each other core by one ring.
     pub fn wake(self: &Arc<Self>, core: usize, bells: &Bells) {
         for (other, list) in self.lists.iter().enumerate() {
             if other == core {
@@ -128,7 +128,7 @@ impl Waiters {
     }
 }
 
-/// One core's bell: which fills have moved on.
+/// One core's bell: which transfers have moved on.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<Vec<Arc<Waiters>>>,
@@ -151,7 +151,7 @@ impl Bells {
         Bells((0..cores).map(|_| Bell::default()).collect())
     }
 
-    /// Answers the bell of one core for as long as it is polled; each worker runs this once.
+    /// Wakes the readers of one core whenever its bell is rung. Each worker runs this once.
     pub async fn answer(&self, core: usize) {
         let bell = &self.0[core];
         loop {

@@ -1,7 +1,6 @@
-//! Which clients' requests an origin failed to answer, one after another. A failure that a request may have
-//! caused itself says something of its key, or of its origin, only when several clients have met it and
-//! nobody has got an answer in between: else one client could have others refused. It must not look at what
-//! failed.
+//! Which clients have met a failure. A failure that a request may have caused counts against its key or its
+//! origin only when several clients have met it, with no answer in between: otherwise one client could have
+//! others refused. It must not look at what failed.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -10,24 +9,23 @@ use smallvec::SmallVec;
 
 /// So many clients must have met a failure that a request may have caused.
 pub const WITNESSES_MIN: usize = 3;
-/// After this time without another failure those that were met are forgotten.
+/// Failures are forgotten after this time without another one.
 pub const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
 /// A client, as far as it can be told from others: by its IPv4 address, or by the /48 of its IPv6 address,
-/// the most that one customer is given. All that cannot be told apart are one.
+/// the most that one customer is given. All others count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
-    /// An address.
+    /// An IPv4 address.
     V4(u32),
-    /// A network.
+    /// The upper 48 bits of an IPv6 address.
     V6(u64),
     /// Over a Unix socket, or unknown.
     Unnamed,
 }
 
 impl Witness {
-    /// The client of that address, or of that /64 of IPv6; none over a Unix socket, and where it is not
-    /// known.
+    /// The client with that address; `None` is one over a Unix socket, or one that is not known.
     pub fn of(client: Option<IpAddr>) -> Witness {
         match client {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
@@ -37,7 +35,8 @@ impl Witness {
         }
     }
 
-    /// As a number, for who knows no addresses. Addresses share none with networks that are in use.
+    /// As a number, for crates that know no addresses. No IPv6 network in use has the number of an IPv4
+    /// address.
     pub fn number(self) -> u64 {
         match self {
             Witness::V4(ip) => u64::from(ip),
@@ -60,19 +59,19 @@ pub struct Witnesses {
 }
 
 impl Witnesses {
-    /// One, for now.
+    /// The first client.
     pub fn begin(client: Witness, now: Instant) -> Witnesses {
         let mut clients = SmallVec::new();
         clients.push(client);
         Witnesses { clients, until: now + WITNESSED_FOR }
     }
 
-    /// One more failure.
+    /// Adds the client of one more failure.
     pub fn add(&mut self, client: Witness, now: Instant) {
         if now >= self.until {
             *self = Witnesses::begin(client, now);
         }
-        // Who cannot be told from others is no further one beside them.
+        // A client that cannot be told from others does not count beside them.
         let is_another = client != Witness::Unnamed && !self.clients.contains(&client);
         self.clients.retain(|known| *known != Witness::Unnamed || !is_another);
         if !self.are_enough() && is_another {
@@ -81,7 +80,7 @@ impl Witnesses {
         self.until = now + WITNESSED_FOR;
     }
 
-    /// Whether the failure is not one client's alone.
+    /// Whether enough clients have met the failure.
     pub fn are_enough(&self) -> bool {
         self.clients.len() >= WITNESSES_MIN
     }
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cannot_be_told_apart_is_one_witness() {
+    fn clients_that_cannot_be_told_apart_are_one_witness() {
         let now = clock::mono();
         let mut witnesses = Witnesses::begin(Witness::of(None), now);
         witnesses.add(Witness::of(None), now);

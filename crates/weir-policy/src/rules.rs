@@ -188,7 +188,7 @@ pub struct RangeRules {
     /// Whether the rest of the object is fetched in the background.
     pub fills_whole: bool,
     /// Whether parts are stored that do not say which version they belong to, each by itself.
-    pub keeps_alone: bool,
+    pub keeps_unvalidated_parts: bool,
     /// How far ahead of a reader missing bytes are requested.
     pub ahead_bytes: u64,
     /// The most origin requests that one response has under way for its missing bytes.
@@ -201,7 +201,7 @@ impl Default for RangeRules {
         RangeRules {
             chunk_bytes: 1 << 20,
             fills_whole: false,
-            keeps_alone: false,
+            keeps_unvalidated_parts: false,
             ahead_bytes: 8 << 20,
             parallel: 4,
         }

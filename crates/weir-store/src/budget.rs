@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use weir_volume::{Freed, FreedWait};
 
 use weir_volume::BLOCK_BYTES;
 
@@ -34,6 +35,8 @@ pub struct Budget {
     used_bytes: AtomicU64,
     /// Bytes that only the holders of reserves may charge.
     reserved_bytes: AtomicU64,
+    /// The tasks that wait until less is charged or reserved.
+    freed: Arc<Freed>,
 }
 
 impl Budget {
@@ -45,6 +48,7 @@ impl Budget {
             stock: bounded(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
             used_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
+            freed: Arc::default(),
         })
     }
 
@@ -108,6 +112,21 @@ impl Budget {
         stocked.unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
+    /// Joins the tasks that wait for memory. Try to charge after this.
+    pub(crate) fn wait(&self) -> FreedWait {
+        self.freed.wait()
+    }
+
+    /// Whether a task waits for memory.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.freed.is_waited_for()
+    }
+
+    /// More can be evicted than before: wakes a task that waits for memory.
+    pub(crate) fn wake(&self) {
+        self.freed.wake();
+    }
+
     /// A charge of nothing, to which others are added.
     pub(crate) fn nothing(self: &Arc<Budget>) -> Charge {
         Charge { budget: Arc::clone(self), bytes: 0 }
@@ -151,6 +170,7 @@ impl Drop for Charge {
         if self.bytes > 0 {
             let before = self.budget.used_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
             debug_assert!(before >= self.bytes);
+            self.budget.freed.wake();
         }
     }
 }
@@ -177,6 +197,7 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         self.budget.reserved_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.budget.freed.wake();
     }
 }
 

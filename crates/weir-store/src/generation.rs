@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use crate::budget::Charge;
+use crate::budget::{Budget, Charge};
 use crate::ledger::Stamp;
 use crate::tier::{Gone, OnDiskBody, Place, SharedPut, VolumeTier};
 
@@ -156,6 +156,12 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// The budget of the memory that it is kept in, where a task waits for that.
+    pub(crate) fn budget_if_waited_for(&self) -> Option<Arc<Budget>> {
+        let budget = self.label.charge.budget();
+        budget.is_waited_for().then(|| Arc::clone(budget))
+    }
+
     /// The key under which it is stored.
     pub fn key(&self) -> &CacheKey {
         &self.label.key

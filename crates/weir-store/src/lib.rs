@@ -12,12 +12,13 @@
 #![warn(missing_docs)]
 
 mod admission;
-pub mod breaker;
 mod budget;
 mod digest;
+pub mod drives;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod generation;
+mod in_use;
 mod inside;
 mod ledger;
 mod memory;
@@ -28,14 +29,16 @@ mod samples;
 pub mod simulation;
 mod store;
 mod tier;
-mod volume_state;
 mod volumes;
+mod wait;
 mod watch;
 
 pub use weir_disk::{Disk, OsDisk};
 pub use weir_volume as volume;
 pub use weir_volume::catalogue;
-pub use weir_volume::{Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock, Writing};
+pub use weir_volume::{
+    Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock, VolumeState, Writing,
+};
 
 pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
 pub use budget::Budget;
@@ -43,17 +46,16 @@ pub use digest::{DigestMap, Folded};
 pub use generation::{
     BLOCK_BYTES, Generation, Head, HeadRef, PIECE_BYTES_MAX, Piece, Printed, Read, Retirement,
 };
-pub use inside::{
-    Ask, Emptied, LISTED_MAX, LOOKED_MAX, Listed, Listing, Live, Page, SiteStocks, Twice, Unlisted,
-};
+pub use in_use::InUse;
+pub use inside::{Ask, LISTED_MAX, LOOKED_MAX, Listed, Listing, Live, Page, SiteStocks, Twice, Unlisted};
 pub use ledger::{
     Acknowledge, Asking, Force, Judged, Ledger, LedgerState, MARKS_MAX, Mark, OpenError, PREFIX_BYTES_MAX,
     PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use memory::{Lag, VARIANTS_MAX};
-pub use register::{Arrival, Arriving, Distrust, Register};
+pub use register::{Distrust, Register};
 pub use store::{Found, Full, NotAdmitted, Settings, Store, Unsealed, Usage, WINDOW_BYTES, Writer};
-pub use tier::{Gone, Place, Seating, SweepUsage};
-pub use volume_state::VolumeState;
-pub use volumes::{AttachError, Attached, VolumeReport};
+pub use tier::{Gone, Place, SweepUsage};
+pub use volumes::{AttachError, VolumeReport};
+pub use wait::WriterWait;
 pub use watch::{Evicted, Watcher};

@@ -18,7 +18,7 @@ use weir_disk::Disk;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::ledger::{Ledger, Past, Stamp};
-use crate::volume::{Bears, Opening, Reached, random};
+use crate::volume::{Bears, Opening, Reached, Volume, random};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
@@ -123,6 +123,21 @@ pub struct Arriving<'a> {
     pub is_empty: bool,
     /// Whether its folder is on another drive than the root of the file system.
     pub is_mount: bool,
+}
+
+impl<'a> Arriving<'a> {
+    /// Of a volume in that folder, by that opening of it.
+    pub(crate) fn of(volume: &Volume, path: &'a str, opening: Opening, is_mount: bool) -> Arriving<'a> {
+        Arriving {
+            id: volume.id(),
+            path,
+            reached: volume.found(),
+            opening,
+            bears: volume.bears(),
+            is_empty: volume.usage().objects == 0,
+            is_mount,
+        }
+    }
 }
 
 /// What a volume is told that has been opened.

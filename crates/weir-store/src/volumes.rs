@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use weir_policy::Now;
 
@@ -13,8 +12,7 @@ use crate::ledger::Stamp;
 use crate::register::Register;
 use crate::store::Store;
 use crate::tier::{Seating, Superseded, SweepUsage, VolumeTier};
-use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
-use crate::volume_state::VolumeState;
+use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeState, VolumeUsage};
 
 /// Why a volume is not attached; it is closed.
 #[derive(Debug, thiserror::Error)]
@@ -60,62 +58,9 @@ pub struct VolumeReport {
     pub catalogue: Option<CatalogueUsage>,
 }
 
-/// A volume that is attached.
-#[derive(Debug, Clone)]
-pub struct Attached {
-    tier: Arc<VolumeTier>,
-}
-
-impl Attached {
-    /// Which one it is.
-    pub fn id(&self) -> u128 {
-        self.tier.volume().id()
-    }
-
-    /// The state it is in.
-    pub fn state(&self) -> VolumeState {
-        self.tier.state()
-    }
-
-    /// Says whether it keeps up. While it does not, nobody waits for it and nothing is stored there.
-    pub fn set_slow(&self, is_slow: bool) {
-        self.tier.set_slow(is_slow);
-    }
-
-    /// Says whether it is being emptied: it serves, and nothing more is stored there.
-    pub fn set_draining(&self, is_draining: bool) {
-        self.tier.set_draining(is_draining);
-    }
-
-    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the
-    /// oldest has gone.
-    pub fn resize(&self, size_bytes: u64) {
-        self.tier.volume().resize(size_bytes);
-    }
-
-    /// The volume itself.
-    pub fn volume(&self) -> &Volume {
-        self.tier.volume()
-    }
-
-    /// Lets those go who have waited for its threads for longer than `patience`; how many.
-    pub fn give_up(&self, patience: Duration) -> usize {
-        self.tier.volume().give_up(patience)
-    }
-
-    /// Whether something that was to be removed may be there still, or again after a restart.
-    pub fn has_failed_removals(&self) -> bool {
-        self.tier.has_failed_removals()
-    }
-
-    /// The state it is in, and what it holds.
-    pub fn report(&self) -> VolumeReport {
-        self.tier.report()
-    }
-}
-
 impl VolumeTier {
-    fn report(&self) -> VolumeReport {
+    /// The state it is in, and what it holds.
+    pub(crate) fn report(&self) -> VolumeReport {
         VolumeReport {
             id: self.volume().id(),
             name: Arc::clone(self.name()),
@@ -142,13 +87,13 @@ impl Store {
     ///
     /// # Errors
     /// [`AttachError`].
-    pub fn attach(
+    pub(crate) fn attach(
         &self,
         volume: Volume,
         rows: Option<Arc<dyn Rows>>,
         seating: Seating,
         clock: fn() -> Now,
-    ) -> Result<Attached, AttachError> {
+    ) -> Result<Arc<VolumeTier>, AttachError> {
         let memory_bytes = seating.memory_bytes;
         let mut seating = seating;
         let superseded = match self.inside.volumes.pending.superseded(volume.next_number()) {
@@ -177,28 +122,28 @@ impl Store {
         }
         share_quotas(&self.inside);
         self.inside.volumes.admission.ask(Task::Offer);
-        Ok(Attached { tier })
+        Ok(tier)
     }
 
     /// All that the volumes hold by now and was asked for before that number is asked about before it is
-    /// used: marks are lost that may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
-    pub fn distrust(&self, from: Stamp) {
+    /// used: marks are lost that may concern it ([`Distrust::Ahead`](crate::register::Distrust::Ahead)).
+    pub(crate) fn distrust(&self, from: Stamp) {
         self.inside.volumes.tiers.all().iter().for_each(|tier| tier.suspect(from));
     }
 
     /// Says that volumes will come that another process still has: what is begun from here on outdoes what
     /// they hold.
-    pub fn expect_volumes(&self) {
+    pub(crate) fn expect_volumes(&self) {
         self.inside.volumes.pending.begin();
     }
 
     /// Whether volumes are expected.
-    pub fn expects_volumes(&self) -> bool {
+    pub(crate) fn expects_volumes(&self) -> bool {
         self.inside.volumes.pending.is_on()
     }
 
     /// All that were expected are there, or will be treated as having been away.
-    pub fn end_expecting(&self) {
+    pub(crate) fn end_expecting(&self) {
         self.inside.volumes.pending.end();
     }
 
@@ -209,7 +154,7 @@ impl Store {
 
     /// Says where it is written down what volumes miss while they are away; once, before the first is
     /// attached.
-    pub fn set_register(&self, register: Arc<Register>) {
+    pub(crate) fn set_register(&self, register: Arc<Register>) {
         let _ = self.inside.volumes.register.set(register);
     }
 
@@ -220,26 +165,26 @@ impl Store {
         volume: Volume,
         seating: Seating,
         clock: fn() -> Now,
-    ) -> Attached {
+    ) -> Arc<VolumeTier> {
         let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
         let tier = VolumeTier::new(volume, None, seating, Superseded::default(), clock);
         self.inside.volumes.tiers.attach(&tier).unwrap();
-        Attached { tier }
+        tier
     }
 
     /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for
-    /// what has its bytes there alone. Its files are closed by [`Attached::close`], which may block.
-    pub fn detach(&self, attached: &Attached) {
-        self.inside.volumes.tiers.detach(&attached.tier);
-        self.inside.forget_volume(&attached.tier);
+    /// what has its bytes there alone. Its files are closed by [`VolumeTier::close`], which may block.
+    pub(crate) fn detach(&self, tier: &Arc<VolumeTier>) {
+        self.inside.volumes.tiers.detach(tier);
+        self.inside.forget_volume(tier);
         share_quotas(&self.inside);
     }
 
     /// Changes a volume's share of what comes; what is there stays where it is.
-    pub fn weigh(&self, attached: &Attached, weight: u64) {
-        attached.tier.set_weight(weight);
+    pub(crate) fn weigh(&self, tier: &VolumeTier, weight: u64) {
+        tier.set_weight(weight);
         self.inside.volumes.tiers.weigh();
         share_quotas(&self.inside);
     }
@@ -249,8 +194,8 @@ impl Store {
     ///
     /// # Errors
     /// The drive fails.
-    pub fn empty(&self, attached: &Attached) -> Result<Emptied, ReadError> {
-        Emptying::new(&self.inside, &attached.tier).run()
+    pub(crate) fn empty(&self, tier: &Arc<VolumeTier>) -> Result<Emptied, ReadError> {
+        Emptying::new(&self.inside, tier).run()
     }
 
     /// The volumes that are attached.
@@ -294,17 +239,5 @@ impl Store {
         for tier in self.inside.volumes.tiers.all().iter() {
             tier.close();
         }
-    }
-}
-
-impl Attached {
-    #[cfg(test)]
-    pub(crate) fn tier_for_tests(&self) -> &Arc<VolumeTier> {
-        &self.tier
-    }
-
-    /// Makes durable what was stored there and ends its threads. Blocks, for as long as the drive does.
-    pub fn close(&self) {
-        self.tier.close();
     }
 }

@@ -1,7 +1,8 @@
-//! The addresses of an origin's name: looked up off the hot path, kept while a lookup fails.
+//! The addresses of an origin's name: looked up off the hot path, and kept while lookups fail. It must not
+//! delay a request that could use a known address.
 //!
-//! A request looks up itself only when no address is known yet. Otherwise it takes those known, and one of
-//! the requests starts a renewal when they are old; [`crate::Upstream::tend`] renews them without requests as
+//! A request waits for a lookup only when no address is known yet. Otherwise it takes the known ones, and one
+//! request starts a renewal when they are old. [`crate::Upstream::tend`] renews them without requests as
 //! well.
 
 use std::future::Future;
@@ -20,7 +21,7 @@ use crate::error::OriginError;
 
 /// The most addresses that are kept of a name.
 const ADDRESSES_MAX: usize = 16;
-/// How long a failed first lookup answers for those that follow.
+/// For so long a failed first lookup is the answer to further ones.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
 
 type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
@@ -39,11 +40,11 @@ pub(crate) fn system() -> Resolver {
 pub(crate) struct Known {
     pub(crate) list: Vec<SocketAddr>,
     at: Instant,
-    /// The one that answered last; where connecting begins.
+    /// The index of the address that answered last: the first to be tried.
     pub(crate) preferred: AtomicUsize,
 }
 
-/// A name and what is known of it.
+/// A name and its known addresses.
 pub(crate) struct Addresses {
     host: Arc<str>,
     port: u16,
@@ -66,7 +67,7 @@ impl std::fmt::Debug for Addresses {
 }
 
 impl Addresses {
-    /// Nothing known yet; an IP address is known at once and for good.
+    /// A name without addresses yet. An IP address is its own address, for good.
     pub(crate) fn new(
         host: &str,
         port: u16,
@@ -112,7 +113,7 @@ impl Addresses {
         Ok(known)
     }
 
-    /// Looks up anew if the addresses are old or unknown; the old ones stay where that fails.
+    /// Looks the name up again if its addresses are old or unknown. The old ones stay where that fails.
     ///
     /// # Errors
     /// Those of the lookup.
@@ -132,7 +133,7 @@ impl Addresses {
         self.every.is_some_and(|every| now.saturating_duration_since(known.at) >= every)
     }
 
-    /// One lookup for all who wait for it.
+    /// One lookup for all requests that wait for it.
     async fn first(self: &Arc<Self>) -> Result<Arc<Known>, OriginError> {
         let _turn = self.gate.lock().await;
         if let Some(known) = self.known.load_full() {

@@ -1,7 +1,8 @@
-//! A response body as it arrives. Ends cleanly only when it came whole; then its connection goes back to the
-//! pool.
+//! A response body as it arrives. It ends cleanly only when it came whole; then its connection goes back to
+//! the pool.
 //!
-//! States: `Streaming` with the connection; `Ended` with the trailers; `Failed`, which says its error again.
+//! States: `Streaming` with the connection; `Ended` with the trailers; `Failed`, which returns its error each
+//! time.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -42,11 +43,11 @@ pub(crate) struct Streaming {
     pub(crate) framing: Framing,
     pub(crate) request: RequestRest,
     pub(crate) origin: Arc<Origin>,
-    /// Who asked.
+    /// The client whose request it is.
     pub(crate) client: Option<u64>,
     pub(crate) between_bytes: Duration,
     pub(crate) keep: Option<Duration>,
-    /// Since when the origin is waited for. Time in which nobody asks for bytes is not the origin's.
+    /// Since when the body waits for the origin. Time in which nobody asks for bytes does not count.
     pub(crate) waiting_since: Option<Instant>,
 }
 
@@ -55,9 +56,9 @@ pub(crate) struct Streaming {
 pub(crate) enum RequestRest {
     /// Nothing.
     Sent,
-    /// It goes on being sent: the origin began its answer before it had read all.
+    /// Sending goes on: the origin began its answer before it had read all.
     Sending(Box<Outgoing>),
-    /// It is given up: the origin has refused it, or does not read it.
+    /// Sending is given up: the origin has refused the request, or does not read it.
     Abandoned,
 }
 
@@ -101,7 +102,7 @@ impl OriginBody {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// [`Self::next`] for those who poll.
+    /// [`Self::next`] as a poll.
     ///
     /// # Errors
     /// Those of [`Self::next`].
@@ -133,17 +134,18 @@ impl OriginBody {
         Poll::Ready(Ok(data))
     }
 
-    /// Changes how long the body may stand without a byte: event streams may for long.
+    /// Changes how long the body may stall: event streams may for long.
     pub fn set_between_bytes(&mut self, between_bytes: Duration) {
         if let State::Streaming(streaming) = &mut self.state {
             streaming.between_bytes = between_bytes;
         }
     }
 
-    /// Has a response that goes on for as long as its client likes leave the connections that requests share.
+    /// Takes its connection out of those that requests share: the response goes on for as long as its client
+    /// likes.
     ///
     /// # Errors
-    /// The bound at which there are as many such already as there may be.
+    /// The bound that such connections have reached.
     pub fn outlast(&mut self) -> Result<(), Bound> {
         match &mut self.state {
             State::Streaming(streaming) => streaming.lease.permit.outlast(),
@@ -225,7 +227,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// The body came whole: the connection is used again where nothing speaks against it.
+    /// The body came whole: gives the connection back to the pool if it can be used again.
     fn finish(self) {
         let Self { mut lease, framing, request, origin, keep, .. } = self;
         let clean = matches!(request, RequestRest::Sent)

@@ -1,8 +1,8 @@
-//! The room's one source of time, so that tests can hold it still: tokio's clock, as a plain `Instant`.
+//! The crate's one source of time: tokio's clock, which tests can pause, as a plain `Instant`.
 
 use std::time::Instant;
 
-/// Now, by tokio's clock.
+/// The current time, by tokio's clock.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

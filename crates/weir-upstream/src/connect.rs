@@ -1,4 +1,5 @@
-//! Making a connection: the addresses one after another with a short lead each (RFC 8305 in small), then TLS.
+//! Makes a connection: tries the addresses one after another with a short lead each (RFC 8305, simplified),
+//! then TLS. It must not look up a name that has known addresses.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,7 +20,7 @@ use crate::origin::Place;
 use crate::tls::Tls;
 use crate::transport::Transport;
 
-/// How long an address has for itself before the next is tried beside it (RFC 8305 §5).
+/// How long an address is tried alone before the next one is tried beside it (RFC 8305 §5).
 const LEAD: Duration = Duration::from_millis(250);
 /// The most addresses that one connection is tried at.
 const TRIED_MAX: usize = 8;
@@ -27,10 +28,10 @@ const TRIED_MAX: usize = 8;
 /// Connects, TLS handshake included, within `limit`. Name lookups have their own limit.
 ///
 /// # Errors
-/// The last address's, where none answered.
+/// That of the last address, where none answered.
 ///
 /// # Cancel safety
-/// Dropped, it closes whatever was under way.
+/// Dropped, it closes what was under way.
 pub(crate) async fn connect(place: &Place, limit: Duration) -> Result<Box<Connection>, OriginError> {
     let transport = match place {
         Place::Unix { path } => within(limit, unix(path)).await?,
@@ -58,7 +59,7 @@ async fn tcp(known: &Known, tls: Option<&Tls>) -> Result<Transport, OriginError>
         [one] => TcpStream::connect(*one).await.map_err(refused)?,
         list => race(list, known).await?,
     };
-    // Heads and bodies are written whole: waiting for more would only delay them.
+    // Heads and bodies are written whole: waiting for more bytes would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return Ok(Transport::Tcp(stream)) };
     let session = tls.connector.connect(tls.name.clone(), stream).await.map_err(handshake)?;
@@ -126,7 +127,7 @@ fn refused(error: io::Error) -> OriginError {
     }
 }
 
-/// What a failed handshake, or a TLS error on a running session, is to the client.
+/// The error of a failed handshake, or of a TLS session that has failed.
 pub(crate) fn handshake(error: io::Error) -> OriginError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let certificate =

@@ -1,6 +1,6 @@
-//! One connection to an origin: its stream, its read buffer, its timer, and whose it is.
+//! One connection to an origin: its stream, its read buffer, its timer, and the site that it is charged to.
 //!
-//! It knows no HTTP but when its buffer is worth growing. Not for use by two at once.
+//! It knows nothing of HTTP but how large its buffer should be. It must not be used by two requests at once.
 
 use std::io;
 use std::pin::pin;
@@ -27,8 +27,8 @@ const LONG_BODY_BYTES: u64 = 1024 * 1024;
 
 /// The runtime whose reactor wakes a connection.
 ///
-/// A stream is registered with one reactor and dead once that has ended, so idle connections are kept apart
-/// by it.
+/// A stream is registered with one reactor and dead once that has ended, so idle connections are kept by
+/// runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Home(tokio::runtime::Id);
 
@@ -57,12 +57,12 @@ pub(crate) struct Connection {
     pub(crate) home: Home,
     /// Requests sent on it before the current one.
     pub(crate) served: u64,
-    /// Who is told of what goes over it, while it is used.
+    /// The site that bytes sent on this connection are charged to, while a request uses it.
     pub(crate) tally: Option<Arc<dyn Tally>>,
 }
 
 impl Connection {
-    /// A connection that has served nobody.
+    /// A connection that has served no request.
     pub(crate) fn new(transport: Transport) -> Self {
         Self {
             transport,
@@ -86,7 +86,7 @@ impl Connection {
         Ok(self)
     }
 
-    /// Gives up a large buffer before lying idle.
+    /// Frees a large buffer before the connection lies idle.
     pub(crate) fn shrink(&mut self) {
         if self.incoming.is_empty() && self.incoming.capacity() > HEAD_SPARE_BYTES {
             self.incoming = BytesMut::new();
@@ -103,7 +103,7 @@ impl Connection {
         filled
     }
 
-    /// Tells of bytes that were read.
+    /// Charges bytes that were read.
     pub(crate) fn received(&self, bytes: usize) {
         if let Some(tally) = &self.tally {
             tally.received(bytes as u64);

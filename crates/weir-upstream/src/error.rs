@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-/// Who has to act.
+/// Who has to act on an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The client, who broke off its request body.
+    /// The client, which broke off its request body.
     Client,
     /// The origin or the network to it.
     Origin,
@@ -54,7 +54,7 @@ impl Bound {
 
 /// Why there is no response, or no more of one.
 ///
-/// Clone, so that everyone who waits for one fill can be told.
+/// Clone, so that each request that waits for a fill can be given it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OriginError {
@@ -97,7 +97,7 @@ pub enum OriginError {
     /// TCP or TLS set-up took too long.
     #[error("connecting took too long")]
     ConnectTimeout,
-    /// The origin's certificate is not believed.
+    /// The origin's certificate is not trusted.
     #[error("the certificate is not accepted")]
     Certificate {
         /// What rustls said.
@@ -152,7 +152,7 @@ pub enum OriginError {
     /// streams as there may be.
     #[error("{}", bound.text())]
     Busy {
-        /// At which bound.
+        /// The bound that was reached.
         bound: Bound,
         /// What `Retry-After` should say.
         retry_after: Duration,
@@ -163,7 +163,7 @@ pub enum OriginError {
 }
 
 impl OriginError {
-    /// The status that a client is answered with when nothing was sent yet.
+    /// The status of the response to the client, where nothing was sent yet.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::LookupTimeout { .. }
@@ -236,7 +236,7 @@ impl OriginError {
         }
     }
 
-    /// Whether it came before any request was sent, so that another request would have met it, too. An error
+    /// Whether it came before a request was sent, so that any other request would have met it, too. An error
     /// of a TLS session does not say when it came.
     pub fn is_before_request(&self) -> bool {
         matches!(
@@ -252,9 +252,9 @@ impl OriginError {
         )
     }
 
-    /// Whether there was no answer at all: the origin could not be reached, or was silent until its time ran
-    /// out, or the connection ended before a whole head. What Weir's own bounds refuse is never asked, and
-    /// what is malformed is an answer.
+    /// Whether there was no answer at all: the origin could not be reached, or was silent for too long, or
+    /// the connection ended before a whole head. A request that Weir's own bounds refuse was never sent, and
+    /// a malformed answer is an answer.
     pub fn is_no_answer(&self) -> bool {
         match self {
             Self::Lookup { .. }
@@ -288,7 +288,7 @@ impl OriginError {
     }
 }
 
-/// Too few descriptors, ports or memory: not the origin's failure, and no ground to eject it.
+/// Too few descriptors, ports or memory: not the origin's failure, and no reason to eject it.
 fn is_local(error: &io::Error) -> bool {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;

@@ -2,8 +2,8 @@
 //! head.
 //!
 //! Sending and reading go on at the same time in one task, so that an early response is seen while the body
-//! is still being sent (RFC 9112 §9.5). An anomaly ends in a [`Failure`], after which the connection is
-//! dropped.
+//! is still being sent (RFC 9112 §9.5). Anything unexpected ends in a [`Failure`], after which the connection
+//! is dropped.
 
 use std::future::poll_fn;
 use std::io;
@@ -37,10 +37,10 @@ pub(crate) fn limits(bounds: &Bounds) -> Limits {
     Limits { head_bytes_max: bounds.head_bytes_max, fields_max: bounds.fields_max, ..origin }
 }
 
-/// Sends, and reads up to the final head. What is not sent by then is left in `outgoing`.
+/// Sends the request, and reads up to the final response head. What is not sent by then stays in `outgoing`.
 ///
 /// # Errors
-/// With how far it came, so that the retry table can be read.
+/// The failure says how far the exchange came, which the retry table asks for.
 ///
 /// # Cancel safety
 /// The connection must be dropped if this is.
@@ -108,7 +108,7 @@ impl State {
         let (limit, late) = match blocked {
             Sending::Done => (terms.timeouts.first_byte, OriginError::FirstByteTimeout),
             Sending::Blocked => (terms.timeouts.between_bytes, OriginError::WriteTimeout),
-            // Whoever sends the body has a limit of its own.
+            // The client that sends the body has a limit of its own.
             Sending::Starved => return Poll::Pending,
         };
         connection.timer.poll(cx, self.moved_at + limit).map(|()| Err(late))
@@ -137,7 +137,8 @@ impl State {
                 Ok(Sending::Done)
             }
             Ok(Sending::Starved) => {
-                // The wait for the client is not the origin's: its time begins anew with the next byte.
+                // Waiting for the client does not count against the origin: its time begins again with the
+                // next byte.
                 self.moved_at = clock::now();
                 Ok(Sending::Starved)
             }
@@ -185,7 +186,7 @@ impl State {
         }
     }
 
-    /// Whether this is the response; interim ones are passed on (RFC 9110 §15.2).
+    /// Whether this is the final response. Interim ones are passed on (RFC 9110 §15.2).
     fn is_final(&mut self, head: &ResponseHead, terms: &Terms<'_>) -> Result<bool, OriginError> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             let whole = matches!(self.sending, Progress::Sent);
@@ -204,7 +205,7 @@ impl State {
         }
         let expected = head.status != StatusCode::CONTINUE || terms.request.headers.contains_key(EXPECT);
         if expected && let Some(to) = terms.interim {
-            // Nobody listens any more: the final response matters still.
+            // Where nobody listens any more, the final response still matters.
             let _ = to.send(Interim { status: head.status, headers: head.headers.clone() });
         }
         Ok(false)
@@ -222,7 +223,7 @@ fn is_asked_for(head: &ResponseHead, request: &OriginRequest) -> bool {
     named && chosen.all(|one| wanted.split(',').any(|other| other.trim().eq_ignore_ascii_case(one)))
 }
 
-/// What a refused head is to the client.
+/// The error of a head or body that the codec refuses.
 pub(crate) fn malformed(fault: Malformed) -> OriginError {
     let reason = fault.reason();
     match reason {
@@ -232,7 +233,7 @@ pub(crate) fn malformed(fault: Malformed) -> OriginError {
     }
 }
 
-/// What a failed read is: TLS errors are told apart, a reset is an end.
+/// The error of a failed read: that of TLS, or `ended` where the connection was reset.
 pub(crate) fn broken(error: io::Error, ended: impl FnOnce() -> OriginError) -> OriginError {
     let tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
     if tls { crate::connect::handshake(error) } else { ended() }

@@ -1,10 +1,11 @@
-//! Passive ejection: a pure machine fed with how exchanges end.
+//! Passive ejection of origins (elsewhere: *outlier detection*), as a pure state machine that is told how
+//! exchanges end.
 //!
-//! What a request may have caused itself speaks against an origin only when several clients have met it: else
-//! one client could have origins left out for all.
+//! A failure that a request may have caused counts against an origin only when several clients have met it:
+//! otherwise one client could have an origin ejected for all.
 //!
-//! States: `Up` counts failures in a row; `Ejected` stands outside until its spell is over; `Trial` has one
-//! request on the way that decides. It never makes a request itself.
+//! States: `Up` counts failures in a row; `Ejected` gets no requests until its backoff is over; `Trial` has
+//! one request under way, which decides. It must not make a request itself.
 
 use std::time::{Duration, Instant};
 
@@ -14,24 +15,23 @@ use crate::settings::Ejection;
 /// Whether an origin takes its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Takes its share; `failures` in a row, the first at `since`.
+    /// Takes its share. `failures` in a row, the first at `since`.
     Up { failures: u32, since: Instant, against: Against },
     /// Left out until then.
-    Ejected { until: Instant, spell: Duration },
-    /// One request is on the way since then. Its loss is not an answer: after another `spell` a new trial may
-    /// begin.
-    Trial { since: Instant, spell: Duration },
+    Ejected { until: Instant, backoff: Duration },
+    /// One request is under way since then. It may be lost: after another `backoff` a new trial may begin.
+    Trial { since: Instant, backoff: Duration },
 }
 
-/// So many clients must have met failures that a request may have caused.
+/// So many clients must have met such failures.
 pub(crate) const CLIENTS_MIN: usize = 3;
 
-/// What the failures in a row say.
+/// What the failures in a row say about the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Against {
-    /// So many that no request can have caused.
+    /// How many no request can have caused.
     sure: u32,
-    /// Of whom the others were.
+    /// The clients that met the others.
     clients: [Option<u64>; CLIENTS_MIN],
 }
 
@@ -64,15 +64,15 @@ pub(crate) enum Event {
     Answered,
     /// A response came whole.
     Success,
-    /// No connection, no response, or a response that broke off; where the request may be the cause of it the
-    /// client that it is of.
+    /// No connection, no response, or a response that broke off. With the client, where its request may be
+    /// the cause.
     Failure(Option<u64>),
-    /// A request was sent to find out.
+    /// A request was sent to try an ejected origin.
     TrialBegun,
 }
 
 impl Health {
-    /// A new origin is taken to be up.
+    /// A new origin counts as up.
     pub(crate) fn new(now: Instant) -> Self {
         Self::Up { failures: 0, since: now, against: Against::default() }
     }
@@ -87,16 +87,16 @@ impl Health {
                 let before = if stale { (0, now, Against::default()) } else { (failures, since, against) };
                 let (failures, since, against) = (before.0 + 1, before.1, before.2.with(client));
                 if rules.failures > 0 && against.is_enough(failures, rules.failures) {
-                    return Self::Ejected { until: now + rules.spell, spell: rules.spell };
+                    return Self::Ejected { until: now + rules.backoff, backoff: rules.backoff };
                 }
                 Self::Up { failures, since, against }
             }
-            (Self::Trial { spell, .. }, Event::Failure(_)) => {
-                let spell = (spell * 2).min(rules.spell_max.max(rules.spell));
-                Self::Ejected { until: now + spell, spell }
+            (Self::Trial { backoff, .. }, Event::Failure(_)) => {
+                let backoff = (backoff * 2).min(rules.backoff_max.max(rules.backoff));
+                Self::Ejected { until: now + backoff, backoff }
             }
-            (Self::Ejected { spell, .. } | Self::Trial { spell, .. }, Event::TrialBegun) => {
-                Self::Trial { since: now, spell }
+            (Self::Ejected { backoff, .. } | Self::Trial { backoff, .. }, Event::TrialBegun) => {
+                Self::Trial { since: now, backoff }
             }
             (state @ Self::Ejected { .. }, Event::Failure(_)) => state,
             (state @ Self::Up { .. }, Event::TrialBegun | Event::Answered) => state,
@@ -113,16 +113,16 @@ impl Health {
         match self {
             Self::Up { .. } => false,
             Self::Ejected { until, .. } => now >= until,
-            Self::Trial { since, spell } => now >= since + spell,
+            Self::Trial { since, backoff } => now >= since + backoff,
         }
     }
 
-    /// When it may next be tried: the order of the least bad.
+    /// When it may be tried next, by which the least bad origin is chosen.
     pub(crate) fn due(self, now: Instant) -> Instant {
         match self {
             Self::Up { .. } => now,
             Self::Ejected { until, .. } => until,
-            Self::Trial { since, spell } => since + spell,
+            Self::Trial { since, backoff } => since + backoff,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Reaching origins: picks one, keeps connections to it, sends a request, and hands back the response as a
 //! stream.
 //!
-//! It knows no cache, and of clients only whose share a connection is. What it must not do: alter a header,
-//! follow a redirect, buffer a body, or use a connection again after anything unexpected happened on it (RFC
-//! 9110 §9.2.2, RFC 9112 §9, RFC 9209).
+//! It knows no cache, and of a client only which share of the connections it uses. It must not alter a
+//! header, follow a redirect, buffer a body, or use a connection again after anything unexpected happened on
+//! it (RFC 9110 §9.2.2, RFC 9112 §9, RFC 9209).
 //!
-//! The way of a request: [`Upstream::send`] → `pick` → `pool` (idle connection, or a permit and `connect`) →
-//! `exchange` (head, body) → [`OriginResponse`], whose [`OriginBody`] gives the connection back when it has
-//! ended whole.
+//! A request goes through [`Upstream::send`] → `pick` → `pool` (idle connection, or a permit and `connect`) →
+//! `exchange` (head, body) → [`OriginResponse`], whose [`OriginBody`] gives the connection back once the body
+//! has come whole.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

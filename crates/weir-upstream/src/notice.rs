@@ -1,37 +1,37 @@
-//! What operators are told of an origin, in the diagnostics: one warning when it goes, with what was seen,
-//! and one when it is back. Pure: it decides when to speak, and the origin speaks.
+//! When operators are warned of an origin: once when it is gone, with the error, and once when it is back.
+//! Pure: it decides, and the origin logs.
 //!
-//! States: `Quiet` (nothing to tell, or told that it is back), `Gone` (told that it went). An origin that
-//! comes and goes all the time is spoken of once in [`APART`].
+//! States: `Quiet` (no warning, or one that it is back), `Gone` (warned that it is gone). An origin that
+//! comes and goes is reported once in [`NOTICE_INTERVAL`].
 
 use std::time::{Duration, Instant};
 
-/// How long after a warning that an origin went the next one may come.
-const APART: Duration = Duration::from_secs(10);
+/// The time between two warnings that an origin is gone.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What was told last.
+/// The last warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// Not that it is gone; when that was told last.
+    /// None, or that it is back. `told`: when the last warning was given that it was gone.
     Quiet { told: Option<Instant> },
-    /// That it is gone, at this moment.
+    /// That it is gone, given at `told`.
     Gone { told: Instant },
 }
 
 impl Notice {
-    /// Nothing was told.
+    /// No warning yet.
     pub(crate) const NONE: Notice = Notice::Quiet { told: None };
 
-    /// The origin cannot be used. The next state, and whether to say so.
+    /// The origin cannot be used. The next state, and whether to warn.
     pub(crate) fn gone(self, now: Instant) -> (Notice, bool) {
         match self {
             Notice::Gone { .. } => (self, false),
-            Notice::Quiet { told: Some(told) } if now < told + APART => (self, false),
+            Notice::Quiet { told: Some(told) } if now < told + NOTICE_INTERVAL => (self, false),
             Notice::Quiet { .. } => (Notice::Gone { told: now }, true),
         }
     }
 
-    /// The origin answered. The next state, and for how long it was gone if that is to be said.
+    /// The origin answered. The next state, and for how long it was gone if that is to be reported.
     pub(crate) fn answered(self, now: Instant) -> (Notice, Option<Duration>) {
         match self {
             Notice::Quiet { .. } => (self, None),
@@ -52,18 +52,18 @@ mod tests {
         assert_eq!(Notice::NONE.answered(now), (Notice::NONE, None));
         let (gone, says) = Notice::NONE.gone(now);
         assert!(says);
-        assert_eq!(gone.gone(now + APART), (gone, false));
-        let (back, lasted) = gone.answered(now + 2 * APART);
-        assert_eq!(lasted, Some(2 * APART));
-        assert_eq!(back.answered(now + 2 * APART), (back, None));
-        assert!(back.gone(now + 2 * APART).1);
+        assert_eq!(gone.gone(now + NOTICE_INTERVAL), (gone, false));
+        let (back, lasted) = gone.answered(now + 2 * NOTICE_INTERVAL);
+        assert_eq!(lasted, Some(2 * NOTICE_INTERVAL));
+        assert_eq!(back.answered(now + 2 * NOTICE_INTERVAL), (back, None));
+        assert!(back.gone(now + 2 * NOTICE_INTERVAL).1);
     }
 
     #[test]
     fn one_that_comes_and_goes_is_told_once_in_a_while_and_never_forgotten() {
         let now = crate::clock::now();
         let (back, _) = Notice::NONE.gone(now).0.answered(now);
-        assert_eq!(back.gone(now + APART / 2), (back, false));
-        assert!(back.gone(now + APART).1, "it is still gone later");
+        assert_eq!(back.gone(now + NOTICE_INTERVAL / 2), (back, false));
+        assert!(back.gone(now + NOTICE_INTERVAL).1, "it is still gone later");
     }
 }

@@ -39,7 +39,7 @@ pub struct Origin {
     ejection: Ejection,
     health: Mutex<Health>,
     notice: Mutex<Notice>,
-    /// Whether `health` is anything but up without failures; spares the lock where it is not.
+    /// Whether `health` is anything but up without failures. Where it is not, the lock is not taken.
     troubled: AtomicBool,
     pub(crate) counts: Counts,
 }
@@ -67,7 +67,7 @@ impl Origin {
         &self.name
     }
 
-    /// The same, shared.
+    /// [`Origin::name`], shared.
     pub fn name_shared(&self) -> &Arc<str> {
         &self.name
     }
@@ -115,7 +115,7 @@ impl Origin {
         *self.health.lock()
     }
 
-    /// Begins a trial if one is due; at most one request is told so a spell.
+    /// Begins a trial if one is due. At most one request in each backoff begins one.
     pub(crate) fn begin_trial(&self, now: Instant) -> bool {
         if !self.troubled.load(Ordering::Relaxed) {
             return false;
@@ -128,7 +128,7 @@ impl Origin {
         due
     }
 
-    /// An exchange has ended well or badly.
+    /// Notes how an exchange has ended.
     pub(crate) fn note(&self, event: Event) {
         if matches!(event, Event::Success | Event::Answered) && !self.troubled.load(Ordering::Relaxed) {
             return;
@@ -145,16 +145,17 @@ impl Origin {
         drop(health);
         match (before, after) {
             (Health::Ejected { .. }, Health::Ejected { .. }) => {}
-            (_, Health::Ejected { spell, .. }) => {
+            (_, Health::Ejected { backoff, .. }) => {
                 count(&self.counts.ejections);
-                tracing::info!(origin = %self.name, spell_ms = spell.as_millis() as u64, "origin ejected");
+                let backoff_ms = backoff.as_millis() as u64;
+                tracing::info!(origin = %self.name, backoff_ms, "origin ejected");
             }
             _ => {}
         }
     }
 
-    /// An attempt has failed; whether it speaks against the origin is the failure's to say. `client` is whose
-    /// request may have caused it.
+    /// Notes a failed attempt, if it counts against the origin ([`Failure::counts`]). `client` is the one
+    /// whose request may have caused it.
     pub(crate) fn failed_attempt(&self, failure: &Failure, client: Option<u64>) {
         if failure.counts() {
             count(&self.counts.failures);
@@ -165,7 +166,7 @@ impl Origin {
         }
     }
 
-    /// Warns that it cannot be used, unless that was said.
+    /// Warns that the origin cannot be used, unless that was done already.
     pub(crate) fn tell_gone(&self, seen: &OriginError) {
         let mut notice = self.notice.lock();
         let (next, is_said) = notice.gone(clock::now());
@@ -186,7 +187,7 @@ impl Origin {
         }
     }
 
-    /// A body has broken off that this client asked for.
+    /// Notes that a body broke off that this client asked for.
     pub(crate) fn failed(&self, error: &OriginError, client: Option<u64>) {
         if error.blame() == Blame::Origin {
             count(&self.counts.failures);
@@ -227,7 +228,7 @@ impl Origin {
     }
 }
 
-/// An error with what caused it.
+/// Prints an error with its cause.
 struct Seen<'e>(&'e OriginError);
 
 impl fmt::Display for Seen<'_> {

@@ -1,7 +1,7 @@
-//! A request on its way out: the printed head, then the body as it comes, never more than one part ahead.
+//! A request being sent: the printed head, then the body as it comes, never more than one part ahead.
 //!
-//! States of the body: `Done`, or `Stream` with what its declared length still lacks. A body that falls short
-//! of its length, exceeds it, or whose sender goes away without an end is broken off, never ended (RFC 9112
+//! States of the body: `Done`, or `Stream` with what its declared length still lacks. A body that is shorter
+//! or longer than declared, or whose sender leaves before its end, is broken off and never ended (RFC 9112
 //! §6.3, §7.1).
 
 use std::io::{self, IoSlice};
@@ -21,12 +21,12 @@ use crate::transport::Transport;
 /// Bodies up to here are copied behind the head, so that both leave in one buffer.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
 
-/// What stands between a request and its being sent whole.
+/// What sending a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// Nothing: it is.
+    /// Nothing: all is sent.
     Done,
-    /// The origin does not take more at the moment.
+    /// The origin takes no more at the moment.
     Blocked,
     /// The next part of the body has not come yet.
     Starved,
@@ -53,7 +53,7 @@ pub(crate) struct Outgoing {
     pub(crate) sent_bytes: u64,
     /// Whether the stream was told to pass on what it holds.
     flushed: bool,
-    /// Whether a part of a streamed body was taken, after which the request cannot be sent anew.
+    /// Whether a part of a streamed body was taken, after which the request cannot be sent again.
     consumed: bool,
 }
 
@@ -65,7 +65,7 @@ enum Source {
 }
 
 impl Outgoing {
-    /// Prints the head of a request and takes its body, which [`Self::into_stream`] gives back.
+    /// Prints the head of a request and takes its body. [`Self::into_stream`] gives a streamed body back.
     pub(crate) fn new(request: &OriginRequest, body: OutBody) -> Self {
         let mut printed = Vec::with_capacity(64 + request.target.len() + request.headers.len() * 64);
         head(&mut printed, request, &body);
@@ -96,7 +96,7 @@ impl Outgoing {
         !self.consumed
     }
 
-    /// The streamed body, if there is one; meaningful while [`Self::is_untouched`].
+    /// The streamed body, if there is one. Only of use while [`Self::is_untouched`].
     pub(crate) fn into_stream(self) -> Option<OutBody> {
         match self.source {
             Source::Done => None,
@@ -246,7 +246,7 @@ fn fields(out: &mut Vec<u8>, headers: &HeaderMap, body: &OutBody) {
     }
 }
 
-/// RFC 9110 §8.6: these say `Content-Length: 0` when they have no content.
+/// RFC 9110 §8.6: requests with these methods say `Content-Length: 0` when they have no content.
 fn expects_content(method: &Method) -> bool {
     *method == Method::POST || *method == Method::PUT || *method == Method::PATCH
 }

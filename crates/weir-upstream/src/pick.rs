@@ -1,8 +1,7 @@
-//! Smooth weighted round robin: of the eligible, each is picked in proportion to its weight, and evenly
-//! spread.
+//! Smooth weighted round robin: each eligible origin is picked in proportion to its weight, evenly spread.
 //!
-//! Pure. The algorithm is nginx's: every eligible one gains its weight, the richest is picked and pays the
-//! sum.
+//! Pure. The algorithm is nginx's: each eligible origin's balance gains its weight, the one with the largest
+//! balance is picked, and pays the sum of the weights.
 
 /// The balances of an upstream's origins.
 #[derive(Clone, Debug)]
@@ -11,12 +10,12 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel for so many origins.
+    /// Balances for so many origins.
     pub(crate) fn new(origins: usize) -> Self {
         Self { balances: vec![0; origins] }
     }
 
-    /// Picks one of the eligible; `None` if there is none.
+    /// Picks an eligible origin; `None` if there is none.
     pub(crate) fn turn(
         &mut self,
         weight: impl Fn(usize) -> u32,

@@ -1,17 +1,17 @@
-//! An origin's connections: at most so many open, the idle ones kept for the runtime they live in, and a
-//! bounded queue of those who wait for one.
+//! An origin's connections: a bounded number of open ones, the idle ones by the runtime that they live in,
+//! and a bounded queue of requests that wait for one.
 //!
-//! Every open connection holds a [`Permit`], or lies idle in the pool, which then holds the permit for it. A
-//! permit that frees goes to the longest waiting. A wait therefore ends when any connection of the origin
-//! ends or falls idle, in whatever runtime: idle connections of other runtimes are moved here (TCP, unix) or
-//! closed for their permit (TLS).
+//! Each open connection holds a [`Permit`], or lies idle in the pool, which then holds the permit for it. A
+//! permit that is given back goes to a waiting request. So a wait ends when any connection of the origin ends
+//! or becomes idle, in whatever runtime: idle connections of other runtimes are moved to the waiter's (TCP,
+//! unix) or closed for their permit (TLS).
 //!
-//! One client may have a share of the connections and of the queue, so that many clients find some; of those
-//! who wait, one whose client has the fewest connections comes first, and of these the longest waiting. What
-//! outlasts requests (a tunnel, an event stream) leaves the pool for a bound of its own.
+//! One client may use a share of the connections and of the queue, so that some are left for others. Of the
+//! waiting requests, one whose client has the fewest connections comes first, and of these the one that has
+//! waited longest. A tunnel or an event stream leaves the pool and counts against a bound of its own.
 //!
-//! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read and no waiter is
-//! woken under it, and dropping a permit takes it anew. So nothing is ever waited for with the lock held.
+//! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read under it, and no
+//! waiter woken. Dropping a permit takes the lock, so it must not be dropped under it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ use crate::connection::{Connection, Home};
 use crate::error::Bound;
 use crate::request::Share;
 
-/// The right to have one connection open. Gives itself to a waiter, or back, when dropped.
+/// The right to have one connection open. Dropped, it goes to a waiter, or back to the pool.
 #[derive(Debug)]
 pub(crate) struct Permit {
     pool: Option<Arc<Pool>>,
@@ -34,7 +34,7 @@ pub(crate) struct Permit {
     kind: Held,
 }
 
-/// For whom something is counted; nobody where that is not known.
+/// The client that something counts against; `None` where that is not known.
 pub(crate) type Client = Option<IpAddr>;
 
 /// What a permit is for.
@@ -42,12 +42,12 @@ pub(crate) type Client = Option<IpAddr>;
 enum Held {
     /// Requests, one after another.
     Requests,
-    /// A tunnel, or a response that goes on for as long as its client likes.
+    /// A tunnel, or a response that lasts for as long as its client likes.
     Stream,
 }
 
 impl Permit {
-    /// Ends the permit without giving it back: the pool counts it on.
+    /// Ends the permit without giving it back: the pool goes on counting it.
     fn surrender(mut self) {
         self.pool = None;
     }
@@ -55,7 +55,7 @@ impl Permit {
     /// Leaves the connections that requests share.
     ///
     /// # Errors
-    /// There are as many such already as there may be, in all or of this client.
+    /// The bound is reached, for all clients or for this one.
     pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
         let Some(pool) = self.pool.as_ref().filter(|_| self.kind == Held::Requests) else { return Ok(()) };
         {
@@ -97,18 +97,18 @@ pub(crate) struct PoolBounds {
     pub(crate) wait_max: Duration,
     /// Connections that have left the pool and go on.
     pub(crate) streams_max: usize,
-    /// What one client may have of each of these, in percent.
+    /// What one client may use of each of these, in percent.
     pub(crate) share_percent: usize,
 }
 
 impl PoolBounds {
-    /// What one client may have of so many: one at least.
+    /// What one client may use of so many, at least one.
     fn share_of(&self, all: usize) -> usize {
         (all.saturating_mul(self.share_percent) / 100).max(1)
     }
 }
 
-/// What a client has.
+/// What a client uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     open: usize,
@@ -124,12 +124,12 @@ pub(crate) struct Lease {
     pub(crate) permit: Permit,
 }
 
-/// What a request is given.
+/// What a request gets.
 #[derive(Debug)]
 pub(crate) enum Grant {
     /// A connection that has served before and is quiet.
     Idle(Lease),
-    /// The right to make one.
+    /// The right to make a connection.
     Fresh(Permit),
 }
 
@@ -147,7 +147,7 @@ impl Grant {
 pub(crate) enum Demand {
     /// An idle connection if there is one.
     Any,
-    /// The right to make one, after an idle one has just failed.
+    /// The right to make a connection, after an idle one has just failed.
     Fresh,
 }
 
@@ -162,15 +162,15 @@ pub(crate) struct Pool {
 struct State {
     /// Permits given out and idle connections.
     open: usize,
-    /// The one used last at the end.
+    /// The last used one at the end.
     idle: Vec<Idle>,
     waiting: VecDeque<Waiter>,
     /// Permits given out that have left the pool.
     streams: usize,
-    /// What each client has of all these; those that have nothing are not in it.
+    /// What each client uses of all these, without clients that use nothing.
     clients: HashMap<IpAddr, Count>,
     tickets: u64,
-    /// Runtimes in which a task closes idle connections when their time is over.
+    /// The runtimes in which a task closes idle connections in time.
     reaped: HashSet<Home>,
 }
 
@@ -214,8 +214,8 @@ impl State {
         }
     }
 
-    /// Takes who comes next out of the queue, and counts a connection for it: of those whose clients may have
-    /// more, one whose client has the fewest.
+    /// Takes the next request out of the queue and counts a connection for it: of those whose clients may
+    /// have more connections, one whose client has the fewest.
     fn next(&mut self, open_max: usize) -> Option<Waiter> {
         let mut best = None;
         for (at, waiter) in self.waiting.iter().enumerate() {
@@ -282,7 +282,7 @@ impl Pool {
         Usage { open: state.open, idle, waiting, streams: state.streams }
     }
 
-    /// What one client may have of so many.
+    /// What one client may use of so many.
     pub(crate) fn share_of(&self, all: usize) -> usize {
         self.bounds.share_of(all)
     }
@@ -292,7 +292,7 @@ impl Pool {
         self.share_of(self.bounds.open_max)
     }
 
-    /// Whether a client has all the connections that it may have.
+    /// Whether a client has used up its share of the connections.
     pub(crate) fn is_spent(&self, client: Client) -> bool {
         client.is_some() && self.state.lock().count(client).open >= self.bounds.share_of(self.bounds.open_max)
     }
@@ -303,14 +303,14 @@ impl Pool {
         state.open < self.bounds.open_max || !state.idle.is_empty()
     }
 
-    /// A quiet idle connection or a permit for a client, after waiting if need be. Who is to wait only for a
-    /// free one, and not because its client has its share, is [`Share::Counted`].
+    /// A quiet idle connection or a permit for a client, after waiting if need be. With [`Share::Counted`]
+    /// the request never waits because its client has used up its share.
     ///
     /// # Errors
-    /// The queue is full or the wait too long, and at which [`Bound`].
+    /// The [`Bound`] at which the queue is full or the wait was too long.
     ///
     /// # Cancel safety
-    /// A waiter that is dropped leaves the queue, and passes on what it was given.
+    /// Dropped, it leaves the queue, and passes on what it was given.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         demand: Demand,
@@ -348,8 +348,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next request, for `keep` at most, or hands it to the longest waiting.
-    /// Called in the runtime that the connection lives in.
+    /// Keeps a connection for the next request, for `keep` at most, or hands it to a waiting one. Called in
+    /// the runtime that the connection lives in.
     pub(crate) fn put(self: &Arc<Self>, lease: Lease, keep: Duration) {
         let until = clock::now() + keep;
         let home = lease.connection.home;
@@ -360,7 +360,7 @@ impl Pool {
         let mut offered = Grant::Idle(lease);
         loop {
             let mut state = self.state.lock();
-            // It is nobody's until it is another's.
+            // It counts against no client until another one gets it.
             let client = offered.permit().client.take();
             state.change(client, |count| count.open -= 1);
             let Some(waiter) = state.next(self.bounds.share_of(self.bounds.open_max)) else {
@@ -430,7 +430,7 @@ impl Pool {
         Step::Wait(granted, ticket)
     }
 
-    /// A permit of a client has ended: it goes to who comes next and is still there, else back.
+    /// A permit of a client has ended: it goes to the next waiter that is still there, or back to the pool.
     fn pass_on(self: Arc<Self>, mut client: Client) {
         loop {
             let mut state = self.state.lock();
@@ -452,12 +452,12 @@ impl Pool {
         }
     }
 
-    /// Takes the idle connections of a runtime that are over or no longer quiet; says when to look again.
+    /// Takes out the idle connections of a runtime whose time is over, and says when to look again.
     fn expired(&self, home: Home, now: Instant) -> (Vec<Idle>, Option<Instant>) {
         let mut state = self.state.lock();
         let over = |idle: &mut Idle| idle.connection.home == home && idle.until <= now;
         let gone: Vec<Idle> = state.idle.extract_if(.., over).collect();
-        // Who waits while connections are idle has its share, so these permits end here.
+        // Requests that wait while connections are idle have used up their share, so these permits end here.
         state.open -= gone.len();
         let next = state.idle.iter().filter(|idle| idle.connection.home == home).map(|idle| idle.until).min();
         if next.is_none() {
@@ -513,7 +513,7 @@ struct Reaper {
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        // After a regular end this finds nothing; it matters when the runtime goes away under the task.
+        // Only needed where the runtime ends before the task.
         if let Some(pool) = self.pool.upgrade() {
             pool.state.lock().reaped.remove(&self.home);
         }

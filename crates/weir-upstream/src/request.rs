@@ -1,4 +1,4 @@
-//! What is sent to an origin: head and body as the edge has prepared them.
+//! A request to an origin: head and body as the caller has prepared them.
 //!
 //! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection`
 //! with `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
@@ -26,36 +26,37 @@ pub struct OriginRequest {
     pub body: OutBody,
     /// Whether it may be sent a second time.
     pub retry: Retry,
-    /// The name of the origin that is asked, if it is up; any other way it is chosen.
+    /// The name of the origin to ask, if it is up. Otherwise one is picked.
     pub prefer: Option<Arc<str>>,
     /// The protocols to switch to, as the client named them (RFC 9110 §7.8).
     pub upgrade: Option<HeaderValue>,
-    /// Who is told what is sent and comes.
+    /// The site that is charged with what is sent and received.
     pub tally: Option<Arc<dyn Tally>>,
-    /// Who may have caused what it meets, by a number of the caller's. What a request may have caused speaks
-    /// against an origin only when several of them have met it; `None` is nobody, who causes nothing.
+    /// The client that may have caused what the request meets, by a number of the caller's. A failure that a
+    /// request may have caused counts against an origin only when several clients have met it. `None` where
+    /// no client can be the cause.
     pub witness: Option<u64>,
-    /// The client for whom its connection is counted, where there is one.
+    /// The client whose share the connection counts against, where there is one.
     pub client: Option<IpAddr>,
-    /// What that means for it.
+    /// What happens where that share is used up.
     pub share: Share,
 }
 
-/// The witness of all who cannot be told from others: beside those who can it counts for nothing.
+/// The witness that stands for all clients that cannot be told from others. It does not count beside others.
 pub const UNNAMED: u64 = u64::MAX;
 
-/// What it means that a client has its share of an origin's connections already.
+/// What happens where a client has used up its share of an origin's connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
     /// The request waits until the client has fewer.
     #[default]
     Bounded,
-    /// It is counted and does not wait: the transfer of a gap, for which others wait as well.
+    /// It counts and does not wait. For transfers of gaps, which other clients wait for as well.
     Counted,
 }
 
 impl OriginRequest {
-    /// A request without a body, which may be retried as its method allows.
+    /// A request without a body that is retried as its method allows.
     pub fn new(method: Method, target: impl Into<Bytes>, headers: HeaderMap) -> Self {
         let retry = Retry::of(&method);
         Self {
@@ -77,9 +78,9 @@ impl OriginRequest {
 /// The body of a request.
 #[derive(Debug)]
 pub enum OutBody {
-    /// None, and no framing field is sent.
+    /// No body. No framing field is sent.
     Empty,
-    /// A body at hand; replayable. An empty one is sent as `Content-Length: 0`.
+    /// The whole body, which can be sent again. An empty one is sent as `Content-Length: 0`.
     Whole(Bytes),
     /// A body that is still arriving. The channel's capacity is the back-pressure.
     Stream {
@@ -99,7 +100,7 @@ pub enum OutPart {
     End(Option<HeaderMap>),
 }
 
-/// Whether a request may be sent again on another connection after its bytes were sent.
+/// Whether a request may be sent again on another connection after bytes of it were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Never after a byte of it was sent.
@@ -109,14 +110,13 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// By the method: the idempotent ones once (RFC 9110 §9.2.2).
+    /// By the method: requests with an idempotent one may, once (RFC 9110 §9.2.2).
     pub fn of(method: &Method) -> Self {
         if method.is_idempotent() { Self::Once } else { Self::Never }
     }
 }
 
-/// An interim response (RFC 9110 §15.2) on its way to the client: 103, 102, or 100 where the request had
-/// `Expect`.
+/// An interim response (RFC 9110 §15.2) for the client: 103, 102, or 100 where the request had `Expect`.
 #[derive(Clone, Debug)]
 pub struct Interim {
     /// The status, 100 to 199 without 101.
@@ -125,6 +125,6 @@ pub struct Interim {
     pub headers: HeaderMap,
 }
 
-/// Where interim responses go; at most [`crate::Bounds::interim_max`] a response are sent, so it need not be
-/// bounded.
+/// Where interim responses go. It need not be bounded: at most [`crate::Bounds::interim_max`] are sent for a
+/// response.
 pub type InterimSender = mpsc::UnboundedSender<Interim>;

@@ -1,4 +1,4 @@
-//! What an origin answered: the head as received, the body as a stream, and how it went for the log.
+//! An origin's response: the head as received, the body as a stream, and its times for the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::tunnel::Tunnel;
 /// How long an origin's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// There is none.
+    /// There is no body.
     None,
     /// So many bytes.
     Known(u64),
-    /// Until it says that it ends.
+    /// Not declared; the body says where it ends.
     Unknown,
-    /// Until the connection ends, which cannot be told from a break.
+    /// Until the connection ends, so that a body that broke off looks whole.
     UntilClose,
 }
 
@@ -33,7 +33,7 @@ impl Length {
         }
     }
 
-    /// Bytes of the body, where they are known beforehand.
+    /// The length in bytes, where it is declared.
     pub fn bytes(self) -> Option<u64> {
         match self {
             Length::None => Some(0),
@@ -54,11 +54,11 @@ pub struct OriginResponse {
     pub length: Length,
     /// The body; must be read to its end for the connection to be used again.
     pub body: OriginBody,
-    /// Who answered.
+    /// The origin that answered.
     pub origin: Arc<Origin>,
     /// How long it took.
     pub times: Times,
-    /// The connection after a 101 that was asked for.
+    /// The connection, after a 101 that was asked for.
     pub upgraded: Option<Tunnel>,
 }
 
@@ -69,6 +69,6 @@ pub struct Times {
     pub connect: Duration,
     /// From the request's first byte sent to the end of the response head.
     pub first_byte: Duration,
-    /// How often the request was tried anew.
+    /// How often the request was retried.
     pub retries: u32,
 }

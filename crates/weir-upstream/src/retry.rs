@@ -1,4 +1,5 @@
-//! The retry table: whether a failed request is tried anew, and where (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+//! The retry table: whether a failed request is sent again, and where (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+//! Pure.
 //!
 //! | failed | request | then |
 //! |---|---|---|
@@ -17,7 +18,7 @@ use crate::request::Retry;
 /// The most origins that one request tries.
 pub(crate) const ORIGINS_MAX: u32 = 3;
 
-/// How far an attempt came.
+/// How far an attempt got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No connection.
@@ -30,12 +31,12 @@ pub(crate) enum Stage {
     Answered,
 }
 
-/// What the connection was.
+/// Whether the connection had been used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Made for this request.
     Fresh,
-    /// It had served before.
+    /// It had served other requests.
     Reused,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Whether it speaks against the origin: an idle connection closed under our hands does not.
+    /// Whether it counts against the origin. An idle connection that the origin closed meanwhile does not.
     pub(crate) fn counts(&self) -> bool {
         let raced = self.kind == Kind::Reused
             && matches!(self.stage, Stage::NothingSent | Stage::Sent)
@@ -62,18 +63,18 @@ impl Failure {
 pub(crate) struct Tries {
     /// Origins that could not be connected to.
     pub(crate) unconnected: u32,
-    /// Times that the request was sent anew.
+    /// How often the request was sent again.
     pub(crate) resent: u32,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The error is the answer.
+    /// The error is final.
     GiveUp,
     /// The same origin on a connection made for it.
     Fresh,
-    /// An origin that was not tried; the error is the answer if there is none.
+    /// An origin that was not tried. The error is final if there is none.
     Elsewhere,
     /// An origin that was not tried, else the same one on a connection made for it.
     ElsewhereOrFresh,

@@ -1,6 +1,7 @@
-//! What an upstream is told: origins, limits and times, as plain values with the defaults of the reference.
+//! The settings of an upstream: origins, limits and times, as plain values with the defaults of the
+//! reference.
 //!
-//! It does not read files or names; that is [`crate::Upstream::new`]'s part.
+//! It must not read files or look up names: [`crate::Upstream::new`] does.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::UpstreamError;
 
-/// One upstream: a name, its origins, and how they are spoken to.
+/// One upstream: a name, its origins, and how Weir talks to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamSettings {
     /// The name in the config, used in logs and metrics.
@@ -24,7 +25,7 @@ pub struct UpstreamSettings {
     pub ejection: Ejection,
     /// How `https` origins are verified.
     pub tls: TlsSettings,
-    /// Age of looked-up addresses after which they are looked up anew.
+    /// The age at which addresses are looked up again.
     pub resolve_every: Duration,
 }
 
@@ -216,11 +217,11 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two reads of a body, and between two writes of a request.
     pub between_bytes: Duration,
-    /// How long an idle connection is kept where the origin's `Keep-Alive` does not say less or more.
+    /// How long an idle connection is kept, unless the origin's `Keep-Alive` says otherwise.
     pub pool_idle: Duration,
     /// How long a request waits for a connection before it is answered 503.
     pub queue: Duration,
-    /// How long a tunnel may stand without a byte either way; enforced by the tunnel's user.
+    /// How long a tunnel may stand without a byte either way. The tunnel's user enforces it.
     pub tunnel_idle: Duration,
 }
 
@@ -244,9 +245,9 @@ pub struct Bounds {
     pub connections_max: usize,
     /// Requests that wait for a connection to one origin.
     pub queue_max: usize,
-    /// Tunnels and event streams of one origin, which are no longer among its connections.
+    /// Tunnels and event streams of one origin, which do not count among its connections.
     pub streams_max: usize,
-    /// What one client may have of connections, queue and streams, in percent.
+    /// What one client may use of connections, queue and streams, in percent.
     pub client_share_percent: usize,
     /// Bytes of a response head, and of a trailer section.
     pub head_bytes_max: usize,
@@ -254,7 +255,7 @@ pub struct Bounds {
     pub fields_max: usize,
     /// Interim (1xx) responses before the final one.
     pub interim_max: usize,
-    /// How often an idempotent request is sent anew before the first byte of a response.
+    /// How often an idempotent request is sent again before the first byte of a response.
     pub retries_max: u32,
 }
 
@@ -280,10 +281,10 @@ pub struct Ejection {
     pub failures: u32,
     /// A failure older than this does not count.
     pub window: Duration,
-    /// The first spell outside; each failed trial doubles it.
-    pub spell: Duration,
-    /// The longest spell.
-    pub spell_max: Duration,
+    /// How long an origin is left out at first; each failed trial doubles it.
+    pub backoff: Duration,
+    /// The longest that it is left out.
+    pub backoff_max: Duration,
 }
 
 impl Default for Ejection {
@@ -291,8 +292,8 @@ impl Default for Ejection {
         Self {
             failures: 5,
             window: Duration::from_secs(10),
-            spell: Duration::from_secs(1),
-            spell_max: Duration::from_secs(30),
+            backoff: Duration::from_secs(1),
+            backoff_max: Duration::from_secs(30),
         }
     }
 }
@@ -300,15 +301,15 @@ impl Default for Ejection {
 /// How `https` origins are spoken to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// What certificates are believed.
+    /// Which certificates are trusted.
     pub verify: Verify,
     /// The name sent (SNI) and verified, where it is not the origin's host.
     pub server_name: Option<String>,
-    /// What Weir shows of itself.
+    /// The certificate that Weir shows.
     pub client_certificate: Option<ClientCertificate>,
 }
 
-/// What certificates of origins are believed.
+/// Which certificates of origins are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// Those that the system's roots vouch for.
@@ -316,7 +317,7 @@ pub enum Verify {
     Native,
     /// Those that the certificates of this PEM file vouch for.
     CaFile(PathBuf),
-    /// Any. The transfer is encrypted, but with whom is unknown.
+    /// Any. The transfer is encrypted, but it is not known with whom.
     Nothing,
 }
 

@@ -18,9 +18,9 @@ pub struct OriginSnapshot {
     pub name: String,
     /// Requests sent, retries included.
     pub requests: u64,
-    /// Requests that failed by the origin's fault, a body that broke off included.
+    /// Requests that failed through the origin's fault, also while the body arrived.
     pub failures: u64,
-    /// Requests tried anew after failing here.
+    /// Requests retried after failing here.
     pub retries: u64,
     /// Connections made.
     pub connects: u64,

@@ -1,14 +1,13 @@
-//! Who is told what goes to origins and comes from them, while it does.
+//! Charging traffic with origins to somebody while it happens. It must not wait.
 
 use std::fmt::Debug;
 
-/// An account of what origins are asked for and send. It is told on the runtime that uses the connection,
-/// must not wait, and learns of what TLS carries, not of TLS.
+/// Counts requests to origins and bytes of their responses. Called on the runtime that uses the connection;
+/// it must not wait. Bytes are counted inside TLS.
 pub trait Tally: Debug + Send + Sync {
-    /// A request has begun to go out, on one connection: each retry anew.
+    /// The first byte of a request was sent. Each retry counts.
     fn sent(&self);
 
-    /// So many bytes of a response were read: its heads, its framing, its body, or what comes through a
-    /// tunnel.
+    /// So many bytes were read: heads, framing and body of a response, or what comes through a tunnel.
     fn received(&self, bytes: u64);
 }

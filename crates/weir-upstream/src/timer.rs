@@ -1,5 +1,5 @@
-//! One lazily set timer a connection: moving a deadline away costs nothing, only the timer's firing looks at
-//! it anew.
+//! One lazily set timer a connection: to move a deadline away costs nothing. When the timer fires it looks at
+//! the deadline again.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
-/// A deadline that is moved with almost every read, over a timer that is set about as often as it is long.
+/// A deadline that moves with almost every read, on a timer that is set about once for each time it runs
+/// down.
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,

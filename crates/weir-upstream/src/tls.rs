@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use crate::error::UpstreamError;
 use crate::settings::{ClientCertificate, OriginAddress, TlsSettings, Verify};
 
-/// How one `https` origin is spoken to.
+/// How to begin TLS with one `https` origin.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) connector: TlsConnector,
@@ -116,9 +116,9 @@ fn unusable(error: rustls::Error) -> UpstreamError {
     UpstreamError::Tls { reason: error.to_string() }
 }
 
-/// Believes any certificate, as `verify = false` asks. Signatures are still checked where webpki can read the
-/// certificate; of version 1 it reads none. Nothing is lost without: whoever stands in between shows a
-/// certificate of its own, and is believed.
+/// Trusts any certificate, as `verify = false` asks. Signatures are still checked where webpki can read the
+/// certificate (not one of version 1). The check adds no security: an attacker in between shows a certificate
+/// of its own, which is trusted, too.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

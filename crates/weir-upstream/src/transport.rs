@@ -18,8 +18,8 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Whether nothing has arrived and the other side has not closed, asked of the kernel, not of tokio's
-    /// memory of it. On anything else the connection is not used again (RFC 9112 §9.3).
+    /// Whether nothing has arrived and the other side has not closed. It asks the kernel, since tokio may not
+    /// know yet. Otherwise the connection is not used again (RFC 9112 §9.3).
     pub(crate) fn is_quiet(&mut self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(&*stream),

@@ -1,4 +1,4 @@
-//! A connection after `101 Switching Protocols`: bytes both ways, no HTTP any more (RFC 9110 §7.8).
+//! A connection after `101 Switching Protocols`: bytes both ways, and no more HTTP (RFC 9110 §7.8).
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::pool::Lease;
 
-/// A byte stream to the origin. Counts among its streams until dropped.
+/// A byte stream to the origin. Counts among the origin's streams until dropped.
 #[derive(Debug)]
 pub struct Tunnel {
     lease: Lease,

@@ -1,5 +1,5 @@
-//! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows
-//! it.
+//! An upstream: picks an origin for a request, sends it there, and sends it again where the retry table
+//! allows that.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -27,9 +27,9 @@ use crate::settings::{Bounds, Role, Timeouts, UpstreamSettings};
 use crate::snapshot::UpstreamSnapshot;
 use crate::tunnel::Tunnel;
 
-/// The longest that an idle connection is kept, whatever the origin's `Keep-Alive` says.
+/// An idle connection is kept so long at most, whatever the origin's `Keep-Alive` says.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// How much earlier than the origin says an idle connection is left alone, so as not to meet its closing.
+/// An idle connection is given up so much earlier than the origin says, so that no request meets its closing.
 const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
 /// One `[upstream.NAME]`.
@@ -97,28 +97,27 @@ impl Upstream {
     }
 
     /// How many of `all` transfers at this upstream one client may have under way: its share, and no more
-    /// than of the connections.
+    /// than its connections.
     pub fn client_max(&self, all: usize) -> usize {
         let connections: usize = self.origins.iter().map(|origin| origin.pool().client_max()).sum();
         self.origins.first().map_or(all, |origin| origin.pool().share_of(all)).min(connections)
     }
 
-    /// Whether a client has all the connections that it may have, at every origin.
+    /// Whether a client has used up its share of the connections, at every origin.
     pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
         self.origins.iter().all(|origin| origin.pool().is_spent(client))
     }
 
-    /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane.
-    /// Without it requests renew the addresses as they come by. Begins with a lookup of every name and warns
-    /// of those that fail.
+    /// Renews the addresses until the upstream is dropped: to be spawned once, off the data plane. Without it
+    /// requests renew them. It begins with a lookup of each name and warns of those that fail.
     pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let upstream = Arc::downgrade(self);
         let every = self.resolve_every.max(Duration::from_secs(1));
         async move { tend(upstream, every).await }
     }
 
-    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start.
-    /// The connections are closed again. Returns how many are down.
+    /// Connects to each origin, off the data plane, to warn of those that are down at the start, and closes
+    /// the connections again. Returns how many are down.
     pub async fn probe(&self) -> usize {
         let mut down = 0;
         for origin in &self.origins {
@@ -132,13 +131,13 @@ impl Upstream {
 
     /// Sends a request and waits for the head of the response. 1xx responses go to `interim` as they come.
     ///
-    /// A retry or a failing origin is not seen here but in [`Times::retries`].
+    /// Retries show in [`Times::retries`] only.
     ///
     /// # Errors
     /// When no origin gave a response: see [`OriginError::status`].
     ///
     /// # Cancel safety
-    /// Dropped, it closes its connection; the request may have been acted upon.
+    /// Dropped, it closes its connection. The origin may have acted on the request.
     pub async fn send(
         self: &Arc<Self>,
         mut request: OriginRequest,
@@ -150,7 +149,7 @@ impl Upstream {
         let mut demand = Demand::Any;
         let preferred = request.prefer.as_deref().and_then(|name| self.preferred(name));
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
-        // What an origin did that had the request says more of it than that another could not be had.
+        // The error of an origin that had the request says more than that another one could not be reached.
         let mut had_it: Option<OriginError> = None;
         let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.witness };
         loop {
@@ -201,16 +200,16 @@ impl Upstream {
         }
     }
 
-    /// The origin of a name, if it is up.
+    /// The index of the origin of this name, if it is up.
     fn preferred(&self, name: &str) -> Option<usize> {
         self.origins.iter().position(|origin| origin.name() == name && origin.health().is_up())
     }
 
     /// Picks an origin that was not tried: one due for a trial, else a primary that is up (one with a free
-    /// connection before one without), else a backup that is up, else the one whose spell ends first.
+    /// connection before one without), else a backup that is up, else the one whose backoff ends first.
     fn choose(&self, tried: &[usize], now: Instant) -> Option<usize> {
         if self.origins.len() == 1 {
-            // Its health is kept for those who look; there is no choice.
+            // There is no choice. Its health is still kept, for status and metrics.
             self.origins[0].begin_trial(now);
             return if tried.is_empty() { Some(0) } else { None };
         }
@@ -235,8 +234,8 @@ impl Upstream {
     }
 }
 
-/// Failures of attempts that the request may have caused. They speak against their origins for sure once
-/// another attempt of the same request is answered, else, when it is given up, as far as its client does.
+/// Failures of attempts that the request may have caused. Once another attempt of the same request is
+/// answered they count against their origins for sure. If it is given up, they count as its client's.
 struct Doubts<'u> {
     origins: &'u [Arc<Origin>],
     failures: Vec<(usize, Failure)>,
@@ -286,7 +285,7 @@ fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {
     Ok(())
 }
 
-/// What of the body is left for another attempt, beside why this one failed. Boxed: the good way stays small.
+/// Why an attempt failed, and what of the body is left for another one. Boxed, so that a result stays small.
 type Failed = Box<(Failure, Option<OutBody>)>;
 
 /// One attempt at one origin.
@@ -329,10 +328,11 @@ async fn attempt(
         let error = OriginError::Busy { bound, retry_after: terms.timeouts.queue };
         return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
     }
-    Ok(respond(origin, terms, lease, outgoing, head, times))
+    let response = respond(origin, terms, lease, outgoing, head);
+    Ok(OriginResponse { times, ..response })
 }
 
-/// A connection, idle or made.
+/// An idle connection, or a new one.
 async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
     let Terms { request, timeouts, .. } = terms;
     match origin.pool().acquire(demand, (request.client, request.share)).await {
@@ -352,14 +352,14 @@ async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Resul
     }
 }
 
-/// The response as the edge gets it: what is left to read and to send goes into its body.
+/// The response as the caller gets it: what is left to read and to send goes into its body. Its times are to
+/// be set.
 fn respond(
     origin: &Arc<Origin>,
     terms: &Terms<'_>,
     mut lease: Lease,
     outgoing: Outgoing,
     head: ResponseHead,
-    times: Times,
 ) -> OriginResponse {
     let ResponseHead { status, headers, framing, persistence, .. } = head;
     lease.connection.served += 1;
@@ -386,7 +386,15 @@ fn respond(
         })
     };
     let length = Length::of(framing);
-    OriginResponse { status, headers, length, body, origin: origin.clone(), times, upgraded }
+    OriginResponse {
+        status,
+        headers,
+        length,
+        body,
+        origin: origin.clone(),
+        times: Times::default(),
+        upgraded,
+    }
 }
 
 /// How long an idle connection is kept: as `Keep-Alive: timeout=` says with a margin, else the default.

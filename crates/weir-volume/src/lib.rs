@@ -26,6 +26,7 @@
 pub mod catalogue;
 mod eviction;
 mod format;
+mod freed;
 mod index;
 pub mod key;
 mod numbers;
@@ -35,6 +36,7 @@ mod read;
 mod recover;
 mod settings;
 mod shared;
+mod state;
 mod stock;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -49,6 +51,7 @@ pub use eviction::{Eviction, EvictionListener};
 pub use format::codec;
 pub use format::record::Place;
 pub use format::superblock::NotAVolume;
+pub use freed::{Freed, FreedWait};
 pub use index::segment::Charge;
 pub use numbers::{Bears, Durable, Opening, Reached};
 pub use read::reader::{Candidate, Checked, FIRST_READ_BYTES, Part, Position, ReadError, Record};
@@ -57,13 +60,14 @@ pub use read::waits::Answer;
 pub use recover::identity::is_made;
 pub use recover::{OpenError, Recovered};
 pub use settings::{
-    Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_PERCENT, FULL_PAUSE, HEAD_BYTES_MAX,
-    KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL, VolumeSettings,
-    WRITE_ERRORS_MAX,
+    Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_BYTES_MAX, FREE_PERCENT, FULL_PAUSE,
+    HEAD_BYTES_MAX, KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL,
+    VolumeSettings, WRITE_ERRORS_MAX,
 };
+pub use state::VolumeState;
 pub use stock::Stock;
 pub use threads::Busy;
-pub use usage::{Health, VolumeUsage};
+pub use usage::VolumeUsage;
 pub use volume::{Put, Volume};
 pub use weir_disk::{Disk, DiskFile, OsDisk, Room};
 pub use write::budget::DayBudget;

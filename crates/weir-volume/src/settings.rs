@@ -25,8 +25,10 @@ pub const EXTENTS_MAX: usize = 1 << 18;
 pub const EXTENT_DELAY: Duration = Duration::from_millis(200);
 /// How often written bytes are made durable.
 pub const SYNC_INTERVAL: Duration = Duration::from_millis(500);
-/// The share of the file system that stays free, in percent.
+/// The share of the file system that stays free, in percent of what can be used of it.
 pub const FREE_PERCENT: u64 = 5;
+/// And the most that stays free, in bytes: on a large file system the share would be more than anybody needs.
+pub const FREE_BYTES_MAX: u64 = 4 << 30;
 /// After this many failed writes nothing more is stored.
 pub const WRITE_ERRORS_MAX: u64 = 8;
 /// After this many failed reads nothing more is read.
@@ -45,6 +47,11 @@ const READERS: usize = 4;
 /// The index of a volume of at least this size has more shards.
 const LARGE_BYTES: u64 = 256 << 30;
 
+/// How much of a file system with so many usable bytes stays free, in bytes.
+pub(crate) fn spare_bytes(total_bytes: u64) -> u64 {
+    (total_bytes / 100 * FREE_PERCENT).min(FREE_BYTES_MAX)
+}
+
 /// A monotonic clock: the time since some moment that does not change.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
@@ -55,7 +62,8 @@ impl Clock {
         Clock(Arc::new(read))
     }
 
-    pub(crate) fn now(&self) -> Duration {
+    /// The time by it.
+    pub fn now(&self) -> Duration {
         (self.0)()
     }
 }

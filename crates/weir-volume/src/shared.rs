@@ -172,7 +172,7 @@ impl Shared {
             full: of(&counters.full),
             queue_full: of(&counters.queue_full),
             durable_epoch: of(&counters.durable_epoch),
-            health: counters.health(),
+            state: counters.state(),
         }
     }
 }

@@ -1,21 +1,10 @@
-//! What a volume holds, what it has done, and its health.
+//! What a volume holds, what it has done, and the state that follows from it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::settings::{READ_ERRORS_MAX, WRITE_ERRORS_MAX};
-
-/// The health of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
-    /// It stores and serves.
-    Well,
-    /// Too many writes have failed, or the file system was read-only when the volume was opened. It serves
-    /// what it has and stores nothing more.
-    ReadOnly,
-    /// Too many reads have failed, or one of its threads has panicked. Nothing is asked of it any more.
-    Ejected,
-}
+use crate::state::VolumeState;
 
 /// What a volume holds, and what it has done since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +56,8 @@ pub struct VolumeUsage {
     pub queue_full: u64,
     /// The last epoch that is durable.
     pub durable_epoch: u64,
-    /// How it fares.
-    pub health: Health,
+    /// Its state.
+    pub state: VolumeState,
 }
 
 /// The counts behind [`VolumeUsage`].
@@ -156,17 +145,20 @@ impl Counters {
         self.stopped.fetch_or(STOPPED_ALL, Ordering::Relaxed);
     }
 
-    pub(crate) fn health(&self) -> Health {
+    /// The state that the drive, and the room on it, have left the volume in.
+    pub(crate) fn state(&self) -> VolumeState {
         let stopped = self.stopped.load(Ordering::Relaxed);
         let read_errors = self.read_errors.load(Ordering::Relaxed);
         let before = self.write_errors_before.load(Ordering::Relaxed);
         let write_errors = self.write_errors.load(Ordering::Relaxed) - before;
         if stopped & STOPPED_ALL != 0 || read_errors >= READ_ERRORS_MAX {
-            Health::Ejected
+            VolumeState::Ejected
         } else if stopped & (STOPPED_WRITING | SEALED) != 0 || write_errors >= WRITE_ERRORS_MAX {
-            Health::ReadOnly
+            VolumeState::ReadOnly
+        } else if self.is_full.load(Ordering::Relaxed) {
+            VolumeState::Full
         } else {
-            Health::Well
+            VolumeState::Up
         }
     }
 }

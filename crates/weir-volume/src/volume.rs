@@ -17,6 +17,7 @@ use weir_disk::Disk;
 use weir_policy::{CacheKey, Intervals};
 
 use crate::format::record::{Place, UNIT_BYTES};
+use crate::freed::FreedWait;
 use crate::index::KeyHash;
 use crate::numbers::Reached;
 use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
@@ -25,9 +26,10 @@ use crate::read::waits::{Answer, Waits};
 use crate::recover::{OpenError, Recovered, open};
 use crate::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use crate::shared::Shared;
+use crate::state::VolumeState;
 use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
-use crate::usage::{Counters, Health, VolumeUsage};
+use crate::usage::{Counters, VolumeUsage};
 use crate::write::intake::{Command, Intake};
 use crate::write::put::{PutError, PutStatus};
 use crate::write::running::{Named, Running};
@@ -308,7 +310,7 @@ impl Volume {
 
     /// Sends a command that stores something.
     fn send(&self, command: Command) -> Result<(), PutError> {
-        if self.shared.counters.health() != Health::Well {
+        if !self.shared.counters.state().is_writable() {
             return Err(PutError::Failed);
         }
         self.say(command)
@@ -442,11 +444,6 @@ impl Volume {
         self.shared.counters.has_failed_removals.load(Ordering::Relaxed)
     }
 
-    /// Whether storing pauses because there was no room.
-    pub fn is_full(&self) -> bool {
-        self.shared.counters.is_full.load(Ordering::Relaxed)
-    }
-
     /// Bytes that wait to be written.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.intake.waiting_bytes()
@@ -457,9 +454,9 @@ impl Volume {
         self.next_object.load(Ordering::Relaxed)
     }
 
-    /// The volume's health.
-    pub fn health(&self) -> Health {
-        self.shared.counters.health()
+    /// Its state: up, full, read-only or ejected.
+    pub fn state(&self) -> VolumeState {
+        self.shared.counters.state()
     }
 
     /// Writes what waits, makes it durable, and ends the threads. Nothing is stored afterwards.
@@ -522,6 +519,11 @@ impl Put {
     /// why.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.status.error().is_some() || self.volume.intake.has_room(bytes)
+    }
+
+    /// Joins the tasks that wait for room in the queue. Look with [`Put::has_room`] after this.
+    pub fn wait_for_room(&self) -> FreedWait {
+        self.volume.intake.wait_for_room()
     }
 
     /// Adds bytes of the body at an offset. Bytes that are held already are not written again. Never waits.

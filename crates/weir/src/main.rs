@@ -12,14 +12,13 @@ mod banner;
 mod cli;
 mod demo;
 mod diagnostics;
-mod drives;
 mod events;
 mod logs;
 mod print;
 mod process;
 mod service;
 mod upgrade;
-mod volume;
+mod volumes;
 mod wire_up;
 
 use std::io::Write;

@@ -23,15 +23,16 @@ use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
+use weir_store::drives::{Begin, Drives};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
     Settings, Stamp, Store, Unwritten,
 };
 
 use crate::accounts;
-use crate::drives::{Begin, Drives};
 use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
+use crate::volumes;
 
 /// The data plane as it runs in this process.
 pub(crate) struct Server {
@@ -137,17 +138,23 @@ impl Server {
         let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        let volumes = &loaded.config.cache.volume;
+        let configured = &loaded.config.cache.volume;
         let admission = AdmissionSettings {
             mode: admission_of(loaded),
             disk: Some(Arc::new(OsDisk::at(state))),
-            volumes_bytes: volumes.iter().filter_map(|volume| Some(volume.size?.0)).sum(),
+            volumes_bytes: configured.iter().filter_map(|volume| Some(volume.size?.0)).sum(),
         };
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
         store.set_quotas(quotas(loaded));
         let begin = if handover.has_volumes { Begin::Later } else { Begin::Now };
-        let drives = Drives::start(store.clone(), register, volumes, memory_bytes, begin)?;
+        let drives = Drives::start(
+            store.clone(),
+            register,
+            &volumes::wanted(configured),
+            volumes::settings(memory_bytes),
+            begin,
+        )?;
         let plan = compile(loaded, &observatory);
         let edge = Edge::start(plan, workers, observatory.clone(), store, handover.listeners)?;
         Ok(Server {
@@ -282,7 +289,7 @@ impl DataPlane for Server {
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
-        self.drives.configure(&loaded.config.cache.volume);
+        self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
         *self.extent.lock() = Extent::of(&loaded);
         let events = events::settings(&loaded.config.events);
         let before = std::mem::replace(&mut *self.loaded.lock(), Arc::new(loaded));
@@ -319,7 +326,7 @@ impl DataPlane for Server {
                 evicted: usage.evicted,
                 not_admitted: self.edge.store().admission_usage().refused,
             },
-            volumes: self.drives.told(),
+            volumes: self.drives.reports().into_iter().map(volumes::told).collect(),
             ledger: self.ledger(),
             accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),

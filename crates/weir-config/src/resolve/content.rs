@@ -38,14 +38,14 @@ fn read(path: &Path) -> Result<PageContent, String> {
     Ok(PageContent { content_type: content_type(path), body: Bytes::from(body) })
 }
 
-/// A text that stands in the configuration.
+/// A text from the configuration.
 pub(super) fn inline(text: &str) -> PageContent {
     let is_html = text.trim_start().starts_with('<');
     let content_type = if is_html { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" };
     PageContent { content_type, body: Bytes::copy_from_slice(text.as_bytes()) }
 }
 
-/// The media type that a file's ending stands for.
+/// The media type for the ending of a file's name.
 fn content_type(path: &Path) -> &'static str {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     match ending.as_deref() {

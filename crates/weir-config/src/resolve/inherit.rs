@@ -1,4 +1,4 @@
-//! How rules are laid over those they inherit, and their form for the policy. Must not read anything.
+//! How rules override those that they inherit, and their form for the policy. Must not read anything.
 
 use super::{RangeRules, ResolvedRate};
 use crate::model::{
@@ -13,7 +13,7 @@ pub(crate) const JOINED: [&str; 8] =
     ["stale", "range", "bypass", "refresh", "key", "request_headers", "response_headers", "error_pages"];
 
 impl Rules {
-    /// These rules, with those of `base` where they say nothing.
+    /// These rules, completed from `base`.
     pub(crate) fn inherit(&self, base: &Rules) -> Rules {
         Rules {
             upstream: nearest(&self.upstream, &base.upstream),
@@ -65,14 +65,14 @@ impl Rules {
         let default = RangeRules::default();
         RangeRules {
             chunk_bytes: range.chunk.map_or(default.chunk_bytes, |size| size.0),
-            keeps_alone: range.without_validator == Some(WithoutValidator::Separate),
+            keeps_unvalidated_parts: range.without_validator == Some(WithoutValidator::Separate),
             fills_whole: range.fill == Some(RangeFill::Whole),
             ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
             parallel: range.parallel.map_or(default.parallel, usize::from),
         }
     }
 
-    /// How fast bodies go out, where anything is said of it.
+    /// How fast bodies go out, if a rule says so.
     pub(crate) fn resolved_rate(&self) -> Option<ResolvedRate> {
         let rate = self.rate.as_ref()?;
         let resolved = ResolvedRate {
@@ -152,7 +152,7 @@ fn join_triggers(near: &Triggers, far: &Triggers) -> Triggers {
     }
 }
 
-/// Names are compared without case, as fields are; an inherited setting is undone by a removal.
+/// Names are compared without case, like fields. A removal undoes an inherited setting.
 fn join_edits(near: &FieldEdits, far: &FieldEdits) -> FieldEdits {
     let is_replaced = |name: &str| {
         near.set.keys().any(|set| set.eq_ignore_ascii_case(name))
@@ -178,8 +178,8 @@ fn triggers(triggers: Option<&Triggers>) -> weir_policy::Triggers {
     }
 }
 
-/// A parameter that asks for a rate is of no object: it is dropped like those of `drop`. What `keep` names is
-/// kept.
+/// The parameter that asks for a rate is not part of an object: it is dropped like those of `drop`, unless
+/// `keep` names it.
 fn key_rules(key: Option<&Key>, rate: Option<&Rate>) -> KeyRules {
     let asks = rate.and_then(|rate| rate.query.as_ref()).map(|name| name.0.clone());
     let key = key.cloned().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! What is wrong with routes: conditions that exclude each other, and routes behind one that takes
-//! everything.
+//! Mistakes of routes: conditions that exclude each other, and routes behind one that takes every request.
 
 use super::exclusive;
 use crate::{
@@ -29,7 +28,7 @@ pub(super) fn one(route: &Node, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// Reports each route that an earlier one of its site leaves no request, and routes without an upstream.
+/// Reports each route that gets no request because of an earlier one, and routes without an upstream.
 pub(super) fn unreachable(site: &Site, node: &Node, mistakes: &mut Vec<Mistake>) {
     let mut earlier: Vec<(Conditions, &Node)> = Vec::new();
     for (route, route_node) in site.route.iter().zip(node.list_of("route")) {
@@ -49,12 +48,12 @@ pub(super) fn unreachable(site: &Site, node: &Node, mistakes: &mut Vec<Mistake>)
     }
 }
 
-/// Whether a mistake was taken out of a table, so that its conditions are not known.
+/// Whether a mistake was removed from a table, so that its conditions are not known.
 fn is_damaged(node: &Node) -> bool {
     node.as_table().is_none_or(|table| table.is_damaged)
 }
 
-/// Whether `before` surely takes every request that `now` would; expressions are not compared but for
+/// Whether `before` certainly takes every request that `now` would take. Expressions are only compared for
 /// equality.
 fn covers(before: &Conditions, now: &Conditions) -> bool {
     let methods = before.methods.is_empty()

@@ -1,4 +1,4 @@
-//! Who is where: listeners, trusted networks, origins, and the host names of sites. Must not look a name up.
+//! Addresses: listeners, trusted networks, origins, and the host names of sites. Must not look a name up.
 
 use super::text_value;
 use crate::nearest::nearest;
@@ -34,7 +34,7 @@ text_value!(
 );
 
 impl ListenAddress {
-    /// Whether it is the same place as another, whatever the mode.
+    /// Whether it is the same place as another, whatever its mode.
     pub fn is_same_place(&self, other: &ListenAddress) -> bool {
         match (self, other) {
             (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other,
@@ -90,7 +90,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// A peer whose forwarding fields are believed: a network, one address, or everybody on a unix socket.
+/// A peer whose forwarding fields Weir trusts: a network, one address, or every peer on a unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TrustedProxy {
@@ -140,7 +140,7 @@ impl fmt::Display for TrustedProxy {
     }
 }
 
-/// How an origin is spoken to.
+/// How Weir talks to an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OriginScheme {
     /// HTTP over TCP.
@@ -155,7 +155,7 @@ pub enum OriginScheme {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OriginUrl {
-    /// How it is spoken to.
+    /// How Weir talks to it.
     pub scheme: OriginScheme,
     /// A DNS name or an address without brackets; for a unix socket its path.
     pub host: String,
@@ -300,7 +300,7 @@ pub(super) fn check_name(name: &str) -> Result<&str, String> {
 pub enum HostPattern {
     /// One name or address, lower case, without a port; IPv6 in brackets.
     Exact(String),
-    /// All names below this one; held without the `*`, so with its leading dot: `.example.com`.
+    /// All names below this one; kept without the `*`, so with the leading dot: `.example.com`.
     Below(String),
     /// Every host that no other site names.
     Default,
@@ -347,16 +347,16 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Which Host the origin is sent.
+/// The Host that Weir sends to the origin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HostRule {
     /// The client's.
     #[default]
     Client,
-    /// The origin's own name; `Location` fields that name the origin are rewritten to the client's host.
+    /// The origin's own name. Weir rewrites `Location` fields that name the origin to the client's host.
     Origin,
-    /// Always this authority; `Location` fields that name it are rewritten to the client's host.
+    /// Always this authority. Weir rewrites `Location` fields that name it to the client's host.
     Fixed(String),
 }
 

@@ -30,7 +30,7 @@ impl fmt::Display for FieldName {
     }
 }
 
-/// Refuses what cannot be the value of a field (RFC 9110 §5.5): controls, and space at the ends.
+/// Refuses what cannot be the value of a field (RFC 9110 §5.5): control characters, and space at the ends.
 pub(super) fn check_field_value(text: &str) -> Result<(), String> {
     if text.trim_matches([' ', '\t']) != text {
         return Err("a field's value does not begin or end with space".into());
@@ -40,7 +40,7 @@ pub(super) fn check_field_value(text: &str) -> Result<(), String> {
         .map_err(|_| "a field's value has visible characters and spaces only (RFC 9110 §5.5)".into())
 }
 
-/// Refuses what cannot name an upstream: it stands in metrics and logs.
+/// Refuses what cannot name an upstream: the name appears in metrics and logs.
 pub(super) fn check_upstream_name(text: &str) -> Result<(), String> {
     match text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
         Some(bad) => {
@@ -67,7 +67,7 @@ pub(super) fn check_page_status(text: &str) -> Result<(), String> {
 pub struct FieldMatch {
     /// The field.
     pub name: FieldName,
-    /// What one of its values must be, or none if the field need only be there.
+    /// What one of its values must be; `None` if the field need only be there.
     pub value: Option<String>,
 }
 

@@ -68,7 +68,7 @@ impl fmt::Display for PathPrefix {
     }
 }
 
-/// Refuses characters that never stand in the path of a request, so that the pattern could not match.
+/// Refuses characters that are never part of a request's path, so that the pattern could not match.
 fn check_path_text(text: &str) -> Result<(), String> {
     if let Some(bad) = text.chars().find(|c| matches!(c, '#' | '?')) {
         return Err(format!("`{bad}` is never part of a path"));

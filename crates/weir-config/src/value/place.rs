@@ -26,7 +26,7 @@ impl fmt::Display for FilePath {
     }
 }
 
-/// A file or folder that Weir makes where it is missing.
+/// A file or folder that Weir makes if it is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathText(pub PathBuf);
@@ -54,7 +54,7 @@ pub enum LogTarget {
     /// The standard output.
     #[default]
     Stdout,
-    /// A file, appended to, and opened again on SIGUSR1.
+    /// A file. Weir appends to it, and opens it again on SIGUSR1.
     File(PathBuf),
 }
 

@@ -16,7 +16,7 @@ text_value!(
     "a number of bytes a second with its unit: `500kB/s`, `2MiB/s`; `/s` may be left out"
 );
 
-/// The longest value of a query parameter that is looked at, in bytes.
+/// The longest value of a query parameter that Weir reads, in bytes.
 const ASKED_BYTES_MAX: usize = 32;
 
 impl ByteRate {

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 /// One piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Text that stands as it is.
+    /// Text that is used as it is.
     Text(String),
     /// `{scheme}`: `http` or `https`.
     Scheme,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_observe::Counters;
 use weir_policy::Interval;
-use weir_store::{Generation, Piece, Read};
+use weir_store::{Generation, InUse, Piece, Read};
 use weir_upstream::OriginBody;
 
 use super::multipart::Multipart;
@@ -32,14 +32,14 @@ pub(crate) enum Source {
 
 /// Bytes of a generation whose blocks are in memory. It holds only what a hit needs.
 pub(crate) struct Whole {
-    generation: Arc<Generation>,
+    generation: InUse,
     rest: Interval,
 }
 
 impl Whole {
     /// The bytes `of` a generation.
     pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Whole {
-        Whole { generation, rest: of }
+        Whole { generation: InUse::new(generation), rest: of }
     }
 
     /// As [`weir_front::Body::at_hand`].
@@ -104,7 +104,7 @@ impl Body for Source {
             Source::Whole(whole) => match whole.next(bytes_max) {
                 Ok(piece) => Ok(piece),
                 Err(()) => {
-                    let mut reader = Box::new(Reader::new(whole.generation.clone(), whole.rest, None));
+                    let mut reader = Box::new(Reader::new(Arc::clone(&whole.generation), whole.rest, None));
                     let piece = reader.next(bytes_max).await;
                     *self = Source::Held(reader);
                     piece

@@ -76,6 +76,9 @@ fn triggers_say_which_of_them_the_request_pulls() {
 
 #[test]
 fn the_status_field_is_the_walks_own() {
-    assert_eq!(printed(Told::miss(MissReason::Vary)), "weir; fwd=vary-miss");
-    assert_eq!(printed(Told::pass(PassReason::BypassCookie)), "weir; fwd=bypass; detail=bypass-cookie");
+    assert_eq!(printed(CacheStatus::miss(MissReason::Vary)), "weir; fwd=vary-miss");
+    assert_eq!(
+        printed(CacheStatus::pass(PassReason::BypassCookie)),
+        "weir; fwd=bypass; detail=bypass-cookie"
+    );
 }

@@ -15,10 +15,10 @@ use crate::parts::{self, Confirmed};
 use crate::response::Response;
 use crate::{lookup, pass, serve};
 use weir_clock as clock;
-use weir_fill::Seat;
+use weir_fill::ReaderGuard;
 use weir_fill::cold::Cold;
-use weir_fill::desk;
-use weir_fill::memory::Manner;
+use weir_fill::inflight;
+use weir_fill::recent::RangeFetch;
 use weir_fill::task::Sharing;
 
 /// All of a body.
@@ -36,9 +36,9 @@ pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
 
 /// Whether a range of this key bypasses the cache, for a request that would ask for itself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
-    let memory = &exchange.core.shared.desk.memory;
-    let digest = Sharing::Alone.digest_of_ranges(key);
-    want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
+    let recent = &exchange.core.shared.inflight.recent;
+    let digest = Sharing::Unshared.digest_of_ranges(key);
+    want != WHOLE && recent.range_fetch(digest, exchange.now.mono) == Some(RangeFetch::Pass)
 }
 
 /// The chunks that the origin is asked for where the client wants a range. `None` where the key's ranges are
@@ -48,14 +48,14 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
     let digest = Sharing::of(&job.ask).digest_of_ranges(key);
-    let manner = job.core.shared.desk.memory.manner(digest, job.now.mono);
-    if manner.is_some()
+    let range_fetch = job.core.shared.inflight.recent.range_fetch(digest, job.now.mono);
+    if range_fetch.is_some()
         || job.validating.as_ref().is_some_and(is_whole)
         || lookup::at_hand_is_whole(job.exchange, job.route)
     {
         return None;
     }
-    Some(match job.route.range.keeps_alone {
+    Some(match job.route.range.keeps_unvalidated_parts {
         true => Cold::exact(asked),
         false => Cold::new(asked, chunk_bytes(headers, job.route, job.validating.as_deref())),
     })
@@ -72,15 +72,21 @@ pub(super) fn is_for_nobody(exchange: &Exchange<'_, '_>, status: StatusCode) -> 
 }
 
 /// Serves a generation of which a part is held or on its way, and has the rest of the wanted range brought.
-pub(super) async fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, seat: Seat) -> Response {
+pub(super) async fn in_part(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    guard: ReaderGuard,
+) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
         Confirmed::Held | Confirmed::Coming => {}
-        Confirmed::Refused | Confirmed::Gone => return pass::pass(job.exchange, job.route, job.told).await,
+        Confirmed::Refused | Confirmed::Gone => {
+            return pass::pass(job.exchange, job.route, job.cache_status).await;
+        }
         Confirmed::Left => return job.left(),
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.told = job.told.stored(freshness.left_s(), freshness.source.word());
-    serve::in_part(job, generation, seat)
+    job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
+    serve::in_part(job, generation, guard)
 }
 
 /// How a request that joined a fill gets the bytes that it is missing.
@@ -88,21 +94,21 @@ pub(super) enum Way {
     /// From the fill: it comes to them soon, or nothing else brings them sooner.
     Fill,
     /// By a transfer of its own.
-    Apart,
+    Separate,
     /// By bypassing the cache.
     Pass,
 }
 
 /// Whether a request waits for the bytes that a fill brings.
-pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, seat: &Seat) -> Way {
+pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, guard: &ReaderGuard) -> Way {
     let now = clock::mono();
     let missing = parts::missing(job.exchange, &job.ask, generation);
-    if missing.is_none_or(|missing| seat.fill().comes_soon(missing.start, now)) {
+    if missing.is_none_or(|missing| guard.fill().comes_soon(missing.start, now)) {
         return Way::Fill;
     }
-    match job.core.shared.desk.memory.manner(generation.key().digest, now) {
-        None if desk::is_partable(generation) => Way::Apart,
-        Some(Manner::Whole) => Way::Fill,
-        None | Some(Manner::Pass) => Way::Pass,
+    match job.core.shared.inflight.recent.range_fetch(generation.key().digest, now) {
+        None if inflight::is_partable(generation) => Way::Separate,
+        Some(RangeFetch::Whole) => Way::Fill,
+        None | Some(RangeFetch::Pass) => Way::Pass,
     }
 }

@@ -64,13 +64,13 @@ pub(crate) fn stale_out(
     job: &mut Job<'_, '_, '_>,
     Instead { generation, reusable, why }: Instead,
 ) -> Response {
-    job.told = job.told.stale_because(why, reusable.freshness().left_s());
+    job.cache_status = job.cache_status.stale_because(why, reusable.freshness().left_s());
     serve::held(job, generation, reusable)
 }
 
 /// The stored response, where the upstream gave no answer a moment ago and need not be waited for.
 pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
-    let upstreams = &job.core.shared.desk.upstreams;
+    let upstreams = &job.core.shared.inflight.upstreams;
     let failure = upstreams.outage(job.route.upstream.as_deref()?, job.now.mono)?;
     usable(job, failure)
 }

@@ -15,18 +15,18 @@ use weir_upstream::{OriginBody, OriginResponse};
 
 use crate::deliver::source::Source;
 use crate::exchange::Exchange;
-use crate::outgoing::{again, errand, place_among_fills};
+use crate::outgoing::{fill_permit, fill_request, refetch};
 use crate::plan::Route;
 use weir_clock as clock;
-use weir_fill::Seat;
-use weir_fill::again::Again;
+use weir_fill::ReaderGuard;
 use weir_fill::reader::{Filled, Reader};
-use weir_fill::task::{self, Errand, Sharing};
+use weir_fill::refetch::Refetch;
+use weir_fill::task::{self, FillRequest, Sharing};
 
 /// A response to a POST that is about to be stored.
 pub(crate) struct Posted {
-    errand: Errand,
-    seat: Seat,
+    fill_request: FillRequest,
+    guard: ReaderGuard,
     generation: Arc<Generation>,
     writer: Writer,
     length: Option<u64>,
@@ -59,22 +59,22 @@ pub(crate) fn begin(
     let digest = weir_policy::write_key(&route.rules.key, &get, &mut full);
     let site = exchange.site.map_or(0, |site| site.mark);
     let key = CacheKey { digest, full: full.into(), site };
-    let again = Arc::new(for_get(&*again(exchange, route)?));
-    let place = place_among_fills(exchange, &again)?;
-    let errand = errand(exchange, route, Sharing::Alone, (again, place));
-    let who = (exchange.core.number, exchange.witness());
-    let seat = shared.desk.alone(who, (&key, shared.store.ledger()), now.mono).begin()?;
-    let (generation, writer) = shared.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
-    Some(Posted { errand, seat, generation, writer, length })
+    let refetch = Arc::new(for_get(&*refetch(exchange, route)?));
+    let place = fill_permit(exchange, &refetch)?;
+    let fill_request = fill_request(exchange, route, Sharing::Unshared, (refetch, place));
+    let lead = shared.inflight.lead_unshared(exchange.asker(), shared.store.ledger(), &key, now.mono);
+    let guard = lead.begin()?;
+    let (generation, writer) = shared.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
+    Some(Posted { fill_request, guard, generation, writer, length })
 }
 
 /// A GET's request fields in place of the POST's.
-fn for_get(again: &Again) -> Again {
-    let mut headers: HeaderMap = again.headers.clone();
+fn for_get(refetch: &Refetch) -> Refetch {
+    let mut headers: HeaderMap = refetch.headers.clone();
     for of_content in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_LANGUAGE] {
         headers.remove(of_content);
     }
-    Again { headers, ..again.clone() }
+    Refetch { headers, ..refetch.clone() }
 }
 
 impl Posted {
@@ -85,10 +85,10 @@ impl Posted {
 
     /// Starts the fill with the response's body, and reads it.
     pub(crate) fn read(self, body: OriginBody) -> Source {
-        let Posted { errand, seat, generation, writer, length } = self;
-        let (again, store) = (errand.again.clone(), errand.means.store.clone());
-        task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
+        let Posted { fill_request, guard, generation, writer, length } = self;
+        let (refetch, store) = (fill_request.refetch.clone(), fill_request.resources.store.clone());
+        task::start_with(fill_request, guard.fill().clone(), writer, body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        Source::Held(Box::new(Reader::filling(Filled::new(seat, generation, again, store), whole, None)))
+        Source::Held(Box::new(Reader::filling(Filled::new(guard, generation, refetch, store), whole, None)))
     }
 }

@@ -79,8 +79,8 @@ fn the_first_route_that_fits_is_taken() {
     }
     let ids: std::collections::HashSet<u64> = site.routes().iter().map(|route| route.print_id).collect();
     assert_eq!(ids.len(), 5);
-    let again = compile(&loaded);
-    assert!(again.sites()[0].routes().iter().all(|route| !ids.contains(&route.print_id)));
+    let refetch = compile(&loaded);
+    assert!(refetch.sites()[0].routes().iter().all(|route| !ids.contains(&route.print_id)));
 }
 
 #[test]
@@ -140,7 +140,7 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\
     );
     assert_eq!((a.ejection.failures, a.ejection.window), (11, seconds(12)));
     assert_eq!(
-        (a.ejection.spell, a.ejection.spell_max, a.resolve_every),
+        (a.ejection.backoff, a.ejection.backoff_max, a.resolve_every),
         (seconds(13), seconds(14), seconds(8))
     );
 }

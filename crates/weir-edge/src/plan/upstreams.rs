@@ -38,8 +38,8 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
         ejection: Ejection {
             failures: upstream.eject.failures,
             window: upstream.eject.within.0,
-            spell: upstream.eject.time.0,
-            spell_max: upstream.eject.time_max.0,
+            backoff: upstream.eject.time.0,
+            backoff_max: upstream.eject.time_max.0,
         },
         tls: tls(&upstream.tls),
         resolve_every: upstream.dns_refresh.0,

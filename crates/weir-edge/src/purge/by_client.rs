@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::Response;
-use weir_fill::watch;
+use weir_fill::events;
 
 /// The answer to a client that may not purge.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -33,7 +33,7 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: &Route) -> Res
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
     exchange.core.shared.store.purge(&marks, clock::now(), Box::new(acknowledge));
-    watch::tell_purge(&exchange.core.shared.observatory.events, &format!("{:?}", order.target), "request");
+    events::report_purge(&exchange.core.shared.observatory.events, &format!("{:?}", order.target), "request");
     let reply = match written.await {
         Ok(Ok(stamp)) => purged(stamp),
         Ok(Err(error)) => unwritten(&error.to_string()),

@@ -1,5 +1,5 @@
-//! The transfers of gaps that are under way: who brings what, and who begins what nobody brings. Two
-//! transfers never bring the same bytes for long. It must not ask an origin.
+//! The transfers of gaps under way: which loads what, and which readers begin one. Two transfers never load
+//! the same bytes for long. It must not ask an origin.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
-use super::{Gap, GapSeat};
-use crate::again::{Part, ReadOver};
+use super::{Gap, GapGuard};
 use crate::machine::Event;
+use crate::refetch::{FetchBy, Part};
 use crate::transfer::Transfer;
 use crate::waiters::Bells;
 use weir_clock as clock;
@@ -23,11 +23,11 @@ pub struct Gaps {
     bells: Arc<Bells>,
 }
 
-/// A transfer whose head has come already.
+/// A transfer whose response head has come already.
 pub struct Begun {
     /// Where the part goes.
     pub writer: Writer,
-    /// The part that comes.
+    /// The part that is arriving.
     pub part: Part,
     /// When its request was sent.
     pub asked: Instant,
@@ -35,19 +35,19 @@ pub struct Begun {
     pub is_whole: bool,
 }
 
-/// Who wants a gap brought, and how.
+/// Who wants a gap loaded, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Order {
     /// The reader's core.
     pub(super) core: usize,
     /// A transfer without readers stops at the end of a chunk of so many bytes.
     pub(super) chunk_bytes: u64,
-    pub(super) over: ReadOver,
+    pub(super) by: FetchBy,
 }
 
-/// A reader's seat at a transfer, which is to be run where it has just begun.
-pub(super) struct Seated {
-    pub(super) seat: GapSeat,
+/// A reader's guard at a transfer. One that has just begun is to be run by the caller.
+pub(super) struct Joined {
+    pub(super) guard: GapGuard,
     pub(super) begun: Option<Arc<Gap>>,
 }
 
@@ -57,26 +57,26 @@ impl Gaps {
         Gaps { running: Mutex::default(), bells }
     }
 
-    /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval
-    /// around it, as far as no other has begun, and one that would come there later stops where it begins.
+    /// Joins the transfer that will soon reach `at`. Where there is none, begins one for the interval around
+    /// it, up to where another has begun; one that would reach `at` later stops where the new one begins.
     /// None where `at` is held by now.
-    pub(super) fn seat(
+    pub(super) fn join(
         &self,
         order: Order,
         generation: &Arc<Generation>,
         at: u64,
         interval: Interval,
-    ) -> Option<Seated> {
+    ) -> Option<Joined> {
         let mut running = self.running.lock();
         let here = running.get(&Arc::as_ptr(generation).addr());
         if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
-            return Some(Seated { seat: GapSeat::of(gap, order.core), begun: None });
+            return Some(Joined { guard: GapGuard::of(gap, order.core), begun: None });
         }
-        // What has come since it was looked for is not asked for again.
+        // What has come meanwhile is not asked for again.
         generation.gap(Interval::new(at, at + 1))?;
         let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
         let mut start = interval.start;
-        // What others bring before it is left to them.
+        // What other transfers load before it is left to them.
         for gap in gaps.iter().filter(|gap| {
             gap.transfer.start() < at && gap.transfer.end() <= at && gap.transfer.ended().is_none()
         }) {
@@ -84,30 +84,30 @@ impl Gaps {
         }
         let mut nearer = SmallVec::<[Arc<Gap>; 1]>::new();
         for gap in gaps.iter().filter(|gap| gap.is_to_come(at)) {
-            // What it has come to meanwhile is not fetched again.
+            // What that one has reached meanwhile is not fetched again.
             start = start.max(gap.transfer.reached().min(at));
             gap.transfer.stop_at(start);
             nearer.push(gap.clone());
         }
-        let seated = self.begin(order, generation, gaps, Interval::new(start, interval.end));
+        let joined = self.begin(order, generation, gaps, Interval::new(start, interval.end));
         drop(running);
-        // Those who wait there for what comes behind it go on with this one, and one that is held back need
-        // not be.
+        // Its readers that wait for what comes later go on with the new one. It need not be held back for
+        // them.
         for gap in nearer {
             gap.transfer.turn.notify_one();
             gap.transfer.wake(order.core);
         }
-        Some(seated)
+        Some(joined)
     }
 
-    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later;
-    /// none where all of it is on its way.
-    pub(super) fn seat_ahead(
+    /// Joins a new transfer for what is not being loaded yet of an interval that a reader will reach later.
+    /// None where all of it is on its way.
+    pub(super) fn join_ahead(
         &self,
         order: Order,
         generation: &Arc<Generation>,
         mut interval: Interval,
-    ) -> Option<Seated> {
+    ) -> Option<Joined> {
         if interval.is_empty() {
             return None;
         }
@@ -130,13 +130,13 @@ impl Gaps {
         generation: &Arc<Generation>,
         gaps: &mut SmallVec<[Arc<Gap>; 1]>,
         interval: Interval,
-    ) -> Seated {
+    ) -> Joined {
         let running = gaps.iter().map(|gap| &gap.transfer).filter(|transfer| transfer.ended().is_none());
         let later = running.map(Transfer::start).filter(|start| *start > interval.start);
         let end = later.min().map_or(interval.end, |start| start.min(interval.end));
         let gap = Arc::new(self.gap(order, generation, Interval::new(interval.start, end), clock::mono()));
         gaps.push(gap.clone());
-        Seated { seat: GapSeat::of(&gap, order.core), begun: Some(gap) }
+        Joined { guard: GapGuard::of(&gap, order.core), begun: Some(gap) }
     }
 
     /// Goes on with a transfer whose head has come, of a generation that it has made.
@@ -144,7 +144,7 @@ impl Gaps {
         let generation = begun.writer.generation().clone();
         let interval = Interval::new(begun.writer.position(), begun.part.end);
         let gap = self.gap(order, &generation, interval, begun.asked);
-        gap.transfer.pace.head(clock::mono());
+        gap.transfer.speed.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         let gap = Arc::new(Gap { is_whole: begun.is_whole, ..gap });
         self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
@@ -153,11 +153,11 @@ impl Gaps {
 
     fn gap(&self, order: Order, generation: &Arc<Generation>, interval: Interval, asked: Instant) -> Gap {
         let gap = Gap::new(generation, interval, order.chunk_bytes, self.bells.clone(), asked);
-        Gap { over: order.over, ..gap }
+        Gap { by: order.by, ..gap }
     }
 
-    /// What an origin sends beyond what was asked for is brought as well, up to `end` or to where another has
-    /// begun; up to where.
+    /// What the origin sends beyond what was asked for is loaded as well, up to `end` or to where another
+    /// transfer has begun. Returns up to where.
     pub(super) fn extend(&self, gap: &Arc<Gap>, end: u64) -> u64 {
         let running = self.running.lock();
         let gaps = running.get(&Arc::as_ptr(&gap.generation).addr());
@@ -170,15 +170,15 @@ impl Gaps {
         end
     }
 
-    /// Gives up a transfer that nobody waits for; from then on nobody joins it. Says whether it did.
-    pub(super) fn forsake(&self, gap: &Gap) -> bool {
-        // Seats are taken under this lock.
+    /// Cancels a transfer that has no readers; from then on none joins it. Whether it did.
+    pub(super) fn cancel_if_unread(&self, gap: &Gap) -> bool {
+        // Readers join under this lock.
         let _running = self.running.lock();
-        let is_forsaken = gap.transfer.readers() == 0;
-        if is_forsaken {
+        let is_unread = gap.transfer.readers() == 0;
+        if is_unread {
             gap.transfer.stop_at(gap.transfer.start());
         }
-        is_forsaken
+        is_unread
     }
 
     pub(super) fn done(&self, gap: &Arc<Gap>) {

@@ -1,108 +1,104 @@
-//! Bringing a gap: ask the origin for it in the version that is held, put the bytes where readers find them.
-//! It runs on its first reader's core, but belongs to nobody. It must not be waited for anywhere else than
-//! through [`GapSeat`](super::GapSeat).
+//! The task that loads a gap: it asks the origin for it in the version that is held, and writes the bytes
+//! where readers find them. It runs on its first reader's core and belongs to no request. It must not be
+//! awaited but through [`GapGuard`](super::GapGuard).
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
-use super::list::{Begun, Order, Seated};
-use super::{Gap, GapSeat};
-use crate::again::{Again, NoPart, Part, ReadOver};
+use super::list::{Begun, Joined, Order};
+use super::{Gap, GapGuard};
+use crate::events;
 use crate::machine::{End, Event};
-use crate::means::Means;
+use crate::refetch::{FetchBy, Part, PartError, Refetch};
+use crate::resources::Resources;
 use crate::settings::Settings;
-use crate::task::forsaken;
-use crate::watch;
+use crate::task::idle_timeout;
+use crate::transfer::NoMemory;
 use weir_clock as clock;
 
-/// How long a transfer waits for readers to free memory before it tries again, and how long it waits in all
-/// for one piece before it is given up.
-const MEMORY_WAIT: Duration = Duration::from_millis(5);
+/// How long a transfer waits for memory for one piece before it fails.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long where the body leaves memory for a volume.
+/// The same where the body leaves memory for a volume.
 const SINKING_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long a transfer pauses where the volume alone can keep its body and is behind.
-const VOLUME_PAUSE: Duration = Duration::from_millis(1);
-
-/// What a transfer has to know.
+/// What the transfer of a gap has to know.
 #[derive(Clone)]
-pub struct Errand {
-    /// What every fill of the core uses.
-    pub means: Arc<Means>,
+pub struct GapRequest {
+    /// What all fills of the core use.
+    pub resources: Arc<Resources>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
     /// How the origin is asked.
-    pub again: Arc<Again>,
-    /// How much of a whole is read over.
-    pub over: ReadOver,
+    pub refetch: Arc<Refetch>,
+    /// How a part is asked for.
+    pub by: FetchBy,
 }
 
-/// Ends what the task leaves unfinished, by a panic or by the runtime going down.
+/// Ends a transfer whose task ends early, by a panic or because the runtime stops.
 struct Closing<'t> {
-    errand: &'t Errand,
+    request: &'t GapRequest,
     gap: Arc<Gap>,
 }
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.errand.means.counters().panicked();
+            self.request.resources.counters().panicked();
         }
-        self.errand.end(&self.gap, Err("fill-aborted"));
+        self.request.end(&self.gap, Err("fill-aborted"));
     }
 }
 
-async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
-    let closing = Closing { errand: &errand, gap: gap.clone() };
+async fn run(request: GapRequest, gap: Arc<Gap>, begun: Option<Begun>) {
+    let closing = Closing { request: &request, gap: gap.clone() };
     let end = match begun {
-        Some(begun) => errand.go_on(&gap, begun.writer, begun.part).await,
-        None => errand.bring(&gap).await,
+        Some(begun) => request.go_on(&gap, begun.writer, begun.part).await,
+        None => request.fetch(&gap).await,
     };
     if let Err(word) = end {
-        errand.means.counters().error(word);
+        request.resources.counters().error(word);
     }
-    errand.end(&gap, end);
+    request.end(&gap, end);
     drop(closing);
 }
 
-impl Errand {
-    /// A seat at the transfer that will soon come to `at`, as [`Gaps::seat`](super::list::Gaps::seat). Called
+impl GapRequest {
+    /// Joins the transfer that will soon reach `at`, as [`Gaps::join`](super::list::Gaps::join). Called
     /// from within the runtime of its core.
-    pub fn seat(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapSeat> {
-        Some(self.run(self.means.desk.gaps.seat(self.order(), generation, at, interval)?))
+    pub fn join(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapGuard> {
+        Some(self.run(self.resources.inflight.gaps.join(self.order(), generation, at, interval)?))
     }
 
-    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later.
-    /// Called as [`Errand::seat`].
-    pub fn seat_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapSeat> {
-        Some(self.run(self.means.desk.gaps.seat_ahead(self.order(), generation, interval)?))
+    /// Joins a new transfer for what is not being loaded yet of an interval that a reader will reach later.
+    /// Called as [`GapRequest::join`].
+    pub fn join_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapGuard> {
+        Some(self.run(self.resources.inflight.gaps.join_ahead(self.order(), generation, interval)?))
     }
 
-    /// Goes on with a transfer whose head has come. Called as [`Errand::seat`].
+    /// Goes on with a transfer whose head has come. Called as [`GapRequest::join`].
     pub fn start_with(&self, begun: Begun) {
-        let gap = self.means.desk.gaps.go_on(self.order(), &begun);
+        let gap = self.resources.inflight.gaps.go_on(self.order(), &begun);
         tokio::spawn(Box::pin(run(self.clone(), gap, Some(begun))));
     }
 
     fn order(&self) -> Order {
         let chunk_bytes = self.settings.range().chunk_bytes;
-        Order { core: self.means.core, chunk_bytes, over: self.over }
+        Order { core: self.resources.core, chunk_bytes, by: self.by }
     }
 
-    fn run(&self, seated: Seated) -> GapSeat {
-        if let Some(gap) = seated.begun {
+    fn run(&self, joined: Joined) -> GapGuard {
+        if let Some(gap) = joined.begun {
             tokio::spawn(Box::pin(run(self.clone(), gap, None)));
         }
-        seated.seat
+        joined.guard
     }
 
-    /// Says how it ended, once.
+    /// Ends the transfer, once.
     fn end(&self, gap: &Arc<Gap>, end: Result<End, &'static str>) {
         if gap.transfer.ended().is_some() {
             return;
@@ -112,59 +108,59 @@ impl Errand {
             gap.transfer.fail_with(word);
         }
         gap.transfer.apply(event);
-        self.means.desk.gaps.done(gap);
+        self.resources.inflight.gaps.done(gap);
         self.wake(gap);
     }
 
     fn wake(&self, gap: &Gap) {
-        gap.transfer.wake(self.means.core);
+        gap.transfer.wake(self.resources.core);
     }
 
-    async fn bring(&self, gap: &Arc<Gap>) -> Result<End, &'static str> {
-        let for_nobody = || self.again.without_client(&gap.generation, &*self.settings);
-        let part = match gap.over {
-            ReadOver::Little => match self.ask(gap, &self.again).await {
-                // What one client's fields have brought about says nothing for all.
-                Err(no_part) if no_part.may_be_of_request() => self.ask(gap, &for_nobody()).await,
+    async fn fetch(&self, gap: &Arc<Gap>) -> Result<End, &'static str> {
+        let anonymous_fields = || self.refetch.without_client(&gap.generation, &*self.settings);
+        let part = match gap.by {
+            FetchBy::Range => match self.ask(gap, &self.refetch).await {
+                // What one client's fields may have caused says nothing for others.
+                Err(no_part) if no_part.may_be_of_request() => self.ask(gap, &anonymous_fields()).await,
                 part => part,
             },
-            ReadOver::All => self.ask(gap, &for_nobody()).await,
+            FetchBy::Whole => self.ask(gap, &anonymous_fields()).await,
         };
         let mut part = match part {
             Ok(part) => part,
-            Err(NoPart::Changed | NoPart::Unlike) => return Ok(End::Changed),
-            Err(NoPart::Unable) => return Ok(End::Unable),
-            Err(NoPart::Refused) => return Err("origin-status"),
-            Err(NoPart::Failed(word)) => return Err(word),
+            Err(PartError::Changed | PartError::Unlike) => return Ok(End::Changed),
+            Err(PartError::Unable) => return Ok(End::Unable),
+            Err(PartError::Refused) => return Err("origin-status"),
+            Err(PartError::Failed(word)) => return Err(word),
         };
         let start = gap.transfer.start();
         if part.end > gap.transfer.end() {
-            part.end = self.means.desk.gaps.extend(gap, part.end);
+            part.end = self.resources.inflight.gaps.extend(gap, part.end);
         }
         let interval = Interval::new(start, part.end);
-        let Some(writer) = self.means.store.resume(&gap.generation, interval) else {
-            return if gap.generation.is_whole() { Ok(End::Brought) } else { Err("generation-gone") };
+        let Some(writer) = self.resources.store.resume(&gap.generation, interval) else {
+            return if gap.generation.is_whole() { Ok(End::Fetched) } else { Err("generation-gone") };
         };
-        self.means.desk.stop_fill(self.means.core, &gap.generation, start);
-        gap.transfer.pace.head(clock::mono());
+        self.resources.inflight.stop_fill(self.resources.core, &gap.generation, start);
+        gap.transfer.speed.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         self.wake(gap);
         self.go_on(gap, writer, part).await
     }
 
-    /// Asks the origin, for as long as somebody waits for the answer.
-    async fn ask(&self, gap: &Gap, again: &Again) -> Result<Part, NoPart> {
-        self.means.counters().origin_asked();
+    /// Asks the origin, for as long as the transfer has readers.
+    async fn ask(&self, gap: &Gap, refetch: &Refetch) -> Result<Part, PartError> {
+        self.resources.counters().origin_asked();
         let want = Interval::new(gap.transfer.start(), gap.transfer.end());
-        let mut part = pin!(again.part(&gap.generation, want, gap.over));
+        let mut part = pin!(refetch.part(&gap.generation, want, gap.by));
         loop {
             tokio::select! {
                 biased;
                 part = &mut part => return part,
-                () = forsaken(&gap.transfer.turn) => {}
+                () = idle_timeout(&gap.transfer.turn) => {}
             }
-            if self.means.desk.gaps.forsake(gap) {
-                return Err(NoPart::Failed("deserted"));
+            if self.resources.inflight.gaps.cancel_if_unread(gap) {
+                return Err(PartError::Failed("deserted"));
             }
         }
     }
@@ -172,12 +168,12 @@ impl Errand {
     async fn go_on(&self, gap: &Gap, mut writer: Writer, part: Part) -> Result<End, &'static str> {
         let end = self.copy(gap, &mut writer, part).await;
         let length = gap.generation.length();
-        // What leaves memory as it comes is not whole there.
+        // A body that leaves memory as it arrives is not whole there.
         let is_sunk =
             gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_on_disk_only();
         writer.rest();
         if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
-            watch::tell_stored(self.means.events(), &gap.generation);
+            events::report_stored(self.resources.events(), &gap.generation);
         }
         end
     }
@@ -185,7 +181,7 @@ impl Errand {
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> Result<End, &'static str> {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.stop()) {
-            // What leaves memory as it comes is read from the volume by who is slow.
+            // A body that leaves memory as it arrives is read from the volume by slow readers.
             let is_ahead = gap.is_ahead(writer) && !writer.is_on_disk_only();
             let piece = tokio::select! {
                 biased;
@@ -197,54 +193,25 @@ impl Errand {
                 Ok(None) => return Err("rest-too-short"),
                 Err(error) => return Err(error.word()),
             };
-            self.means.counters().origin_bytes(bytes.len() as u64);
+            self.resources.counters().origin_bytes(bytes.len() as u64);
             let over = skip.min(bytes.len() as u64);
             skip -= over;
             // Invariant: not more than there is.
             bytes.advance(usize::try_from(over).unwrap_or(bytes.len()));
-            // Another may have begun meanwhile with what comes then, or the last reader have left.
+            // Meanwhile another may have begun to load what comes next, or the last reader may have left.
             let left = end.min(gap.stop()).saturating_sub(writer.position());
             let left = usize::try_from(left).unwrap_or(usize::MAX);
-            // What is cut off is not got back for who comes now.
+            // Bytes that are cut off here are lost for a reader that joins now.
             let is_last = bytes.len() >= left;
             bytes.truncate(left);
-            if !self.push(gap, writer, bytes).await {
-                return Err("memory");
-            }
-            gap.transfer.come_to(writer.position());
-            self.wake(gap);
+            // A body that leaves memory for the volume does so at the drive's speed.
+            let wait_max = if writer.is_on_disk_only() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
+            let pushed = gap.transfer.push(self.resources.core, writer, bytes, wait_max, |_| {}).await;
+            pushed.map_err(|NoMemory| "memory")?;
             if is_last {
                 break;
             }
         }
-        Ok(End::Brought)
-    }
-
-    /// Gives bytes to the writer, and waits for memory for a bounded time.
-    async fn push(&self, gap: &Gap, writer: &mut Writer, mut bytes: Bytes) -> bool {
-        // What leaves memory for the volume does so at the drive's pace.
-        let wait_max = if writer.is_on_disk_only() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
-        let longest = clock::mono() + wait_max;
-        loop {
-            writer.let_go(gap.transfer.front());
-            match writer.push(bytes) {
-                Ok(()) => {
-                    while writer.should_pause() {
-                        tokio::time::sleep(VOLUME_PAUSE).await;
-                    }
-                    return true;
-                }
-                Err(full) => bytes = full.rest,
-            }
-            gap.transfer.come_to(writer.position());
-            self.wake(gap);
-            if clock::mono() >= longest {
-                return false;
-            }
-            tokio::select! {
-                () = gap.transfer.turn.notified() => {}
-                () = tokio::time::sleep(MEMORY_WAIT) => {}
-            }
-        }
+        Ok(End::Fetched)
     }
 }

@@ -69,7 +69,7 @@ fn a_window_waits_for_its_foremost_reader() {
 fn without_anybody_who_waits_for_a_head_it_is_given_up_unless_somebody_comes_back() {
     let (left, actions) = Machine::new().on(Event::Joined).0.on(Event::Left);
     assert_eq!((left.state(), actions), (State::Asking, Actions::LOOK));
-    assert_eq!(left.on(Event::Forsaken).0.state(), State::Ended(End::Deserted));
+    assert_eq!(left.on(Event::IdleTimeout).0.state(), State::Ended(End::Deserted));
     let back = left.on(Event::Joined).0;
-    assert_eq!(back.on(Event::Forsaken).0.state(), State::Asking);
+    assert_eq!(back.on(Event::IdleTimeout).0.state(), State::Asking);
 }

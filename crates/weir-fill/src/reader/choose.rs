@@ -1,27 +1,27 @@
-//! What a reader does next where no byte is at hand: a pure function of what it sees. It must not wait for
-//! what nobody will bring, nor ask for what is held.
+//! What a reader does next where no byte is at hand, as a pure function of what it sees. It must not wait for
+//! bytes that no transfer loads, nor ask for bytes that are held.
 
 use crate::machine::End;
 
 /// What memory says of the reader's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum InMemory {
     /// The byte is there.
     Held,
-    /// A transfer will come past it; where the reader reads a fill, that had not ended a moment ago.
+    /// A transfer will reach it. Where the reader reads a fill, the fill had not ended a moment ago.
     Coming,
     /// The body ends there.
     End,
-    /// It is not there, and no transfer that writes will come to it.
+    /// It is not there, and no transfer that writes will reach it.
     Gone,
 }
 
 /// What is known of the volume at the reader's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Volume {
+pub(super) enum OnVolume {
     /// Nothing is there.
     Nothing,
-    /// It may be there: it is worth a read.
+    /// It may be there: worth a read.
     Readable,
     /// Nothing was there; more may have been written since.
     Unlooked,
@@ -29,42 +29,42 @@ pub(super) enum Volume {
 
 /// The fill that the reader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sits {
+pub(super) enum FillSeen {
     /// It reads none.
-    Nowhere,
-    /// It runs, and memory keeps all that it brings.
+    None,
+    /// It runs, and memory keeps all of it.
     Running,
     /// It has ended.
     Ended(End),
     /// Memory keeps only its newest bytes, whether it has ended or not.
-    AtWindow,
+    Windowed,
 }
 
 /// What the reader sees without looking further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Here {
-    pub(super) memory: Memory,
-    pub(super) volume: Volume,
-    pub(super) sits: Sits,
+    pub(super) memory: InMemory,
+    pub(super) volume: OnVolume,
+    pub(super) fill: FillSeen,
 }
 
-/// A running fill of the generation that the reader does not read yet.
+/// A running fill of the generation, which the reader does not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nearby {
     /// None.
     None,
-    /// It comes to the offset later than a request of one's own would.
+    /// It reaches the offset later than a new request would.
     Late,
-    /// It has come to the offset, or comes to it soon.
+    /// It has reached the offset, or will soon.
     Near,
 }
 
 /// The transfer of the gap at the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GapSeen {
-    /// The reader has no seat at one.
+    /// The reader reads none.
     None,
-    /// One runs that will come past the offset.
+    /// It runs and will reach the offset.
     Running,
     /// The origin does not send parts, and has not been asked for the whole.
     NoParts,
@@ -79,9 +79,9 @@ pub(super) enum Asking {
     Never,
     /// What is missing.
     Allowed,
-    /// No more: it has asked so often without a byte.
+    /// No more: it has asked too often without a byte.
     Spent,
-    /// No more: so many transfers have failed under it.
+    /// No more: too many transfers have failed under it.
     Broken,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Beyond {
 /// Why a body is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The bytes are not to be had any more.
+    /// The bytes cannot be had any more.
     Gone,
     /// The fill that it reads has failed.
     FillFailed,
@@ -114,9 +114,9 @@ pub(super) enum Act {
     /// Takes the bytes from memory.
     Take,
     /// Reads the volume.
-    ReadBelow,
+    ReadVolume,
     /// Learns what has come to the volume since.
-    LookBelow,
+    LookOnVolume,
     /// Waits for the fill that it reads.
     WaitFill,
     /// Waits for the transfer of the gap.
@@ -125,13 +125,13 @@ pub(super) enum Act {
     WaitWriting,
     /// Reads the running fill from here on.
     JoinFill,
-    /// Goes on without its fill, which has stopped at what others bring.
+    /// Goes on without its fill, which has stopped where other transfers load the rest.
     LeaveFill,
     /// Begins, or joins, the transfer of the gap.
     BeginGap,
-    /// As [`Act::BeginGap`], out of the whole.
+    /// As [`Act::BeginGap`], asking for the whole.
     BeginWhole,
-    /// Asks the origin for the rest, for itself alone.
+    /// Asks the origin for the rest, by itself.
     AskOwn,
     /// The body has ended.
     End,
@@ -141,29 +141,29 @@ pub(super) enum Act {
 
 /// What a reader does next; `beyond` is looked at only where nothing is at hand.
 pub(super) fn choose(here: Here, beyond: impl FnOnce() -> Beyond) -> Act {
-    match (here.memory, here.volume, here.sits) {
-        (Memory::Held, ..) => Act::Take,
-        (Memory::End, _, Sits::Nowhere) => Act::Cut(Why::Gone),
-        (Memory::End, ..) => Act::End,
-        (_, Volume::Readable, _) => Act::ReadBelow,
-        (_, _, Sits::Nowhere) => missing(here.volume, beyond()),
-        (Memory::Coming, ..) => Act::WaitFill,
-        (Memory::Gone, _, sits) => left_behind(sits, beyond()),
+    match (here.memory, here.volume, here.fill) {
+        (InMemory::Held, ..) => Act::Take,
+        (InMemory::End, _, FillSeen::None) => Act::Cut(Why::Gone),
+        (InMemory::End, ..) => Act::End,
+        (_, OnVolume::Readable, _) => Act::ReadVolume,
+        (_, _, FillSeen::None) => missing(here.volume, beyond()),
+        (InMemory::Coming, ..) => Act::WaitFill,
+        (InMemory::Gone, _, fill) => left_behind(fill, beyond()),
     }
 }
 
-/// The fill that it reads does not bring what is here.
-fn left_behind(sits: Sits, beyond: Beyond) -> Act {
-    match sits {
-        Sits::AtWindow if beyond.is_writing => Act::WaitWriting,
-        Sits::AtWindow => Act::AskOwn,
-        Sits::Ended(End::Stopped) if beyond.asking != Asking::Never => Act::LeaveFill,
+/// The fill that it reads does not load what is here.
+fn left_behind(fill: FillSeen, beyond: Beyond) -> Act {
+    match fill {
+        FillSeen::Windowed if beyond.is_writing => Act::WaitWriting,
+        FillSeen::Windowed => Act::AskOwn,
+        FillSeen::Ended(End::Stopped) if beyond.asking != Asking::Never => Act::LeaveFill,
         _ => Act::Cut(Why::FillFailed),
     }
 }
 
 /// It reads no fill, and what is here is missing.
-fn missing(volume: Volume, beyond: Beyond) -> Act {
+fn missing(volume: OnVolume, beyond: Beyond) -> Act {
     match beyond.asking {
         Asking::Never | Asking::Spent => return Act::Cut(Why::Gone),
         Asking::Broken => return Act::Cut(Why::GapFailed),
@@ -171,12 +171,12 @@ fn missing(volume: Volume, beyond: Beyond) -> Act {
     }
     match (beyond.gap, beyond.nearby) {
         (GapSeen::Running, _) => Act::WaitGap,
-        // A fill of it brings it all the same, later.
+        // A fill loads it all the same, later.
         (GapSeen::Refused | GapSeen::NoParts, Nearby::Late | Nearby::Near) => Act::JoinFill,
         (GapSeen::Refused, Nearby::None) => Act::Cut(Why::PartGone),
         (GapSeen::None, Nearby::Near) => Act::JoinFill,
         _ if beyond.is_writing => Act::WaitWriting,
-        _ if volume == Volume::Unlooked => Act::LookBelow,
+        _ if volume == OnVolume::Unlooked => Act::LookOnVolume,
         (GapSeen::NoParts, _) => Act::BeginWhole,
         (GapSeen::None, _) => Act::BeginGap,
     }

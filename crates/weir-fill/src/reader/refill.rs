@@ -1,5 +1,5 @@
-//! How a reader has what is missing of a generation brought: which gaps are asked for, where it is and ahead
-//! of it, one transfer for all who read it. It must not wait for bytes, nor mix two versions.
+//! How a reader has missing bytes loaded: the gaps where it is and ahead of it, one transfer for all readers
+//! of a gap. It must not wait for bytes itself, nor mix two versions.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
 
 use super::choose::{Asking, Beyond, GapSeen, Nearby};
-use crate::again::{Again, ReadOver};
 use crate::cold::ask_end;
-use crate::gap::task::Errand;
-use crate::gap::{GapSeat, Seen};
+use crate::gap::task::GapRequest;
+use crate::gap::{GapGuard, Seen};
 use crate::machine::End;
-use crate::means::Means;
-use crate::memory::Manner;
-use crate::{Seat, complete, is_windowed};
+use crate::recent::RangeFetch;
+use crate::refetch::{FetchBy, Refetch};
+use crate::resources::Resources;
+use crate::{ReaderGuard, complete, is_windowed};
 use weir_clock as clock;
 
 /// How many holes within one block are looked at.
@@ -27,32 +27,32 @@ const TRIES_MAX: u8 = 3;
 /// How many transfers may fail under one reader, however far each has come.
 const BREAKS_MAX: u8 = 8;
 
-/// One reader's way to what is missing.
+/// Loads what one reader misses.
 pub struct Refill {
-    pub(super) errand: Errand,
+    pub(super) request: GapRequest,
     /// How it asks for itself.
-    pub(super) again: Arc<Again>,
-    /// At what it reads, and ahead of it.
-    seats: SmallVec<[GapSeat; 1]>,
+    pub(super) refetch: Arc<Refetch>,
+    /// The transfers that it waits for, where it is and ahead of it.
+    guards: SmallVec<[GapGuard; 1]>,
     /// The most that is asked for at a time.
     ask_bytes_max: u64,
-    /// What is asked for ends with so much, counted from the start of the body.
+    /// Requests end at multiples of this, counted from the start of the body.
     chunk_bytes: u64,
-    /// Up to here what is missing has been looked for.
+    /// It has looked for gaps up to here.
     looked_to: u64,
-    /// Not all that was found is on its way: more was missing than may be asked for at a time.
+    /// Some gaps that were found are not on their way: there are more than may be asked for at a time.
     is_short: bool,
-    /// What the running fill does not bring is not to be had.
+    /// Only the running fill can load what is missing.
     keeps_to_fill: bool,
     tries: Tries,
-    /// A running fill that was found a moment ago.
-    found: Option<(Seat, Arc<Generation>)>,
+    /// The running fill that was found a moment ago.
+    found: Option<(ReaderGuard, Arc<Generation>)>,
 }
 
 /// How often a reader has tried.
 #[derive(Default)]
 struct Tries {
-    /// Since the last byte.
+    /// Tries since the last byte.
     in_a_row: u8,
     /// How many transfers have failed under it, and the word of the last.
     breaks: u8,
@@ -65,17 +65,17 @@ struct Tries {
 enum Refused {
     /// It does not send parts.
     Parts,
-    /// It has another version, or does not send the whole either.
+    /// It has another version, or did not send the whole either.
     All,
 }
 
 impl Refill {
-    /// A reader's that asks for at most `ask_bytes_max` at a time, to the end of a chunk of `chunk_bytes`.
-    pub fn new(errand: Errand, again: Arc<Again>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
+    /// For a reader that asks for at most `ask_bytes_max` at a time, to the end of a chunk of `chunk_bytes`.
+    pub fn new(request: GapRequest, refetch: Arc<Refetch>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
         Refill {
-            errand,
-            again,
-            seats: SmallVec::new(),
+            request,
+            refetch,
+            guards: SmallVec::new(),
             ask_bytes_max,
             chunk_bytes,
             looked_to: 0,
@@ -86,38 +86,38 @@ impl Refill {
         }
     }
 
-    /// Whether its client has all that it may have of the origin's connections.
+    /// Whether its client has used up its share of the origin's connections.
     pub fn is_spent(&self) -> bool {
-        self.again.upstream.is_spent(self.again.client)
+        self.refetch.upstream.is_spent(self.refetch.client)
     }
 
-    /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before a
-    /// head goes out.
+    /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before
+    /// the response head is sent.
     ///
     /// # Errors
     /// How the transfer ended.
     ///
     /// # Cancel safety
-    /// Safe: what is on its way goes on while it is worth it.
+    /// Safe: transfers go on for as long as they are worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
-        let Means { desk, store, core, .. } = &*self.errand.means;
-        let is_going_down = store.is_being_written(generation) && !generation.is_filling();
-        if desk.bringing(*core, generation).is_some() || is_going_down {
+        let Resources { inflight, store, core, .. } = &*self.request.resources;
+        let is_being_written = store.is_being_written(generation) && !generation.is_filling();
+        if inflight.fill_of(*core, generation).is_some() || is_being_written {
             return Ok(());
         }
-        // What was being written a moment ago has come by now.
+        // What was being written a moment ago may be there by now.
         generation.look_on_disk().await;
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
         let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
-        let Some(seat) = self.seat(generation, missing.start, hole) else { return Ok(()) };
-        let confirmed = seat.confirmed().await;
-        self.seats.push(seat);
+        let Some(guard) = self.join(generation, missing.start, hole) else { return Ok(()) };
+        let confirmed = guard.confirmed().await;
+        self.guards.push(guard);
         confirmed
     }
 
-    /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what
-    /// is wanted ends.
+    /// The gap in which `wanted` begins: from the start of its block to the end of the chunk in which
+    /// `wanted` ends.
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
         let end = ask_end(wanted, self.ask_bytes_max, self.chunk_bytes).map_or(length, |end| end.min(length));
@@ -130,20 +130,20 @@ impl Refill {
         Some(Interval::new(before.map_or(hole.start, |before| before.start), hole.end))
     }
 
-    fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapSeat> {
-        let seat = self.errand.seat(generation, at, hole);
-        complete::start(&self.errand, generation);
-        seat
+    fn join(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapGuard> {
+        let guard = self.request.join(generation, at, hole);
+        complete::start(&self.request, generation);
+        guard
     }
 
-    /// What a reader at the front of `rest` sees, which is not held.
+    /// What a reader sees at the start of `rest`, which is not held.
     pub(super) fn look(&mut self, generation: &Arc<Generation>, rest: Interval) -> Beyond {
         let asking = match &self.tries {
             tries if tries.breaks > BREAKS_MAX => Asking::Broken,
             tries if tries.in_a_row >= TRIES_MAX => Asking::Spent,
             _ => Asking::Allowed,
         };
-        if self.seats.iter().any(|seat| seat.brings(rest.start)) {
+        if self.guards.iter().any(|guard| guard.will_reach(rest.start)) {
             return Beyond { is_writing: false, nearby: Nearby::None, gap: GapSeen::Running, asking };
         }
         let gap = match self.tries.refused {
@@ -151,68 +151,68 @@ impl Refill {
             Some(Refused::Parts) => GapSeen::NoParts,
             Some(Refused::All) => GapSeen::Refused,
         };
-        let is_going_down = self.errand.means.store.is_being_written(generation);
-        let nearby = self.nearby(generation, rest.start, is_going_down);
-        Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
+        let is_being_written = self.request.resources.store.is_being_written(generation);
+        let nearby = self.nearby(generation, rest.start, is_being_written);
+        Beyond { is_writing: is_being_written && !generation.is_filling(), nearby, gap, asking }
     }
 
-    /// How a running fill of this version stands to an offset.
-    fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_going_down: bool) -> Nearby {
-        let Means { desk, core, .. } = &*self.errand.means;
-        self.found = desk.bringing(*core, generation);
-        let Some((seat, running)) = &self.found else { return Nearby::None };
+    /// How soon a running fill of this version reaches an offset.
+    fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_being_written: bool) -> Nearby {
+        let Resources { inflight, core, .. } = &*self.request.resources;
+        self.found = inflight.fill_of(*core, generation);
+        let Some((guard, running)) = &self.found else { return Nearby::None };
         let now = clock::mono();
         let is_near = match Arc::ptr_eq(running, generation) {
             true => {
-                let is_apart = desk.memory.manner(generation.key().digest, now).is_none();
-                seat.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
+                let is_apart = inflight.recent.range_fetch(generation.key().digest, now).is_none();
+                guard.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
             }
-            false if is_going_down || running.window_start() <= offset => true,
-            // It is past what is wanted, and does not come back.
+            false if is_being_written || running.window_start() <= offset => true,
+            // It is past what is wanted.
             false => return Nearby::None,
         };
         if is_near { Nearby::Near } else { Nearby::Late }
     }
 
-    /// The running fill that was found, to be read from here on.
-    pub(super) fn join_fill(&mut self) -> Option<(Seat, Arc<Generation>)> {
+    /// The running fill that was found; the reader reads it from here on.
+    pub(super) fn join_fill(&mut self) -> Option<(ReaderGuard, Arc<Generation>)> {
         self.tries.in_a_row += 1;
         self.keeps_to_fill |= self.tries.refused.take().is_some();
         self.found.take()
     }
 
-    /// It was tried once more without a byte.
+    /// Counts one more try without a byte.
     pub(super) fn tried(&mut self) {
         self.tries.in_a_row += 1;
     }
 
-    /// It has waited for what is being written.
+    /// The reader has waited for what is being written.
     pub(super) fn waited(&mut self) {
         self.tries.in_a_row = 0;
     }
 
-    /// Begins to bring what is at the front of `rest`, or takes a seat where another does.
+    /// Begins to load what is at the start of `rest`, or joins the transfer that does.
     pub(super) fn begin(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.found = None;
         let hole = self.hole(generation, rest);
-        match hole.and_then(|hole| self.seat(generation, rest.start, hole)) {
-            Some(seat) => {
-                self.seats.retain(|seat| !seat.is_past(rest.start));
-                self.seats.push(seat);
+        match hole.and_then(|hole| self.join(generation, rest.start, hole)) {
+            Some(guard) => {
+                self.guards.retain(|guard| !guard.is_past(rest.start));
+                self.guards.push(guard);
             }
             // It is held by now.
             None => self.tried(),
         }
     }
 
-    /// As [`Refill::begin`], of an origin that does not send parts: what comes before is read over.
+    /// As [`Refill::begin`], from an origin that does not send parts: what comes before is skipped.
     pub(super) fn begin_whole(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        self.errand.over = ReadOver::All;
+        self.request.by = FetchBy::Whole;
         self.tries.refused = None;
         self.begin(generation, rest);
     }
 
-    /// Waits for the transfer that brings what is at `offset`.
+    /// Waits for the transfer that loads what is at `offset`.
     ///
     /// # Cancel safety
     /// Safe: no byte is lost.
@@ -222,15 +222,15 @@ impl Refill {
         offset: u64,
         bytes_max: usize,
     ) -> Option<weir_store::Piece> {
-        let seat = self.seats.iter().find(|seat| seat.brings(offset))?;
-        let seen = seat.wait(offset, bytes_max).await;
-        let (word, over) = (seat.failure_word(), seat.over());
+        let guard = self.guards.iter().find(|guard| guard.will_reach(offset))?;
+        let seen = guard.wait(offset, bytes_max).await;
+        let (word, by) = (guard.failure_word(), guard.by());
         self.tried();
         match seen {
             Seen::Piece(piece) => return Some(piece),
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
                 self.note(generation, end);
-                let may_be_whole = end == End::Unable && over == ReadOver::Little;
+                let may_be_whole = end == End::Unable && by == FetchBy::Range;
                 self.tries.refused = Some(if may_be_whole { Refused::Parts } else { Refused::All });
             }
             Seen::Look(Some(End::Failed)) => {
@@ -247,42 +247,44 @@ impl Refill {
         self.tries.word
     }
 
-    /// Takes out what cannot be completed.
+    /// Retires a generation that cannot be completed.
     pub fn note(&self, generation: &Arc<Generation>, end: End) {
-        let Means { desk, store, core, .. } = &*self.errand.means;
+        let Resources { inflight, store, core, .. } = &*self.request.resources;
         match end {
-            // However many see it, it is one change.
+            // However many readers see it, it is one change.
             End::Changed if generation.is_retired() => return,
-            End::Changed => desk.memory.changed(generation.key().digest, clock::mono()),
-            End::Unable => desk.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
+            End::Changed => inflight.recent.changed(generation.key().digest, clock::mono()),
+            End::Unable => {
+                inflight.recent.note_ranges(generation.key().digest, clock::mono(), RangeFetch::Whole)
+            }
             _ => return,
         }
-        if end == End::Unable && desk.fills(*core, generation) {
+        if end == End::Unable && inflight.is_filling(*core, generation) {
             return;
         }
         store.retire(generation);
     }
 
-    /// The reader goes on elsewhere.
+    /// The reader goes on at another offset.
     pub(super) fn turn(&mut self) {
         (self.looked_to, self.tries.in_a_row, self.found) = (0, 0, None);
     }
 
-    /// The reader has come to the front of `rest`: what is missing ahead of it is asked for.
+    /// The reader has reached the start of `rest`: asks for what is missing ahead of it.
     pub(super) fn moved(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.tries.in_a_row = 0;
-        for seat in &self.seats {
-            seat.advance(rest.start);
+        for guard in &self.guards {
+            guard.advance(rest.start);
         }
-        let range = self.errand.settings.range();
+        let range = self.request.settings.range();
         let (ahead_bytes, parallel) = (range.ahead_bytes, range.parallel);
         let is_far = self.looked_to.saturating_sub(rest.start) > ahead_bytes / 2;
         let is_looked = is_far || self.looked_to >= rest.end;
         if generation.is_whole() || is_looked && !self.is_short {
             return;
         }
-        self.seats.retain(|seat| !seat.is_past(rest.start));
-        if is_looked && self.seats.len() >= parallel {
+        self.guards.retain(|guard| !guard.is_past(rest.start));
+        if is_looked && self.guards.len() >= parallel {
             return;
         }
         self.looked_to = rest.end.min(rest.start.saturating_add(ahead_bytes));
@@ -290,30 +292,30 @@ impl Refill {
     }
 
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        let Means { desk, store, core, .. } = &*self.errand.means;
-        let parallel = self.errand.settings.range().parallel;
-        // What memory keeps only a window of is read behind that. What is being written is not missing.
+        let Resources { inflight, store, core, .. } = &*self.request.resources;
+        let parallel = self.request.settings.range().parallel;
+        // Behind a window the reader reads from the volume. What is being written is not missing.
         if is_windowed(generation) || store.is_being_written(generation) && !generation.is_filling() {
             return;
         }
-        // One whole is enough.
-        if self.errand.over == ReadOver::All || !generation.look_on_disk_now() {
+        // One transfer of the whole is enough.
+        if self.request.by == FetchBy::Whole || !generation.look_on_disk_now() {
             return;
         }
-        let fill = desk.bringing(*core, generation);
+        let fill = inflight.fill_of(*core, generation);
         let near = Interval::new(rest.start, self.looked_to);
         let gaps = generation.gaps(near, parallel);
         self.is_short = gaps.len() >= parallel;
         for gap in gaps {
-            if self.seats.len() >= parallel {
+            if self.guards.len() >= parallel {
                 break;
             }
-            if fill.as_ref().is_some_and(|(seat, _)| seat.fill().is_to_come(gap.start)) {
+            if fill.as_ref().is_some_and(|(guard, _)| guard.fill().is_to_come(gap.start)) {
                 continue;
             }
             let Some(hole) = self.hole(generation, Interval::new(gap.start, rest.end)) else { continue };
-            if let Some(seat) = self.errand.seat_ahead(generation, hole) {
-                self.seats.push(seat);
+            if let Some(guard) = self.request.join_ahead(generation, hole) {
+                self.guards.push(guard);
             }
         }
     }

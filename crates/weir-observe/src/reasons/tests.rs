@@ -20,7 +20,7 @@ const BEFORE: [&str; 16] = [
     "Malformed {",
     "Reply::error(",
     "Reply::line(",
-    "Told::new(",
+    "CacheStatus::new(",
     "internal(",
     "facts.detail =",
     "counters().error(",

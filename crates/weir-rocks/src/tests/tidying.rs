@@ -15,8 +15,8 @@ const VALUE_BYTES: usize = 128;
 const FILLED_BYTES: u64 = ROWS as u64 * VALUE_BYTES as u64;
 /// What an opening tidies up in the background it has, on an idle machine, by then.
 const TIDIED_WITHIN: Duration = Duration::from_secs(5);
-/// By then a compaction that is due each second has come: its threads give way to all others, and a busy machine
-/// lets them wait.
+/// By then a compaction that is due each second has come: its threads give way to all others, and on a busy
+/// machine they wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn impatient() -> Settings {
@@ -106,7 +106,7 @@ fn opening_again_and_again_leaves_no_files_behind() {
     for _ in 0..48 {
         put(&*opened(&folder.0), "a", "1");
     }
-    // Files go in the background, some of them with a later opening, however long a busy machine takes for it.
+    // Files go in the background, some of them with a later opening, however long a busy machine takes.
     // Were one left by each opening, forty-eight stayed, and one more each time.
     until("files stay", || {
         let _rows = opened(&folder.0);

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 
 use crate::generation::Generation;
 use crate::tier::VolumeTier;
+use crate::volume::VolumeState;
 use crate::volume::placement::Bidder;
 use crate::volume::{Named, key};
-use crate::volume_state::VolumeState;
 
 /// A volume of this identity is attached already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -18,8 +18,8 @@ use crate::catalogue::{Catalogue, schema};
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
 use crate::tier::VolumeTier;
+use crate::volume::VolumeState;
 use crate::volume::{Place, ReadError, Record, codec, key};
-use crate::volume_state::VolumeState;
 
 /// The most objects of a page.
 pub const LISTED_MAX: usize = 10_000;

@@ -12,8 +12,8 @@ use crate::generation::{BLOCK_BYTES, Body, Generation, Head, detached, head_byte
 use crate::ledger::Stamp;
 use crate::memory::{Memory, overhead_bytes};
 use crate::tier::{OnDiskBody, VolumeTier};
+use crate::volume::VolumeState;
 use crate::volume::{Candidate, Named, ReadError, Record, codec, key};
-use crate::volume_state::VolumeState;
 
 /// Up to this size a body is loaded with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;

@@ -6,8 +6,8 @@ use super::Inside;
 use crate::ledger::Stamp;
 use crate::memory::LowerTier;
 use crate::tier::VolumeTier;
+use crate::volume::VolumeState;
 use crate::volume::key;
-use crate::volume_state::VolumeState;
 
 impl Inside {
     /// Whether something of a URL may be held, or is being written to a volume. The URL is given by its

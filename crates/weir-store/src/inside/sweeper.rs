@@ -4,8 +4,8 @@
 //! takes the ledger's number as `until`. What was asked for before it is *old*. In this order:
 //!
 //! 1. *Barrier.* From here on no write of anything old begins (`Volume::raise_floor`). A thread that judges a
-//!    head and then writes it has done so before, or judges by all marks up to `until` (`VolumeTier::gate`). The
-//!    volume is synced, and the catalogue, if there is one, has covered the log up to there.
+//!    head and then writes it has done so before, or judges by all marks up to `until` (`VolumeTier::gate`).
+//!    The volume is synced, and the catalogue, if there is one, has covered the log up to there.
 //! 2. *Search.* Each old object that a mark may concern is read and judged. A dead one is removed, one that a
 //!    soft mark concerns gets a head that says so. Each batch is synced and then checked; the pass ends where
 //!    something is not as it should be.
@@ -37,7 +37,7 @@ use crate::catalogue::schema::{self, Named as By, Row};
 use crate::catalogue::{Catalogue, Progress};
 use crate::ledger::{Judged, Stamp};
 use crate::tier::{SweeperThread, VolumeTier};
-use crate::volume::{Health, Named, Place, ReadError, Record, Volume, codec, key};
+use crate::volume::{Named, Place, ReadError, Record, Volume, codec, key};
 
 /// How often the sweeper looks for something to do.
 const TICK: Duration = Duration::from_millis(500);
@@ -123,7 +123,7 @@ impl Sweeper {
         let volume = &tier.volume;
         let is_due = inside.memory.ledger.newest().max(tier.dead_before()).number() > volume.swept();
         tier.sweeping.is_due.store(is_due, Ordering::Relaxed);
-        if volume.health() != Health::Well {
+        if !volume.state().is_writable() {
             self.phase = Phase::Idle;
             return;
         }

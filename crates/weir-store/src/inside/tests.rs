@@ -16,7 +16,12 @@ const MEMORY: u64 = 4 << 20;
 const DISK: u64 = 64 << 20;
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+/// Whether it comes in a time that is longer than anything takes.
+async fn in_time(future: impl Future) -> bool {
+    tokio::time::timeout(Duration::from_secs(60), future).await.is_ok()
 }
 
 /// A store over a volume in that folder, as a new process would open it.
@@ -365,12 +370,15 @@ fn whether_something_of_a_url_may_be_held_is_told_wherever_it_lies() {
     let (_, mut writer) = store.begin(proof(&[], &[]), key(3), stamp, Some(length)).unwrap();
     assert!(may_hold(&store, 3), "on its way");
     let mut bytes = body(3, 0, length as usize);
+    let mut memory = writer.wait_for_memory();
     while let Err(full) = writer.push(bytes) {
         bytes = full.rest;
-        writer.should_pause();
         assert!(may_hold(&store, 3));
-        std::thread::sleep(Duration::from_millis(1));
+        // The volume takes the body out of memory, and wakes the writer.
+        assert!(wait(in_time(memory.over())), "it is woken");
+        writer.arm(&mut memory);
     }
+    drop(memory);
     writer.seal().unwrap();
     assert!(may_hold(&store, 3), "from its end on");
     store.expect_volumes();

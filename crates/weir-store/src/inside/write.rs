@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::layout::Tiers;
 use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
 use crate::tier::{Entered, LATE_PAUSE, LATE_TRIES_MAX, LateWrite, SharedPut, VolumeTier};
-use crate::volume::{Put, codec, key};
+use crate::volume::{FreedWait, Put, Writing, codec, key};
 
 /// A transfer that is being written to a volume: the one that began a generation, or a further one. Where the
 /// first one is dropped without an end, the object is removed again.
@@ -107,6 +107,16 @@ impl VolumeWrite {
     /// The bytes before this were handed over.
     pub(crate) fn at(&self) -> u64 {
         self.at
+    }
+
+    /// Joins the tasks that wait for room in the volume's queue.
+    pub(crate) fn wait_for_room(&self) -> Option<FreedWait> {
+        self.hand.put().map(Put::wait_for_room)
+    }
+
+    /// A wait for more of the generation to be written, or for the end of that.
+    pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
+        self.tier.writing(generation)
     }
 
     /// Hands over what a body holds up to `end`, as far as the volume has room for it. The rest stays in

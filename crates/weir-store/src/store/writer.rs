@@ -6,6 +6,7 @@
 //! or *abandoned*.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use weir_policy::{Interval, Intervals};
@@ -16,14 +17,14 @@ use crate::generation::{Generation, Retirement};
 use crate::inside::{Inside, Keeper, VolumeWrite};
 use crate::ledger::Asking;
 use crate::memory::{Lag, Window};
+use crate::wait::WriterWait;
 
 /// Each time so many bytes of a gap have arrived, memory drops those that the volume has: 4 MiB.
 const GAP_HELD_BYTES: u64 = 4 << 20;
-/// The most pauses of a transfer for the volume within [`PAUSES_RENEWED_BYTES`]. With pauses of a
-/// millisecond, a second.
-pub const PAUSES_MAX: u32 = 1000;
-/// A drive that takes less than this in a second ends the storing, not the transfer: 16 MiB.
-const PAUSES_RENEWED_BYTES: u64 = 16 << 20;
+/// How long a transfer waits for a volume that is behind, within [`PATIENCE_BYTES`].
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A drive that takes less than this in [`PATIENCE`] ends the storing, not the transfer: 16 MiB.
+const PATIENCE_BYTES: u64 = 16 << 20;
 
 /// No memory can be had: readers hold it. Wait until they have moved on, and push `rest` again. This is the
 /// back-pressure.
@@ -64,9 +65,10 @@ pub struct Writer {
     reserve: Option<Reserve>,
     /// Its write to a volume.
     volume_write: Option<VolumeWrite>,
-    pauses_left: u32,
-    /// Where it was when all pauses were left.
-    paused_at: u64,
+    /// How much longer it waits for the volume.
+    patience: Duration,
+    /// Where it was when all of that was left.
+    patient_at: u64,
     /// Up to where the foremost reader has read, if the caller says so.
     read_to: u64,
 }
@@ -102,8 +104,8 @@ impl Writer {
             window: None,
             reserve: None,
             volume_write: None,
-            pauses_left: PAUSES_MAX,
-            paused_at: 0,
+            patience: PATIENCE,
+            patient_at: 0,
             read_to: u64::MAX,
         }
     }
@@ -228,22 +230,40 @@ impl Writer {
         }
     }
 
-    /// True where the volume is behind with a body that only it can keep: pause before the next push. True at
-    /// most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive ends the storing and not the transfer.
-    pub fn should_pause(&mut self) -> bool {
+    /// Hands the volume what it has room for. Where the volume is still behind with a body that only it can
+    /// keep: how long to wait for it at most ([`Writer::wait_for_volume`]) before the next push. `waited` is
+    /// for how long the caller has waited since it was last told so. For each 16 MiB a volume is waited for at
+    /// most a second: after that a slow drive ends the storing, and not the transfer.
+    pub fn volume_is_behind(&mut self, waited: Duration) -> Option<Duration> {
         let sinking_bytes = self.is_on_disk_only().then_some(self.inside.memory.limits.window_bytes);
-        let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
-        if self.pauses_left == 0 {
+        let window_bytes = self.window_bytes().or(sinking_bytes)?;
+        self.patience = self.patience.saturating_sub(waited);
+        if self.patience.is_zero() {
             self.volume_write = None;
         }
         self.hand_over(self.at);
         let is_behind = |volume_write: &VolumeWrite| self.at - volume_write.at() > window_bytes / 2;
-        let should_pause = self.volume_write.as_ref().is_some_and(is_behind);
-        self.pauses_left -= u32::from(should_pause);
-        if self.at - self.paused_at >= PAUSES_RENEWED_BYTES {
-            (self.paused_at, self.pauses_left) = (self.at, PAUSES_MAX);
+        let is_behind = self.volume_write.as_ref().is_some_and(is_behind);
+        if self.at - self.patient_at >= PATIENCE_BYTES {
+            (self.patient_at, self.patience) = (self.at, PATIENCE);
         }
-        should_pause
+        is_behind.then_some(self.patience)
+    }
+
+    /// A wait for the volume that is behind.
+    pub fn wait_for_volume(&self) -> WriterWait {
+        WriterWait::new(None, self.volume_write.as_ref().and_then(VolumeWrite::wait_for_room))
+    }
+
+    /// A wait for memory, after [`Full`].
+    pub fn wait_for_memory(&self) -> WriterWait {
+        let memory = self.inside.memory.budget.wait();
+        WriterWait::new(Some(memory), self.volume_write.as_ref().and_then(VolumeWrite::wait_for_room))
+    }
+
+    /// From here on such a wait misses nothing: try again after this, then wait.
+    pub fn arm(&self, wait: &mut WriterWait) {
+        wait.arm(self.volume_write.as_ref().and_then(|write| write.writing(&self.generation)));
     }
 
     /// Takes memory: by evicting others, else from its reserve, else by narrowing the window or becoming one.
@@ -426,5 +446,7 @@ impl Drop for Writer {
                 Kind::Gap => {}
             }
         }
+        // What it has published can be evicted.
+        self.inside.memory.budget.wake();
     }
 }

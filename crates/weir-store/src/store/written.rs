@@ -7,8 +7,8 @@ use super::Store;
 use crate::generation::Generation;
 use crate::generation::Piece;
 use crate::tier::{Gone, Place, VolumeTier};
+use crate::volume::VolumeState;
 use crate::volume::Writing;
-use crate::volume_state::VolumeState;
 
 impl Store {
     /// Whether a generation is still being written to a volume: missing bytes may be there in a moment.

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use weir_policy::{CacheKey, Interval, Intervals};
 
 use super::VolumeTier;
+use crate::volume::VolumeState;
 use crate::volume::{Answer, Part, Position, ReadError, Record, key};
-use crate::volume_state::VolumeState;
 
 /// The bytes are missing on the volume, or damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

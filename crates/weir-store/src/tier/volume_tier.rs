@@ -18,8 +18,7 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::{Health, Named, PutStatus, ReadError, Verified, Volume, VolumeUsage, codec, key};
-use crate::volume_state::VolumeState;
+use crate::volume::{Named, PutStatus, ReadError, Verified, Volume, VolumeState, VolumeUsage, codec, key};
 
 /// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
 pub(crate) const LATE_TRIES_MAX: u32 = 5000;
@@ -136,7 +135,7 @@ impl VolumeTier {
 
     /// Whether dead objects can be removed from the volume.
     pub(crate) fn can_sweep(&self) -> bool {
-        self.volume.health() == Health::Well
+        self.volume.state().is_writable()
     }
 
     #[cfg(test)]
@@ -181,12 +180,10 @@ impl VolumeTier {
 
     /// The state of the volume.
     pub(crate) fn state(&self) -> VolumeState {
-        match self.volume.health() {
-            Health::Ejected => VolumeState::Ejected,
+        match self.volume.state() {
+            VolumeState::Ejected => VolumeState::Ejected,
             _ if self.is_slow.load(Ordering::Relaxed) => VolumeState::Slow,
-            Health::ReadOnly => VolumeState::ReadOnly,
-            Health::Well if self.volume.is_full() => VolumeState::Full,
-            Health::Well => VolumeState::Up,
+            state => state,
         }
     }
 

@@ -31,8 +31,8 @@ fn quick() -> Ejection {
     Ejection {
         failures: 2,
         window: Duration::from_secs(10),
-        spell: Duration::from_millis(100),
-        spell_max: Duration::from_millis(400),
+        backoff: Duration::from_millis(100),
+        backoff_max: Duration::from_millis(400),
     }
 }
 
@@ -76,11 +76,11 @@ async fn backups_serve_only_while_no_primary_is_up() {
 }
 
 #[tokio::test]
-async fn an_ejected_origin_gets_one_request_a_spell() {
+async fn an_ejected_origin_gets_one_request_a_backoff() {
     let ill = Arc::new(AtomicBool::new(true));
     let (a, b) = (named("a", ill).await, named("b", well()).await);
     let mut settings = settings(&[a.url(), b.url()]);
-    settings.ejection = Ejection { spell: Duration::from_secs(5), ..quick() };
+    settings.ejection = Ejection { backoff: Duration::from_secs(5), ..quick() };
     let upstream = Upstream::new(settings).unwrap();
     assert_eq!(count(&upstream, 20, "b").await, 20);
     assert_eq!(a.seen().len(), 2, "two failures eject it");
@@ -91,7 +91,7 @@ async fn when_all_are_ejected_the_least_bad_is_tried() {
     let ill = Arc::new(AtomicBool::new(true));
     let (a, b) = (named("a", ill.clone()).await, named("b", ill.clone()).await);
     let mut settings = settings(&[a.url(), b.url()]);
-    settings.ejection = Ejection { spell: Duration::from_secs(60), ..quick() };
+    settings.ejection = Ejection { backoff: Duration::from_secs(60), ..quick() };
     let upstream = Upstream::new(settings).unwrap();
     assert_eq!(count(&upstream, 4, "a").await, 0);
     assert!(upstream.snapshot().origins.iter().all(|origin| origin.ejected_for.is_some()));

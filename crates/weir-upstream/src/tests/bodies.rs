@@ -1,4 +1,4 @@
-//! Request bodies: framed anew, streamed with back-pressure, never ended cleanly when they were broken off.
+//! Request bodies: framed again, streamed with back-pressure, never ended cleanly when they were broken off.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};

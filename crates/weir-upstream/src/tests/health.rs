@@ -12,8 +12,8 @@ fn rules() -> Ejection {
     Ejection {
         failures: 3,
         window: Duration::from_secs(10),
-        spell: Duration::from_secs(1),
-        spell_max: Duration::from_secs(30),
+        backoff: Duration::from_secs(1),
+        backoff_max: Duration::from_secs(30),
     }
 }
 
@@ -35,19 +35,19 @@ fn failures_in_a_row_within_the_window_eject() {
 }
 
 #[test]
-fn spells_double_up_to_their_limit_and_a_success_ends_them() {
+fn backoffs_double_up_to_their_limit_and_a_success_ends_them() {
     let start = clock::now();
     let mut now = start;
     let mut health = after(start, &[(0, Event::Failure(None)); 3]);
     for expect in [1, 2, 4, 8, 16, 30, 30] {
-        let Health::Ejected { until, spell } = health else { panic!("{health:?}") };
-        assert_eq!(spell, Duration::from_secs(expect));
+        let Health::Ejected { until, backoff } = health else { panic!("{health:?}") };
+        assert_eq!(backoff, Duration::from_secs(expect));
         assert!(!health.is_due(until - Duration::from_millis(1)));
         assert!(health.is_due(until));
         now = until;
         health = health.on(Event::TrialBegun, now, &rules());
         assert!(!health.is_due(now), "one trial at a time");
-        assert!(health.is_due(now + spell), "a lost trial does not keep it out for good");
+        assert!(health.is_due(now + backoff), "a lost trial does not keep it out for good");
         health = health.on(Event::Failure(None), now, &rules());
     }
     health = health.on(Event::Success, now, &rules());
@@ -103,9 +103,9 @@ proptest! {
             if before.is_up() && !health.is_up() {
                 prop_assert!(matches!(event, Event::Failure(_)));
             }
-            prop_assert!(health.due(now) <= now + rules().spell_max);
+            prop_assert!(health.due(now) <= now + rules().backoff_max);
             if !health.is_up() {
-                prop_assert!(health.is_due(now + rules().spell_max));
+                prop_assert!(health.is_due(now + rules().backoff_max));
             }
         }
     }

@@ -66,7 +66,7 @@ fn nothing_is_lost_in_a_storm() {
     settings.timeouts.first_byte = Duration::from_millis(40);
     settings.timeouts.between_bytes = Duration::from_millis(40);
     settings.timeouts.pool_idle = Duration::from_millis(30);
-    settings.ejection = Ejection { spell: Duration::from_millis(5), ..Ejection::default() };
+    settings.ejection = Ejection { backoff: Duration::from_millis(5), ..Ejection::default() };
     let upstream = Upstream::new(settings).unwrap();
     let stop = tokio::sync::oneshot::channel::<()>();
     let running = std::thread::spawn(move || home.block_on(async { stop.1.await.ok() }));
@@ -94,7 +94,7 @@ fn nothing_is_lost_in_a_storm() {
         worker.join().unwrap();
     }
     assert!(served.load(Ordering::SeqCst) > 100, "{}", served.load(Ordering::SeqCst));
-    // The runtimes are gone; what lies idle is moved or closed by whoever comes next.
+    // The runtimes are gone; what lies idle is moved or closed by the next request.
     for _ in 0..2 * CAP {
         let _ = runtime().block_on(fetch(&upstream, get("/")));
     }

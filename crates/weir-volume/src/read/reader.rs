@@ -17,7 +17,8 @@ use crate::format::record::{Described, ExtentRef, Header, Kind, LENGTH_UNKNOWN, 
 use crate::index::Location;
 use crate::index::segment::Segment;
 use crate::shared::Shared;
-use crate::usage::{Counters, Health};
+use crate::state::VolumeState;
+use crate::usage::Counters;
 use crate::{BLOCK_BYTES, PIECE_BYTES_MAX};
 
 /// The bytes that are read at a record's place at once: a small object whole.
@@ -247,7 +248,7 @@ thread_local! {
 impl Shared {
     /// The places where that digest's records may be, newest first. Makes no system call.
     pub(crate) fn candidates(&self, digest: u128) -> smallvec::SmallVec<[Candidate; 4]> {
-        if self.counters.health() == Health::Ejected {
+        if self.counters.state() == VolumeState::Ejected {
             return smallvec::SmallVec::new();
         }
         let locations = self.index.find(crate::index::KeyHash::of(digest));
@@ -441,7 +442,7 @@ impl Shared {
         if record.length.is_some_and(|length| offset >= length) {
             return Ok(Part::End);
         }
-        if self.counters.health() == Health::Ejected {
+        if self.counters.state() == VolumeState::Ejected {
             return Err(ReadError::Gone);
         }
         if let Some(body) = &record.body {
@@ -541,7 +542,7 @@ impl Shared {
                     Ok(Part::End) => return Ok(false),
                     Err(ReadError::Gone) => {
                         let is_there = self.segments.has(extent.place.segment);
-                        if is_there && self.counters.health() != Health::Ejected {
+                        if is_there && self.counters.state() != VolumeState::Ejected {
                             return Ok(false);
                         }
                         break;

@@ -6,6 +6,7 @@ use weir_disk::Room;
 
 use super::world::{Crash, Random, World, settings};
 use crate::read::reader::{Part, Position, Wait};
+use crate::settings::FREE_BYTES_MAX;
 use crate::testing::CrashDisk;
 use crate::write::put::PutError;
 use crate::write::storing::End;
@@ -114,6 +115,19 @@ fn a_twentieth_of_the_file_system_stays_free() {
     world.pass(Duration::from_secs(5));
     let third = world.store(3, 200_000);
     assert!(world.find(third).is_some());
+}
+
+/// A twentieth of 200 GiB would be 10 GiB.
+#[test]
+fn no_more_than_a_named_number_of_bytes_stays_free() {
+    let total_bytes = 200 << 30;
+    let mut world = World::new(CrashDisk::new(1), settings(8 * MIB, 256 << 10)).unwrap();
+    world.disk.set_room(Room { total_bytes, free_bytes: FREE_BYTES_MAX + (256 << 10) });
+    let first = world.store(1, 200_000);
+    assert_eq!(world.ended(first), None);
+    world.disk.set_room(Room { total_bytes, free_bytes: FREE_BYTES_MAX });
+    let second = world.store(2, 200_000);
+    assert_eq!(world.ended(second), Some(PutError::Full));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::power::act;
 use super::world::{Crash, Random, World, settings};
 use crate::settings::{FULL_PAUSE, READ_ERRORS_MAX, WRITE_ERRORS_MAX};
+use crate::state::VolumeState;
 use crate::testing::{CrashDisk, Fault};
-use crate::usage::Health;
 use crate::write::put::PutError;
 use crate::write::storing::End;
 
@@ -31,7 +31,7 @@ fn course(seed: u64, n: u64, fault: Fault) -> bool {
     assert_eq!(world.ended(object), None, "{fault:?} at {n}");
     assert!(world.find(object).is_some());
     assert!(world.sync(), "{fault:?} at {n}");
-    assert_eq!(world.shared.counters.health(), Health::Well);
+    assert_eq!(world.shared.counters.state(), VolumeState::Up);
     let mut world = world.reopen(Crash::Power);
     assert!(world.find(object).is_some());
     assert_eq!(world.verify().damaged, 0, "{fault:?} at {n}");
@@ -123,7 +123,7 @@ fn a_full_file_system_ends_the_storing_and_nothing_else() {
     world.pass(FULL_PAUSE);
     let after = world.store(4, 3000);
     assert!(world.find(after).is_some());
-    assert_eq!(world.shared.counters.health(), Health::Well, "no fault of the drive");
+    assert_eq!(world.shared.counters.state(), VolumeState::Up, "no fault of the drive");
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn a_failing_drive_is_no_longer_written_and_then_no_longer_read() {
     let object = world.store(1, 3000);
     world.sync();
     for n in 0..WRITE_ERRORS_MAX {
-        assert_eq!(world.shared.counters.health(), Health::Well, "after {n} errors");
+        assert_eq!(world.shared.counters.state(), VolumeState::Up, "after {n} errors");
         world.disk.fail_at(0, Fault::Io);
         world.store(2, 100);
     }
-    assert_eq!(world.shared.counters.health(), Health::ReadOnly);
+    assert_eq!(world.shared.counters.state(), VolumeState::ReadOnly);
     let refused = world.store(3, 100);
     assert_eq!(world.ended(refused), Some(PutError::Failed));
     let writes = world.disk.writes();
@@ -176,11 +176,11 @@ fn a_failing_drive_is_no_longer_written_and_then_no_longer_read() {
     assert_eq!(world.disk.writes(), writes);
     assert!(world.find(object).is_some());
     for _ in 0..READ_ERRORS_MAX {
-        assert_eq!(world.shared.counters.health(), Health::ReadOnly);
+        assert_eq!(world.shared.counters.state(), VolumeState::ReadOnly);
         world.disk.fail_at(0, Fault::Io);
         assert!(world.find(object).is_none());
     }
-    assert_eq!(world.shared.counters.health(), Health::Ejected);
+    assert_eq!(world.shared.counters.state(), VolumeState::Ejected);
     let operations = world.disk.operations();
     assert!(world.find(object).is_none());
     assert_eq!(world.disk.operations(), operations, "it is asked nothing more");
@@ -211,9 +211,9 @@ fn what_this_process_cannot_open_is_no_fault_of_the_drive() {
             assert!(counters.note_write(&errno.into()), "storing rests, as where there is no room");
         }
     }
-    assert_eq!(counters.health(), Health::Well);
+    assert_eq!(counters.state(), VolumeState::Up);
     for _ in 0..WRITE_ERRORS_MAX {
         counters.note_write(&rustix::io::Errno::IO.into());
     }
-    assert_eq!(counters.health(), Health::ReadOnly);
+    assert_eq!(counters.state(), VolumeState::ReadOnly);
 }

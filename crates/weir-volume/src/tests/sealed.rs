@@ -11,7 +11,7 @@ use super::real::{check, clock, store};
 use crate::settings::VolumeSettings;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
-use crate::{Health, Volume};
+use crate::{Volume, VolumeState};
 
 /// A disk that cannot be changed.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     });
     let volume = Arc::new(Volume::open(Arc::clone(&sealed) as Arc<dyn Disk>, &settings()).unwrap().0);
     assert_eq!(tried.swap(0, Ordering::SeqCst), 1, "nothing was tried but the superblock's second copy");
-    assert_eq!(volume.health(), Health::ReadOnly);
+    assert_eq!(volume.state(), VolumeState::ReadOnly);
     assert_eq!(held(&volume).len(), 30);
     let opening = volume.renew_opening(8);
     assert_eq!(opening.own, opening.found, "it is the same opening still");
@@ -169,7 +169,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     assert_eq!(held(&volume), (0..30).filter(|key| *key != 3).collect::<Vec<_>>());
     assert_eq!(volume.verify().unwrap().damaged, 0);
     volume.write_again();
-    assert_eq!(volume.health(), Health::ReadOnly, "it stays so for as long as it is open");
+    assert_eq!(volume.state(), VolumeState::ReadOnly, "it stays so for as long as it is open");
     assert!(volume.is_there() && !volume.is_unsealed());
     sealed.is_writable.store(true, Ordering::SeqCst);
     let begun = samples::now();
@@ -177,7 +177,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
         assert!(volume.is_there() && samples::now().since(begun.mono).as_secs() < 20);
         std::thread::yield_now();
     }
-    assert_eq!(volume.health(), Health::ReadOnly);
+    assert_eq!(volume.state(), VolumeState::ReadOnly);
     drop(volume);
     assert_eq!(tried.load(Ordering::SeqCst), 0);
     assert_eq!(contents(&disk), before);

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::real::{check, clock, open, store};
 use crate::settings::{Clock, VolumeSettings};
+use crate::state::VolumeState;
 use crate::testing::CrashDisk;
 use crate::testing::Folder;
 use crate::testing::samples;
 use crate::tests::world::head;
-use crate::usage::Health;
 use crate::volume::Volume;
 use crate::write::put::PutError;
 
@@ -65,7 +65,7 @@ fn a_panic_of_the_writer_ejects_the_volume_and_nobody_waits() {
     let _ = volume.store(&samples::key(2), Bytes::new(), 1, &[]);
     let _ = volume.sync();
     volume.close();
-    assert_eq!(volume.health(), Health::Ejected);
+    assert_eq!(volume.state(), VolumeState::Ejected);
     assert!(volume.find(samples::key(1).digest).is_empty());
     assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(PutError::Failed));
     assert_eq!(volume.sync(), None);
@@ -81,13 +81,13 @@ fn a_volume_that_stores_no_more_still_removes() {
     volume.sync().unwrap();
     let key = samples::key(1);
     let record = volume.record(volume.find(key.digest)[0], &key).unwrap().unwrap();
-    while volume.health() == Health::Well {
+    while volume.state() == VolumeState::Up {
         disk.fail_at(0, crate::testing::Fault::Io);
         // This store fails, or makes the next one fail.
         let _ = volume.store(&samples::key(2), Bytes::new(), 1, &[]);
         let _ = volume.sync();
     }
-    assert_eq!(volume.health(), Health::ReadOnly);
+    assert_eq!(volume.state(), VolumeState::ReadOnly);
     assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(PutError::Failed));
     assert_eq!(check(&volume, 1, 1), Some(1000));
     volume.remove(key.digest, record.number).unwrap();
@@ -101,7 +101,7 @@ fn a_panic_of_a_reader_ejects_the_volume() {
         Volume::open(Arc::new(CrashDisk::new(1)), &VolumeSettings::of(64 << 20, clock())).unwrap();
     volume.on_reader(|| panic!("a reader's")).unwrap();
     volume.close();
-    assert_eq!(volume.health(), Health::Ejected);
+    assert_eq!(volume.state(), VolumeState::Ejected);
 }
 
 /// All threads read while the volume is filled several times over: they get right bytes or none.
@@ -141,7 +141,7 @@ fn readers_race_with_eviction() {
     let usage = volume.usage();
     assert!(usage.segments_dropped > 20 && usage.damaged == 0, "{usage:?}");
     assert!(whole.load(Ordering::Relaxed) > 0);
-    assert_eq!(volume.health(), Health::Well);
+    assert_eq!(volume.state(), VolumeState::Up);
 }
 
 /// As [`check`], but the object may go while it is read.

@@ -33,7 +33,7 @@ use crate::index::{KeyHash, Location};
 use crate::numbers::Durable;
 use crate::settings::{EXTENT_BYTES_MAX, FULL_PAUSE};
 use crate::shared::Shared;
-use crate::usage::{Counters, Health};
+use crate::usage::Counters;
 use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
 use crate::write::put::PutError;
@@ -182,10 +182,10 @@ impl Engine {
 
     /// Whether the volume may write.
     fn may_write(&self) -> Result<(), PutError> {
-        match self.shared.counters.health() {
-            Health::Well if self.now < self.paused_until => Err(PutError::Full),
-            Health::Well => Ok(()),
-            Health::ReadOnly | Health::Ejected => Err(PutError::Failed),
+        match self.shared.counters.state().is_writable() {
+            true if self.now < self.paused_until => Err(PutError::Full),
+            true => Ok(()),
+            false => Err(PutError::Failed),
         }
     }
 

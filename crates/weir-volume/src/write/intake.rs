@@ -10,6 +10,7 @@ use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex};
 
 use crate::format::record::Place;
+use crate::freed::{Freed, FreedWait};
 use crate::index::{KeyHash, Location};
 use crate::write::put::PutStatus;
 use crate::write::storing::{End, Put};
@@ -70,10 +71,26 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// How many bytes wait, and the tasks that wait until they are fewer.
+#[derive(Debug, Default)]
+struct Total {
+    bytes: AtomicU64,
+    freed: Arc<Freed>,
+}
+
+impl Total {
+    fn free(&self, bytes: u64) {
+        if bytes > 0 {
+            self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+            self.freed.wake();
+        }
+    }
+}
+
 /// A share of the queue's bytes. Dropping it gives the share back.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    total: Arc<AtomicU64>,
+    total: Arc<Total>,
     bytes: u64,
 }
 
@@ -85,13 +102,13 @@ impl Waiting {
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;
-        self.total.fetch_sub(less, Ordering::AcqRel);
+        self.total.free(less);
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.total.free(self.bytes);
     }
 }
 
@@ -99,7 +116,7 @@ impl Drop for Waiting {
 #[derive(Debug)]
 pub(crate) struct Intake {
     most_bytes: u64,
-    total: Arc<AtomicU64>,
+    total: Arc<Total>,
     queue: Mutex<Queue>,
     bell: Condvar,
 }
@@ -121,7 +138,7 @@ impl Intake {
 
     /// Reserves `bytes` of the queue, if there is room below `most`.
     pub(crate) fn wait_for(&self, bytes: u64, most: u64) -> Result<Waiting, Refused> {
-        let before = self.total.fetch_add(bytes, Ordering::AcqRel);
+        let before = self.total.bytes.fetch_add(bytes, Ordering::SeqCst);
         let waiting = Waiting { total: Arc::clone(&self.total), bytes };
         if before + bytes > most { Err(Refused) } else { Ok(waiting) }
     }
@@ -129,6 +146,11 @@ impl Intake {
     /// Whether a body of `bytes` would find room now, with some left for bodies that come at the same time.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
+    }
+
+    /// Joins the tasks that wait until less waits in the queue.
+    pub(crate) fn wait_for_room(&self) -> FreedWait {
+        self.total.freed.wait()
     }
 
     /// Sends a command. Ends and removals may use the reserve.
@@ -173,7 +195,7 @@ impl Intake {
 
     /// The bytes that wait, bodies included that wait to be written with more.
     pub(crate) fn waiting_bytes(&self) -> u64 {
-        self.total.load(Ordering::Acquire)
+        self.total.bytes.load(Ordering::SeqCst)
     }
 
     /// Whether so much waits that it should be written early.

@@ -49,12 +49,12 @@ impl Check {
         match (self.show, self.json) {
             (true, true) => say_json(&weir_config::show_json(loaded)),
             (true, false) => Ok(say(&weir_config::show(loaded))?),
-            (false, true) => say_json(&json!({ "right": true, "mistakes": [], "warnings": warnings })),
+            (false, true) => say_json(&json!({ "valid": true, "mistakes": [], "warnings": warnings })),
             (false, false) => {
                 let routes = loaded.resolved().iter().map(|site| site.routes.len()).sum();
                 let sites = counted(loaded.resolved().len(), "site");
                 let routes = counted(routes, "route");
-                Ok(say(&format!("{} is right: {sites}, {routes}\n", self.file.display()))?)
+                Ok(say(&format!("{} is valid: {sites}, {routes}\n", self.file.display()))?)
             }
         }
     }
@@ -62,7 +62,7 @@ impl Check {
     fn wrong(&self, mistakes: &Mistakes) -> anyhow::Result<()> {
         if self.json {
             let all: Vec<_> = mistakes.sentences().into_iter().map(as_json).collect();
-            return say_json(&json!({ "right": false, "mistakes": all }));
+            return say_json(&json!({ "valid": false, "mistakes": all }));
         }
         Ok(report(mistakes)?)
     }

@@ -79,17 +79,14 @@ fn show(question: &Question, explained: &Explained) -> String {
     page.lines("key", explained.key.iter().flat_map(|key| key.lines()).map(str::to_owned));
     if !explained.query_dropped.is_empty() {
         let names = explained.query_dropped.join(", ");
-        page.line(
-            "dropped",
-            &format!("{names}  (from the query: neither in the key nor sent to the origin)"),
-        );
+        page.line("query drops", &format!("{names}  (neither in the key nor sent to the origin)"));
     }
     if !explained.not_in_key.is_empty() {
         page.line("not in key", &explained.not_in_key.join(", "));
     }
     if let Some(asked) = &explained.origin_request {
         let fields = asked.headers.iter().map(|(name, value)| format!("  {name}: {value}"));
-        page.lines("asked for", std::iter::once(asked.line.clone()).chain(fields));
+        page.lines("origin gets", std::iter::once(asked.line.clone()).chain(fields));
     }
     for variant in &explained.stored {
         page.lines("stored", variant_text(variant));
@@ -152,7 +149,7 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
         let _ = write!(text, ", {etag}");
     }
     if variant.selected {
-        text.push_str("  <- fits");
+        text.push_str("  <- matches");
     }
     let mut lines = vec![text];
     lines.extend(variant.vary.iter().map(|selecting| match &selecting.value {
@@ -211,7 +208,7 @@ mod tests {
 GET http://a/
   site         a
   route        /*  (weir.toml:3)
-  stored       200, age 2 s of 60 s (max-age), 58 s left, 10 bytes, \"x\"  <- fits
+  stored       200, age 2 s of 60 s (max-age), 58 s left, 10 bytes, \"x\"  <- matches
   verdict      hit: 58 s left
 ";
         assert_eq!(show(&question, &explained), expect);
@@ -266,9 +263,9 @@ GET http://a/?a=1&b=2
   set          ttl = \"10m\"                               site      weir.toml:4
   key          http://a/?a=1
                x-mode
-  dropped      b=2  (from the query: neither in the key nor sent to the origin)
+  query drops  b=2  (neither in the key nor sent to the origin)
   not in key   user-agent
-  asked for    GET /?a=1
+  origin gets  GET /?a=1
                  host: a
   stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 0 bytes so far
                  for accept-language: de

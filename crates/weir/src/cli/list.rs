@@ -43,7 +43,7 @@ impl List {
 fn show(listing: &Listing) -> String {
     let mut text: String = listing.objects.iter().map(line).collect();
     if listing.objects.is_empty() && listing.next.is_none() {
-        text += "nothing is cached that is so\n";
+        text += "nothing like that is cached\n";
     }
     if let Some(next) = &listing.next {
         text += &format!("there may be more: --after {next}\n");
@@ -92,6 +92,6 @@ mod tests {
                       memory   64.0 KiB 200       5s of 60s  part of 2.0 GiB  http://a/b  accept:x\n\
                       there may be more: --after 0a\n";
         assert_eq!(show(&listing), expect);
-        assert_eq!(show(&Listing::default()), "nothing is cached that is so\n");
+        assert_eq!(show(&Listing::default()), "nothing like that is cached\n");
     }
 }

@@ -19,7 +19,8 @@ use crate::print::size;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Below the numbers while a sweep is due.
-const UNSWEPT: &str = "held counts what is purged, until it is swept from the volumes: some seconds\n";
+const UNSWEPT: &str =
+    "held still counts purged objects until they are swept from the volumes: some seconds\n";
 
 /// The command line of `weir sites`.
 #[derive(Debug, Args)]
@@ -80,7 +81,7 @@ fn show(sites: &Sites) -> String {
     let mut text = table(rows);
     let since =
         sites.since.as_deref().map_or_else(|| "over all time".to_owned(), |day| format!("since {day} (UTC)"));
-    let _ = writeln!(text, "used {since}; - is what no site can be named for");
+    let _ = writeln!(text, "used {since}; - is what belongs to no site");
     text + &remarks(sites)
 }
 
@@ -202,7 +203,7 @@ site                customer  requests  hits  stale  misses  revalid.  from cach
 a.example           Ann              4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
 old.example (gone)                   2     1      0       1         0      50.0 %     1.0 KiB      0 B in 0
 -                                    1     0      0       1         0       0.0 %         0 B      0 B in 0
-used since 2026-11-01 (UTC); - is what no site can be named for
+used since 2026-11-01 (UTC); - is what belongs to no site
 ";
         assert_eq!(show(&Sites { since: Some("2026-11-01".to_owned()), sites, ..Sites::default() }), expect);
     }

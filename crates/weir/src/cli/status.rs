@@ -186,7 +186,7 @@ fn below(volume: &VolumeUse) -> String {
         (volume.written_later, "stored from memory"),
         (volume.evicted, "evicted"),
         (volume.damaged, "damaged"),
-        (volume.queue_full, "not stored for want of time"),
+        (volume.queue_full, "not stored: the write queue was full"),
         (volume.read_errors, "failed reads"),
         (volume.write_errors, "failed writes"),
     ] {
@@ -225,7 +225,7 @@ fn origin_text(origin: &OriginState) -> String {
         let _ = write!(text, ", {} queued", origin.queued);
     }
     if !origin.available {
-        text.push_str(", left out");
+        text.push_str(", ejected");
         if let Some(left_s) = origin.ejected_s {
             let _ = write!(text, " for {left_s} s more");
         }

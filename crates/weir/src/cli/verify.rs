@@ -40,15 +40,13 @@ fn show(verified: &Verified) -> String {
             text += &format!(", {count} {what}");
         }
     }
-    text += &format!("\ndropped, because they were not what was stored: {damaged}\n");
+    text += &format!("\ndropped because a checksum did not match: {damaged}\n");
     if *counts_corrected > 0 {
-        text += &format!(
-            "of {counts_corrected} sites something else is held than was counted; it is set right now\n"
-        );
+        text += &format!("the counts of {counts_corrected} sites were wrong, and are corrected now\n");
     }
     if rows_added + rows_removed > 0 {
         text += &format!(
-            "the catalogue lacked {rows_added} rows and had {rows_removed} too many; it has not now\n"
+            "the catalogue lacked {rows_added} rows and had {rows_removed} too many; it is corrected now\n"
         );
     }
     text
@@ -65,10 +63,10 @@ mod tests {
                       what was stored: 2\n";
         assert_eq!(show(&verified), expect);
         let verified = Verified { rows_added: 1, rows_removed: 4, ..Verified::default() };
-        let expect = "the catalogue lacked 1 rows and had 4 too many; it has not now\n";
+        let expect = "the catalogue lacked 1 rows and had 4 too many; it is corrected now\n";
         assert!(show(&verified).ends_with(expect));
         let verified = Verified { counts_corrected: 2, ..Verified::default() };
-        let expect = "of 2 sites something else is held than was counted; it is set right now\n";
+        let expect = "the counts of 2 sites were wrong, and are corrected now\n";
         assert!(show(&verified).ends_with(expect));
     }
 }

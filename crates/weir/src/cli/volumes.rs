@@ -40,7 +40,7 @@ fn line(volume: &VolumeUse, total: u64, width: usize) -> String {
         size(*used_bytes),
         size(*size_bytes)
     );
-    for said in [volume.drain.as_deref(), volume.suspect.then_some("asked about before it is used")]
+    for said in [volume.drain.as_deref(), volume.suspect.then_some("suspect: revalidated before use")]
         .into_iter()
         .flatten()
     {

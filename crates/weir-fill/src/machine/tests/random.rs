@@ -19,7 +19,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Failed),
         2 => Just(Event::BrokeOff),
         1 => Just(Event::Withdrawn),
-        1 => Just(Event::Sunk),
+        1 => Just(Event::OnDiskOnly),
         2 => Just(Event::Outgrown),
         6 => Just(Event::Joined),
         5 => Just(Event::Left),
@@ -39,7 +39,7 @@ fn can_happen(machine: &Machine, readers: u32, event: Event) -> bool {
         (_, Event::Advanced(_)) => readers > 0,
         (State::Ended(_), _) => true,
         (State::Asking, event) => is_head || event == Event::Failed,
-        (State::Filling { storing, .. }, Event::Sunk) => storing == Storing::Whole,
+        (State::Filling { storing, .. }, Event::OnDiskOnly) => storing == Storing::Whole,
         (State::Filling { .. }, _) => !is_head,
     }
 }
@@ -71,7 +71,7 @@ impl Account {
                 Event::Storable(length) => self.length = length,
                 Event::Bytes(bytes) => self.arrived += bytes,
                 Event::Outgrown => self.leaves = Some(Storing::Window),
-                Event::Sunk => self.leaves = Some(Storing::Below),
+                Event::OnDiskOnly => self.leaves = Some(Storing::OnDisk),
                 _ => {}
             }
         }

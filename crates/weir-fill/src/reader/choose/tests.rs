@@ -5,16 +5,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-const MEMORIES: [Memory; 4] = [Memory::Held, Memory::Coming, Memory::End, Memory::Gone];
-const VOLUMES: [Volume; 3] = [Volume::Nothing, Volume::Readable, Volume::Unlooked];
-const SITS: [Sits; 7] = [
-    Sits::Nowhere,
-    Sits::Running,
-    Sits::AtWindow,
-    Sits::Ended(End::Whole),
-    Sits::Ended(End::Failed),
-    Sits::Ended(End::Deserted),
-    Sits::Ended(End::Stopped),
+const MEMORIES: [InMemory; 4] = [InMemory::Held, InMemory::Coming, InMemory::End, InMemory::Gone];
+const VOLUMES: [OnVolume; 3] = [OnVolume::Nothing, OnVolume::Readable, OnVolume::Unlooked];
+const FILLS: [FillSeen; 7] = [
+    FillSeen::None,
+    FillSeen::Running,
+    FillSeen::Windowed,
+    FillSeen::Ended(End::Whole),
+    FillSeen::Ended(End::Failed),
+    FillSeen::Ended(End::Deserted),
+    FillSeen::Ended(End::Stopped),
 ];
 const NEARBY: [Nearby; 3] = [Nearby::None, Nearby::Late, Nearby::Near];
 const GAPS: [GapSeen; 4] = [GapSeen::None, GapSeen::Running, GapSeen::NoParts, GapSeen::Refused];
@@ -22,12 +22,12 @@ const ASKING: [Asking; 4] = [Asking::Never, Asking::Allowed, Asking::Spent, Aski
 
 fn each(mut check: impl FnMut(Here, Beyond, Act)) {
     for memory in MEMORIES {
-        for (volume, sits) in VOLUMES.iter().flat_map(|volume| SITS.map(|sits| (*volume, sits))) {
+        for (volume, fill) in VOLUMES.iter().flat_map(|volume| FILLS.map(|fill| (*volume, fill))) {
             for (nearby, gap) in NEARBY.iter().flat_map(|nearby| GAPS.map(|gap| (*nearby, gap))) {
                 for (asking, is_writing) in
                     ASKING.iter().flat_map(|asking| [(*asking, false), (*asking, true)])
                 {
-                    let here = Here { memory, volume, sits };
+                    let here = Here { memory, volume, fill };
                     let beyond = Beyond { is_writing, nearby, gap, asking };
                     check(here, beyond, choose(here, || beyond));
                 }
@@ -40,7 +40,7 @@ fn each(mut check: impl FnMut(Here, Beyond, Act)) {
 fn nothing_is_waited_for_that_nobody_brings() {
     each(|here, beyond, act| match act {
         Act::WaitFill => {
-            assert!(here.memory == Memory::Coming && here.sits != Sits::Nowhere, "{here:?} {beyond:?}")
+            assert!(here.memory == InMemory::Coming && here.fill != FillSeen::None, "{here:?} {beyond:?}")
         }
         Act::WaitGap => assert_eq!(beyond.gap, GapSeen::Running, "{here:?}"),
         Act::WaitWriting => assert!(beyond.is_writing, "{here:?} {beyond:?}"),
@@ -53,17 +53,17 @@ fn nothing_is_waited_for_that_nobody_brings() {
 fn nothing_is_asked_for_that_is_held_or_on_its_way() {
     each(|here, beyond, act| {
         let is_asked = matches!(act, Act::BeginGap | Act::BeginWhole | Act::AskOwn);
-        let is_held = here.memory == Memory::Held || here.volume == Volume::Readable;
+        let is_held = here.memory == InMemory::Held || here.volume == OnVolume::Readable;
         assert!(
-            !(is_asked && (is_held || here.memory == Memory::End || beyond.is_writing)),
+            !(is_asked && (is_held || here.memory == InMemory::End || beyond.is_writing)),
             "{here:?} {beyond:?}"
         );
         if matches!(act, Act::BeginGap | Act::BeginWhole) {
-            assert_eq!((here.sits, here.volume), (Sits::Nowhere, Volume::Nothing));
+            assert_eq!((here.fill, here.volume), (FillSeen::None, OnVolume::Nothing));
             assert_eq!(beyond.gap == GapSeen::NoParts, act == Act::BeginWhole, "{here:?}");
             assert!(beyond.gap != GapSeen::Running && beyond.nearby != Nearby::Near, "{here:?} {beyond:?}");
         }
-        assert_eq!(act == Act::Take, here.memory == Memory::Held);
+        assert_eq!(act == Act::Take, here.memory == InMemory::Held);
     });
 }
 
@@ -71,13 +71,13 @@ fn nothing_is_asked_for_that_is_held_or_on_its_way() {
 fn what_the_origin_has_refused_is_not_asked_for_again_nor_ended_cleanly() {
     each(|here, beyond, act| {
         if act == Act::End {
-            assert!(here.memory == Memory::End && here.sits != Sits::Nowhere, "{here:?}");
+            assert!(here.memory == InMemory::End && here.fill != FillSeen::None, "{here:?}");
         }
-        if beyond.gap == GapSeen::Refused && here.sits == Sits::Nowhere {
+        if beyond.gap == GapSeen::Refused && here.fill == FillSeen::None {
             assert!(!matches!(act, Act::BeginGap | Act::BeginWhole | Act::AskOwn), "{here:?} {beyond:?}");
         }
         if act == Act::LeaveFill {
-            assert!(here.sits == Sits::Ended(End::Stopped) && beyond.asking != Asking::Never);
+            assert!(here.fill == FillSeen::Ended(End::Stopped) && beyond.asking != Asking::Never);
         }
     });
 }
@@ -111,7 +111,7 @@ struct Seed {
     writing: Vec<usize>,
     fill: Option<(usize, usize)>,
     is_window: bool,
-    sits: bool,
+    reads_fill: bool,
     asking: bool,
     /// What happens while the reader waits.
     steps: Vec<Step>,
@@ -121,7 +121,7 @@ struct Seed {
 enum Step {
     /// Transfers and the volume's writer move on.
     On,
-    /// Memory gives a byte up that the volume has.
+    /// Memory drops a byte that the volume has.
     Evict(usize),
     /// The fill, or the gap's transfer, breaks off.
     BreakFill,
@@ -148,13 +148,13 @@ fn seeds() -> impl Strategy<Value = Seed> {
         (any::<bool>(), any::<bool>(), any::<bool>()),
         prop::collection::vec(step, 0..40),
     )
-        .prop_map(|((memory, volume, writing), fill, (is_window, sits, asking), steps)| Seed {
+        .prop_map(|((memory, volume, writing), fill, (is_window, reads_fill, asking), steps)| Seed {
             memory,
             volume,
             writing,
             fill,
             is_window,
-            sits: sits && fill.is_some(),
+            reads_fill: reads_fill && fill.is_some(),
             asking,
             steps,
         })
@@ -174,7 +174,7 @@ struct World {
     steps: Vec<Step>,
     // The reader.
     at: usize,
-    sits: bool,
+    reads_fill: bool,
     has_seat: bool,
     may_ask: bool,
     is_unread: bool,
@@ -202,7 +202,7 @@ impl World {
             sends_parts: true,
             steps: seed.steps,
             at: 0,
-            sits: seed.sits,
+            reads_fill: seed.reads_fill,
             has_seat: false,
             may_ask: seed.asking,
             is_unread: true,
@@ -225,30 +225,31 @@ impl World {
     fn here(&self) -> Here {
         let ended = self.fill.as_ref().and_then(|fill| fill.ended);
         let memory = match self.memory[self.at] {
-            Some(_) => Memory::Held,
-            None if self.is_coming() && !(self.sits && ended.is_some()) => Memory::Coming,
-            None => Memory::Gone,
+            Some(_) => InMemory::Held,
+            None if self.is_coming() && !(self.reads_fill && ended.is_some()) => InMemory::Coming,
+            None => InMemory::Gone,
         };
         // A reader of a window learns by the read what is there; any other knows what was there.
         let is_known = self.volume[self.at].is_some();
-        let volume = match (self.is_unread, self.is_unlooked && !self.sits) {
-            (true, _) if is_known || self.sits && self.is_window && memory == Memory::Gone => {
-                Volume::Readable
+        let volume = match (self.is_unread, self.is_unlooked && !self.reads_fill) {
+            (true, _) if is_known || self.reads_fill && self.is_window && memory == InMemory::Gone => {
+                OnVolume::Readable
             }
-            (_, true) => Volume::Unlooked,
-            _ => Volume::Nothing,
+            (_, true) => OnVolume::Unlooked,
+            _ => OnVolume::Nothing,
         };
-        let sits = match ended {
-            _ if !self.sits => Sits::Nowhere,
-            _ if self.is_window => Sits::AtWindow,
-            None => Sits::Running,
-            Some(end) => Sits::Ended(end),
+        let fill = match ended {
+            _ if !self.reads_fill => FillSeen::None,
+            _ if self.is_window => FillSeen::Windowed,
+            None => FillSeen::Running,
+            Some(end) => FillSeen::Ended(end),
         };
-        Here { memory, volume, sits }
+        Here { memory, volume, fill }
     }
 
     fn beyond(&self) -> Beyond {
-        let fill = self.fill.as_ref().filter(|fill| fill.ended.is_none() && !self.sits && !self.is_window);
+        let fill =
+            self.fill.as_ref().filter(|fill| fill.ended.is_none() && !self.reads_fill && !self.is_window);
         let nearby = match fill {
             Some(fill) if fill.comes_to(self.at) && fill.at + 1 >= self.at => Nearby::Near,
             Some(fill) if fill.comes_to(self.at) => Nearby::Late,
@@ -286,7 +287,7 @@ impl World {
         if let Some(at) = self.writing.pop() {
             self.volume[at] = Some(1);
         }
-        for (run, done) in [(&mut self.fill, End::Stopped), (&mut self.gap, End::Brought)] {
+        for (run, done) in [(&mut self.fill, End::Stopped), (&mut self.gap, End::Fetched)] {
             let Some(run) = run.as_mut().filter(|run| run.ended.is_none()) else { continue };
             match run.at < run.stop {
                 true => {
@@ -342,7 +343,7 @@ impl World {
 
     fn wait_fill(&mut self) {
         let is_running = self.fill.as_ref().is_some_and(|fill| fill.ended.is_none());
-        assert!(self.sits && is_running && self.is_coming(), "nobody brings it: {self:?}");
+        assert!(self.reads_fill && is_running && self.is_coming(), "nobody brings it: {self:?}");
         while self.memory[self.at].is_none() && self.fill.as_ref().is_some_and(|fill| fill.ended.is_none()) {
             self.step();
         }
@@ -352,11 +353,11 @@ impl World {
     fn act(&mut self, act: Act) -> bool {
         match act {
             Act::Take => self.take(self.memory[self.at]),
-            Act::ReadBelow => match self.volume[self.at] {
+            Act::ReadVolume => match self.volume[self.at] {
                 None => self.is_unread = false,
                 version => self.take(version),
             },
-            Act::LookBelow => (self.is_unlooked, self.is_unread) = (false, true),
+            Act::LookOnVolume => (self.is_unlooked, self.is_unread) = (false, true),
             Act::WaitFill => self.wait_fill(),
             Act::WaitGap => self.wait_gap(),
             Act::WaitWriting => {
@@ -369,11 +370,11 @@ impl World {
             }
             Act::JoinFill => {
                 let fill = self.fill.as_ref().filter(|fill| fill.comes_to(self.at));
-                assert!(fill.is_some() && !self.sits, "no fill brings it: {self:?}");
-                (self.sits, self.refused) = (true, None);
+                assert!(fill.is_some() && !self.reads_fill, "no fill brings it: {self:?}");
+                (self.reads_fill, self.refused) = (true, None);
                 self.tries += 1;
             }
-            Act::LeaveFill => self.sits = false,
+            Act::LeaveFill => self.reads_fill = false,
             Act::BeginGap => self.begin_gap(),
             Act::BeginWhole => {
                 self.is_whole = true;
@@ -425,10 +426,11 @@ proptest! {
     fn a_reader_comes_to_an_end_in_one_version_and_asks_for_what_is_missing_alone(seed in seeds()) {
         let is_held = (0..BYTES).all(|at| seed.memory[at] || seed.volume[at]);
         let is_calm = seed.steps.iter().all(|step| matches!(step, Step::On | Step::Evict(_) | Step::Whole));
-        let (sits, may_ask) = (seed.sits, seed.asking);
+        let (reads_fill, may_ask) = (seed.reads_fill, seed.asking);
         let mut world = World::new(seed);
         let came = world.run();
         prop_assert!(!is_held || came == BYTES && world.asked == 0, "what is held is read: {world:?}");
-        prop_assert!(!(is_calm && may_ask && !sits) || came == BYTES, "what can be had is had: {world:?}");
+        let must_come = is_calm && may_ask && !reads_fill;
+        prop_assert!(!must_come || came == BYTES, "what can be had is had: {world:?}");
     }
 }

@@ -8,7 +8,7 @@ use crate::format::record::Place;
 use crate::index::Location;
 use crate::read::reader::ReadError;
 use crate::read::verify::entries_of;
-use crate::usage::Health;
+use crate::state::VolumeState;
 use crate::write::tasks::Recounting;
 
 /// How many records one step looks at: some hundreds of microseconds where they lie in the page cache.
@@ -68,7 +68,7 @@ impl Engine {
     /// The drive has failed, and what could not be read is held all the same. After some failures the volume
     /// is ejected, and nobody asks any more.
     fn recount_again(&mut self) -> bool {
-        if self.shared.counters.health() == Health::Ejected {
+        if self.shared.counters.state() == VolumeState::Ejected {
             self.books.give_up_recount();
             self.recounting = Recounting::default();
             return false;

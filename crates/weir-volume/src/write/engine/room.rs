@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Engine;
-use crate::settings::{FREE_PERCENT, FULL_PAUSE};
+use crate::settings::{FULL_PAUSE, spare_bytes};
 use crate::usage::Counters;
 use crate::write::put::PutError;
 
@@ -19,7 +19,7 @@ impl Engine {
         for _ in 0..2 {
             match self.shared.disk.room() {
                 Ok(room) => {
-                    let spare = room.total_bytes / 100 * FREE_PERCENT;
+                    let spare = spare_bytes(room.total_bytes);
                     if room.free_bytes >= spare.saturating_add(self.segment_bytes()) {
                         return Ok(());
                     }

@@ -15,7 +15,7 @@ use crate::format::record::UNIT_BYTES;
 use crate::index::Location;
 use crate::index::segment;
 use crate::settings::{JOURNAL_BYTES_MAX, SYNC_INTERVAL};
-use crate::usage::{Counters, Health};
+use crate::usage::Counters;
 
 /// The least time between the beginnings of two checkpoints, so that they do not keep a failing drive busy.
 const CHECKPOINT_PAUSE: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ impl Engine {
 
     fn sync_all(&mut self) -> bool {
         self.synced_at = self.now;
-        if self.shared.counters.health() != Health::Well {
+        if !self.shared.counters.state().is_writable() {
             return false;
         }
         self.unlink_stuck();

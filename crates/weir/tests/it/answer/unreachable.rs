@@ -171,7 +171,7 @@ fn origins_that_are_all_left_out() {
     }
     check(&weir);
     let status = weir.command(&["status"]).stdout;
-    assert_eq!(status.matches("left out for").count(), 2, "{status}");
+    assert_eq!(status.matches("ejected for").count(), 2, "{status}");
     check(&weir);
 }
 

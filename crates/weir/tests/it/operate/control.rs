@@ -154,7 +154,7 @@ fn explain_names_what_the_log_and_cache_status_name() {
         "utm_source=mail",
         "GET /x?a=1",
         "of 60 s (max-age)",
-        "<- fits",
+        "<- matches",
         "for accept-language: de",
         "stale-while-revalidate 5 s",
         "tags: shop; p-1",

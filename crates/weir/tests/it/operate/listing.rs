@@ -40,7 +40,7 @@ fn the_cache_is_listed_page_by_page() {
     let more =
         "[cache]\nmemory = \"32MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
     let mut weir = server(&[&origin]).more(more).start();
-    assert_eq!(weir.command(&["list"]).stdout, "nothing is cached that is so\n");
+    assert_eq!(weir.command(&["list"]).stdout, "nothing like that is cached\n");
     for number in 0..25u32 {
         let path = format!("/{}/{number}", if number < 10 { "a" } else { "b" });
         put(&origin, &path, if number.is_multiple_of(5) { "five" } else { "other" });

@@ -8,9 +8,9 @@ use weir_policy::Now;
 
 use crate::register::{Arriving, Distrust, Register};
 use crate::samples::now;
+use crate::tier::{Seating, VolumeTier};
 use crate::volume::Volume;
-use crate::volumes::Attached;
-use crate::{Ledger, Seating, Settings, Store};
+use crate::{Ledger, Settings, Store};
 use weir_disk::testing::CrashDisk;
 
 const MEMORY_BYTES: u64 = 1 << 20;
@@ -103,16 +103,9 @@ impl Installation {
 
 impl Running {
     /// Takes a volume that was opened, as the program does.
-    pub(super) fn take(&self, volume: Volume, path: &str) -> (Attached, Option<Distrust>) {
-        let arriving = Arriving {
-            id: volume.id(),
-            path,
-            reached: volume.found(),
-            opening: volume.renew_opening(self.register.opening(volume.id())),
-            bears: volume.bears(),
-            is_empty: volume.usage().objects == 0,
-            is_mount: true,
-        };
+    pub(super) fn take(&self, volume: Volume, path: &str) -> (Arc<VolumeTier>, Option<Distrust>) {
+        let opening = volume.renew_opening(self.register.opening(volume.id()));
+        let arriving = Arriving::of(&volume, path, opening, true);
         let arrival = self.register.arrive(arriving, self.store.ledger()).unwrap();
         if arrival.distrust == Some(Distrust::Ahead) {
             self.store.distrust(arrival.suspect_before);

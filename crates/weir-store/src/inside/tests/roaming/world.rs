@@ -13,9 +13,9 @@ use crate::inside::sweeper::{Stuck, Sweeper};
 use crate::inside::tests::wait;
 use crate::register::Distrust;
 use crate::samples::{body, key, now, proof, url};
+use crate::tier::VolumeTier;
 use crate::volume::testing::{CrashDisk, Fault};
 use crate::volume::{Clock, Volume, VolumeSettings, codec};
-use crate::volumes::Attached;
 use crate::{Asking, Force, Found, Generation, Mark, Scope, Writer};
 
 const DISK_BYTES: u64 = 8 << 20;
@@ -79,7 +79,7 @@ struct Fill {
 /// Where a drive is.
 pub(super) struct Seat {
     pub(super) installation: usize,
-    attached: Attached,
+    attached: Arc<VolumeTier>,
     sweeper: Sweeper,
 }
 
@@ -237,7 +237,7 @@ impl World {
             drive.is_failed = true;
         }
         let running = own.running.as_ref().unwrap();
-        running.register.leave(attached.id(), true).unwrap();
+        running.register.leave(attached.volume().id(), true).unwrap();
         running.store.detach(&attached);
         attached.close();
         if !drive.is_failed {
@@ -274,9 +274,9 @@ impl World {
             }
             attached.close();
             if end == End::Stop && attached.has_failed_removals() {
-                running.register.leave(attached.id(), true).unwrap();
+                running.register.leave(attached.volume().id(), true).unwrap();
             } else if end == End::Stop {
-                reached.push((attached.id(), attached.volume().reached()));
+                reached.push((attached.volume().id(), attached.volume().reached()));
             }
             running.store.detach(&attached);
             match end {
@@ -414,7 +414,7 @@ impl World {
         let Some(seat) = &mut self.drives[at].seat else { return };
         let own = &self.installations[seat.installation];
         let inside = Arc::clone(own.running.as_ref().unwrap().store.inside_for_tests());
-        let passed = seat.sweeper.pass_on(&inside, seat.attached.tier_for_tests());
+        let passed = seat.sweeper.pass_on(&inside, &seat.attached);
         assert!(
             own.is_failing || matches!(passed, Ok(()) | Err(Stuck::Behind | Stuck::Arriving)),
             "{passed:?}"
@@ -440,7 +440,7 @@ impl World {
     fn copies_on(&self, at: usize) -> Vec<usize> {
         let mut copies = Vec::new();
         let Some(seat) = &self.drives[at].seat else { return copies };
-        let walked = seat.attached.tier_for_tests().volume.walk(|record| {
+        let walked = seat.attached.volume().walk(|record| {
             copies.extend(codec::decode(&record.head, now()).ok().map(|stored| number_of(&stored)));
             std::ops::ControlFlow::Continue(())
         });

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::volume_state::VolumeState;
+use crate::volume::VolumeState;
 
 /// A volume that did not keep up is not waited for so long, at first and at most; and after so long a calm,
 /// as at first again.
@@ -18,7 +18,7 @@ const EJECTED: Backoff =
 const UNWRITABLE: Backoff =
     Backoff::new(Duration::from_secs(10), Duration::from_secs(600), Duration::from_secs(600));
 /// A read or a write that takes so long will not come back: the volume is let go.
-pub const STUCK_MAX: Duration = Duration::from_secs(30);
+pub(super) const STUCK_MAX: Duration = Duration::from_secs(30);
 
 /// A pause that doubles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Backoff {
 
 /// What happened to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub(super) enum Event {
     /// It was opened.
     Opened,
     /// It could not be opened.
@@ -71,7 +71,7 @@ pub enum Event {
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub(super) enum Act {
     /// Nobody is to wait for it.
     Pass,
     /// It is waited for again.
@@ -86,7 +86,7 @@ pub enum Act {
 
 /// The circuit breaker of a volume: probing, up, slow or ejected. Moments are those of a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CircuitBreaker {
+pub(super) struct CircuitBreaker {
     state: VolumeState,
     slow: Backoff,
     ejected: Backoff,
@@ -103,7 +103,7 @@ impl Default for CircuitBreaker {
 
 impl CircuitBreaker {
     /// Of a volume that is being opened for the first time.
-    pub fn new() -> CircuitBreaker {
+    pub(super) fn new() -> CircuitBreaker {
         CircuitBreaker {
             state: VolumeState::Probing,
             slow: SLOW,
@@ -114,12 +114,12 @@ impl CircuitBreaker {
     }
 
     /// Where it is.
-    pub fn state(&self) -> VolumeState {
+    pub(super) fn state(&self) -> VolumeState {
         self.state
     }
 
     /// How long until it is tried again, where it is being left alone.
-    pub fn rests_for(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn rests_for(&self, now: Duration) -> Option<Duration> {
         let until = match self.state {
             VolumeState::Slow => self.slow.until,
             VolumeState::Ejected => self.ejected.until,
@@ -133,7 +133,7 @@ impl CircuitBreaker {
 
     /// What follows from an event.
     #[must_use]
-    pub fn on(self, event: Event, now: Duration) -> (CircuitBreaker, Option<Act>) {
+    pub(super) fn on(self, event: Event, now: Duration) -> (CircuitBreaker, Option<Act>) {
         match (self.state, event) {
             (VolumeState::Probing, Event::Opened) => {
                 (CircuitBreaker { state: VolumeState::Up, is_unwritable: false, ..self }, Some(Act::Await))

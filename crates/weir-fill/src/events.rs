@@ -1,5 +1,4 @@
-//! What the data plane tells of what is stored: what came, what is unchanged, what left and why. It must not
-//! wait.
+//! Events of what is stored: what was stored, what was revalidated, what left and why. It must not wait.
 
 use std::sync::Arc;
 
@@ -9,11 +8,11 @@ use weir_store::{Evicted, Eviction, Generation, Retirement, Watcher};
 use weir_clock as clock;
 use weir_observe::{Event, EventKind, Events, Observatory};
 
-/// Tells of what leaves memory, and of what has to leave a volume.
+/// Reports what leaves memory and what has to leave a volume.
 #[derive(Debug)]
-pub struct Leaving(pub Arc<Observatory>);
+pub struct EvictionEvents(pub Arc<Observatory>);
 
-impl Watcher for Leaving {
+impl Watcher for EvictionEvents {
     fn wants(&self) -> bool {
         let events = &self.0.events;
         [EventKind::Evicted, EventKind::Expired, EventKind::Purged].into_iter().any(|kind| events.wants(kind))
@@ -28,7 +27,7 @@ impl Watcher for Leaving {
             Retirement::Invalidated => (EventKind::Purged, "invalidated"),
             Retirement::Outgrown | Retirement::Abandoned => return,
         };
-        tell(&self.0.events, kind, generation, why);
+        report(&self.0.events, kind, generation, why);
     }
 
     fn wants_volumes(&self) -> bool {
@@ -57,29 +56,29 @@ impl Watcher for Leaving {
     }
 }
 
-/// Tells of a generation.
-pub fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
+/// Reports a generation.
+pub fn report(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
     events.tell(kind, || Event {
         kind,
         wall: clock::now().wall,
         site: generation.key().site,
         key: generation.key().full.to_vec(),
-        // Of what is stored whole, memory may keep a window only.
+        // Memory may keep only a window of what is stored whole.
         bytes: generation.length().filter(|_| kind == EventKind::Stored).or(Some(generation.held_bytes())),
         why,
         volume: None,
     });
 }
 
-/// Tells that a generation is stored whole, once, whoever brought the last of it.
-pub fn tell_stored(events: &Events, generation: &Generation) {
+/// Reports that a generation is stored whole, once, whichever transfer loaded the last of it.
+pub fn report_stored(events: &Events, generation: &Generation) {
     if events.wants(EventKind::Stored) && generation.begin_telling() {
-        tell(events, EventKind::Stored, generation, "");
+        report(events, EventKind::Stored, generation, "");
     }
 }
 
-/// Tells of a purge, in the words of who wanted it.
-pub fn tell_purge(events: &Events, what: &str, why: &'static str) {
+/// Reports a purge, in the words of the request for it.
+pub fn report_purge(events: &Events, what: &str, why: &'static str) {
     let kind = EventKind::Purged;
     events.tell(kind, || Event {
         kind,

@@ -1,6 +1,6 @@
-//! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a
-//! body are never mixed: without a strong validator nothing is asked, and what comes must be the same version
-//! to its end.
+//! Asks an origin for the rest of a body that is held in part (RFC 9110 §14.2, §13.1.5). It must never mix
+//! two versions of a body: without a strong validator nothing is asked for, and what comes must be the same
+//! version to its end.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Ups
 use super::settings::Settings;
 use super::witness::Witness;
 
-/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it
-/// brings.
+/// How much is skipped where an origin sends more than the part that was asked for: 1 MiB, or as much as is
+/// wanted.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
 
-/// How to ask the origin for the rest.
+/// How to ask the origin again.
 #[derive(Clone)]
-pub struct Again {
-    /// Whom to ask.
+pub struct Refetch {
+    /// The upstream to ask.
     pub upstream: Arc<Upstream>,
     /// Path and query as sent.
     pub target: String,
     /// The fill's request fields.
     pub headers: HeaderMap,
-    /// For whom is counted what is sent and comes; of the core that asks.
+    /// The site that traffic is charged to, on the core that asks.
     pub tally: Arc<dyn Tally>,
-    /// Whose request it is: who may have caused what it meets.
+    /// The client that may have caused what the request meets.
     pub witness: Witness,
-    /// The client whose share of the origin's connections it takes.
+    /// The client whose share of the origin's connections is used.
     pub client: Option<IpAddr>,
 }
 
 /// The rest of a body.
-pub struct Rest {
-    /// Its body, to be read to the end.
+pub struct Remainder {
+    /// The response's body, to be read to its end.
     pub body: OriginBody,
-    /// The length of the whole.
+    /// The length of the whole body, in bytes.
     pub length: u64,
 }
 
-impl Again {
+impl Refetch {
     /// A GET with these fields.
     pub fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
@@ -56,7 +56,7 @@ impl Again {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub async fn rest(&self, generation: &Generation, start: u64) -> Option<Rest> {
+    pub async fn rest(&self, generation: &Generation, start: u64) -> Option<Remainder> {
         let etag = strong(&generation.head().stored.headers)?.clone();
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
@@ -68,74 +68,73 @@ impl Again {
             && may_be_of(&answer.headers, &generation.head().stored.headers);
         let length = to_the_end(only(&answer.headers, &CONTENT_RANGE)?, start)?;
         let is_as_long = generation.length().is_none_or(|known| known == length);
-        (is_same && is_as_long).then_some(Rest { body: answer.body, length })
+        (is_same && is_as_long).then_some(Remainder { body: answer.body, length })
     }
 }
 
-/// How a part is asked for, and how much is read over of an origin that sends the whole.
+/// How a part is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadOver {
-    /// By its range; no more than is worth it.
-    Little,
-    /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind
-    /// is kept. For readers whose head has gone out already.
-    All,
+pub enum FetchBy {
+    /// By its range. Of an origin that sends more, a bounded number of bytes is skipped.
+    Range,
+    /// By the whole, of an origin whose parts are of no use: all that comes before is skipped, and all that
+    /// follows is kept. For readers whose response head has been sent already.
+    Whole,
 }
 
 /// A part of a body.
 pub struct Part {
     /// Its body, to be read to the end.
     pub body: OriginBody,
-    /// So many bytes come before those that were asked for: the origin knows no ranges.
+    /// So many bytes come before those that were asked for.
     pub skip_bytes: u64,
-    /// Up to here it goes, perhaps less far than was asked.
+    /// It ends here, perhaps earlier than was asked for.
     pub end: u64,
 }
 
-/// Why a part is not to be had.
+/// Why a part cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPart {
-    /// The origin has another version by now: it has shown its entity tag.
+pub enum PartError {
+    /// The origin has another version by now: its entity tag says so.
     Changed,
-    /// The origin answers as if it had another version by now, or none. This may be for the request that was
-    /// sent.
+    /// The origin answers as if it had another version by now, or none. The request may be the reason.
     Unlike,
-    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This,
-    /// too.
+    /// The origin has the same version and does not send parts of it, or none that can be told to be of it.
+    /// The request may be the reason.
     Unable,
-    /// The origin does not answer this request. Of the version nothing was learnt.
+    /// The origin refuses the request. Its version is not known.
     Refused,
-    /// Nothing was learnt of the version; the word for the log.
+    /// No answer that says anything of the version; the word for the log.
     Failed(&'static str),
 }
 
-impl NoPart {
-    /// Whether a request without the fields that a client has chosen may be answered otherwise.
+impl PartError {
+    /// Whether a request without the fields that a client has chosen may be answered differently.
     pub fn may_be_of_request(self) -> bool {
-        matches!(self, NoPart::Unlike | NoPart::Unable | NoPart::Refused)
+        matches!(self, PartError::Unlike | PartError::Unable | PartError::Refused)
     }
 }
 
-impl Again {
-    /// The same for no client: with nobody's credentials, for what others will read.
-    pub fn in_nobodys_name(self: &Arc<Self>) -> Arc<Again> {
-        let mut again = Arc::clone(self);
-        if again.headers.contains_key(AUTHORIZATION) {
-            Arc::make_mut(&mut again).headers.remove(AUTHORIZATION);
+impl Refetch {
+    /// The same without credentials, for bytes that others will read.
+    pub fn anonymous(self: &Arc<Self>) -> Arc<Refetch> {
+        let mut refetch = Arc::clone(self);
+        if refetch.headers.contains_key(AUTHORIZATION) {
+            Arc::make_mut(&mut refetch).headers.remove(AUTHORIZATION);
         }
-        again
+        refetch
     }
 
-    /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
-    pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Again {
-        let headers = settings.for_nobody(&self.headers, generation);
-        Again { headers, ..self.clone() }
+    /// The same without the fields that a client has chosen, unless the stored response depends on them.
+    pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Refetch {
+        let headers = settings.anonymous_fields(&self.headers, generation);
+        Refetch { headers, ..self.clone() }
     }
 
     /// The bytes `want` of a generation, if the origin still has the same version.
     ///
     /// # Errors
-    /// Why they are not to be had.
+    /// Why they cannot be loaded.
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
@@ -143,71 +142,72 @@ impl Again {
         &self,
         generation: &Generation,
         want: Interval,
-        over: ReadOver,
-    ) -> Result<Part, NoPart> {
+        by: FetchBy,
+    ) -> Result<Part, PartError> {
         let head = generation.head();
-        let etag = strong(&head.stored.headers).ok_or(NoPart::Failed("no-validator"))?.clone();
+        let etag = strong(&head.stored.headers).ok_or(PartError::Failed("no-validator"))?.clone();
         drop(head);
-        let length = generation.length().ok_or(NoPart::Failed("no-length"))?;
+        let length = generation.length().ok_or(PartError::Failed("no-length"))?;
         let range = format!("bytes={}-{}", want.start, want.end - 1);
         let mut headers = self.headers.clone();
-        if over == ReadOver::Little {
+        if by == FetchBy::Range {
             headers.insert(IF_RANGE, etag.clone());
-            headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+            headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| PartError::Failed("no-range"))?);
         }
         let mut request = self.request(headers);
-        // Origins that disagree on what they have would take turns otherwise.
+        // Otherwise origins that have different versions would take turns.
         request.prefer = generation.origin().cloned();
         let sent = self.upstream.send(request, None).await;
-        let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
+        let answer = sent.map_err(|error| PartError::Failed(error.word()))?;
         generation.set_origin(answer.origin.name_shared());
         let head = generation.head();
-        part_in(answer, &head.stored.headers, want, (length, over))
+        part_in(answer, &head.stored.headers, want, (length, by))
     }
 }
 
-/// What an answer has of the bytes `want` of a whole of this length that is stored with these fields.
+/// The bytes `want` in an answer; `stored` are the fields of the stored response, `length` is that of its
+/// whole body.
 fn part_in(
     answer: OriginResponse,
     stored: &HeaderMap,
     want: Interval,
-    (length, over): (u64, ReadOver),
-) -> Result<Part, NoPart> {
+    (length, by): (u64, FetchBy),
+) -> Result<Part, PartError> {
     let said = &answer.headers;
     let has_tag = strong(said).is_some() && strong(said) == strong(stored) && may_be_of(said, stored);
     let is_other = strong(said).is_some() && strong(said) != strong(stored);
-    let other = if is_other { NoPart::Changed } else { NoPart::Unlike };
-    // The whole says of itself what a part need not say.
+    let other = if is_other { PartError::Changed } else { PartError::Unlike };
+    // A whole response says what a part need not say.
     let is_as_whole =
         is_coded_alike(said, stored) && !matches!(answer.length, Length::Known(whole) if whole != length);
     match answer.status {
         StatusCode::PARTIAL_CONTENT => {
             let range = only(said, &CONTENT_RANGE).and_then(part_of);
-            let (start, end, whole) = range.ok_or(NoPart::Unable)?;
+            let (start, end, whole) = range.ok_or(PartError::Unable)?;
             if !has_tag || whole != length {
                 return Err(other);
             }
-            // More than was asked for is as good, where reading over it costs less than it brings.
-            let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
+            // More than was asked for will do, where skipping costs less than what is wanted.
+            let skip_bytes = want.start.checked_sub(start).ok_or(PartError::Unable)?;
             let is_framed = !matches!(answer.length, Length::Known(bytes) if bytes != end - start);
             let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
             let end = end.min(want.end);
-            is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
+            is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(PartError::Unable)
         }
         StatusCode::OK if !has_tag || !is_as_whole => Err(other),
-        StatusCode::OK if over == ReadOver::All => {
+        StatusCode::OK if by == FetchBy::Whole => {
             Ok(Part { body: answer.body, skip_bytes: want.start, end: length })
         }
         StatusCode::OK if want.start <= skip_bytes_max(want) => {
             Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
         }
-        StatusCode::OK => Err(NoPart::Unable),
+        StatusCode::OK => Err(PartError::Unable),
         StatusCode::NOT_FOUND
         | StatusCode::GONE
         | StatusCode::PRECONDITION_FAILED
-        | StatusCode::RANGE_NOT_SATISFIABLE => Err(NoPart::Unlike),
-        status if status.is_server_error() => Err(NoPart::Failed("origin-status")),
-        _ => Err(NoPart::Refused),
+        | StatusCode::RANGE_NOT_SATISFIABLE => Err(PartError::Unlike),
+        status if status.is_server_error() => Err(PartError::Failed("origin-status")),
+        _ => Err(PartError::Refused),
     }
 }
 
@@ -215,19 +215,19 @@ fn skip_bytes_max(want: Interval) -> u64 {
     want.length().max(SKIP_BYTES_MAX)
 }
 
-/// The entity tag, where it is a strong one (RFC 9110 §8.8.1); of several none can be told to be it.
+/// The entity tag, where there is one and it is strong (RFC 9110 §8.8.1).
 pub fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
     only(headers, &ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
 }
 
-/// A field that is there once.
+/// The value of a field that occurs once.
 pub(super) fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether a part may be of what is stored: two codings of one content are two representations, whatever
-/// their tags (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
+/// Whether a part may belong to the stored response: two codings of one content are two representations,
+/// whatever their tags (RFC 9110 §8.8.3.3). A part need not say its coding (§15.3.7).
 fn may_be_of(part: &HeaderMap, stored: &HeaderMap) -> bool {
     !part.contains_key(CONTENT_ENCODING) || is_coded_alike(part, stored)
 }
@@ -242,7 +242,7 @@ fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
     (first == start && end == length).then_some(length)
 }
 
-/// First byte, end and whole length of a `Content-Range` that makes sense.
+/// First byte, end (exclusive) and whole length of a valid `Content-Range`.
 pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
     let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = span.split_once('-')?;
@@ -250,7 +250,7 @@ pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
     (first < end && end <= length).then_some((first, end, length))
 }
 
-/// Digits and nothing else: a sign is none.
+/// Digits and nothing else, not even a sign.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }

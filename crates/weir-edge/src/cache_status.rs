@@ -1,5 +1,4 @@
-//! What a response says about how it came about: `Cache-Status` (RFC 9211), and the same for the log's
-//! record.
+//! How the cache handled a request, as `Cache-Status` says it (RFC 9211) and as the record does.
 
 use http::StatusCode;
 use weir_policy::cache_status::{self, Forward, Forwarded};
@@ -7,9 +6,9 @@ use weir_policy::{CacheKey, MissReason, NotStored, PassReason, Reusable, Revalid
 
 use weir_observe::{Facts, Outcome, Sharing, Storing};
 
-/// How a response came about.
+/// How the cache handled a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct CacheStatus {
     outcome: Outcome,
     /// Why it was not simply a hit.
     detail: &'static str,
@@ -31,9 +30,9 @@ pub(crate) enum Collapsed {
     Yes,
 }
 
-impl Told {
-    fn new(outcome: Outcome, detail: &'static str, fwd: Option<Forward>) -> Told {
-        Told {
+impl CacheStatus {
+    fn new(outcome: Outcome, detail: &'static str, fwd: Option<Forward>) -> CacheStatus {
+        CacheStatus {
             outcome,
             detail,
             fwd,
@@ -45,23 +44,26 @@ impl Told {
     }
 
     /// Served from the store, fresh.
-    pub(crate) fn hit(reusable: &Reusable) -> Told {
-        Told { ttl_s: Some(reusable.freshness().left_s()), ..Told::new(Outcome::Hit, "", None) }
+    pub(crate) fn hit(reusable: &Reusable) -> CacheStatus {
+        CacheStatus { ttl_s: Some(reusable.freshness().left_s()), ..CacheStatus::new(Outcome::Hit, "", None) }
     }
 
     /// Served from the store, stale.
-    pub(crate) fn stale(reusable: &Reusable) -> Told {
-        Told { ttl_s: Some(reusable.freshness().left_s()), ..Told::new(Outcome::Stale, "stale", None) }
+    pub(crate) fn stale(reusable: &Reusable) -> CacheStatus {
+        CacheStatus {
+            ttl_s: Some(reusable.freshness().left_s()),
+            ..CacheStatus::new(Outcome::Stale, "stale", None)
+        }
     }
 
     /// Not held.
-    pub(crate) fn miss(reason: MissReason) -> Told {
-        Told::new(Outcome::Miss, reason.word(), Some(reason.into()))
+    pub(crate) fn miss(reason: MissReason) -> CacheStatus {
+        CacheStatus::new(Outcome::Miss, reason.word(), Some(reason.into()))
     }
 
     /// Held in part, and the origin is asked for the missing bytes.
-    pub(crate) fn completed(self) -> Told {
-        Told {
+    pub(crate) fn completed(self) -> CacheStatus {
+        CacheStatus {
             outcome: Outcome::Miss,
             detail: "partial",
             fwd: Some(Forward::Partial),
@@ -71,18 +73,18 @@ impl Told {
     }
 
     /// The cache is bypassed.
-    pub(crate) fn pass(reason: PassReason) -> Told {
-        Told::new(Outcome::Pass, reason.word(), Some(reason.into()))
+    pub(crate) fn pass(reason: PassReason) -> CacheStatus {
+        CacheStatus::new(Outcome::Pass, reason.word(), Some(reason.into()))
     }
 
     /// The cache is bypassed, because the client asks for another protocol (RFC 9110 §7.8).
-    pub(crate) fn upgrade() -> Told {
-        Told::new(Outcome::Pass, "upgrade", Some(Forward::Bypass))
+    pub(crate) fn upgrade() -> CacheStatus {
+        CacheStatus::new(Outcome::Pass, "upgrade", Some(Forward::Bypass))
     }
 
     /// Held, but not usable without asking the origin.
-    pub(crate) fn revalidate(why: RevalidateReason) -> Told {
-        Told::new(Outcome::Miss, why.word(), Some(why.into()))
+    pub(crate) fn revalidate(why: RevalidateReason) -> CacheStatus {
+        CacheStatus::new(Outcome::Miss, why.word(), Some(why.into()))
     }
 
     /// Why it was not simply a hit, in the log's word.
@@ -103,34 +105,34 @@ impl Told {
     }
 
     /// The request read another request's fill.
-    pub(crate) fn collapsed(self) -> Told {
-        Told { collapsed: Collapsed::Yes, ..self }
+    pub(crate) fn collapsed(self) -> CacheStatus {
+        CacheStatus { collapsed: Collapsed::Yes, ..self }
     }
 
     /// The origin answered with this status.
-    pub(crate) fn answered(self, status: StatusCode) -> Told {
-        Told { fwd_status: Some(status), ..self }
+    pub(crate) fn answered(self, status: StatusCode) -> CacheStatus {
+        CacheStatus { fwd_status: Some(status), ..self }
     }
 
     /// The response is being stored.
-    pub(crate) fn stored(self, ttl_s: i64, source: &'static str) -> Told {
+    pub(crate) fn stored(self, ttl_s: i64, source: &'static str) -> CacheStatus {
         let storing = Storing::Stored { ttl_s: u64::try_from(ttl_s).unwrap_or(0), source };
-        Told { storing, ttl_s: Some(ttl_s), ..self }
+        CacheStatus { storing, ttl_s: Some(ttl_s), ..self }
     }
 
     /// The response is not stored. A request that looked for a response which is never stored becomes a pass.
-    pub(crate) fn not_stored(self, reason: NotStored) -> Told {
-        Told { outcome: Outcome::Pass, storing: Storing::NotStored(reason.word()), ..self }
+    pub(crate) fn not_stored(self, reason: NotStored) -> CacheStatus {
+        CacheStatus { outcome: Outcome::Pass, storing: Storing::NotStored(reason.word()), ..self }
     }
 
     /// The origin confirmed the stored response.
-    pub(crate) fn unchanged(self, ttl_s: i64) -> Told {
-        Told { outcome: Outcome::Revalidated, ttl_s: Some(ttl_s), ..self }
+    pub(crate) fn unchanged(self, ttl_s: i64) -> CacheStatus {
+        CacheStatus { outcome: Outcome::Revalidated, ttl_s: Some(ttl_s), ..self }
     }
 
     /// The stored response goes out stale for this reason.
-    pub(crate) fn stale_because(self, why: &'static str, ttl_s: i64) -> Told {
-        Told { outcome: Outcome::Stale, detail: why, ttl_s: Some(ttl_s), ..self }
+    pub(crate) fn stale_because(self, why: &'static str, ttl_s: i64) -> CacheStatus {
+        CacheStatus { outcome: Outcome::Stale, detail: why, ttl_s: Some(ttl_s), ..self }
     }
 
     /// Notes it in the record.

@@ -1,18 +1,18 @@
-//! What the fills and readers of one core work with. It must not know a request or a connection.
+//! What the fills and readers of one core use. It must not know a request or a connection.
 
 use std::sync::Arc;
 
 use weir_store::Store;
 
-use super::desk::Desk;
+use super::inflight::Inflight;
 use weir_observe::{Counters, Events, Observatory, Observer};
 
 /// What all fills and readers of one core share.
-pub struct Means {
-    /// What is held.
+pub struct Resources {
+    /// The store.
     pub store: Store,
-    /// What is under way.
-    pub desk: Arc<Desk>,
+    /// The fills in flight, of all cores.
+    pub inflight: Arc<Inflight>,
     /// Where events go.
     pub observatory: Arc<Observatory>,
     /// The core's counters and logs.
@@ -21,7 +21,7 @@ pub struct Means {
     pub core: usize,
 }
 
-impl Means {
+impl Resources {
     /// The core's counters.
     pub fn counters(&self) -> &Counters {
         self.observer.counters()

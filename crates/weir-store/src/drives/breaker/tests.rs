@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Act, CircuitBreaker, Event};
-use crate::volume_state::VolumeState;
+use crate::volume::VolumeState;
 
 fn s(count: u64) -> Duration {
     Duration::from_secs(count)
