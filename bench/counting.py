@@ -33,7 +33,7 @@ def interval(text):
 
 
 class Link:
-    """So many bytes a second, whoever sends them."""
+    """So many bytes a second, from any sender."""
 
     def __init__(self, bytes_per_second):
         self.rate, self.lock, self.free_at = bytes_per_second, threading.Lock(), 0.0

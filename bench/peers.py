@@ -149,11 +149,11 @@ class Peer:
     @staticmethod
     def spent(before, after):
         """Seconds of CPU in all and in user space between two `clocks`. What has ended in between takes its time with
-        it (nginx's cache loader does), so only those who live are compared."""
+        it (nginx's cache loader does), so only living processes are compared."""
         return tuple(sum(value - earlier.get(who, 0) for who, value in later.items()) for earlier, later in zip(before, after))
 
     def memory_mb(self):
-        """Resident memory, shared pages divided among those who share them."""
+        """Resident memory, shared pages divided among the processes that share them."""
         total = 0
         for pid in self.pids():
             try:

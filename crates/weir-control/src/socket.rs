@@ -1,6 +1,6 @@
 //! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `GET /sites`, `POST /reload`,
-//! `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. Whoever may open the socket may use all
-//! of them.
+//! `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. A process that may open the socket may
+//! use all of them.
 
 use std::sync::Arc;
 

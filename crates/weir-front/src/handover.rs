@@ -1,25 +1,25 @@
-//! How connections go from one process to the next: each where its next request would begin, with what was
-//! read of that.
+//! The handover of connections from one process to the next: each goes when its next request would begin,
+//! with the bytes already read of that request.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
 use crate::listen::{Family, Held, Peer};
 
-/// A connection between two requests, outside any process.
+/// A connection between two requests, on its way from one process to the next.
 #[derive(Debug)]
 pub struct HandedOver {
     /// Its socket.
     pub socket: OwnedFd,
-    /// Which kind of socket it is.
+    /// The kind of the socket.
     pub family: Family,
-    /// Who is there, as a trusted PROXY header said where there was one.
+    /// The peer: the one a trusted PROXY header named, if there was one.
     pub peer: Peer,
-    /// What was read of the next request.
+    /// The bytes already read of the next request.
     pub input: Vec<u8>,
-    /// Has the process that it leaves wait until it has gone: to be kept until it is sent.
+    /// Keeps the old process alive while the connection is in it: keep this until the connection is sent.
     pub held: Option<Held>,
 }
 
-/// Where connections go when this process leaves.
+/// The sender of connections to the new process.
 pub type HandoverSender = Sender<HandedOver>;

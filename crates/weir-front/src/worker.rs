@@ -1,8 +1,9 @@
 //! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
-//! It must not share anything mutable with another worker but what `weir_edge::shared` names.
+//! It must not share anything mutable with another worker except what `weir_edge::shared` names.
 //!
-//! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it
-//! has (each connection goes to it where a request would begin), or *open* again where it has not.
+//! States of its gate: *open*; *shut* while a new process takes over (no request begins); *left* once the
+//! takeover has succeeded (each connection goes to the new process when its next request would begin), or
+//! *open* again if it has failed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ use crate::message::Service;
 /// How a listener's connections begin.
 #[derive(Clone, Debug)]
 pub struct ListenerMode {
-    /// The PROXY protocol version demanded, if one is.
+    /// The version of the PROXY header that a connection must begin with; `None`: no header.
     pub greeting: Option<Form>,
 }
 
@@ -34,20 +35,20 @@ pub struct ListenerMode {
 pub enum Order {
     /// Listen at one more address.
     Listen(usize, Bound, ListenerMode),
-    /// Changes the mode of a listener for the connections that come from now on.
+    /// Change the mode of a listener for the connections that it accepts from now on.
     Greet(usize, ListenerMode),
-    /// Stop listening by a listener.
+    /// Close a listener.
     Deafen(usize),
-    /// Take no more connections and say so, close the idle ones, finish the rest.
+    /// Accept no more connections, close the idle ones, confirm over the sender, and finish the rest.
     Drain(std::sync::mpsc::Sender<()>),
-    /// Begin no request until further notice, and say so.
+    /// Begin no request until `Open` or `Leave`, and confirm over the sender.
     Shut(std::sync::mpsc::Sender<()>),
     /// Begin requests again.
     Open,
-    /// Take no more connections, and give those that are there to the new process, each where a request would
+    /// Accept no more connections, and hand over each open one to the new process when its next request would
     /// begin.
     Leave(HandoverSender),
-    /// Go on with a connection that another process has begun.
+    /// Continue a connection that another process accepted.
     Adopt(Box<HandedOver>),
 }
 
@@ -58,10 +59,10 @@ enum Gate {
     Left(HandoverSender),
 }
 
-/// The gate's state, without what it holds: what a connection does where a request would begin.
+/// The state of the gate without the handover's sender: what a connection does before its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GateState {
-    /// The connection goes on.
+    /// The connection reads its next request.
     Open,
     /// The connection waits to be woken.
     Shut,
@@ -72,16 +73,16 @@ pub(crate) enum GateState {
 /// A connection as its worker sees it.
 pub(crate) struct ConnectionState {
     idle: Cell<bool>,
-    /// Its place among the idle.
+    /// Its place in the worker's list of idle connections.
     slot: Slot,
-    /// It has had a request.
+    /// Whether it has had a request.
     used: Cell<bool>,
-    /// Who waits for a request to begin.
+    /// The waker of its task while the task waits for a request to begin.
     waker: RefCell<Option<Waker>>,
 }
 
 impl ConnectionState {
-    /// Has the connection woken when the gate moves.
+    /// Registers the task of `cx`: it is woken when the gate changes.
     pub(crate) fn wake_by(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -89,7 +90,7 @@ impl ConnectionState {
         }
     }
 
-    /// Its first request has come.
+    /// Notes that its first request has arrived.
     pub(crate) fn set_used(&self) {
         self.used.set(true);
     }
@@ -100,13 +101,13 @@ pub(crate) struct Worker<S> {
     service: Rc<S>,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<ConnectionState>)>>,
     idle: RefCell<Idle>,
-    /// When it was last said that there is no room.
+    /// When the worker last logged that `connections_max` is reached.
     crowded_at: Cell<Option<Instant>>,
-    /// When it was last said that one client has as many connections as it may.
+    /// When the worker last logged that a client has reached its limit of connections.
     turned_away_at: Cell<Option<Instant>>,
     next_connection: Cell<u64>,
     gate: RefCell<Gate>,
-    /// What the gate says to a connection; apart from it, so that a request costs one read.
+    /// The state of `gate`, kept apart from it so that a request costs one read.
     gate_state: Cell<GateState>,
 }
 
@@ -124,12 +125,12 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// What answers its requests.
+    /// The service that answers its requests.
     pub(crate) fn service(&self) -> &S {
         &self.service
     }
 
-    /// What a connection does where a request would begin.
+    /// The state of the gate: what a connection does before its next request.
     pub(crate) fn gate_state(&self) -> GateState {
         self.gate_state.get()
     }
@@ -148,15 +149,15 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Gives a connection to the new process; without one it is closed.
+    /// Sends a connection to the new process; closes it if the gate has not been left.
     fn hand_over(&self, handed_over: HandedOver) {
         if let Gate::Left(handover) = &*self.gate.borrow() {
-            // A new process that is gone leaves nothing to do but close.
+            // If the new process is gone, the connection can only be closed: the failed send drops it.
             let _ = handover.send(handed_over);
         }
     }
 
-    /// Since when a connection is between two requests, with nothing received yet.
+    /// Sets since when a connection is idle: between two requests, nothing received yet. `None`: it is busy.
     pub(crate) fn set_idle(&self, state: &ConnectionState, since: Option<Instant>) {
         if state.idle.replace(since.is_some()) == since.is_some() {
             return;
@@ -168,7 +169,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Closes the connection that has been idle for the longest, `at_least` so long; false where none has.
+    /// Closes the connection that has been idle for the longest; false if none has been idle for `at_least`.
     fn displace(&self, at_least: Duration) -> bool {
         let Some((longest, since)) = self.idle.borrow().longest() else { return false };
         let connections = self.connections.borrow();
@@ -176,29 +177,29 @@ impl<S: Service> Worker<S> {
         if clock::mono().saturating_duration_since(since) < at_least {
             return false;
         }
-        // It ends when its task next runs.
+        // The connection ends when its task next runs.
         self.set_idle(state, None);
         self.service.observer().counters().connection_displaced();
         handle.abort();
         true
     }
 
-    /// Whether there are more connections than there may be.
+    /// Whether all workers together hold more than `connections_max` connections.
     fn is_crowded(&self, arrivals: &Arrivals) -> bool {
         arrivals.seat().held_by_all() > self.service.limits().connections_max
     }
 
-    /// Makes room for a new connection where there are as many as there may be, here or at another worker;
-    /// none where it goes there or, for want of any that is idle, is closed.
+    /// Admits a new connection; when the process is full, closes an idle one for it. Without an idle one
+    /// here, the connection is passed on to another worker, or closed once all were tried: then `None`.
     fn admit(&self, arrivals: &Arrivals, arrival: Arrival) -> Option<Arrival> {
         if !self.is_crowded(arrivals) {
             return Some(arrival);
         }
         if is_time_to_say(&self.crowded_at) {
             let most = self.service.limits().connections_max;
-            tracing::warn!(most, "no room for more connections of clients: the longest idle are closed");
+            tracing::warn!(most, "connections of clients are at their limit: the longest idle are closed");
         }
-        // Another worker may have one that has been idle for longer.
+        // Until all workers were tried: another may have a connection that has been idle for longer.
         let at_least = if arrivals.is_last(&arrival) { Duration::ZERO } else { LONG_IDLE };
         if self.displace(at_least) {
             return Some(arrival);
@@ -209,7 +210,7 @@ impl<S: Service> Worker<S> {
         None
     }
 
-    /// A client has as many connections as it may: one more of it is turned away.
+    /// Counts and logs a connection that is refused because its client has reached its limit.
     pub(crate) fn turn_away(&self, client: IpAddr, most: usize) {
         self.service.observer().counters().connection_refused();
         if is_time_to_say(&self.turned_away_at) {
@@ -221,8 +222,8 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Ends the connections that are between two requests, and also those that wait for their first one where
-    /// `fresh`.
+    /// Ends the connections that are between two requests; with `fresh`, also those that wait for their first
+    /// request.
     fn close_idle(&self, fresh: bool) {
         for (handle, state) in self.connections.borrow().values() {
             if state.idle.get() && (fresh || state.used.get()) {
@@ -232,13 +233,13 @@ impl<S: Service> Worker<S> {
     }
 }
 
-/// A worker closes one that has been idle for less only where no other worker closes one.
+/// A worker closes a connection that has been idle for less only if no other worker closed one.
 const LONG_IDLE: Duration = Duration::from_secs(1);
 
-/// How often it is said that clients have all the connections that they may.
+/// The least time between two log lines that a limit of connections is reached.
 const CROWDED_PAUSE: Duration = Duration::from_secs(60);
 
-/// Whether it is time to say it again; from now on it is not for a while.
+/// Whether a warning is due again; if so, the next one is due after [`CROWDED_PAUSE`].
 fn is_time_to_say(said_at: &Cell<Option<Instant>>) -> bool {
     let now = clock::mono();
     let is_time = said_at.get().is_none_or(|at| now >= at + CROWDED_PAUSE);
@@ -248,13 +249,13 @@ fn is_time_to_say(said_at: &Cell<Option<Instant>>) -> bool {
     is_time
 }
 
-/// How long a client that has just connected may take to send its request when the process is to end: one
-/// that was accepted a moment before must not lose what is already under way.
+/// How long a connection without a request stays open once the process drains: a client that has just
+/// connected must not lose the request that it is sending.
 const FIRST_REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What a worker's thread needs to begin.
 pub struct Start {
-    /// Its number.
+    /// The worker's number.
     pub core: usize,
     /// Its sockets, each with its listener's number.
     pub bound: Vec<(usize, Bound)>,
@@ -262,13 +263,13 @@ pub struct Start {
     pub modes: Vec<ListenerMode>,
     /// Its place among the workers.
     pub seat: Seat,
-    /// What it is told.
+    /// The edge's orders to it.
     pub orders: mpsc::UnboundedReceiver<Order>,
-    /// Connections this worker still holds; whoever ends the process waits for all to come to nothing.
+    /// The number of connections that this worker holds; the process ends once every worker's is 0.
     pub held: watch::Sender<usize>,
 }
 
-/// Starts a worker's thread; `service` is called on it, within its runtime.
+/// Starts a worker's thread; `service` is called on that thread, within its runtime.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
@@ -286,7 +287,7 @@ pub fn start<S: Service>(
     })
 }
 
-/// Serves a connection that has just come, if there is room for it.
+/// Serves a connection that has just been accepted, if [`Worker::admit`] admits it.
 fn meet<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
@@ -300,7 +301,7 @@ fn meet<S: Service>(
     }
 }
 
-/// A worker, until there is nobody left to give it orders.
+/// Runs a worker until the sender of its orders is dropped.
 pub async fn run<S: Service>(start: Start, service: Rc<S>) {
     let Start { bound, modes, seat, mut orders, held, .. } = start;
     let worker = Rc::new(Worker::new(service));
@@ -317,7 +318,7 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
             arrival = arrivals.next(), if worker.gate_state() != GateState::Shut => {
                 meet(&worker, &held, &arrivals, &modes, arrival);
                 if worker.is_crowded(&arrivals) {
-                    // What made room gives it back before more is accepted.
+                    // Let the displaced connection end before another is accepted.
                     tokio::task::yield_now().await;
                 }
             }
@@ -338,12 +339,12 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
                         tokio::time::sleep(FIRST_REQUEST_TIME_MAX).await;
                         worker.close_idle(true);
                     });
-                    // Who asked may have lost patience.
+                    // The edge may have stopped waiting.
                     let _ = closed.send(());
                 }
                 Some(Order::Shut(shut)) => {
                     worker.move_gate(Gate::Shut);
-                    // Who asked may have lost patience.
+                    // The edge may have stopped waiting.
                     let _ = shut.send(());
                 }
                 Some(Order::Open) => worker.move_gate(Gate::Open),
@@ -358,7 +359,7 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
     }
 }
 
-/// Gives a connection of another process its task; it is past its greeting.
+/// Starts the task of a connection from another process; its PROXY header has been read there.
 fn adopt<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
@@ -375,7 +376,7 @@ fn adopt<S: Service>(
     receive(worker, held, arrival, None, BytesMut::from(&input[..]));
 }
 
-/// Gives a new connection its task; the task ends with the worker. `input` is what was already read of it.
+/// Starts the task of a new connection; the task ends with the worker. `input`: the bytes already read.
 fn receive<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
@@ -392,7 +393,7 @@ fn receive<S: Service>(
         used: Cell::new(false),
         waker: RefCell::default(),
     });
-    // It waits for its first request also before its task has run.
+    // The connection counts as idle even before its task has run.
     worker.set_idle(&state, Some(clock::mono()));
     worker.service.observer().counters().connection_accepted();
     held.send_modify(|held| *held += 1);
@@ -414,7 +415,7 @@ fn receive<S: Service>(
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), state));
 }
 
-/// Reads the PROXY header that the listener demands.
+/// Reads the PROXY header that the listener demands; `None` if it is invalid or late.
 async fn greet<S: Service>(
     worker: &Worker<S>,
     stream: &Stream,
@@ -434,7 +435,7 @@ async fn greet<S: Service>(
     }
 }
 
-/// Takes a connection out of its worker's book, however it ended.
+/// Removes a connection from its worker's lists when dropped, however the connection ended.
 struct Leaving<S: Service> {
     worker: Rc<Worker<S>>,
     held: Rc<watch::Sender<usize>>,
@@ -454,5 +455,5 @@ impl<S: Service> Drop for Leaving<S> {
     }
 }
 
-/// How long a worker's thread is waited for when the process ends.
+/// How long the end of the process waits for a worker's thread.
 pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);

@@ -173,10 +173,12 @@ impl Distrust {
                 "was away, was used elsewhere, or is a copy: what it holds is asked about before it is used"
             }
             Distrust::Ahead => {
-                "is ahead of the ledger, which is a copy from before: what all volumes hold is asked about before it is used"
+                "is ahead of the ledger, which is a copy from before: what all volumes hold is asked about \
+                before it is used"
             }
             Distrust::Orphaned => {
-                "was used with a ledger that is lost: what it holds is not used any more, since nobody knows what of it was purged"
+                "was used with a ledger that is lost: what it holds is not used any more, since nobody \
+                knows what of it was purged"
             }
         }
     }

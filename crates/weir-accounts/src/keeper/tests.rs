@@ -220,7 +220,7 @@ fn two_processes_in_turn_count_each_thing_once() {
         let expect = 5 + (round + 1) * 101;
         assert_eq!((old.ever("a"), new.ever("a")), (expect, expect));
     }
-    // Whoever comes next, it is all there, and once.
+    // Every later process finds all of it, and finds it once.
     drop((old, new));
     let mut third = Life::begin(&files);
     assert_eq!(third.ever("a"), 5 + 20 * 101);

@@ -137,7 +137,7 @@ fn x_forwarded_host_is_the_host() {
 }
 
 #[test]
-fn x_forwarded_for_is_continued_or_begun_anew() {
+fn x_forwarded_for_is_continued_or_begun_again() {
     let name = "x-forwarded-for";
     let lines = [(name, "203.0.113.1, 203.0.113.2"), (name, "203.0.113.3")];
     check(Trusted, &lines, &[(name, "203.0.113.1, 203.0.113.2, 203.0.113.3, 192.0.2.7")]);

@@ -1,5 +1,5 @@
-//! One HTTP/1 connection: requests read one after another, each walked to its response, in order.
-//! RFC 9112 §9. It must not decide how a request is answered.
+//! One HTTP/1 connection: it reads requests one after another and answers each in order (RFC 9112 §9).
+//! It must not decide how a request is answered.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -22,20 +22,20 @@ use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
 use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
 
-/// What a closing client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
+/// How much a client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
 const LINGER_BYTES_MAX: u64 = 1 << 20;
 const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What comes next on an idle connection.
 enum Next {
-    /// A request, in the place that was given for it.
+    /// A request, written to the caller's place for it.
     Request(Framed),
     Refused(Refused),
     Ended,
     Leave,
 }
 
-/// Serves one connection to its end, or until it goes to another process.
+/// Serves one connection until it ends; returns it if it is to be handed over to another process.
 pub(crate) async fn serve<S: Service>(
     worker: Rc<Worker<S>>,
     stream: Stream,
@@ -54,7 +54,7 @@ pub(crate) async fn serve<S: Service>(
         peer: Rc::new(PeerInfo { peer, trust, limits, scheme: "http" }),
         free_since: clock::mono(),
     };
-    // One place for all requests of the connection: none is allocated, and none moves.
+    // All requests of the connection use one place: no request is allocated or moved.
     let mut request = None;
     loop {
         worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
@@ -82,7 +82,7 @@ pub(crate) async fn serve<S: Service>(
     }
 }
 
-/// Counts a connection for its client, and says so where it is one too many; who speaks for others is none.
+/// Counts a connection for its client, and logs one too many. A trusted peer speaks for others: not counted.
 fn counted<S: Service>(
     worker: &Worker<S>,
     peer: Peer,
@@ -110,7 +110,7 @@ async fn wait_at_gate<S: Service>(worker: &Worker<S>, state: &ConnectionState) -
 }
 
 impl Conn {
-    /// What the service gets to see of a head that has just been read.
+    /// Makes the request that the service sees from a head that has just been read.
     fn begin(&mut self, head: RequestHead, place: &mut Option<Request>) -> Framed {
         let at = clock::now();
         let framed = Framed {
@@ -123,7 +123,7 @@ impl Conn {
         framed
     }
 
-    /// Has the request in its place answered, and sends what comes.
+    /// Has the service answer the request in `place`, and sends the response.
     async fn answer<S: Service>(
         &mut self,
         service: &S,
@@ -142,7 +142,7 @@ impl Conn {
         after
     }
 
-    /// Answers what is not a request, and closes.
+    /// Answers input that is not a valid request; the connection closes after it.
     async fn refuse<S: Service>(&mut self, service: &S, why: &Refused) -> After {
         let framed = Framed { version: Version::Http11, persistence: Persistence::Close, is_head: false };
         let (done, _) = send::respond(self, framed, service, &mut service.refuse(why)).await;
@@ -150,13 +150,13 @@ impl Conn {
         After::Close
     }
 
-    /// No request is under way.
+    /// Notes that no request is under way.
     fn free(&mut self, done: &Done) {
         self.free_since = done.ended;
         self.socket.site = SiteId::NONE;
     }
 
-    /// Waits for the next request's head.
+    /// Waits for the head of the next request, and puts the request into `place`.
     async fn next<S: Service>(
         &mut self,
         worker: &Worker<S>,
@@ -189,7 +189,7 @@ impl Conn {
         }
     }
 
-    /// Reads; `None` where the gate is not open.
+    /// Reads from the socket until `until`; `None` once the gate is not open.
     async fn read<S: Service>(
         &mut self,
         until: Instant,
@@ -210,7 +210,7 @@ impl Conn {
         .await
     }
 
-    /// What another process needs to go on: the socket, and what was read of a request that has not begun.
+    /// The connection for another process: its socket, and the bytes read of a request that has not begun.
     fn depart(self) -> Option<HandedOver> {
         let (stream, input) = self.socket.into_parts();
         match stream.into_socket() {
@@ -224,7 +224,7 @@ impl Conn {
         }
     }
 
-    /// Whether the connection is clean for another request: the body of the last one is read.
+    /// Reads the rest of the last request's body; true if the connection can take another request.
     async fn go_on(&mut self) -> bool {
         self.content.drain(&mut self.socket).await
     }

@@ -1,7 +1,7 @@
-//! Listening sockets that come from elsewhere: from the process before this one, or from the service manager.
+//! Listening sockets passed to this process, by the process before it or by the service manager.
 //!
-//! What waits in the accept queue of a socket goes with that socket and with no other, so all of them are
-//! taken, however many workers there are now: with fewer workers each gets several, with more some share one.
+//! The connections in a socket's accept queue can be accepted only from that socket. So every socket is used,
+//! however many workers there are now: with fewer workers each gets several, with more some share one.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use super::Address;
 use super::bind::{Bound, Listening, SocketFile};
 
-/// Whose business the file of a Unix socket is.
+/// Which side removes the file of a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeper {
-    /// The process that listens removes it at its end.
+    /// The listening process removes it when it ends.
     Listener,
-    /// The service manager has made it and removes it.
+    /// The service manager created it and removes it.
     Manager,
 }
 
-/// Which kind of socket it is.
+/// The kind of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// TCP over IPv4 or IPv6.
@@ -28,18 +28,18 @@ pub enum Family {
     Unix,
 }
 
-/// The sockets of one listener, to go from one process to the next.
+/// The sockets of one listener, on their way from one process to the next.
 #[derive(Debug)]
 pub struct PassedListener {
-    /// Where they listen, as the configuration of the process that bound them says it.
+    /// The address they listen on, as the configuration of the process that bound them gives it.
     pub address: Address,
-    /// Each of them once; none blocks.
+    /// Each socket once, all non-blocking.
     pub sockets: Vec<OwnedFd>,
-    /// Whose business the file is, where they have one.
+    /// Which side removes the socket's file, if it has one.
     pub keeper: Keeper,
 }
 
-/// What the data plane keeps of a listener beside the sockets of its workers.
+/// The data plane's copy of a listener's sockets, to pass on to the next process.
 #[derive(Debug)]
 pub struct Kept {
     passed: PassedListener,
@@ -47,7 +47,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Of a listener that was bound here.
+    /// The copy of a listener that this process bound.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -63,10 +63,10 @@ impl Kept {
         Ok(Kept { passed, file })
     }
 
-    /// Of one that was bound elsewhere, and the sockets of each of `workers` workers.
+    /// The copy of a listener that was passed to this process, and the sockets of each of `workers` workers.
     ///
     /// # Errors
-    /// No descriptor is left; a file is gone.
+    /// No descriptor is left, or the file of a Unix socket is gone.
     pub fn of_passed(passed: PassedListener, workers: usize) -> io::Result<(Kept, Vec<Vec<Bound>>)> {
         let file = match (&passed.address, passed.keeper) {
             (Address::Unix { path, .. }, Keeper::Listener) => Some(Arc::new(SocketFile::at(path)?)),
@@ -91,7 +91,7 @@ impl Kept {
         Ok((Kept { passed, file }, spread))
     }
 
-    /// Copies for the process that comes.
+    /// Duplicates the sockets for the next process.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -101,7 +101,7 @@ impl Kept {
         Ok(PassedListener { address: address.clone(), sockets, keeper: *keeper })
     }
 
-    /// The file is another process's from now on.
+    /// Leaves the removal of the socket's file to another process from now on.
     pub fn hand_over_file(&self) {
         if let Some(file) = &self.file {
             file.hand_over();

@@ -25,13 +25,15 @@ const SUM_AT: usize = RECORD_BYTES - 8;
 pub enum Unreadable {
     /// It does not begin as a ledger does.
     #[error(
-        "the file `ledger` in the state folder is no ledger, or its header is damaged; put a copy of it in its place, or move it \
+        "the file `ledger` in the state folder is no ledger, or its header is damaged; put a copy of it in \
+        its place, or move it \
          away: without it what the volumes hold is not used any more"
     )]
     Foreign,
     /// It was written by a newer Weir.
     #[error(
-        "the file `ledger` in the state folder is of version {0}, which this Weir does not know; start the Weir that wrote it"
+        "the file `ledger` in the state folder is of version {0}, which this Weir does not know; start the \
+        Weir that wrote it"
     )]
     Newer(u32),
 }

@@ -53,17 +53,20 @@ impl Past {
             Past::Whole => "the ledger is whole",
             Past::New => "the ledger is new: what volumes were used with another is not used any more",
             Past::Torn => {
-                "the ledger's end is torn or damaged, and purges may be lost: what volumes hold is asked about before it is used"
+                "the ledger's end is torn or damaged, and purges may be lost: what volumes hold is asked \
+                about before it is used"
             }
             Past::Damaged => {
                 "the ledger is damaged, and purges may be lost: what volumes hold is not used any more"
             }
             Past::Behind => {
-                "the ledger is a copy from before, or was cut off, and purges are lost: what volumes hold is asked about before it is \
+                "the ledger is a copy from before, or was cut off, and purges are lost: what volumes hold \
+                is asked about before it is \
                  used"
             }
             Past::Unproven => {
-                "the file `ledger.end` is missing or damaged, so that nobody knows whether purges are lost: what volumes hold is asked \
+                "the file `ledger.end` is missing or damaged, so that nobody knows whether purges are \
+                lost: what volumes hold is asked \
                  about before it is used"
             }
         }

@@ -26,7 +26,8 @@ impl State {
             let path: String = entry.path.escape_default().collect();
             let _ = writeln!(
                 text,
-                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} ledger {ledger:032x} trusted {suspect_before} dead {dead_before} {drive} {path}"
+                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} \
+                ledger {ledger:032x} trusted {suspect_before} dead {dead_before} {drive} {path}"
             );
         }
         let _ = writeln!(text, "sum {:016x}", xxh3_64(text.as_bytes()));

@@ -25,6 +25,7 @@ pub(crate) const LATE_TRIES_MAX: u32 = 5000;
 pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
 /// The list of objects being written is cleaned up when it has doubled beyond this.
 const BEING_WRITTEN_LOOKED_THROUGH: usize = 64;
+
 /// A volume below memory.
 #[derive(Debug)]
 pub(crate) struct VolumeTier {

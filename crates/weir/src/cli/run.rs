@@ -133,7 +133,7 @@ impl Run {
             new_process: Mutex::default(),
             coming: Mutex::default(),
         });
-        // The folder is released when this function ends, whoever still has the server.
+        // The folder is released when this function ends, even if something still has the server.
         let weak = Arc::downgrade(&upgrader);
         server.upgrade_by(move |order| match weak.upgrade() {
             Some(upgrader) => upgrader.upgrade(order),

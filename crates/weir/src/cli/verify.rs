@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn it_says_what_was_found() {
         let verified = Verified { objects: 3, parts: 1, body_bytes: 2048, damaged: 2, ..Verified::default() };
-        let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped, because they were not \
-                      what was stored: 2\n";
+        let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped because \
+                      a checksum did not match: 2\n";
         assert_eq!(show(&verified), expect);
         let verified = Verified { rows_added: 1, rows_removed: 4, ..Verified::default() };
         let expect = "the catalogue lacked 1 rows and had 4 too many; it is corrected now\n";

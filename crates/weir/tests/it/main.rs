@@ -5,8 +5,9 @@
 //! scenario asserts a time but within generous bounds.
 //!
 //! What the walk decides of one request after another (freshness, variants, conditions, ranges of what is
-//! held, rules of sites and routes) belongs to `crates/weir-edge/tests/walk`: the same words, in a twentieth of
-//! the time. Here is what a connection, a process, a volume, a running clock or several clients have a part in.
+//! held, rules of sites and routes) belongs to `crates/weir-edge/tests/walk`: the same words, in a twentieth
+//! of the time. Here is what a connection, a process, a volume, a running clock or several clients have a
+//! part in.
 //!
 //! Where a new one goes: the folders below follow the life of a request. Take the first whose line names what
 //! the scenario asserts, not what it needs for that; a file there that has the same subject, else a new one

@@ -217,7 +217,8 @@ fn a_storm_of_reloads_is_a_handful_of_requests() {
     for client in clients {
         client.join().unwrap();
     }
-    // One request is under way at a time, for as long as the origin takes. So many fit, however many clients reload.
+    // One request is under way at a time, for as long as the origin takes. So many fit, however many clients
+    // reload.
     let most = 2 + begun.elapsed().as_millis() / slow.as_millis();
     let asked = origin.count("/x");
     assert!(

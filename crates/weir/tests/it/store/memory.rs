@@ -132,8 +132,8 @@ fn a_cache_that_does_not_fit_into_the_container_is_reported() {
     let origin = origin();
     let text = format!("[cache]\nmemory = \"64MiB\"\n{}", volumes(2));
     let weir = server(&[&origin]).more(&text).start_in(setup().within(&group));
-    let said = "`[cache] memory` (64MiB) and what the process and its volumes need beside it come to \
-    105MiB, and it may use 100MiB";
+    let said = "`[cache] memory` (64MiB) and what the process and its volumes need add up to \
+                105MiB, but the process may use 100MiB";
     assert!(weir.stderr().contains(said), "{}", weir.stderr());
     let reloaded = weir.reload();
     assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
