@@ -1,4 +1,4 @@
-//! How the cache handled a request, as `Cache-Status` says it (RFC 9211) and as the record does.
+//! How the cache handled a request, for `Cache-Status` (RFC 9211) and for the log's record.
 
 use http::StatusCode;
 use weir_policy::cache_status::{self, Forward, Forwarded};

@@ -50,8 +50,8 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
 pub(crate) enum Decision {
     /// Serve the stored response.
     Serve(Reuse),
-    /// Serve what is held, once it is certain that this can be had: from the first byte that is missing of
-    /// what the request wants to the end of that.
+    /// Serve the stored part, once it is certain that the missing bytes can be had: those from the first
+    /// missing byte that the request wants to the end of what it wants.
     Complete(Reuse, Interval),
     /// Ask the origin whether the stored response is still good.
     Revalidate(Revalidation),

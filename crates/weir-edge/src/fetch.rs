@@ -1,5 +1,6 @@
-//! Fetching what is not held: lead a fill, join one, or go past the cache, as the inflight table says; and
-//! what a fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
+//! Fetching what is not held. The table of fills in flight says whether a request leads a fill, joins one or
+//! bypasses the cache. This module says what the fill's head means to each waiting request. RFC 9111 §4
+//! (collapsed requests), §4.2.4.
 
 mod range;
 pub(crate) mod stale;
@@ -461,7 +462,7 @@ fn joinable(
     shared.inflight.lead_unshared(asker, shared.store.ledger(), key, now)
 }
 
-/// A short error response of the origin, shared by all who waited for it.
+/// A short error response of the origin, shared by all requests that waited for it.
 fn given_to_all(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
     let cache_status = job.cache_status;
     cache_status.note(&mut job.facts);

@@ -32,7 +32,8 @@ pub(crate) enum Confirmed {
     Left,
 }
 
-/// Makes sure before a head goes out that all can be had which the request wants, as [`confirm_missing`].
+/// Confirms, before the head goes out, that all bytes which the request wants can be had; see
+/// [`confirm_missing`].
 ///
 /// # Cancel safety
 /// As [`confirm_missing`].
@@ -49,8 +50,8 @@ pub(crate) async fn confirm(
     confirm_missing(exchange, route, generation, missing).await
 }
 
-/// Makes sure before a head goes out that what is `missing` can be had: the origin is asked for its first
-/// byte. A version that the origin no longer has is taken out.
+/// Confirms, before the head goes out, that the `missing` bytes can be had: asks the origin for the first of
+/// them. Removes a version that the origin no longer has.
 ///
 /// # Cancel safety
 /// Safe: a transfer continues while it is worth it.

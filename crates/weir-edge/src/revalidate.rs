@@ -35,8 +35,8 @@ pub(crate) async fn now(
     fetch::fetch(job).await
 }
 
-/// Asks without a client whether what the job may validate is still good: the next request finds what came.
-/// An upstream that gave no answer a moment ago is asked once a backoff
+/// Asks in the background about the generation that the job may validate; the next request uses the result.
+/// An upstream that gave no answer a moment ago is asked once in each backoff
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };

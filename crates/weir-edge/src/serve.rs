@@ -47,7 +47,7 @@ pub(crate) fn held(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusa
     generation_to(job, generation, reusable.freshness(), From::Held)
 }
 
-/// Serves a generation whose fill this request reads; its guard proves that it may.
+/// Serves a generation that this request reads from its fill. The reader guard proves that it may.
 pub(crate) fn filled(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -57,8 +57,8 @@ pub(crate) fn filled(
     generation_to(job, generation, freshness, From::Fill(guard, refetch))
 }
 
-/// Serves a generation of which a part has just come, or is arriving; the guard at the fill that began it
-/// proves that this request may have it.
+/// Serves a generation of which a part has just come or is arriving. The reader guard of the fill that began
+/// it proves that this request may have it.
 pub(crate) fn in_part(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -71,8 +71,8 @@ pub(crate) fn in_part(
     generation_to(job, generation, freshness, From::Held)
 }
 
-/// Serves a generation that the origin has just confirmed for this request; the guard at the fill that
-/// asked proves it.
+/// Serves a generation that the origin has just confirmed for this request. The reader guard of that fill
+/// proves it.
 pub(crate) fn confirmed(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,

@@ -1,5 +1,5 @@
-//! What all workers share: the store, the fills in flight, the running plan with its upstreams. Nothing here
-//! is locked on a hit.
+//! What all workers share: the store, the fills in flight, the running plan with its upstreams. A hit takes
+//! no lock here.
 
 use std::collections::HashMap;
 use std::sync::Arc;

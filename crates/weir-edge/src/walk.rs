@@ -74,7 +74,7 @@ fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reus
     }
 }
 
-/// Serves what is held, once it is certain that what is `missing` of it can be had.
+/// Serves a stored part, once the origin has confirmed that its `missing` bytes can be had.
 async fn complete(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
