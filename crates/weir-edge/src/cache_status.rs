@@ -1,4 +1,4 @@
-//! How the cache handled a request, as `Cache-Status` says it (RFC 9211) and as the record does.
+//! How the cache handled a request, for `Cache-Status` (RFC 9211) and for the log's record.
 
 use http::StatusCode;
 use weir_policy::cache_status::{self, Forward, Forwarded};
@@ -12,7 +12,7 @@ pub(crate) struct CacheStatus {
     outcome: Outcome,
     /// Why it was not simply a hit.
     detail: &'static str,
-    /// RFC 9211 §2.2: why the request went forward; none on a hit.
+    /// RFC 9211 §2.2: why the request went to the origin; none on a hit.
     fwd: Option<Forward>,
     /// The status that the origin answered with.
     fwd_status: Option<StatusCode>,
@@ -21,7 +21,7 @@ pub(crate) struct CacheStatus {
     ttl_s: Option<i64>,
 }
 
-/// Whether the request read another's fill.
+/// Whether the request reads another request's fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collapsed {
     /// It led.
@@ -61,7 +61,7 @@ impl CacheStatus {
         CacheStatus::new(Outcome::Miss, reason.word(), Some(reason.into()))
     }
 
-    /// Held in part, and the origin is asked for the rest.
+    /// Held in part, and the origin is asked for the missing bytes.
     pub(crate) fn completed(self) -> CacheStatus {
         CacheStatus {
             outcome: Outcome::Miss,
@@ -72,17 +72,17 @@ impl CacheStatus {
         }
     }
 
-    /// Past the cache.
+    /// The cache is bypassed.
     pub(crate) fn pass(reason: PassReason) -> CacheStatus {
         CacheStatus::new(Outcome::Pass, reason.word(), Some(reason.into()))
     }
 
-    /// Past the cache, because the client asks for another protocol (RFC 9110 §7.8).
+    /// The cache is bypassed, because the client asks for another protocol (RFC 9110 §7.8).
     pub(crate) fn upgrade() -> CacheStatus {
         CacheStatus::new(Outcome::Pass, "upgrade", Some(Forward::Bypass))
     }
 
-    /// Held, but not to be used without asking.
+    /// Held, but not usable without asking the origin.
     pub(crate) fn revalidate(why: RevalidateReason) -> CacheStatus {
         CacheStatus::new(Outcome::Miss, why.word(), Some(why.into()))
     }
@@ -92,19 +92,19 @@ impl CacheStatus {
         self.detail
     }
 
-    /// Whether the request passes only because of what is remembered of its key.
+    /// Whether the request bypasses the cache only because of what is remembered of its key.
     pub(crate) fn is_of_memory(&self) -> bool {
         self.detail == PassReason::Uncacheable.word()
     }
 
-    /// Whether it came from the store, so that it must carry `Age`.
+    /// Whether it came from the store, so that it must have an `Age`.
     pub(crate) fn is_from_store(&self) -> bool {
         matches!(self.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)
             || self.fwd == Some(Forward::Partial)
             || self.collapsed == Collapsed::Yes
     }
 
-    /// The request read another's fill.
+    /// The request read another request's fill.
     pub(crate) fn collapsed(self) -> CacheStatus {
         CacheStatus { collapsed: Collapsed::Yes, ..self }
     }
@@ -120,17 +120,17 @@ impl CacheStatus {
         CacheStatus { storing, ttl_s: Some(ttl_s), ..self }
     }
 
-    /// The response is not stored. What was looked for and is never stored is a pass.
+    /// The response is not stored. A request that looked for a response which is never stored becomes a pass.
     pub(crate) fn not_stored(self, reason: NotStored) -> CacheStatus {
         CacheStatus { outcome: Outcome::Pass, storing: Storing::NotStored(reason.word()), ..self }
     }
 
-    /// What was held is still good.
+    /// The origin confirmed the stored response.
     pub(crate) fn unchanged(self, ttl_s: i64) -> CacheStatus {
         CacheStatus { outcome: Outcome::Revalidated, ttl_s: Some(ttl_s), ..self }
     }
 
-    /// What was held goes out stale because of this.
+    /// The stored response goes out stale for this reason.
     pub(crate) fn stale_because(self, why: &'static str, ttl_s: i64) -> CacheStatus {
         CacheStatus { outcome: Outcome::Stale, detail: why, ttl_s: Some(ttl_s), ..self }
     }

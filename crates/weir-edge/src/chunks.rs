@@ -9,9 +9,9 @@ use crate::plan::Route;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// What is asked for at a time of what is missing: a chunk, since who reads a range often reads on. Who wants
-/// several ranges at once does not, nor is it known of who wants one short range far from all that is held:
-/// for each of them blocks, so that a few bytes here and there do not cost the origin the whole.
+/// How many bytes one request to the origin asks for. A reader of one range often reads on, so it gets a
+/// chunk. A request for several ranges does not read on, and a short range far from held bytes may not: these
+/// get blocks, so that a few bytes here and there do not make the origin send the whole.
 pub(crate) fn chunk_bytes(headers: &HeaderMap, route: &Route, held: Option<&Generation>) -> u64 {
     let is_alone = || match wanted_cold(headers) {
         Some(Asked::From(wanted)) => {
@@ -25,20 +25,21 @@ pub(crate) fn chunk_bytes(headers: &HeaderMap, route: &Route, held: Option<&Gene
     }
 }
 
-/// Whether a range is so short that a chunk would be much more than is wanted.
+/// Whether a range is so short that a chunk would be much more than the client wants.
 fn is_short(wanted: Interval) -> bool {
     wanted.end.saturating_sub(wanted.start) < BLOCK
 }
 
-/// Whether a range that begins at `start` goes on with what is held: something is, of the block before that
-/// in which it begins. What is held of this one may be what has come of the range itself.
+/// Whether a range that begins at `start` continues what is held: some bytes of the block before its first
+/// block are held. Bytes of the first block itself do not count, since the range itself may have brought
+/// them.
 fn reads_on(held: &Generation, start: u64) -> bool {
     let block = start - start % BLOCK;
     let before = Interval::new(block.saturating_sub(BLOCK), block);
     !before.is_empty() && held.gap(before) != Some(before)
 }
 
-/// Whether several ranges are asked for at once.
+/// Whether the request asks for several ranges at once.
 pub(crate) fn is_set(headers: &HeaderMap) -> bool {
     headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','))
 }

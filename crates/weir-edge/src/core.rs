@@ -9,18 +9,18 @@ use weir_observe::Observer;
 use crate::shared::{Running, Shared};
 use weir_fill::resources::Resources;
 
-/// The running plan as a request holds it: counted by this core alone, so that no request writes to a
-/// counter that all cores share.
+/// The running plan as a request holds it. Only this core counts the references, so that no request writes to
+/// a counter that all cores share.
 #[allow(clippy::redundant_allocation, reason = "the outer count belongs to one core")]
 pub(crate) type HeldPlan = Rc<Arc<Running>>;
 
 /// One core's side of the data plane.
 pub(crate) struct Core {
-    /// Its number.
+    /// The core's number.
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) observer: Observer,
-    /// What its fills and readers work with.
+    /// What the fills and readers of this core work with.
     pub(crate) resources: Arc<Resources>,
     /// The key of the request being looked up.
     pub(crate) key: RefCell<Vec<u8>>,
@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    /// The running plan; a request keeps the one that it began on.
+    /// The running plan. A request keeps the plan that it began with.
     pub(crate) fn running(&self) -> HeldPlan {
         let now = self.shared.running.load();
         let mut held = self.running.borrow_mut();

@@ -1,4 +1,4 @@
-//! What a request comes to, as pure functions: the walk obeys them, and `weir explain` puts them into words,
+//! What happens to a request, as pure functions. The walk obeys them and `weir explain` puts them into words,
 //! so that the two cannot drift apart. RFC 9111 §4.
 
 use weir_policy::{
@@ -12,22 +12,22 @@ use crate::cache_status::CacheStatus;
 /// Whether the cache is asked at all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Consulted {
-    /// It is.
+    /// The cache is asked.
     LookUp(Ask),
-    /// The request goes past it.
+    /// The request bypasses the cache.
     Pass(PassReason),
-    /// It goes past it, because the client asks for another protocol (RFC 9110 §7.8).
+    /// The request bypasses the cache, because the client asks for another protocol (RFC 9110 §7.8).
     Upgrade,
     /// The client declares more content than it may send.
     TooLarge,
 }
 
-/// What of a request is no field of it.
+/// Facts about a request that are not in its fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Beside {
-    /// More content is declared than may be sent.
+    /// The client declares more content than it may send.
     pub(crate) is_too_large: bool,
-    /// Another protocol is asked for (RFC 9110 §7.8).
+    /// The client asks for another protocol (RFC 9110 §7.8).
     pub(crate) is_upgrade: bool,
 }
 
@@ -48,32 +48,32 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
 /// What to do with a request that the cache may answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Decision {
-    /// Serve what is held.
+    /// Serve the stored response.
     Serve(Reuse),
-    /// Serve what is held, once it is certain that this can be had: from the first byte that is missing of
-    /// what the request wants to the end of that.
+    /// Serve the stored part, once it is certain that the missing bytes can be had: those from the first
+    /// missing byte that the request wants to the end of what it wants.
     Complete(Reuse, Interval),
-    /// Ask the origin whether what is held is still good.
+    /// Ask the origin whether the stored response is still good.
     Revalidate(Revalidation),
-    /// Fetch it.
+    /// Fetch a response.
     Fetch(MissReason),
-    /// 504: the client wants nothing but what is held, and that will not do (RFC 9111 §5.2.1.7).
+    /// 504: the client accepts only a stored response, and none can be used (RFC 9111 §5.2.1.7).
     GatewayTimeout,
 }
 
-/// How what is held is used.
+/// How the stored response is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reuse {
-    /// Proves that it may be.
+    /// Proves that the policy allows its use.
     pub(crate) reusable: Reusable,
-    /// How the response comes about.
+    /// How the response comes about, for `Cache-Status`.
     pub(crate) cache_status: CacheStatus,
-    /// Why it may go out stale, where it does.
+    /// Why it may be served stale, where it is.
     pub(crate) stale: Option<StaleUse>,
 }
 
-/// What to do with a request that selects `held`; `has_siblings` says whether other variants are held where
-/// it selects none.
+/// Decides about a request that selects `held`. Where it selects nothing, `has_siblings` says whether other
+/// variants are held.
 pub(crate) fn decide(
     view: &RequestView<'_>,
     ask: &Ask,
@@ -96,7 +96,7 @@ pub(crate) fn decide(
         (Verdict::Miss(reason), _) => {
             return Decision::Fetch(if has_siblings { MissReason::Vary } else { reason });
         }
-        // A verdict about what is held is only reached with it.
+        // The policy reaches a verdict about a stored response only where it was given one.
         (_, None) => return Decision::Fetch(MissReason::Gone),
     };
     match held.filter(|held| !held.is_whole()).and_then(|held| missing(view, ask, held)) {
@@ -106,8 +106,8 @@ pub(crate) fn decide(
     }
 }
 
-/// From the first byte that is missing of what the request wants to the end of that; `None` where nothing is,
-/// or no body is sent.
+/// The range from the first missing byte that the request wants to the end of what it wants. `None` where no
+/// byte is missing, or no body is sent.
 pub(crate) fn missing(view: &RequestView<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     if ask.kind == AskKind::Head {
         return None;

@@ -1,5 +1,5 @@
-//! The data plane as the binary holds it: started with a plan, told of new plans, asked what
-//! it has and does, drained at the end. It must not serve anything itself.
+//! The data plane as the rest of the program holds it: it is started with a plan, given new plans, asked what
+//! it holds and does, and drained at the end. It must not serve anything itself.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,16 +25,16 @@ use weir_front::worker::{self, JOIN_TIME_MAX, ListenerMode, Order, Start};
 use crate::service;
 use weir_observe::{Observatory, Snapshot};
 
-/// Between two looks for space that invalidations left behind.
+/// Time between two searches for space that invalidations left behind.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Between two looks whether connections on their way have arrived.
+/// Time between two checks whether connections on their way have arrived.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// Why the data plane cannot start, or cannot take a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A listener's address cannot be had.
+    /// A listener's address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// An upstream cannot be made from its settings.
@@ -58,9 +58,9 @@ pub struct Edge {
     /// Counts the workers' connections, those on their way included.
     table: Table,
     pub(crate) state: Mutex<State>,
-    /// Connections of another process that were taken so far.
+    /// Connections taken from another process so far.
     pub(crate) adopted: AtomicUsize,
-    /// Looks after upstreams: names looked up again, idle connections closed.
+    /// Tends upstreams: resolves their names again and closes idle connections.
     keeper: Keeper,
 }
 
@@ -83,22 +83,22 @@ pub(crate) struct State {
 pub(crate) struct Post {
     number: usize,
     address: Address,
-    /// Its sockets once more, until no more connections are taken.
+    /// A copy of its sockets, until no more connections are taken.
     pub(crate) kept: Option<Kept>,
 }
 
-/// A listener's sockets: those of each worker, and what is kept of them.
+/// A listener's sockets: one for each worker, and the copies that are kept.
 struct Opened {
     kept: Kept,
     of_workers: Vec<Vec<Bound>>,
 }
 
 impl Edge {
-    /// Binds the plan's listeners, but for those that come from elsewhere, and starts `workers` workers over
-    /// that store.
+    /// Binds the plan's listeners, except those that are inherited, and starts `workers` workers over that
+    /// store.
     ///
     /// # Errors
-    /// An address that cannot be had, an upstream that cannot be made, a thread that cannot be started.
+    /// An address that cannot be bound, an upstream that cannot be made, a thread that cannot be started.
     pub fn start(
         plan: Plan,
         workers: usize,
@@ -118,7 +118,10 @@ impl Edge {
             listening.push(Post { number, address: address.clone(), kept: Some(kept) });
         }
         for left in &passed {
-            tracing::warn!("nothing is to listen on {} any more; what waits there is closed", left.address);
+            tracing::warn!(
+                "no listener is configured for {} now; connections that wait there are closed",
+                left.address
+            );
         }
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
@@ -145,11 +148,12 @@ impl Edge {
         Ok(Edge { shared, workers: handles, table, state, adopted: AtomicUsize::new(0), keeper })
     }
 
-    /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not
-    /// change keep their connections and what is known of their health; listeners come and go.
+    /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not change
+    /// keep their connections and what is known of their health. New listeners are opened and removed ones
+    /// closed.
     ///
     /// # Errors
-    /// As [`Edge::start`]; then the old plan stays.
+    /// As [`Edge::start`]; the old plan then stays in force.
     pub fn swap(&self, plan: Plan) -> Result<(), StartError> {
         let mut state = self.state.lock();
         let old = self.shared.running.load_full();
@@ -195,17 +199,17 @@ impl Edge {
         self.shared.running.load().plan.clone()
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.observatory.snapshot()
     }
 
-    /// What is held, for what concerns the volumes below it.
+    /// The store, for the code that deals with its volumes.
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
 
-    /// A page of what is cached, and where the next one begins, unless this was the last one. Blocks.
+    /// A page of what is cached, and where the next page begins; `None` on the last one. Blocks.
     ///
     /// # Errors
     /// A sentence.
@@ -249,13 +253,13 @@ impl Edge {
         explain::explain(&self.shared, question)
     }
 
-    /// Purges at once what the order names, what is being fetched included; `acknowledge` is called when that
-    /// is durable, with the number of the largest mark, from the ledger's thread. Costs the same however much
-    /// is held.
+    /// Purges at once what the order names, including what is being fetched. The ledger's thread calls
+    /// `acknowledge` with the number of the largest mark when that mark is durable. The cost does not depend
+    /// on how much is held.
     ///
     /// # Errors
-    /// A sentence, where the order names nothing that there could be; then nothing is purged, and nobody is
-    /// called.
+    /// A sentence, where the order names something that cannot exist. Then nothing is purged and
+    /// `acknowledge` is not called.
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
@@ -263,16 +267,16 @@ impl Edge {
         Ok(())
     }
 
-    /// Where the ledger stands.
+    /// The ledger's state.
     pub fn ledger(&self) -> LedgerState {
         self.shared.store.ledger().state()
     }
 
-    /// Returns when all that was marked so far is durable, or the patience is over. Blocks.
+    /// Returns when all marks made so far are durable, or the patience is over. Blocks.
     pub fn finish_ledger(&self, patience: Duration) {
         let (done, finished) = std::sync::mpsc::channel();
         let acknowledge = move |_| {
-            // Who does not wait any more need not know.
+            // A caller that has stopped waiting need not know.
             let _ = done.send(());
         };
         self.shared.store.purge(&[], weir_clock::now(), Box::new(acknowledge));
@@ -284,7 +288,7 @@ impl Edge {
         self.shared.is_draining()
     }
 
-    /// Takes no more connections and lets those that are there finish, for at most `patience`. Blocks.
+    /// Takes no more connections, and lets open ones finish for at most `patience`. Blocks.
     pub fn drain(&self, patience: Duration) {
         self.shared.begin_draining();
         self.state.lock().listening.iter_mut().for_each(|post| drop(post.kept.take()));
@@ -295,13 +299,13 @@ impl Edge {
             let _ = worker.orders.send(Order::Drain(closed.clone()));
         }
         drop(closed);
-        // Before that one may still accept a connection.
+        // Until it has answered, a worker may still accept a connection.
         let _ = self.workers.iter().all(|_| done.recv_timeout(left()).is_ok());
         self.await_readers(left());
     }
 
-    /// Blocks until no connection is left, or the patience is over. One that was handed to another worker or
-    /// process is left until it is there: who ends before closes it.
+    /// Blocks until no connection is left, or the patience is over. Connections on their way to another
+    /// worker or process are waited for, since a process that ends before they arrive closes them.
     pub(crate) fn await_readers(&self, patience: Duration) {
         let until = weir_clock::mono() + patience;
         self.keeper.wait(patience, self.workers.iter().map(|worker| worker.held.clone()).collect());
@@ -327,7 +331,7 @@ impl Drop for Edge {
     }
 }
 
-/// Binds a listener, or takes it from what comes from elsewhere.
+/// Binds a listener, or takes its inherited sockets.
 fn open(address: &Address, workers: usize, passed: &mut Vec<PassedListener>) -> Result<Opened, StartError> {
     let lost = |source| BindError::Kernel { address: address.clone(), source };
     let known = passed.iter().position(|passed| passed.address.is_same_place(address));
@@ -351,7 +355,7 @@ fn running(plan: Plan, upstreams: HashMap<String, Arc<Upstream>>) -> Running {
     }
 }
 
-/// The plan's upstreams: those of `old` whose settings are the same, the others new.
+/// The plan's upstreams: those of `old` where the settings are the same, new ones elsewhere.
 fn make_upstreams(
     plan: &Plan,
     old: &HashMap<String, Arc<Upstream>>,
@@ -379,7 +383,7 @@ fn make_upstreams(
     Ok(upstreams)
 }
 
-/// A thread with a runtime for what belongs to no core.
+/// Starts a thread with a runtime for work that belongs to no core.
 struct Keeper {
     runtime: tokio::runtime::Handle,
     _end: mpsc::Sender<()>,
@@ -396,14 +400,14 @@ impl Keeper {
         Ok(Keeper { runtime: handle, _end: end })
     }
 
-    /// Tends an upstream until it is dropped, and says at the start if an origin cannot be reached.
+    /// Tends an upstream until it is dropped. Logs at the start where an origin cannot be reached.
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
         let upstream = upstream.clone();
         self.runtime.spawn(async move { upstream.probe().await });
     }
 
-    /// Gives back, step by step, the space of what was invalidated, and says when the ledger cannot be
+    /// Gives back the space of what was invalidated, step by step, and logs where the ledger cannot be
     /// written.
     fn sweep(&self, store: Store) {
         self.runtime.spawn(async move {

@@ -1,5 +1,4 @@
-//! One request and its response under way: what the rooms of the walk hand to each other. It must not
-//! decide anything.
+//! One request and its response: what the rooms of the walk hand to each other. It must not decide anything.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -26,7 +25,7 @@ use crate::transform::request::{From, known_id, scheme};
 use weir_fill::inflight::Asker;
 use weir_fill::witness::Witness;
 
-/// Why a request ended whose client had ended its side, or left: these look alike.
+/// Why a request ended whose client had half-closed its connection, or left. The two cannot be told apart.
 const HALF_CLOSE: &str = "half-close";
 
 /// One request under way, and its client.
@@ -35,8 +34,8 @@ pub(crate) struct Exchange<'c, 'k> {
     pub(crate) client: &'k mut dyn Client,
 }
 
-/// What is known of a request, from its begin until its response has been sent. It stays where it was made: a
-/// hit moves it nowhere.
+/// What is known of a request from its start until its response has been sent. It is never moved, so a hit
+/// copies none of it.
 pub(crate) struct Note<'c> {
     pub(crate) core: &'c Core,
     pub(crate) request: &'c Request,
@@ -49,17 +48,17 @@ pub(crate) struct Note<'c> {
     pub(crate) facts: Facts,
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
-    /// The origin's fields as the lead of a fill got them, where they are not those that are stored.
+    /// The fields that the origin sent to the lead of a fill, where they differ from the stored ones.
     pub(crate) own_fields: Option<Box<HeaderMap>>,
-    /// How what is missing of what goes out is brought, where that was asked for already.
+    /// How the missing bytes of the response are brought, where they were already asked for.
     pub(crate) refill: Option<Box<Refill>>,
-    /// Whether a part was found that cannot be completed.
+    /// Whether the request found a part that cannot be completed.
     pub(crate) found_gone: bool,
-    /// Whether a part that is being served came out of another cache.
+    /// Whether the part being served came out of another cache.
     pub(crate) had_age: bool,
     /// The ledger's number when the request was passed on to the origin.
     pub(crate) asked: Option<Stamp>,
-    /// Counted for the client that a trusted proxy names.
+    /// The slot of the client that a trusted proxy names; it counts while this lives.
     counted: Option<Counted>,
     request_id: OnceCell<String>,
 }
@@ -79,7 +78,7 @@ impl<'c> DerefMut for Exchange<'c, '_> {
 }
 
 impl Exchange<'_, '_> {
-    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112
+    /// The client left before there was a response, or stayed half-closed for as long as it may (RFC 9112
     /// §9.6).
     pub(crate) fn left(&mut self) -> Response {
         let detail = if self.client.has_ended() { HALF_CLOSE } else { "client-gone" };
@@ -93,7 +92,7 @@ impl Exchange<'_, '_> {
 }
 
 impl<'c> Note<'c> {
-    /// Begins with a request whose fields are those of this hop alone no more.
+    /// Begins an exchange. The request no longer has hop-by-hop fields.
     pub(crate) fn begin(core: &'c Core, running: &'c HeldPlan, request: &'c Request) -> Note<'c> {
         core.observer.counters().request_begun();
         Note {
@@ -116,7 +115,7 @@ impl<'c> Note<'c> {
         }
     }
 
-    /// The connection that it came over.
+    /// The connection that the request came over.
     pub(crate) fn peer(&self) -> &'c PeerInfo {
         &self.request.peer
     }
@@ -139,17 +138,17 @@ impl<'c> Note<'c> {
         }
     }
 
-    /// The request's id: a trusted peer's, or made now.
+    /// The request's id: the trusted peer's, or a new one.
     pub(crate) fn request_id(&self) -> &str {
         request_id(&self.request_id, self.request)
     }
 
-    /// The client that it is of, where that can be known.
+    /// The request's client, where it can be known.
     pub(crate) fn client(&self) -> Option<Peer> {
         client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers)
     }
 
-    /// The client as a witness of what its requests meet.
+    /// The client, as a witness of failures that its requests meet.
     pub(crate) fn witness(&self) -> Witness {
         Witness::of(self.client().and_then(|client| client.sharer()))
     }
@@ -159,16 +158,17 @@ impl<'c> Note<'c> {
         Asker { core: self.core.number, client: self.witness() }
     }
 
-    /// Whose share of what everybody needs it takes; none where that cannot be known, and of a proxy itself.
+    /// The client whose share of common resources the request uses. None where the client cannot be known,
+    /// and for a proxy itself.
     pub(crate) fn sharer(&self) -> Option<IpAddr> {
         self.client().filter(|client| !self.running.trusted.contains(client))?.sharer()
     }
 
-    /// Counts a request that waits for an origin for the client that a trusted proxy names; connections are
-    /// counted for others.
+    /// Counts a request that waits for an origin, for the client that a trusted proxy names. Other clients
+    /// are counted by their connections.
     ///
     /// # Errors
-    /// That client has as many under way as it may.
+    /// That client has as many requests under way as it may.
     pub(crate) fn count(&mut self) -> Result<(), TooMany> {
         if self.request.peer.trust == Trust::Untrusted || self.counted.is_some() {
             return Ok(());
@@ -179,7 +179,7 @@ impl<'c> Note<'c> {
         Ok(())
     }
 
-    /// Who sent it, for the fields towards the origin.
+    /// The sender, for the fields towards the origin.
     pub(crate) fn from(&self) -> From<'_> {
         From {
             address: self.request.peer.peer.ip(),
@@ -192,13 +192,13 @@ impl<'c> Note<'c> {
         }
     }
 
-    /// Whom the response's fields are written for, and how old it is when it goes out.
+    /// The client that the response's fields are written for, and the response's age when it goes out.
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
         let own_id = &self.core.shared.own_id;
         Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
     }
 
-    /// A first line for the log of what the exchange was about.
+    /// The first words of a log line about this exchange.
     pub(crate) fn outcome(&mut self, outcome: Outcome, detail: &'static str) {
         self.facts.outcome = outcome;
         self.facts.detail = detail;
@@ -273,7 +273,7 @@ fn path_and_query(request: &Request) -> &str {
     }
 }
 
-/// The request's id: a trusted peer's, or made now.
+/// The request's id: a trusted peer's, or a new one.
 fn request_id<'r>(known: &'r OnceCell<String>, request: &Request) -> &'r str {
     known.get_or_init(|| match known_id(&request.headers, request.peer.trust) {
         Some(id) => id.to_owned(),
@@ -288,7 +288,7 @@ fn made_id(number: u128) -> String {
     (0..32).map(digit).collect()
 }
 
-/// What a route's key keeps of the target, which is also what the origin is asked for.
+/// The part of the target that a route keeps in the key. The origin is asked for the same.
 pub(crate) fn forwarded<'a>(route: &Route, path_and_query: &'a str) -> Cow<'a, str> {
     weir_policy::forwarded(&route.rules.key, path_and_query)
 }

@@ -1,5 +1,5 @@
-//! Explaining a request: the walk of a request without its deeds. Nothing is sent, stored or counted; the
-//! words are those of the access log and of `Cache-Status`, taken from where these take them.
+//! Explaining a request: the walk of a request without its effects. Nothing is sent, stored or counted. The
+//! words are those of the access log and of `Cache-Status`, taken from the same tables.
 
 mod question;
 mod wording;
@@ -49,9 +49,9 @@ pub struct StoredVariant {
     pub selected: bool,
     /// Its status.
     pub status: u16,
-    /// How fresh it is.
+    /// Its freshness.
     pub freshness: Freshness,
-    /// For how long past its freshness it goes out where the origin gives no answer at all, by this route.
+    /// For how long after its lifetime this route serves it where the origin gives no answer at all.
     pub if_unreachable: Duration,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     pub marks: Vec<&'static str>,
@@ -61,7 +61,7 @@ pub struct StoredVariant {
     pub held_bytes: u64,
     /// Its entity tag.
     pub etag: Option<String>,
-    /// The fields that select it, each with the value that it was made for; none where it was absent.
+    /// The fields that select it, each with the value it was stored for; `None` where the field was absent.
     pub selecting: Vec<(String, Option<String>)>,
     /// Its tags, as the origin gave them.
     pub tags: Vec<String>,
@@ -72,7 +72,7 @@ pub struct StoredVariant {
 pub struct Asked {
     /// Method and target.
     pub line: String,
-    /// The fields, without those that are made again for each request.
+    /// The fields, except those that are generated for each request.
     pub headers: Vec<(String, String)>,
 }
 
@@ -89,7 +89,7 @@ pub struct Explanation {
     pub upstream: Option<String>,
     /// The key.
     pub key: Option<String>,
-    /// What of the query is neither in the key nor sent to the origin, or in another order.
+    /// Parts of the query that the key and the request to the origin lack, or have in another order.
     pub dropped: Vec<String>,
     /// Fields of the request that are not in the key.
     pub not_in_key: Vec<String>,
@@ -101,23 +101,23 @@ pub struct Explanation {
     pub reason: &'static str,
     /// Why, in a sentence.
     pub because: String,
-    /// What `Cache-Status` would say first; what the origin answers is added to it.
+    /// What `Cache-Status` would say first. The walk adds what the origin answers.
     pub cache_status: Option<String>,
-    /// Why responses to this key were not stored of late.
+    /// Why recent responses to this key were not stored.
     pub not_stored: Option<&'static str>,
     /// Why the origin gave no response for this key a moment ago.
     pub failed: Option<&'static str>,
     /// What is held.
     pub stored: Vec<StoredVariant>,
-    /// Why what is held may not be what one hoped for.
+    /// Why what is held may differ from what the reader expects.
     pub hint: Option<&'static str>,
-    /// What sends a request past the cache here.
+    /// What makes a request here bypass the cache.
     pub bypass: Vec<String>,
     /// What makes a request here fetch again.
     pub refresh: Vec<String>,
 }
 
-/// Walks a request on paper.
+/// Walks a request without acting on it.
 pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
     let request = Request::parse(question)?;
     let running = shared.running.load_full();
@@ -144,7 +144,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     Ok(judge(shared, (site.map_or(0, |site| site.mark), route), &request, explanation))
 }
 
-/// What is answered here, in a sentence.
+/// What Weir answers itself, in a sentence.
 fn said_by(reply: &Reply) -> String {
     let status = reply.status.as_u16();
     match reply.outcome {
@@ -181,7 +181,7 @@ fn judge(
     let mut generations = shared.store.variants(digest, &key);
     generations.retain(|generation| generation.key().site == site);
     let found = found.filter(|found| lookup::is_usable(found) && found.key().site == site);
-    // As the walk has it: what is found first may still be filling, while an older one is whole.
+    // As in the walk: the first match may still be filling while an older generation is whole.
     let is_usable = |held: &&Arc<Generation>| lookup::is_usable(held) && selects(&held.head().stored);
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
     for generation in &generations {
@@ -226,7 +226,8 @@ fn judge(
     explanation
 }
 
-/// What of a stored response goes out at once while its upstream gives no answer, and the word for why.
+/// The proof that a stored response is served at once while its upstream gives no answer, and the log's word
+/// for why.
 fn in_an_outage(
     failure: Failure,
     ask: &Ask,
@@ -255,7 +256,7 @@ fn stale_in_an_outage(
     }
 }
 
-/// What is found at once, or after the volume was asked. Blocks.
+/// What is found in memory, or after the volume was asked. Blocks.
 fn ready(find: impl Fn() -> Found) -> Option<Arc<Generation>> {
     let found = match find() {
         Found::Ready(found) => return found,
@@ -270,7 +271,7 @@ fn ready(find: impl Fn() -> Found) -> Option<Arc<Generation>> {
     }
 }
 
-/// What is said where text is held that no origin has coded, although this request takes codings.
+/// The warning where the stored text has no coding although this request accepts some.
 fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'static str> {
     let head = found.head();
     let said = |name| head.stored.headers.get(name).and_then(|value| value.to_str().ok());
@@ -299,12 +300,12 @@ fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Expla
             explanation.verdict = "gateway-timeout";
             explanation.reason = "only-if-cached";
             explanation.because =
-                "504: the client wants nothing but what is held, and nothing held will do".into();
+                "504: the client accepts only what is held, and nothing held can be used".into();
             return explanation;
         }
     };
     let is_fetched = matches!(judged, Decision::Fetch(_) | Decision::Revalidate(_));
-    // What is remembered of the key speaks before a fill is begun; it does not for a fill that none may join.
+    // What is remembered of the key applies before a fill begins, except for a fill that nobody may join.
     if is_fetched && explanation.not_stored.is_some() && !ask.is_authenticated() {
         let reason = PassReason::Uncacheable;
         return passes(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
@@ -364,7 +365,7 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
     }
 }
 
-/// Bytes of the body that need not be fetched, in memory or on a volume.
+/// Bytes of the body that need not be fetched: they are in memory or on a volume.
 fn held_bytes(generation: &Generation) -> u64 {
     let Some(length) = generation.length() else { return generation.held_bytes() };
     if generation.is_whole() {

@@ -1,5 +1,6 @@
-//! Fetching what is not held: lead a fill, join one, or go past the cache, as the inflight table says; and
-//! what a fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
+//! Fetching what is not held. The table of fills in flight says whether a request leads a fill, joins one or
+//! bypasses the cache. This module says what the fill's head means to each waiting request. RFC 9111 §4
+//! (collapsed requests), §4.2.4.
 
 mod range;
 pub(crate) mod stale;
@@ -37,17 +38,17 @@ pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
 use self::stale::{slow_at, stale_instead, stale_out, usable};
 
-/// How often a request plans again because the fill that it joined brought another variant, failed
-/// for its lead alone, or hangs.
+/// How often a request plans again because the fill that it joined brought another variant, failed for its
+/// lead alone, or hangs.
 const PLANS_MAX: usize = 3;
 
-/// What a joiner makes of a fill.
+/// What a joiner does with a fill.
 enum Joined {
     Answered(Box<Response>),
     Again,
-    /// Its lead's request may have made it fail.
+    /// The fill failed, perhaps because of its lead's request.
     Failed,
-    /// Confirmed for its lead alone: this request has to ask about it on its own.
+    /// Confirmed for its lead alone: this request must ask the origin itself.
     Own(Arc<Generation>),
     Pass,
 }
@@ -120,8 +121,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         }
     }
     if have_failed {
-        // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
-        // answer of its own.
+        // Failures of other clients' requests do not concern this one: it asks for itself, and a request that
+        // waits for nobody gets its own answer.
         let ledger = job.core.shared.store.ledger();
         let place = job.core.shared.inflight.lead_unshared(asker, ledger, &key, clock::mono());
         return lead(job, place).await;
@@ -129,8 +130,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     passed(job).await
 }
 
-/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may
-/// do.
+/// Bypasses the cache with a request that the cache may answer. Where the origin gives no response, a stored
+/// one may be served.
 async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
     match pass::try_pass(job.exchange, job.route, job.cache_status).await {
         Ok(response) => response,
@@ -151,7 +152,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let Some(refetch) = outgoing::refetch(job.exchange, job.route) else {
         return local::no_upstream(job.exchange);
     };
-    // A client that has its share leads no fill: others would join it, and wait for that share with it.
+    // A client that has used up its share leads no fill: joiners would wait for that share with it.
     let is_spent = refetch.upstream.is_spent(refetch.client);
     let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
@@ -173,7 +174,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let mut waited = wait_head(job.exchange, &guard, &mut interims, slow_at).await;
     if let Waited::Late = waited {
         if let Some(instead) = usable(job, Failure::Slow) {
-            // The fill goes on as one of the background.
+            // The fill continues in the background.
             *parked.lock() = Some(guard);
             drop((parked, for_lead));
             return stale_out(job, instead);
@@ -198,7 +199,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     }
 }
 
-/// Serves what another has brought meanwhile.
+/// Serves what another request has brought in the meantime.
 async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(job.exchange, job.route, job.cache_status).await,
@@ -210,7 +211,7 @@ async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reu
     }
 }
 
-/// What the lead does with what is not stored.
+/// What the lead does with a response that is not stored.
 async fn declined(
     job: &mut Job<'_, '_, '_>,
     (reason, status): (NotStored, StatusCode),
@@ -218,8 +219,8 @@ async fn declined(
 ) -> Response {
     job.cache_status = job.cache_status.answered(status);
     let for_lead = match for_lead.await {
-        // Who has a part already may not be sent one of what may be another version: that is the origin's to
-        // say.
+        // A client that holds a part already may not get a part that could be of another version. Which part
+        // it gets is the origin's decision.
         Ok(ForLead::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
             return given_to_all(job, &response);
         }
@@ -228,7 +229,7 @@ async fn declined(
     job.cache_status = job.cache_status.not_stored(reason);
     match stale_instead(job, Failure::Status(status)) {
         Some(after) => after,
-        // Not what the client asked for, or not as it did.
+        // The response is not what the client asked for, or the fill asked in another way.
         None if is_for_nobody(job.exchange, status) => passed(job).await,
         None => handed_over(job, for_lead).await,
     }
@@ -242,7 +243,7 @@ fn own_fields(for_lead: &mut oneshot::Receiver<ForLead>) -> Option<HeaderMap> {
     }
 }
 
-/// Serves a generation that a fill is bringing, and tells for how long it is stored.
+/// Serves a generation that a fill is bringing, and notes for how long it is stored.
 fn filled(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -253,9 +254,10 @@ fn filled(
     serve::filled(job, generation, from)
 }
 
-/// Someone may have published between this request's look-up and its plan: then nothing is asked twice.
+/// Another fill may have published between this request's look-up and its plan. Then the origin is not asked
+/// twice.
 fn published(job: &Job<'_, '_, '_>) -> Option<(Arc<Generation>, Reusable)> {
-    // Of what was found not to be had a moment ago nothing more is asked.
+    // A part whose rest could not be had a moment ago is not asked for again.
     let is_wanted = |held: &Arc<Generation>| held.is_whole() || !job.found_gone;
     let generation = lookup::at_hand(job.exchange, job.route).generation.filter(is_wanted)?;
     let is_known = job.validating.as_ref().is_some_and(|old| Arc::ptr_eq(old, &generation));
@@ -272,7 +274,7 @@ fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
 }
 
-/// Waits for a running fill's head.
+/// Waits for the head of a running fill.
 async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     job.core.observer.counters().collapsed();
     job.cache_status = job.cache_status.collapsed();
@@ -281,7 +283,7 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
         Waited::Gone => return Joined::answered(job.left()),
         Waited::Late => {
             let stale = stale_instead(job, Failure::Slow);
-            // One of those who wait leads again, and the others join that one.
+            // One of the waiting requests leads again, and the others join it.
             return stale.map_or(Joined::Again, Joined::answered);
         }
     };
@@ -301,7 +303,7 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
             }
         }
         FillHead::New(generation) => {
-            // What only a window is kept of streams to each client by itself.
+            // A response of which memory keeps only a window goes to each client as a stream of its own.
             let may = joined(&job.ask, &generation.head().stored, job.now, clock::now());
             if may.is_none() && generation.is_whole() {
                 return Joined::Own(generation);
@@ -337,7 +339,7 @@ fn stale_or_pass(job: &mut Job<'_, '_, '_>, failure: Failure) -> Joined {
     }
 }
 
-/// A joiner's wait: until what is stale may go out, and no longer than
+/// How long a joiner waits: until a stale response may be served, and at most
 /// [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
 async fn join_head(job: &mut Job<'_, '_, '_>, guard: &ReaderGuard) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
@@ -352,7 +354,7 @@ async fn join_head(job: &mut Job<'_, '_, '_>, guard: &ReaderGuard) -> Waited {
     }
 }
 
-/// Whether a generation is of the variant that the request selects.
+/// Whether the request selects a generation's variant.
 fn answers(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     matches(&generation.head().stored.variant, &exchange.request.headers)
 }
@@ -414,7 +416,7 @@ fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
     local::origin_failed(job.exchange, failure)
 }
 
-/// Waits for the head until then, or for as long as its fill does.
+/// Waits for the head until the given time, or for as long as its fill does.
 async fn wait_head(
     exchange: &mut Exchange<'_, '_>,
     guard: &ReaderGuard,
@@ -444,8 +446,8 @@ async fn wait_head(
     }
 }
 
-/// The place to lead from. A client whose request for this key hung a moment ago leads none that others may
-/// join: else it could have all of them wait for one hung request after another.
+/// The place to lead from. A client whose request for this key hung a moment ago leads only fills that nobody
+/// may join. Else it could make all others wait for one hung request after another.
 fn joinable(
     exchange: &Exchange<'_, '_>,
     place: inflight::Lead,
@@ -460,7 +462,7 @@ fn joinable(
     shared.inflight.lead_unshared(asker, shared.store.ledger(), key, now)
 }
 
-/// A short error response of the origin, shared by those who waited for it.
+/// A short error response of the origin, shared by all requests that waited for it.
 fn given_to_all(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
     let cache_status = job.cache_status;
     cache_status.note(&mut job.facts);

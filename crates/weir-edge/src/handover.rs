@@ -1,10 +1,10 @@
-//! How a data plane gives way to that of a new process, and how that one goes on.
+//! The handover at an upgrade: how the data plane of the old process gives way to that of the new one.
 //!
-//! At any moment one process begins requests: the old one shuts its gates ([`Edge::shut`]), the new one
-//! starts with the listeners' own sockets, the old one leaves ([`Edge::leave`]): each of its connections goes
-//! to the new process where its next request would begin, with what was read of that. Requests under way end
-//! where they began. Where the new process does not come up, the gates open again ([`Edge::open`]) and
-//! nothing has happened but a short wait.
+//! At any moment only one process begins requests. The old one shuts its gates ([`Edge::shut`]). The new one
+//! starts with the same listening sockets. Then the old one leaves ([`Edge::leave`]): it hands over each
+//! connection at the point where its next request would begin, with the bytes already read of that request.
+//! Requests under way end in the old process. Where the new process does not start, the gates open again
+//! ([`Edge::open`]), and clients have only waited for a moment.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -33,8 +33,8 @@ impl Edge {
             .collect()
     }
 
-    /// Lets no request begin; connections are neither taken nor lost. True once every worker has done so
-    /// within the patience; otherwise [`Edge::open`] is to be called. Blocks.
+    /// Stops new requests from beginning. Connections are neither accepted nor lost. True once every worker
+    /// has stopped within the patience; otherwise call [`Edge::open`]. Blocks.
     pub fn shut(&self, patience: Duration) -> bool {
         let (shut, done) = mpsc::channel();
         for worker in &self.workers {
@@ -53,8 +53,8 @@ impl Edge {
         }
     }
 
-    /// Gives the listeners up, and every connection to the new process, each where its next request would
-    /// begin. Socket files are the new process's from now on.
+    /// Hands the listeners over, and each connection when its next request would begin. Socket files belong
+    /// to the new process from now on.
     pub fn leave(&self, handover: &HandoverSender) {
         for post in &mut self.state.lock().listening {
             if let Some(kept) = post.kept.take() {
@@ -71,11 +71,11 @@ impl Edge {
         self.await_readers(patience);
     }
 
-    /// Closes the ledger's file, once all that was marked so far is in it; see
-    /// [`weir_store::Ledger::release`]. Blocks.
+    /// Closes the ledger's file once all marks made so far are in it; see [`weir_store::Ledger::release`].
+    /// Blocks.
     ///
     /// # Errors
-    /// It cannot be written; then it stays open.
+    /// The file cannot be written; then it stays open.
     pub fn release_ledger(&self) -> Result<(), Unwritten> {
         self.shared.store.ledger().release()
     }
@@ -85,20 +85,20 @@ impl Edge {
         self.shared.store.ledger().resume();
     }
 
-    /// Gives the marks made since [`Edge::release_ledger`], and those to come, to the process that writes the
-    /// ledger now.
+    /// Hands the marks made since [`Edge::release_ledger`], and all later ones, to the process that now
+    /// writes the ledger.
     pub fn hand_over_ledger(&self, successor: Box<dyn Successor>) {
         self.shared.store.ledger().hand_over(successor);
     }
 
-    /// Makes marks of another process; `acknowledge` is called when they are durable.
+    /// Applies the marks of another process; `acknowledge` is called when they are durable.
     pub fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
         self.shared.store.purge(marks, weir_clock::now(), acknowledge);
     }
 
-    /// Goes on with a connection of the process before this one.
+    /// Continues a connection of the previous process.
     pub fn adopt(&self, handed_over: HandedOver) {
-        // Those that come in one go are not yet counted anywhere, so they are spread in turn.
+        // Connections that arrive together are not counted anywhere yet, so they go to the workers in turn.
         let turn = self.adopted.fetch_add(1, Ordering::Relaxed);
         let _ = self.workers[turn % self.workers.len()].orders.send(Order::Adopt(Box::new(handed_over)));
     }

@@ -1,18 +1,18 @@
-//! Request bodies that are held before a connection to an origin is taken, so that a client that sends slowly
-//! holds none. All that are held at a time have a room of a bounded size; where it is full a body streams at
-//! once.
+//! Buffers for request bodies. A body is held here before a connection to an origin is taken, so that a slow
+//! client occupies no connection. The bytes of all held bodies are bounded; where the room is full, a body
+//! streams at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that held bodies may take, of all clients together.
+/// Most bytes of all held bodies together.
 #[derive(Debug)]
 pub(crate) struct HoldRoom {
     used: AtomicU64,
     bytes_max: u64,
 }
 
-/// A part of the room, given back when dropped.
+/// A reserved share of the room, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct HoldPlace {
     room: Arc<HoldRoom>,

@@ -15,7 +15,7 @@ pub(crate) struct Job<'j, 'c, 'k> {
     pub(crate) exchange: &'j mut Exchange<'c, 'k>,
     pub(crate) route: &'c Arc<Route>,
     pub(crate) ask: Ask,
-    /// What the request selects of what is held, and may still be good.
+    /// The generation that the request selects and the origin may confirm.
     pub(crate) validating: Option<Arc<Generation>>,
     /// How the response comes about, as far as that is known.
     pub(crate) cache_status: CacheStatus,

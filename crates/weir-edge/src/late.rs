@@ -5,15 +5,15 @@ use weir_policy::{CacheKey, cache_status};
 
 use crate::cache_status::CacheStatus;
 
-/// What is said of how a response came about.
+/// What is said about how a response came about.
 #[derive(Debug, Default)]
 enum Came {
     /// Nothing.
     #[default]
     Unknown,
-    /// By the cache, or past it.
+    /// The cache answered it, or it bypassed the cache.
     Cache(CacheStatus),
-    /// It was made here; the word that says why.
+    /// Weir made it; the word says why.
     Local(&'static str),
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Those of a response by the cache or past it, with the key where the route shows it.
+    /// The fields of a response by the cache or past it, with the key where the route shows it.
     pub(crate) fn of_cache(cache_status: CacheStatus, key: Option<CacheKey>) -> Late {
         Late { came: Came::Cache(cache_status), key: key.map(Box::new), ..Late::default() }
     }
 
-    /// Those of a response that is made here.
+    /// The fields of a response that Weir makes itself.
     pub(crate) fn local(word: &'static str, proxy_status: Option<&'static str>) -> Late {
         Late { came: Came::Local(word), proxy_status, ..Late::default() }
     }

@@ -1,8 +1,8 @@
 //! The data plane of Weir: connections of clients, the walk of each request, fills, delivery.
 //!
-//! Read [`walk`](mod@walk) first. Inside: `listen` → `conn` → `walk` → {`local`, `lookup`, `revalidate`,
-//! `fetch`, `pass`, `fill`, `serve`, `deliver`} → `transform`; all hand values to [`observe`], which is
-//! never asked a question. It must not know what the disk is made of, and it serves no control request.
+//! Read [`walk`](mod@walk) first: every other room is reached from there. The fills are in `weir_fill`, and
+//! connections and their protocol in `weir_front`. It must not know what the disk is made of, and it serves
+//! no control request.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,4 +1,4 @@
-//! Listing what is cached: what is asked for in words becomes hashes and texts of keys; what is found becomes
+//! Listing what is cached: turns a question in words into hashes and texts of keys, and the results into
 //! words again.
 
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use crate::plan::Plan;
 use crate::purge;
 use weir_clock as clock;
 
-/// What is to be listed. Several together: what all of them say.
+/// What to list. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOrder {
-    /// Of this site alone, by its name or one of its hosts.
+    /// Only objects of this site, by its name or one of its hosts.
     pub site: Option<String>,
-    /// What begins with this text alone; without a scheme: of http and of https.
+    /// Only URLs that begin with this text; without a scheme: of http and of https.
     pub prefix: Option<String>,
-    /// What bears this tag alone.
+    /// Only objects with this tag.
     pub tag: Option<String>,
-    /// How many, at most.
+    /// The most objects in a page.
     pub limit: usize,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     pub after: Vec<u8>,
 }
 
-/// Something that is cached.
+/// A cached object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// The name of its site; `None` where the configuration has none any more.
+    /// The name of its site; `None` where the configuration no longer has it.
     pub site: Option<Arc<str>>,
-    /// What the store says of it.
+    /// What the store says about it.
     pub listed: Listed,
 }
 
-/// A page: what is there, and where it ends unless it is the last one.
+/// A page of objects, and where it ends unless it is the last one.
 pub(crate) fn list(
     plan: &Plan,
     store: &Store,

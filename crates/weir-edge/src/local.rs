@@ -1,5 +1,5 @@
 //! Responses that Weir makes itself: refusals, errors, what a route answers without an origin. Each is
-//! whole, short and says how it came (`Cache-Status`; on errors `Proxy-Status`, RFC 9209).
+//! complete and short, and says how it came about (`Cache-Status`; on errors `Proxy-Status`, RFC 9209).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
 
-/// A response that is made here.
+/// A response that Weir makes itself.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -46,7 +46,7 @@ impl Reply {
         Reply { status, headers, body: body.into(), word, outcome: Outcome::Refused, proxy_status: None }
     }
 
-    /// An answer in one line of text, for this request alone.
+    /// An answer in one line of text, for this request alone: `no-store`.
     pub(crate) fn line(status: StatusCode, word: &'static str, body: impl Into<Bytes>) -> Reply {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -72,7 +72,7 @@ impl Reply {
     fn into_response(self, method: &Method, own_id: &str) -> Response {
         let mut fields = HeaderMap::with_capacity(self.headers.len() + 2);
         let date = httpdate::fmt_http_date(clock::now().wall);
-        // Invariant: neither a date nor our own name has a byte that a field may not have.
+        // Invariant: a date and our own name contain only bytes that a field may have.
         if let (Ok(date), Ok(via)) =
             (HeaderValue::try_from(date), HeaderValue::try_from(format!("1.1 {own_id}")))
         {
@@ -87,11 +87,11 @@ impl Reply {
 
 /// Where a request goes.
 pub(crate) enum Routed<'r> {
-    /// It is answered here.
+    /// Weir answers it itself.
     Local(Box<Reply>),
     /// To a route with an upstream.
     To(&'r Arc<Route>),
-    /// It purges what this route has of its URL.
+    /// It purges its URL from this route.
     Purge(&'r Arc<Route>),
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Placed<'r> {
     pub(crate) to: Routed<'r>,
 }
 
-/// Finds the route of a request, or what is answered without one; notes both.
+/// Finds the route of a request, or the answer that needs none, and notes both.
 pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
     let path = match &exchange.request.target {
         Target::Path(path) => path.path(),
@@ -119,7 +119,7 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
     to
 }
 
-/// Where a request goes; for the walk and for whoever explains it.
+/// Where a request goes; the walk and `explain` call it.
 pub(crate) fn placed<'r>(
     shared: &Shared,
     plan: &'r Plan,
@@ -157,7 +157,8 @@ pub(crate) fn placed<'r>(
     Placed { site: Some(site), route: Some(route), to }
 }
 
-/// The route of what a `PURGE` is about; none where the request is none, or a route's `method` asks for it.
+/// The route that a `PURGE` applies to. None where the request is no `PURGE`, or a route's own `method` names
+/// `PURGE`.
 fn purged_by<'r>(site: &'r Site, view: &RequestView<'_>, path: &str) -> Option<&'r Arc<Route>> {
     if !purge::is_purge(view.method) {
         return None;
@@ -187,7 +188,7 @@ fn options() -> Reply {
     Reply { status, headers, body, word: "options", outcome: Outcome::Local, proxy_status: None }
 }
 
-/// What a balancer in front is told.
+/// The health answer for a load balancer in front.
 fn health(shared: &Shared) -> Reply {
     if shared.is_draining() {
         return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
@@ -195,7 +196,7 @@ fn health(shared: &Shared) -> Reply {
     Reply::line(StatusCode::OK, "health", "ok\n")
 }
 
-/// A reply as the response to the request of an exchange.
+/// Turns a reply into the response of an exchange.
 pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Response {
     let is_error = reply.status.is_client_error() || reply.status.is_server_error();
     let route = exchange.route.as_ref().filter(|_| is_error && reply.outcome != Outcome::Local);
@@ -208,7 +209,7 @@ pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Respo
     reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
 }
 
-/// Refuses what is not a request as it should be; the connection is closed.
+/// Refuses a malformed request; the connection is closed.
 pub(crate) fn refuse(core: &Core, why: &Refused) -> Response {
     reply_to(why).into_response(&Method::GET, &core.shared.own_id)
 }
@@ -241,8 +242,8 @@ fn reply_to(why: &Refused) -> Reply {
     }
 }
 
-/// The answer to what is not a request as it should be: the word, and of two values of a field that has one
-/// its name.
+/// The answer to a malformed request, and the word for it. Where a field has two values that differ, the
+/// answer names the field.
 fn refused(refusal: &Refusal) -> Reply {
     let word = refusal.reason();
     match refusal.field_twice() {
@@ -256,7 +257,7 @@ pub(crate) fn too_large(exchange: &mut Exchange<'_, '_>) -> Response {
     bad_body(exchange, &ContentError::TooLarge)
 }
 
-/// The body of the request cannot be read on: answered, then closed.
+/// The body of the request cannot be read further: Weir answers, then closes the connection.
 pub(crate) fn bad_body(exchange: &mut Exchange<'_, '_>, error: &ContentError) -> Response {
     let reply = match error {
         ContentError::TooLarge => {
@@ -271,7 +272,7 @@ pub(crate) fn bad_body(exchange: &mut Exchange<'_, '_>, error: &ContentError) ->
     Response { must_close: true, ..answer(exchange, reply) }
 }
 
-/// RFC 9111 §5.2.1.7: the client wants nothing but what is held.
+/// RFC 9111 §5.2.1.7: the client accepts only a stored response.
 pub(crate) fn only_if_cached(exchange: &mut Exchange<'_, '_>) -> Response {
     let reply = Reply::error(StatusCode::GATEWAY_TIMEOUT, "only-if-cached", "nothing usable is held");
     answer(exchange, reply.outcome(Outcome::Miss))
@@ -297,7 +298,7 @@ pub(crate) fn unsatisfiable(
     reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
 }
 
-/// The origin gave no response, or a broken one, and nothing was sent yet.
+/// The origin gave no response, or a broken one, and nothing has been sent yet.
 pub(crate) fn origin_failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure) -> Response {
     if failure.origin.is_some() {
         exchange.origin.clone_from(&failure.origin);
@@ -312,20 +313,20 @@ pub(crate) fn origin_failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFai
     answer(exchange, reply.outcome(outcome))
 }
 
-/// The route names an upstream that does not exist; the configuration's check should not let it through.
+/// The route names an upstream that does not exist. The check of the configuration should not allow this.
 pub(crate) fn no_upstream(exchange: &mut Exchange<'_, '_>) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, "no-upstream", "this route has no upstream");
     answer(exchange, reply.proxy_status("destination_not_found").outcome(Outcome::Local))
 }
 
-/// The client that a trusted proxy names has as many requests under way as it may (RFC 6585 §4).
+/// The client that a trusted proxy names already has as many requests under way as it may (RFC 6585 §4).
 pub(crate) fn too_many(exchange: &mut Exchange<'_, '_>) -> Response {
     let text = "too many requests of this client are under way";
     let reply = Reply::error(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", text);
     answer(exchange, reply.retry_after(1).outcome(Outcome::Local))
 }
 
-/// Something in Weir itself broke.
+/// Weir itself failed.
 pub(crate) fn internal(exchange: &mut Exchange<'_, '_>, word: &'static str) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, word, "the proxy could not finish this request");
     answer(exchange, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss))

@@ -1,5 +1,5 @@
-//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. What lies on the volume comes
-//! up into the memory's index by being looked for.
+//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. A look-up loads what the
+//! volume holds into the memory's index.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use weir_fill::refetch::strong;
 pub(crate) struct Held {
     /// The generation that the request selects.
     pub(crate) generation: Option<Arc<Generation>>,
-    /// Whether other variants are held, where none was selected. The origin is not asked about them: a 304
-    /// speaks of what its request selects (RFC 9111 §4.3.4).
+    /// Whether other variants are held, where the request selects none. The origin is not asked about them: a
+    /// 304 applies to what its request selects (RFC 9111 §4.3.4).
     pub(crate) has_siblings: bool,
 }
 
-/// What looking came to.
+/// The result of a look-up.
 enum Looked {
-    /// It was at hand.
+    /// It was in memory's index.
     Held(Held),
-    /// The volume may hold more.
+    /// The volume may hold more, and has to be asked.
     Ask(weir_store::Ask),
 }
 
-/// Finds the generation that the request selects; the volume is asked where memory has none.
+/// Finds the generation that the request selects. The volume is asked where memory has none.
 pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     let held = match look(exchange, route) {
         Looked::Held(held) => held,
@@ -38,7 +38,7 @@ pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
         }
     };
     match &held.generation {
-        // What turns out to be gone is whole no more.
+        // A generation whose bytes turned out to be gone is no longer whole.
         Some(below)
             if below.is_on_disk() && below.is_whole() && !exchange.core.shared.store.prime(below).await =>
         {
@@ -48,7 +48,7 @@ pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     }
 }
 
-/// Finds the generation that the request selects in what is at hand.
+/// Finds the generation that the request selects among those in memory's index.
 pub(crate) fn at_hand(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     match look(exchange, route) {
         Looked::Held(held) => held,
@@ -59,7 +59,7 @@ pub(crate) fn at_hand(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     }
 }
 
-/// Whether a whole is held of what the request selects.
+/// Whether a whole generation of the selected variant is held.
 pub(crate) fn at_hand_is_whole(exchange: &Exchange<'_, '_>, route: &Route) -> bool {
     at_hand(exchange, route).generation.is_some_and(|held| held.is_whole())
 }
@@ -79,7 +79,7 @@ fn look(exchange: &Exchange<'_, '_>, route: &Route) -> Looked {
     }
 }
 
-/// What is found first may still be filling, while an older generation is whole.
+/// The first match may still be filling while an older generation is whole.
 fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held {
     let headers = &exchange.request.headers;
     let mut variants = exchange.core.shared.store.variants(digest, key);
@@ -92,16 +92,16 @@ fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held
     }
 }
 
-/// Whether a generation can answer: it is whole, or what is missing can be brought.
+/// Whether a generation can answer: it is whole, or its missing bytes can be brought.
 pub(crate) fn is_usable(generation: &Generation) -> bool {
-    // What is missing of a part must be told to be of the same version.
+    // The missing bytes of a part can only be brought with a validator that proves the same version.
     let is_partable =
         || generation.is_unvalidated_part() || strong(&generation.head().stored.headers).is_some();
     generation.is_whole() || (generation.is_part() && is_partable())
 }
 
-/// What was stored while its host belonged to another site is not that site's any more: a purge of this one
-/// would not reach it.
+/// Whether it was stored while its host belonged to another site. Such an object is not used: a purge of the
+/// present site would not reach it.
 pub(crate) fn is_of_site(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     generation.key().site == site(exchange)
 }
@@ -115,7 +115,7 @@ pub(crate) fn shown_key(exchange: &Exchange<'_, '_>, route: &Route) -> Option<Ca
     route.show_key.then(|| key(exchange, route))
 }
 
-/// The request's key, to be kept.
+/// The request's key, as a value of its own.
 pub(crate) fn key(exchange: &Exchange<'_, '_>, route: &Route) -> CacheKey {
     let mut key = Vec::with_capacity(128);
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);

@@ -1,5 +1,5 @@
-//! Requests towards origins: the client's fields as the transform has them, with the `Host` and the
-//! fields that the route wants; and what a fill has to know of the request that leads it.
+//! Requests towards origins: the client's fields after the transform, with the `Host` and the fields that the
+//! route sets; and what a fill must know of the request that leads it.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use weir_fill::tally;
 use weir_fill::task::{FillRequest, Sharing};
 use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, FillPermit, FillsMax};
 
-/// The fields of a request that is passed.
+/// The fields of a request that bypasses the cache.
 pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
     let mut headers = request::towards_origin(&exchange.request.headers, &exchange.from());
     route.towards_origin(&mut headers);
     headers
 }
 
-/// The fields of a fill's request: nothing that belongs to one client alone.
+/// The fields of a fill's request: none that belong to one client alone.
 pub(crate) fn for_fill(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
     let from = exchange.from();
     let mut headers = request::towards_origin(&exchange.request.headers, &from);
@@ -53,12 +53,12 @@ impl Settings for Route {
     }
 }
 
-/// Where the client may be sent interim responses: HTTP/1.0 knows none (RFC 9110 §15.2).
+/// Whether the client may be sent interim responses: HTTP/1.0 has none (RFC 9110 §15.2).
 pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender) -> Option<InterimSender> {
     exchange.request.takes_interim.then_some(sender)
 }
 
-/// How this request asks the origin for a whole representation; none when the route's upstream does not
+/// How this request asks the origin for a whole representation; none where the route's upstream does not
 /// exist.
 pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Refetch>> {
     Some(Arc::new(Refetch {
@@ -71,7 +71,7 @@ pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option
     }))
 }
 
-/// A place among the fills at the upstream.
+/// A place among the upstream's fills.
 pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<FillPermit> {
     let upstream = &refetch.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
@@ -79,7 +79,7 @@ pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Opt
     exchange.core.shared.inflight.upstreams.permit(upstream.name(), refetch.client, most)
 }
 
-/// What the fill has to know.
+/// What the fill must know of its request.
 pub(crate) fn fill_request(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,

@@ -1,6 +1,5 @@
-//! Serving what is held in part: what is missing comes from the origin while the rest is sent, in the same
-//! version or not at all (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether what is held may be
-//! used.
+//! Serving a stored part: the missing bytes come from the origin while the held ones are sent, in the same
+//! version or not at all (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether the part may be used.
 
 use std::sync::Arc;
 
@@ -19,21 +18,22 @@ pub(crate) use weir_fill::reader::refill::Refill;
 use weir_fill::refetch::{FetchBy, strong};
 use weir_front::message;
 
-/// What confirming came to.
+/// The result of confirming.
 pub(crate) enum Confirmed {
-    /// All that is wanted is held, or is not a body.
+    /// All that the client wants is held, or no body is sent.
     Held,
-    /// The origin has the same version, and what is missing is on its way.
+    /// The origin has the same version, and the missing bytes are on their way.
     Coming,
-    /// Something is missing, and nobody may be asked (RFC 9111 §5.2.1.7).
+    /// Bytes are missing, and the origin may not be asked (RFC 9111 §5.2.1.7).
     Refused,
-    /// It is not to be had in this version.
+    /// The origin no longer has this version.
     Gone,
-    /// Its client has left.
+    /// The client has left.
     Left,
 }
 
-/// Makes sure before a head goes out that all can be had which the request wants, as [`confirm_missing`].
+/// Confirms, before the head goes out, that all bytes which the request wants can be had; see
+/// [`confirm_missing`].
 ///
 /// # Cancel safety
 /// As [`confirm_missing`].
@@ -50,11 +50,11 @@ pub(crate) async fn confirm(
     confirm_missing(exchange, route, generation, missing).await
 }
 
-/// Makes sure before a head goes out that what is `missing` can be had: the origin is asked for its first
-/// byte. A version that the origin no longer has is taken out.
+/// Confirms, before the head goes out, that the `missing` bytes can be had: asks the origin for the first of
+/// them. Removes a version that the origin no longer has.
 ///
 /// # Cancel safety
-/// Safe: what is on its way goes on while it is worth it.
+/// Safe: a transfer continues while it is worth it.
 pub(crate) async fn confirm_missing(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -83,13 +83,12 @@ pub(crate) async fn confirm_missing(
     }
 }
 
-/// From the first that is missing of what the request wants to its end.
+/// The range from the first missing byte that the request wants to the end of what it wants.
 pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     decide::missing(&exchange.view(), ask, generation)
 }
 
-/// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in
-/// memory.
+/// Brings the bytes that a generation lacks, or that turn out to be missing, where it is not whole in memory.
 pub(crate) fn refill(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -104,7 +103,7 @@ pub(crate) fn refill(
         settings: route.clone(),
         by: FetchBy::Range,
     };
-    // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
+    // A client that wants the whole reads on. One that asks for the rest, as players do, often leaves soon.
     let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
     let chunk_bytes = chunk_bytes(&exchange.request.headers, route, Some(generation));
     Some(Box::new(Refill::new(request, refetch, ask_bytes_max, chunk_bytes)))

@@ -1,6 +1,6 @@
-//! Passing a request on and its response back, past the cache: other methods, requests that the rules keep
-//! out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
-//! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
+//! Bypassing the cache: passes on other methods, requests that the rules exclude and responses that may not
+//! be stored. It stores nothing, except a POST's response that says it answers later GETs. It marks in the
+//! ledger what an unsafe method changed (RFC 9111 §4.4).
 
 mod hold;
 mod posted;
@@ -41,10 +41,10 @@ use self::hold::{Held, hold};
 use self::posted::Posted;
 use crate::{limit, local, lookup, outgoing, present};
 
-/// When who found no place for an event stream may try again.
+/// `Retry-After` of an event stream that found no place, in seconds.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
 
-/// How the way to the response ended.
+/// How the wait for the response ended.
 enum Asked {
     Answered(Box<OriginResponse>, Upload),
     Failed(OriginError),
@@ -64,7 +64,7 @@ pub(crate) async fn pass(
     }
 }
 
-/// Tells that the origin gave no response to a request that passes.
+/// Answers and logs that the origin gave no response to a passed request.
 pub(crate) fn failed(
     exchange: &mut Exchange<'_, '_>,
     failure: &OriginFailure,
@@ -112,7 +112,7 @@ pub(crate) async fn try_pass(
     })
 }
 
-/// Sends the request, its body as it comes, and waits for the final head.
+/// Sends the request, with its body as it arrives, and waits for the final head.
 async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
     let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.shared.hold).await {
         Ok(held) => held,
@@ -131,7 +131,7 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
                 }
             }
             answer = &mut answer => {
-                // Both may come in one piece: what was said first is told first.
+                // An interim and a final head may arrive in one piece: they are read in order.
                 while let Ok(interim) = interims.try_recv() {
                     if send_interim(exchange, &interim).await.is_err() {
                         return Asked::Gone;
@@ -191,7 +191,7 @@ pub(crate) async fn send_interim(
     exchange.client.interim(interim.status, &headers).await
 }
 
-/// Passes a response on to its client as it comes.
+/// Passes a response on to its client as it arrives.
 pub(crate) fn relay(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -247,7 +247,7 @@ pub(crate) fn relay(
     Response { upload: upload.boxed(), ..response::paced(relayed, pace) }
 }
 
-/// The response to a request for another protocol that the origin has agreed to (RFC 9110 §7.8).
+/// The response to a request for another protocol, which the origin has accepted (RFC 9110 §7.8).
 fn switched(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -265,7 +265,7 @@ fn switched(
     Response { switch: Some(Box::new(Switch { protocol, stream: Box::new(tunnel) })), ..made }
 }
 
-/// The origin sent a part, and not where it belongs.
+/// The origin sent a part that does not answer the request.
 fn unplaced() -> OriginFailure {
     OriginFailure {
         status: StatusCode::BAD_GATEWAY,
@@ -279,9 +279,9 @@ fn unplaced() -> OriginFailure {
     }
 }
 
-/// What a response that passes says about what is held or remembered: a HEAD's about the stored GET (RFC 9111
-/// §4.3.5), unless it was asked for by who goes past the cache or is authenticated; a storable one that the
-/// key is worth another fill.
+/// Applies what a passed response says about stored ones and about the key. A HEAD's response concerns the
+/// stored GET (RFC 9111 §4.3.5), unless the client bypasses the cache or is authenticated. A storable
+/// response shows that the key is worth another fill.
 fn learn(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -328,7 +328,7 @@ fn learn(
     }
 }
 
-/// Status and fields of the whole: a part's are those of its whole, but for what it says of itself.
+/// Status and fields of the whole: those of the part, without the fields that describe the part itself.
 fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
     if response.status != StatusCode::PARTIAL_CONTENT {
         return (response.status, Cow::Borrowed(&response.headers));
@@ -355,8 +355,8 @@ pub(crate) fn relayed(
     response::made(status, fields, Late::of_cache(cache_status, lookup::shown_key(exchange, route)))
 }
 
-/// The length that a response to HEAD, or a 304, declares for the body it does not have. Where the origin
-/// names none, none is made up (RFC 9110 §8.6).
+/// The declared length of the body that a response to HEAD, or a 304, does not have. Where the origin
+/// declares none, Weir invents none (RFC 9110 §8.6).
 fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -366,20 +366,21 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what
-/// is fetched from here on the request is sent after the response that is looked at here.
+/// Marks what an unsafe request has made invalid, where any of it may be held or on its way. Requests to the
+/// origin from here on are sent after this response, so the mark does not concern them.
 fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
     for target in targets {
         let view = RequestView { method: &Method::GET, path_and_query: &target, has_body: false, ..view };
-        // Another route may answer for it, with another key.
+        // Another route may answer for that URL, with another key.
         let site = exchange.site;
         let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
         let (key, mut url) = (&route.rules.key, Vec::new());
         let digest = weir_policy::write_url(key, &view, &mut url);
         let site = site.map_or(0, |site| site.mark);
-        // Marks are for what there is: else anybody could make so many that they concern everything.
+        // Marks are made only for what exists. Else anybody could make so many that they are merged into
+        // marks on everything.
         let shared = &exchange.core.shared;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
         if !can_tell || shared.inflight.is_fetching(digest) || shared.store.may_hold(digest, &url, site) {

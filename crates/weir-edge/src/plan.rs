@@ -1,5 +1,5 @@
-//! The configuration as requests meet it: compiled once, never changed, swapped whole. Host → [`Site`] →
-//! [`Route`]. Must not read the configuration's text or decide about a response; what a route says is
+//! The configuration as requests use it: compiled once, never changed, replaced as a whole. Host → [`Site`] →
+//! [`Route`]. It must not read the configuration's text or decide about a response; what a route says is in
 //! `route.rs`.
 
 mod places;
@@ -27,7 +27,7 @@ pub use weir_policy::site_hash;
 /// The mode of a unix socket's file where the configuration names none.
 const UNIX_MODE: u32 = 0o660;
 
-/// Plans are numbered through the process, so that what was printed under one is never taken for another's.
+/// Plans are numbered through the process, so that a head printed under one plan is never used under another.
 static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// One configuration, compiled.
@@ -57,14 +57,13 @@ pub struct Site {
     pub name: Arc<str>,
     /// Its number in the counters.
     pub id: SiteId,
-    /// What stands for its name in keys and in the ledger.
+    /// The site's name in keys and in the ledger.
     pub mark: u64,
     routes: Vec<Arc<Route>>,
 }
 
 impl Site {
-    /// The first route that takes a request. The last route of a site takes every request, so that there is
-    /// always one.
+    /// The first route that takes a request. A site's last route takes every request, so there is always one.
     pub fn route(&self, method: &Method, scheme: &str, path: &str) -> Option<&Arc<Route>> {
         self.routes.iter().find(|route| route.takes(method, scheme, path))
     }
@@ -156,22 +155,22 @@ impl Plan {
         &self.sites
     }
 
-    /// Whether a path is that of health for balancers in front.
+    /// Whether this is the path of the health check for load balancers in front.
     pub fn is_health(&self, path: &str) -> bool {
         self.health_path.as_deref() == Some(path)
     }
 
-    /// Where clients connect, and the PROXY protocol that is demanded there.
+    /// Where clients connect, and whether they must use the PROXY protocol.
     pub fn listeners(&self) -> &[(Address, Option<Form>)] {
         &self.listeners
     }
 
-    /// The peers that are believed.
+    /// The trusted peers.
     pub fn trusted(&self) -> Trusted {
         self.trusted.clone()
     }
 
-    /// What a client may ask.
+    /// The limits of a client's request.
     pub fn limits(&self) -> ClientLimits {
         self.limits.clone()
     }

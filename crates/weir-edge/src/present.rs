@@ -1,5 +1,5 @@
-//! How a response's fields look to the client: without hop-by-hop fields, with `Via` and with what the
-//! route sets and removes. Pure.
+//! How a response's fields look to the client: without hop-by-hop fields, with `Via`, and with the route's
+//! sets and removals. Pure.
 
 use http::header::{ACCEPT_RANGES, AGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::plan::Route;
 use crate::transform::response::towards_client;
 
-/// Whom the fields are written for. Scheme and host are in the key of every stored response.
+/// The client that the fields are written for. Its scheme and host are in the key of every stored response.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) scheme: &'a str,
@@ -17,8 +17,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) age_s: u64,
 }
 
-/// The fields of a response with this status for the client; `Age`, `Cache-Status` and framing are printed
-/// apart.
+/// The fields of a response with this status for the client. `Age`, `Cache-Status` and framing are printed
+/// separately.
 pub(crate) fn fields(
     headers: &HeaderMap,
     status: StatusCode,
@@ -28,8 +28,8 @@ pub(crate) fn fields(
     prepared(headers.clone(), status, route, reader)
 }
 
-/// The fields of a response that is held whole or in part, or will be. Ranges of a 200 are answered from it
-/// whatever the origin does, and so it says (RFC 9110 §14.3).
+/// The fields of a response that is or will be held, whole or in part. Weir answers ranges of a 200 from it
+/// whatever the origin does, and the fields say so (RFC 9110 §14.3).
 pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     let mut fields = headers.clone();
     if status == StatusCode::OK {

@@ -1,5 +1,5 @@
-//! Purging: what is asked for in words becomes marks of the ledger; [`by_client`] is `PURGE url` of a client
-//! that may. It must not look at what is held: a purge costs the same however much that is.
+//! Purging: turns an order in words into marks of the ledger. [`by_client`] is `PURGE url` of a client that
+//! may purge. It must not look at what is held: the cost of a purge does not depend on it.
 
 pub(crate) mod by_client;
 
@@ -17,14 +17,14 @@ const PURGE: &str = "PURGE";
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeTarget {
-    /// All keys and variants of a URL. Without a scheme: of http and of https.
+    /// All keys and variants of a URL; without a scheme: of http and of https.
     Url(String),
-    /// All whose URL begins with this text, byte by byte: `https://www.example.com/images/`. Without a
-    /// scheme: of http and of https.
+    /// All URLs that begin with this text, byte by byte: `https://www.example.com/images/`. Without a scheme:
+    /// of http and of https.
     Prefix(String),
-    /// All that bears one of these tags.
+    /// All objects with one of these tags.
     Tags(Vec<String>),
-    /// All of a site, by its name or one of its hosts as the configuration has them.
+    /// All objects of a site, by its name or one of its hosts as the configuration has them.
     Site(String),
     /// Everything.
     All,
@@ -33,9 +33,9 @@ pub enum PurgeTarget {
 /// A purge that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeOrder {
-    /// What.
+    /// What it concerns.
     pub target: PurgeTarget,
-    /// Whether it is served no more, or stale from now on.
+    /// Whether the objects are removed, or stale from now on.
     pub force: Force,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
     })
 }
 
-/// The texts with which keys begin that a prefix means, with the site of each.
+/// The prefixes of keys that a URL prefix stands for, with the site of each.
 pub(crate) fn texts(plan: &Plan, text: &str) -> Result<Vec<(u64, String)>, String> {
     Ok(places(plan, text)?.into_iter().map(|place| (place.site.mark, place.text())).collect())
 }
@@ -93,7 +93,7 @@ struct Place<'a> {
     path_and_query: String,
 }
 
-/// The places that a text names: one, or one for each scheme.
+/// The URLs that a text names: one, or one for each scheme.
 fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
     let (schemes, rest) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (vec![Scheme::Http], rest),
@@ -125,7 +125,7 @@ fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
 }
 
 impl Place<'_> {
-    /// The URL as it is asked for, and as each route that a GET or HEAD may take has it in its keys.
+    /// The URL as the client asks for it, and as each route for GET or HEAD has it in its keys.
     fn urls(&self) -> Vec<Scope> {
         let (scheme, headers) = (self.scheme.as_str(), HeaderMap::new());
         let mut digests = Vec::with_capacity(2);

@@ -32,27 +32,27 @@ pub(crate) fn bare(head: Head, late: Late) -> Response {
     }
 }
 
-/// No response: the client has gone.
+/// No response: the client has left.
 #[inline]
 pub(crate) fn none() -> Response {
     bare(Head::None, Late::default())
 }
 
-/// A head of this response alone.
+/// A head that belongs to this response alone.
 #[inline]
 pub(crate) fn made(status: StatusCode, fields: HeaderMap, late: Late) -> Response {
     bare(Head::Made(status, Box::new(fields)), late)
 }
 
-/// What a response of these bytes is, as far as method and status allow content.
+/// A response with these bytes as content, where method and status allow content.
 #[inline]
 pub(crate) fn with_bytes(response: Response, method: &Method, bytes: Bytes) -> Response {
     let length = Some(bytes.len() as u64);
     with_source(response, method, length, || Source::Bytes(bytes))
 }
 
-/// A response with content of `length` bytes, where that is known; `source` is called only where method and
-/// status allow content.
+/// A response with content of `length` bytes, where the length is known. `source` is called only where method
+/// and status allow content.
 #[inline]
 pub(crate) fn with_source(
     mut response: Response,
@@ -71,7 +71,7 @@ pub(crate) fn with_source(
     response
 }
 
-/// A response whose content goes out at a pace, where there is one.
+/// A response whose content goes out at this pace, where there is one.
 #[inline]
 pub(crate) fn paced(response: Response, pace: Option<Box<Pace>>) -> Response {
     Response { pace, ..response }

@@ -1,5 +1,5 @@
-//! Asking the origin whether what is held is still good: now, with the client waiting, or in the
-//! background, with nobody waiting. RFC 9111 §4.3, RFC 5861 §3.
+//! Asking the origin whether a stored response is still good: with the client waiting, or in the background.
+//! RFC 9111 §4.3, RFC 5861 §3.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::response::Response;
 use weir_fill::inflight::{Plan, Wanted};
 use weir_fill::task::{self, Sharing};
 
-/// Asks before anything goes out.
+/// Asks before a response goes out.
 pub(crate) async fn now(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -35,8 +35,8 @@ pub(crate) async fn now(
     fetch::fetch(job).await
 }
 
-/// Asks without a client whether what the job may validate is still good: the next request finds what came.
-/// An upstream that gave no answer a moment ago is asked once a backoff
+/// Asks in the background about the generation that the job may validate; the next request uses the result.
+/// An upstream that gave no answer a moment ago is asked once in each backoff
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };
@@ -56,7 +56,7 @@ pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let mut fill_request = outgoing::fill_request(job, job.route, Sharing::Shared, (refetch, place));
     fill_request.validating = Some(generation.clone());
     if generation.is_part() {
-        // Where it has changed, the part that is wanted of it is enough.
+        // If the origin has a new version, the wanted part of it is enough.
         fill_request.cold = fetch::cold(job, generation.key());
     }
     if let Some(guard) = lead.begin() {

@@ -1,5 +1,5 @@
 //! What a route of the plan says: which requests it takes, where they go, how heads are changed, what is
-//! answered without an origin. Pure; must not know the cache or a connection.
+//! answered without an origin. Pure; it must not know the cache or a connection.
 
 mod answers;
 mod edits;
@@ -29,19 +29,19 @@ pub struct Route {
     pub name: Arc<str>,
     /// Where it stands: `weir.toml:12`.
     pub place: String,
-    /// No other route of any plan of the process has this number.
+    /// A number that no other route of any plan of the process has.
     pub print_id: u64,
     /// The caching rules.
     pub rules: CacheRules,
-    /// How long a request waits for a revalidation before what is stale goes out where it may.
+    /// How long a request waits for a revalidation before a stale response goes out, where one may.
     pub revalidation_wait: Duration,
-    /// How ranges are fetched that are not held.
+    /// How ranges that are not held are fetched.
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
-    /// Whose `PURGE` requests are heard.
+    /// The clients that may send `PURGE`.
     pub(crate) purgers: Trusted,
-    /// How fast bodies go out; none: as fast as they are taken.
+    /// How fast bodies go out; none: as fast as clients take them.
     pub(crate) rate: Option<ResolvedRate>,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
@@ -61,9 +61,9 @@ pub struct Route {
 /// Whether origins are sent `Via`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// As RFC 9110 §7.6.3 has it.
+    /// The `Via` of RFC 9110 §7.6.3.
     Sent,
-    /// Not ours, nor that of those before us.
+    /// Neither ours nor those of proxies before us.
     LeftOut,
 }
 
@@ -147,7 +147,7 @@ impl Route {
         self.methods.contains(method)
     }
 
-    /// What is answered without an origin; none: the request goes to the cache and the upstream.
+    /// The answer without an origin; none where the request goes to the cache and the upstream.
     pub fn answer(&self, view: &RequestView<'_>) -> Option<Answered> {
         self.local.as_ref().map(|local| local.render(view.scheme, view.host, view.path_and_query))
     }
@@ -162,13 +162,12 @@ impl Route {
         self.host.as_ref()
     }
 
-    /// What the origin is told of the way that a request has come.
+    /// Which `Via` the origin is sent.
     pub(crate) fn via(&self) -> Via {
         self.via
     }
 
-    /// Writes the `Host` that the origin is to get, and the fields that the route sets, into a request for
-    /// it.
+    /// Writes the origin's `Host` and the fields that the route sets into a request for it.
     pub(crate) fn towards_origin(&self, headers: &mut HeaderMap) {
         if let Some(host) = self.host_to_origin() {
             headers.insert(HOST, HeaderValue::clone(host));
@@ -184,11 +183,11 @@ impl Route {
         edits::apply(&self.request_edits, headers);
     }
 
-    /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime,
-    /// then the fields that are removed and set.
+    /// Changes the fields of a response on its way to the client: the lifetime for browsers first, then the
+    /// removals and sets.
     ///
-    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told.
-    /// Of errors and redirects it is told what the origin says.
+    /// `age_s` is the `Age` of this response: a browser subtracts it from the lifetime. Errors and redirects
+    /// keep the origin's lifetime.
     pub fn present(&self, headers: &mut HeaderMap, status: StatusCode, age_s: u64) {
         if let Some(ttl) = self.rules.browser_ttl.filter(|_| is_of_content(status)) {
             edits::browser_ttl(headers, ttl.saturating_add(Duration::from_secs(age_s)));
@@ -196,12 +195,13 @@ impl Route {
         edits::apply(&self.response_edits, headers);
     }
 
-    /// Takes out of an interim response or of trailers what the response does not have from the origin.
+    /// Removes from an interim response, or from trailers, the fields that the route removes from responses
+    /// or sets itself.
     pub fn strip_response(&self, headers: &mut HeaderMap) {
         edits::strip(&self.response_edits, headers);
     }
 
-    /// Writes a `Location` that names the origin back to the authority that the client used.
+    /// Rewrites a `Location` that names the origin to the authority that the client used.
     pub fn location_back(&self, headers: &mut HeaderMap, scheme: &str, host: &str) {
         if let Some(authority) = self.host.as_ref().and_then(|origin| origin.to_str().ok()) {
             let origin = Place { scheme: self.origin_scheme, authority };
@@ -232,7 +232,8 @@ fn find_page(pages: &[(PageFor, Page)], status: StatusCode) -> Option<&Page> {
     of(PageFor::Status(status)).or_else(|| of(PageFor::Every))
 }
 
-/// The Host for the origins of an upstream; the check has seen to it that `origin` stands for one name.
+/// The Host for the origins of an upstream. The check of the configuration makes sure that `origin` stands
+/// for one name.
 fn host_to_origin(upstream: &str, rule: &HostRule, config: &Config) -> Option<HeaderValue> {
     let name = match rule {
         HostRule::Client => return None,
@@ -242,7 +243,7 @@ fn host_to_origin(upstream: &str, rule: &HostRule, config: &Config) -> Option<He
     HeaderValue::try_from(name).ok()
 }
 
-/// What the route's upstream is told of the way that a request has come.
+/// Which `Via` the route's upstream is sent.
 fn via(resolved: &ResolvedRoute, config: &Config) -> Via {
     let Action::Forward { upstream, .. } = &resolved.action else { return Via::Sent };
     match config.upstream.get(upstream) {
@@ -251,7 +252,7 @@ fn via(resolved: &ResolvedRoute, config: &Config) -> Via {
     }
 }
 
-/// The scheme in which the route's origins are spoken to.
+/// The scheme of the route's origins.
 fn origin_scheme(resolved: &ResolvedRoute, config: &Config) -> &'static str {
     let Action::Forward { upstream, .. } = &resolved.action else { return "http" };
     let origin = config.upstream.get(upstream).and_then(|upstream| upstream.origins.first());

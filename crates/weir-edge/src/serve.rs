@@ -1,5 +1,5 @@
-//! Serving a generation: what is held or what a fill is bringing, as the request's preconditions and
-//! range have it (RFC 9110 §13, §14), with the head printed once for all who get it whole.
+//! Serving a generation, held or being filled, as the request's preconditions and range ask for it (RFC 9110
+//! §13, §14). The head is printed once for all clients that get it whole.
 
 use std::sync::Arc;
 
@@ -28,26 +28,26 @@ use weir_fill::refetch::Refetch;
 
 /// What is sent of a body that is not sent whole.
 enum Part {
-    /// One part of it.
+    /// One part.
     One(ContentRange),
-    /// Several.
+    /// Several parts.
     Several(Form),
 }
 
 /// Where a generation's bytes are.
 pub(crate) enum From {
-    /// It is at rest, whole or in part.
+    /// It is complete, or a part that grows no more by itself.
     Held,
-    /// Its fill runs.
+    /// Its fill is running.
     Fill(ReaderGuard, Arc<Refetch>),
 }
 
-/// Serves what is held; `reusable` proves that the policy allowed it.
+/// Serves a stored generation. `reusable` proves that the policy allows it.
 pub(crate) fn held(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
     generation_to(job, generation, reusable.freshness(), From::Held)
 }
 
-/// Serves a generation whose fill this request reads; its guard proves that it may.
+/// Serves a generation that this request reads from its fill. The reader guard proves that it may.
 pub(crate) fn filled(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -57,22 +57,22 @@ pub(crate) fn filled(
     generation_to(job, generation, freshness, From::Fill(guard, refetch))
 }
 
-/// Serves a generation of which a part has just come, or is arriving; the guard at the fill that began it
-/// proves that this request may have it.
+/// Serves a generation of which a part has just come or is arriving. The reader guard of the fill that began
+/// it proves that this request may have it.
 pub(crate) fn in_part(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
     guard: ReaderGuard,
 ) -> Response {
     job.had_age = guard.fill().had_age();
-    // Those who read it go on by themselves.
+    // Readers of a part continue without its fill.
     drop(guard);
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     generation_to(job, generation, freshness, From::Held)
 }
 
-/// Serves a generation that the origin has just confirmed for this request; the guard at the fill that
-/// asked proves it.
+/// Serves a generation that the origin has just confirmed for this request. The reader guard of that fill
+/// proves it.
 pub(crate) fn confirmed(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -138,7 +138,7 @@ fn generation_to(
     response::paced(response::with_source(response::bare(head, late), method, length, source), pace)
 }
 
-/// Where the bytes come from.
+/// The source of the bytes.
 fn source(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -162,7 +162,7 @@ fn source(
     }
 }
 
-/// The bytes of `source`, which stands at the first of several parts, with what sets them apart.
+/// The bytes of `source`, which is positioned at the first of several parts, with their delimiters and heads.
 fn parted(source: Source, part: Option<Part>) -> Source {
     match part {
         Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
@@ -173,7 +173,7 @@ fn parted(source: Source, part: Option<Part>) -> Source {
 /// The head of a whole response, encoded once for a plan.
 fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     let status = head.stored.status;
-    // What browsers are told goes with the age of each response, so it is encoded again each time.
+    // The lifetime for browsers depends on the age of each response, so the head is encoded each time.
     let is_the_same_for_all = route.rules.browser_ttl.is_none();
     if !is_the_same_for_all {
         return Head::Made(status, Box::new(present::held(&head.stored.headers, status, route, reader)));
@@ -189,7 +189,7 @@ fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     Head::Prepared(prepared)
 }
 
-/// The lead's own fields.
+/// The fields that belong to the lead alone.
 fn own(reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<HeaderMap>) -> Head {
     let fields = fields.map(|fields| present::held(&fields, status, route, reader));
     Head::Made(status, Box::new(fields.unwrap_or_default()))
@@ -197,10 +197,10 @@ fn own(reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<Hea
 
 fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Part>) -> Head {
     let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
-    // They would be of the content that is sent (RFC 9530 §2), and are of the whole.
+    // These digests cover the whole, and would have to cover the content that is sent (RFC 9530 §2).
     fields.remove("content-digest");
     fields.remove("content-md5");
-    // An origin may have said it of the whole, where it means nothing (RFC 9110 §14.4).
+    // An origin may have sent it with the whole, where it has no meaning (RFC 9110 §14.4).
     fields.remove(CONTENT_RANGE);
     let own = match part {
         Some(Part::One(range)) => Some((CONTENT_RANGE, range.to_string())),

@@ -15,7 +15,7 @@ use crate::response::{Content, Response};
 use crate::shared::Shared;
 use crate::{local, walk};
 
-/// The core of a worker, whose bell it answers. Called within that worker's runtime.
+/// The core of a worker, whose ring it answers. It must be called within that worker's runtime.
 pub(crate) fn of_worker(number: usize, shared: Arc<Shared>) -> Rc<Core> {
     let bells = shared.bells.clone();
     tokio::task::spawn_local(async move { bells.answer(number).await });
@@ -34,7 +34,7 @@ impl Service for Core {
     }
 
     fn begin<'c>(&'c self, plan: &'c HeldPlan, request: &'c mut Request) -> Note<'c> {
-        // Key and variant must be of what the origin gets to see.
+        // The key and the variant are made from the fields that the origin gets.
         weir_policy::strip_named(&mut request.headers);
         Note::begin(self, plan, request)
     }

@@ -1,5 +1,5 @@
-//! What all workers share: the store, the fills in flight, the running plan with its upstreams. Nothing here
-//! is locked on a hit.
+//! What all workers share: the store, the fills in flight, the running plan with its upstreams. A hit takes
+//! no lock here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use weir_front::ClientLimits;
 use weir_front::listen::{Clients, Trusted};
 use weir_observe::Observatory;
 
-/// Request bodies that are held take at most this share of what the memory may hold.
+/// Held request bodies take at most this share of the memory's ceiling.
 const HOLD_SHARE: u64 = 8;
 
-/// One plan with the upstreams it needs: swapped whole on reload, kept by the requests that began on it.
+/// One plan with its upstreams. A reload replaces it as a whole; requests keep the one that they began with.
 pub(crate) struct Running {
     pub(crate) plan: Arc<Plan>,
     /// By name.
@@ -42,13 +42,13 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) inflight: Arc<Inflight>,
     pub(crate) bells: Arc<Bells>,
-    /// How much each client has.
+    /// The connections and requests of each client.
     pub(crate) clients: Arc<Clients>,
     /// Where request bodies wait until they are whole.
     pub(crate) hold: Arc<HoldRoom>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
-    /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits, other in every process.
+    /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits that differ in every process.
     pub(crate) own_id: Arc<str>,
     draining: AtomicBool,
 }
@@ -80,12 +80,12 @@ impl Shared {
         }
     }
 
-    /// Objects that declare more are not stored. It changes as volumes come and go.
+    /// The largest declared length that is stored, in bytes. It changes as volumes come and go.
     pub(crate) fn object_bytes_max(&self) -> u64 {
         self.store.object_bytes_max()
     }
 
-    /// Whether the process is going down: no further request on any connection.
+    /// Whether the process is ending: connections take no further request.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }

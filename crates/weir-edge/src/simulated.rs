@@ -43,11 +43,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the server is
+    /// Binds the plan's listeners. The future is the worker; run it in a `LocalSet` until the server is
     /// dropped.
     ///
     /// # Errors
-    /// An address that cannot be had, an upstream that cannot be made.
+    /// An address that cannot be bound, an upstream that cannot be made.
     pub fn begin(
         plan: Plan,
         observatory: Arc<Observatory>,
@@ -61,7 +61,7 @@ impl Server {
         let shared = shared(plan, observatory)?;
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
-        // Invariant: there is one seat for one worker.
+        // Invariant: one worker has one place among the listeners.
         let seat = seats(1).remove(0);
         let start = Start { core: 0, bound, modes, seat, orders: receiver, held: count };
         let own = shared.clone();
@@ -84,12 +84,12 @@ impl Server {
         *self.held.borrow()
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.observatory.snapshot()
     }
 
-    /// Makes all that is held dead and gives its space back.
+    /// Invalidates all that is held and gives its space back.
     pub fn clear(&self) {
         self.shared.store.invalidate(Scope::All, clock::now());
         while self.shared.store.sweep() {}
@@ -101,7 +101,7 @@ impl Server {
         let _ = self.orders.send(Order::Drain(std::sync::mpsc::channel().0));
     }
 
-    /// What would happen to a request.
+    /// What would happen to a request; nothing is sent.
     ///
     /// # Errors
     /// A sentence, where the question is not a request.
@@ -110,14 +110,14 @@ impl Server {
     }
 }
 
-/// A data plane that nobody can connect to: a request goes in as a value, and its response comes out as one.
-/// It shows that whatever speaks another protocol is one more caller of the walk, and no change of it.
+/// A data plane without listeners: a request goes in as a value, and its response comes out as one. It shows
+/// that another protocol is one more caller of the walk and changes nothing in it.
 pub struct Alone {
     shared: Arc<Shared>,
     core: Rc<Core>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub struct Answer {
     /// Status and fields of each interim response before it.
@@ -128,15 +128,15 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// Bytes of the content, or of the content that a GET would have had; `None` where that is not known.
     pub length: Option<u64>,
-    /// The body as far as it came.
+    /// The body as far as it arrived.
     pub body: Vec<u8>,
-    /// Why it broke off, where it did.
+    /// Why it was cut, where it was.
     pub cut: Option<&'static str>,
 }
 
 impl Alone {
-    /// Makes the plan's upstreams and no listener. Called within a `LocalSet`, which answers what comes of
-    /// it.
+    /// Makes the plan's upstreams and no listener. Call it within a `LocalSet`, which runs the tasks that it
+    /// starts.
     ///
     /// # Errors
     /// An upstream that cannot be made.
@@ -145,7 +145,7 @@ impl Alone {
         Ok(Alone { core: service::of_worker(0, shared.clone()), shared })
     }
 
-    /// Has a request answered that has come to an end already: `content` is all of it.
+    /// Answers a complete request: `content` is all of its body.
     pub async fn ask(&self, mut request: Request, content: Bytes) -> Answer {
         let (core, plan) = (&*self.core, self.core.plan());
         let content = Some(content).filter(|content| !content.is_empty());
@@ -180,7 +180,7 @@ impl Alone {
         explain::explain(&self.shared, question)
     }
 
-    /// Whether this client's word about others is believed.
+    /// Whether this client's statements about other clients are trusted.
     pub fn trust(&self, peer: &Peer) -> Trust {
         let trusted = self.shared.running.load().trusted.contains(peer);
         if trusted { Trust::Trusted } else { Trust::Untrusted }
@@ -196,16 +196,16 @@ impl Alone {
         self.shared.inflight.running()
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.observatory.snapshot()
     }
 }
 
-/// Bytes of a body that are asked for at a time.
+/// The size of the pieces in which a body is read, in bytes.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// A client that has sent all and waits for as long as it takes.
+/// A client that has sent everything and waits for as long as it takes.
 struct Nobody {
     content: Option<Bytes>,
     interim: Vec<(StatusCode, HeaderMap)>,
@@ -254,12 +254,12 @@ fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, Star
     Ok(Arc::new(Shared::new(store, 1, running, observatory)))
 }
 
-/// Both clocks as this thread has them.
+/// Both clocks of this thread.
 pub fn now() -> Now {
     clock::now()
 }
 
-/// Sets this thread's wall clock; it goes with the runtime's time from now on.
+/// Sets this thread's wall clock. From now on it advances with the runtime's time.
 pub fn set_wall(to: SystemTime) {
     clock::set_wall(to);
 }

@@ -10,25 +10,25 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// Nothing to send.
+    /// No content.
     pub(crate) fn none() -> Upload {
         Upload { parts: None }
     }
 
-    /// Into `parts`, which the origin's connection takes as it can.
+    /// Content goes into `parts`, from which the origin's connection reads.
     pub(crate) fn into(parts: mpsc::Sender<OutPart>) -> Upload {
         Upload { parts: Some(parts) }
     }
 
-    /// For the connection to go on with; `None` where nothing is left to send.
+    /// The content for the connection to send on; `None` where nothing is left.
     pub(crate) fn boxed(self) -> Option<Box<dyn weir_front::Upload>> {
         self.parts.is_some().then(|| Box::new(self) as Box<dyn weir_front::Upload>)
     }
 
-    /// Moves one part of the content; when nothing is left to move, waits until the client goes away.
+    /// Moves one piece of the content. When nothing is left, waits until the client leaves.
     ///
     /// # Errors
-    /// The content cannot be read on, or the client went away.
+    /// The content cannot be read further, or the client left.
     ///
     /// # Cancel safety
     /// Safe.

@@ -60,12 +60,12 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
             job.cache_status = CacheStatus::miss(reason);
             fetch::fetch(&mut job).await
         }
-        // What is held is only decided about where it is.
+        // The other decisions are made only about a stored response.
         (_, None) => fetch::fetch(&mut job).await,
     }
 }
 
-/// What is served stale in its window is asked about without a client (RFC 5861 §3).
+/// A response served stale within its window is validated in the background (RFC 5861 §3).
 fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reuse) {
     job.cache_status = reuse.cache_status;
     if reuse.stale == Some(StaleUse::WhileRevalidate) {
@@ -74,7 +74,7 @@ fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reus
     }
 }
 
-/// Serves what is held, once it is certain that what is `missing` of it can be had.
+/// Serves a stored part, once the origin has confirmed that its `missing` bytes can be had.
 async fn complete(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,

@@ -1,4 +1,4 @@
-//! Runs the fuzz bodies of this room over their seeds and every small change of them, on any toolchain.
+//! Runs this crate's fuzz bodies over their seeds and every small change of them, on any toolchain.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -21,7 +21,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn proxy_headers_keep_their_promises() {
     for seed in seeds("proxy_header") {
         listen::proxy_header(&seed);
-        // Whatever is changed further on is payload.
+        // Changes further on only concern the payload.
         for at in 0..seed.len().min(64) {
             for byte in [0, 1, 0x0a, 0x0d, 0x11, 0x20, 0x21, b'0', b'9', b'+', b':', 0x7f, 0xff] {
                 let mut changed = seed.clone();

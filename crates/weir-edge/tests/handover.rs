@@ -1,4 +1,4 @@
-//! A process that is left does not end before its connections have gone.
+//! An old process does not end before its connections have moved to the new one.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -34,7 +34,7 @@ fn the_end_waits_for_connections_on_their_way_to_the_new_process() {
     let is_sent = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // As long as a link takes that is full.
+            // The delay of a link that is full.
             std::thread::sleep(Duration::from_millis(100));
             is_sent.store(true, Ordering::SeqCst);
             drop(handed_over);

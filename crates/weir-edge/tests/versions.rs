@@ -1,7 +1,7 @@
-//! The data plane on real sockets, with three workers and little memory: many clients ask, leave and change
-//! objects at random while the origin is slow, breaks off and answers in every framing. Every byte is checked
-//! against the version that the response's own ETag names; nobody waits for ever; after a change the one who
-//! made it sees it, whether the change went through Weir or was followed by a purge.
+//! The data plane on real sockets, with three workers and little memory. Many clients ask, leave and change
+//! objects at random, while the origin is slow, cuts bodies and answers in every framing. Every byte is
+//! checked against the version that the response's own ETag names, and nobody waits for ever. A client that
+//! made a change sees it afterwards, whether the change went through Weir or was followed by a purge.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -35,8 +35,8 @@ impl Random {
     }
 }
 
-/// `/length/3`, `/chunked/3`, `/large/3` (more than the store keeps, chunked) or `/broken/3` (breaks off now
-/// and then).
+/// `/length/3`, `/chunked/3`, `/large/3` (more than the store keeps, chunked) or `/broken/3` (cut now and
+/// then).
 fn length_of(path: &str) -> usize {
     let number: usize = path.rsplit('/').next().unwrap().parse().unwrap();
     if path.starts_with("/large/") { 5_000_000 + number } else { 1 + number * number * 9_000 }
@@ -50,7 +50,7 @@ fn body_of(path: &str, version: u64) -> Vec<u8> {
     pattern(seed_of(path, version), length_of(path))
 }
 
-/// The origin's versions and its moods.
+/// The origin's versions, and how it behaves.
 #[derive(Default)]
 struct Versions {
     versions: Mutex<HashMap<String, u64>>,
@@ -94,13 +94,13 @@ impl Versions {
         *version
     }
 
-    /// Whether the origin has another version by now than the response is of.
+    /// Whether the origin has another version by now than the response.
     fn has_changed(&self, path: &str, response: &Response) -> bool {
         self.versions.lock().unwrap()[path] != version_in(response)
     }
 }
 
-/// Sends a representation, or the rest of it, in pieces; some break off.
+/// Sends a representation, or the rest of it, in pieces; some are cut.
 fn send(
     exchange: &mut Exchange<'_>,
     random: &mut Random,
@@ -157,7 +157,7 @@ fn send(
     }
 }
 
-/// What the clients met.
+/// What happened to the clients.
 #[derive(Debug, Default)]
 struct Met {
     whole: AtomicU64,
@@ -242,7 +242,7 @@ impl Walker<'_> {
         count(&self.met.partial);
     }
 
-    /// What came, or none where it may break off and did.
+    /// What came; `None` where the body may be cut and was.
     fn received(&self, received: Result<Response, Trouble>, path: &str) -> Option<Response> {
         match received {
             Ok(response) if response.status() >= 500 => {
@@ -255,7 +255,7 @@ impl Walker<'_> {
                 count(&self.met.cut);
                 None
             }
-            // Whoever is behind the window of a large object goes on by itself, unless the object has
+            // A reader behind the window of a large object continues by itself, unless the object has
             // changed.
             Err(Trouble::Cut(cut))
                 if path.starts_with("/large/") && self.versions.has_changed(path, &cut) =>
@@ -267,7 +267,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Asks, reads a little, and goes away.
+    /// Asks, reads a little, and leaves.
     fn leave(&mut self, mut client: Client, path: &str) {
         client.send_get("example.test", path, &[]);
         if self.random.below(2) == 0 {
@@ -281,8 +281,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Changes an object behind Weir's back and purges it, by any scope, hard or soft: must see the change
-    /// then.
+    /// Changes an object behind Weir's back and purges it, by any scope, hard or soft. Then it must see the
+    /// change.
     fn purge(&mut self, client: &mut Client, path: &str) {
         let version = self.versions.change(path);
         let target = match self.random.below(8) {
@@ -345,7 +345,7 @@ fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
     assert!(edge.usage().used_bytes <= edge.usage().limit_bytes);
     assert!(met.hits.load(Ordering::Relaxed) > 0 && met.purged.load(Ordering::Relaxed) > 0);
     edge.drain(Duration::from_secs(10));
-    // What nobody reads any more may still be on its way, where little of it is missing.
+    // A transfer that nobody reads may still be on its way, where little of it is missing.
     for _ in 0..1000 {
         if edge.fills() == 0 {
             break;

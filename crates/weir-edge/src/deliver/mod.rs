@@ -1,5 +1,5 @@
-//! Delivery: the bodies of responses, whatever they are made of. [`source`] says where bytes come from,
-//! [`multipart`] sets several parts of them apart. It must not decide what is sent.
+//! Delivery: the bodies of responses. [`source`] says where the bytes come from; [`multipart`] puts several
+//! parts into one body. It must not decide what is sent.
 
 pub(crate) mod multipart;
 pub(crate) mod source;

@@ -1,5 +1,5 @@
-//! Several parts of a body in one: `multipart/byteranges` (RFC 9110 §14.6, RFC 2046 §5.1.1). Its length is
-//! known before the first byte, and one part is read at a time. It must not decide which parts are sent.
+//! A body of several parts: `multipart/byteranges` (RFC 9110 §14.6, RFC 2046 §5.1.1). Its length is known
+//! before the first byte, and one part is read at a time. It must not decide which parts are sent.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
@@ -12,16 +12,16 @@ use weir_store::Piece;
 use super::source::Source;
 use super::{Body, Cut, bytes_of};
 
-/// How the parts are set apart.
+/// The delimiters and heads of the parts.
 pub(crate) struct Form {
     boundary: String,
-    /// The Content-Type that the whole would have had.
+    /// The Content-Type of the whole representation.
     content_type: Option<HeaderValue>,
     parts: Parts,
 }
 
 impl Form {
-    /// A form for `parts`, with a boundary that nobody can have foreseen, so that no body contains it.
+    /// A form for `parts`. Nobody can predict its boundary, so that no body contains it.
     pub(crate) fn new(parts: Parts, content_type: Option<HeaderValue>) -> Form {
         // The standard library's hash seeds come from the system's random source.
         let word = |number: u64| RandomState::new().hash_one(number);
@@ -33,7 +33,7 @@ impl Form {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// Bytes of all parts, with what sets them apart.
+    /// Length of the body in bytes: all parts with their delimiters and heads.
     pub(crate) fn length(&self) -> u64 {
         let part = |at| self.part(at).map(|(text, part)| text.len() as u64 + part.length());
         (0..).map_while(part).sum::<u64>() + self.closing().len() as u64
@@ -44,7 +44,7 @@ impl Form {
         self.part(0).map_or(Interval::new(0, 0), |(_, part)| part)
     }
 
-    /// What stands before a part, and its bytes.
+    /// The delimiter and head of a part, and its bytes.
     fn part(&self, at: usize) -> Option<(Bytes, Interval)> {
         let (part, range) = self.parts.iter().nth(at)?;
         let mut text = Vec::with_capacity(160);
@@ -59,7 +59,7 @@ impl Form {
         Some((text.into(), part))
     }
 
-    /// What stands behind the last part.
+    /// The closing delimiter.
     fn closing(&self) -> Bytes {
         let mut text = String::with_capacity(40);
         // Invariant: writing to a string does not fail.
@@ -71,23 +71,23 @@ impl Form {
 /// The parts of a body in a [`Form`].
 pub(crate) struct Multipart {
     form: Form,
-    /// Where the bytes of the part under way come from.
+    /// The source of the current part's bytes.
     source: Source,
-    /// Parts begun; one more once the closing delimiter is.
+    /// Parts begun; one more once the closing delimiter has begun.
     begun: usize,
-    /// What goes out before the next byte of the part under way.
+    /// Bytes of the form to be sent before the next byte of the current part.
     text: Bytes,
-    /// Bytes of the part under way that have not been sent.
+    /// Bytes of the current part that have not been sent.
     left: u64,
 }
 
 impl Multipart {
-    /// The parts of `source`, which stands at the first of them.
+    /// The parts of `source`, which is positioned at the first of them.
     pub(crate) fn new(form: Form, source: Source) -> Multipart {
         Multipart { form, source, begun: 0, text: Bytes::new(), left: 0 }
     }
 
-    /// Goes on to the next part, or to the end; whether there was one.
+    /// Begins the next part, or the closing delimiter. False where nothing is left.
     fn turn(&mut self) -> bool {
         match self.form.part(self.begun) {
             Some((text, part)) => {

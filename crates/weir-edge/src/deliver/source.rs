@@ -1,5 +1,5 @@
-//! The bodies there are: nothing, bytes at hand, a generation that is held or running, an
-//! origin's stream, several parts of a generation. They must not look at heads.
+//! The kinds of bodies: none, bytes at hand, a generation that is held or being filled, an origin's stream,
+//! several parts of a generation. They must not look at heads.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ pub(crate) enum Source {
     Empty,
     /// Bytes at hand.
     Bytes(Bytes),
-    /// A generation that lies whole in memory.
+    /// A generation whose body is whole in memory.
     Whole(Whole),
-    /// A generation that does not, or whose fill runs.
+    /// A generation whose body is not, or whose fill still runs.
     Held(Box<Reader>),
-    /// Several parts of one.
+    /// Several parts of a generation.
     Parts(Box<Multipart>),
-    /// An origin's response that is passed on.
+    /// An origin's response that bypasses the store.
     Origin(Box<Passed>),
 }
 
-/// Bytes of a generation whose blocks are in memory. It holds no more than a hit needs.
+/// Bytes of a generation whose blocks are in memory. It holds only what a hit needs.
 pub(crate) struct Whole {
     generation: InUse,
     rest: Interval,
 }
 
 impl Whole {
-    /// Those `of` a generation.
+    /// The bytes `of` a generation.
     pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Whole {
         Whole { generation: InUse::new(generation), rest: of }
     }
@@ -47,12 +47,12 @@ impl Whole {
         blocks_from(&self.generation, self.rest)
     }
 
-    /// So many bytes were sent.
+    /// Notes that so many bytes were sent.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.rest.start += bytes;
     }
 
-    /// The next bytes; an error where they are in memory no more.
+    /// The next bytes; an error where they are no longer in memory.
     fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, ()> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -65,16 +65,16 @@ impl Whole {
     }
 }
 
-/// An origin's response, passed on by a route, which says what of its trailers goes out.
+/// An origin's response, passed on by a route. The route says which of its trailers go out.
 pub(crate) struct Passed {
     pub(crate) body: OriginBody,
     pub(crate) route: Arc<Route>,
-    /// Where what comes is counted.
+    /// The counters for received bytes.
     pub(crate) counters: Arc<Counters>,
 }
 
 impl Source {
-    /// Goes on with other bytes `of` the same generation; bytes that belong to none stay as they are.
+    /// Continues with another range `of` the same generation. A source without a generation stays as it is.
     pub(crate) fn turn_to(&mut self, of: Interval) {
         match self {
             Source::Whole(whole) => whole.rest = of,
@@ -85,7 +85,7 @@ impl Source {
 }
 
 impl Source {
-    /// Whether a connection to an origin waits for whoever reads this.
+    /// Whether a connection to an origin waits for the client of this body.
     pub(crate) fn holds_origin(&self) -> bool {
         match self {
             Source::Origin(..) => true,

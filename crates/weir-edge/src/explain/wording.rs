@@ -11,11 +11,12 @@ use super::StoredVariant;
 /// Tags that are shown.
 const TAGS_SHOWN_MAX: usize = 64;
 
-/// What is said of text that came uncoded although the request takes codings.
-pub(super) const UNCODED: &str = "text that the origin did not compress, though this request takes it compressed: nginx compresses nothing for a \
-     request with Via, unless gzip_proxied allows it (upstream: `via = false` leaves it out)";
+/// The text for a response that came without a coding although the request accepts some.
+pub(super) const UNCODED: &str = "text that the origin did not compress, though this request accepts \
+     compression: nginx compresses nothing for a request with Via, unless gzip_proxied allows it \
+     (upstream: `via = false` leaves it out)";
 
-/// What is said while an upstream is left alone.
+/// The text while an upstream is not asked for clients.
 pub(super) const OUTAGE: &str = "the upstream gave no answer a moment ago, and is asked without a client";
 
 /// What the key leaves out of a query.
@@ -67,7 +68,7 @@ pub(super) fn tags(headers: &HeaderMap) -> Vec<String> {
     all.map(|tag| String::from_utf8_lossy(tag).into_owned()).collect()
 }
 
-/// The conditions in words; what this request fulfils is marked.
+/// The conditions in words; those that this request fulfils are marked.
 pub(super) fn triggers(rules: &Triggers, view: &RequestView<'_>) -> Vec<String> {
     let cookies = rules.cookies.iter().map(|name| {
         let alone = Triggers { cookies: vec![name.clone()], ..Triggers::default() };
@@ -91,7 +92,7 @@ pub(super) fn triggers(rules: &Triggers, view: &RequestView<'_>) -> Vec<String> 
         .collect()
 }
 
-/// Whether a condition holds for the request, by the policy's own judgement.
+/// Whether the request fulfils a condition, by the policy's own judgement.
 fn holds(bypass: Triggers, view: &RequestView<'_>) -> bool {
     let rules = CacheRules { bypass, ..CacheRules::default() };
     let get = RequestView { method: &http::Method::GET, ..*view };
@@ -101,7 +102,7 @@ fn holds(bypass: Triggers, view: &RequestView<'_>) -> bool {
     )
 }
 
-/// What goes past the cache on every route.
+/// What bypasses the cache on every route.
 pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
     let mut all = vec!["a method other than GET and HEAD (with a body these are refused)".to_owned()];
     match rules.client_directives {
@@ -112,14 +113,14 @@ pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
     all
 }
 
-/// What is said of a request for another protocol.
+/// The text for a request for another protocol.
 pub(super) const UPGRADE: &str = "the client asks for another protocol";
 
-/// What is said of a `PURGE`.
+/// The text for a `PURGE`.
 pub(super) const PURGE: &str =
     "a PURGE is answered here, where the route's `purge` allows this client; else with 405";
 
-/// What is said where a part is held, and not all that is wanted.
+/// The text where a part is held, but not all that the request wants.
 pub(super) const PART: &str = "a part is held, and the origin is asked for what is missing of it";
 
 pub(super) fn of_stale(how: StaleUse) -> &'static str {
@@ -144,13 +145,13 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
 
 pub(super) fn of_revalidation(reason: RevalidateReason) -> &'static str {
     match reason {
-        RevalidateReason::Stale => "what is held is stale and is asked about before it goes out",
+        RevalidateReason::Stale => "what is held is stale, and is validated before it goes out",
         RevalidateReason::Suspect => {
-            "what is held comes from a volume that is suspect (`weir volumes`), and is asked about before it goes out"
+            "what is held comes from a suspect volume (`weir volumes`), and is validated before it goes out"
         }
-        RevalidateReason::Purged => "what is held was purged softly and is asked about before it goes out",
-        RevalidateReason::NoCache => "what is held says no-cache: it is asked about each time",
-        RevalidateReason::Request => "the client wants it asked about: no-cache, max-age or min-fresh",
+        RevalidateReason::Purged => "what is held was purged softly, and is validated before it goes out",
+        RevalidateReason::NoCache => "what is held says no-cache: it is validated each time",
+        RevalidateReason::Request => "the client wants it validated: no-cache, max-age or min-fresh",
         RevalidateReason::Refresh => "the route's refresh names this request: it is fetched again",
     }
 }

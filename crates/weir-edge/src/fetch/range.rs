@@ -1,5 +1,5 @@
-//! Ranges of what is not held, or not whole: what is wanted, what the origin is asked for, and serving what
-//! came of it (RFC 9110 §14.2).
+//! Ranges of what is not held, or held in part: what the client wants, what the origin is asked for, and how
+//! the result is served (RFC 9110 §14.2).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use weir_fill::task::Sharing;
 /// All of a body.
 const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 
-/// The interval asked for; of a range that counts from the end, the end.
+/// The interval asked for. For a range that counts from the end: the end.
 pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
     let asked = Some(&job.request.headers).filter(|_| job.ask.is_range()).and_then(wanted_cold);
     match asked {
@@ -34,15 +34,15 @@ pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
     }
 }
 
-/// Whether a range of this key is not to be had by the cache for who asks for himself.
+/// Whether a range of this key bypasses the cache, for a request that would ask for itself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
     let recent = &exchange.core.shared.inflight.recent;
     let digest = Sharing::Unshared.digest_of_ranges(key);
     want != WHOLE && recent.range_fetch(digest, exchange.now.mono) == Some(RangeFetch::Pass)
 }
 
-/// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled
-/// otherwise, and not where a whole of this variant is asked about, which a part does not take the place of.
+/// The chunks that the origin is asked for where the client wants a range. `None` where the key's ranges are
+/// handled otherwise, and where a whole of this variant is being validated: a part does not replace it.
 pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let headers = &job.request.headers;
     let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
@@ -61,9 +61,9 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     })
 }
 
-/// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a
-/// refusal where the client wants more than was asked for: another range as well, or the whole if its version
-/// has changed (RFC 9110 §13.1.5).
+/// Whether a response to a fill's range does not answer the client. It may be a part that begins elsewhere.
+/// It may be a refusal while the client wants more than the fill asked for: another range as well, or the
+/// whole if its version has changed (RFC 9110 §13.1.5).
 pub(super) fn is_for_nobody(exchange: &Exchange<'_, '_>, status: StatusCode) -> bool {
     let headers = &exchange.request.headers;
     status == StatusCode::PARTIAL_CONTENT
@@ -71,7 +71,7 @@ pub(super) fn is_for_nobody(exchange: &Exchange<'_, '_>, status: StatusCode) -> 
             && (is_set(headers) || headers.contains_key(IF_RANGE)))
 }
 
-/// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.
+/// Serves a generation of which a part is held or on its way, and has the rest of the wanted range brought.
 pub(super) async fn in_part(
     job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
@@ -89,17 +89,17 @@ pub(super) async fn in_part(
     serve::in_part(job, generation, guard)
 }
 
-/// How a request that has joined a fill gets at what it is missing.
+/// How a request that joined a fill gets the bytes that it is missing.
 pub(super) enum Way {
-    /// With the fill: it comes there soon, or nothing comes sooner.
+    /// From the fill: it comes to them soon, or nothing else brings them sooner.
     Fill,
     /// By a transfer of its own.
     Separate,
-    /// Past the cache.
+    /// By bypassing the cache.
     Pass,
 }
 
-/// Whether a request waits for what a fill is bringing.
+/// Whether a request waits for the bytes that a fill brings.
 pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, guard: &ReaderGuard) -> Way {
     let now = clock::mono();
     let missing = parts::missing(job.exchange, &job.ask, generation);

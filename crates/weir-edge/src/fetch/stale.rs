@@ -1,5 +1,5 @@
-//! What is held, in place of what is waited for or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It must not
-//! decide what may go out: that is the policy's.
+//! Serving a stored response in place of one that is awaited or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It
+//! must not decide what may be served stale: that is the policy's decision.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,13 +13,13 @@ use crate::{parts, serve};
 use weir_clock as clock;
 use weir_fill::Fill;
 
-/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the
+/// Why a stale response is served: the origin failed, gave no answer at all, or has not answered within the
 /// route's `revalidation_wait`.
 const STALE_IF_ERROR: &str = "stale-if-error";
 const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
 const REVALIDATION_WAIT: &str = "revalidation-wait";
 
-/// What goes out in place of an answer.
+/// The response that is served in place of an answer.
 pub(crate) struct Instead {
     generation: Arc<Generation>,
     reusable: Reusable,
@@ -27,7 +27,7 @@ pub(crate) struct Instead {
     why: &'static str,
 }
 
-/// The word for why what is held goes out because of a failure.
+/// The word for why a stored response is served after a failure.
 pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
     match (failure, excuse) {
         (Failure::Slow, _) => REVALIDATION_WAIT,
@@ -36,16 +36,16 @@ pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
     }
 }
 
-/// What is held goes out stale where its window allows (RFC 5861 §4; RFC 9111 §4.2.4).
+/// Serves a stored response stale, where its window allows it (RFC 5861 §4; RFC 9111 §4.2.4).
 pub(super) fn stale_instead(job: &mut Job<'_, '_, '_>, failure: Failure) -> Option<Response> {
     let instead = usable(job, failure)?;
     Some(stale_out(job, instead))
 }
 
-/// What is held and may go out because of this failure.
+/// The stored response that may be served because of this failure.
 pub(super) fn usable(job: &Job<'_, '_, '_>, failure: Failure) -> Option<Instead> {
     let is_good = |generation: &&Arc<Generation>| {
-        // What is missing would have to come from the one that fails.
+        // The failing origin would have to send the missing bytes.
         (generation.is_whole() || parts::missing(job.exchange, &job.ask, generation).is_none())
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
             && matches(&generation.head().stored.variant, &job.request.headers)
@@ -68,14 +68,14 @@ pub(crate) fn stale_out(
     serve::held(job, generation, reusable)
 }
 
-/// What is held, where the upstream gave no answer a moment ago and need not be waited for.
+/// The stored response, where the upstream gave no answer a moment ago and need not be waited for.
 pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
     let upstreams = &job.core.shared.inflight.upstreams;
     let failure = upstreams.outage(job.route.upstream.as_deref()?, job.now.mono)?;
     usable(job, failure)
 }
 
-/// From when on what is held may go out in place of what is waited for; never, where nothing held may.
+/// When the stored response may be served in place of the awaited one; never, where it may not.
 pub(super) fn slow_at(job: &Job<'_, '_, '_>, fill: &Fill) -> Option<Instant> {
     usable(job, Failure::Slow)?;
     Some(fill.begun() + job.route.revalidation_wait)

@@ -1,21 +1,21 @@
-//! A token bucket: what may go out at a rate, after a burst. Pure; time is an argument.
+//! A token bucket: it allows a burst, then a rate. Pure; time is an argument.
 
 use std::time::{Duration, Instant};
 
 use weir_front::Turn;
 
-/// The level is counted in bytes times this, so that a nanosecond of any rate is a whole number.
+/// Units of the level per byte, chosen so that a nanosecond at any rate is a whole number.
 const UNITS_PER_BYTE: u128 = 1_000_000_000;
-/// What a writer that came late may make up for: so much of a second's bytes go out on top of the burst.
+/// How much of a second's bytes a late writer may catch up with, on top of the burst.
 const LATE_SHARE: u64 = 10;
-/// What goes out at a time where the burst is used up: so much of a second's bytes, at most
+/// The size of one write once the burst is used up: this share of a second's bytes, at most
 /// [`STEP_BYTES_MAX`].
 const STEP_SHARE: u64 = 20;
 const STEP_BYTES_MAX: u64 = 256 << 10;
 
-/// Bytes that may go out: `rate` more each second, never more at once than the burst and 100 ms of the rate.
-/// From when it was made, no more than the burst and the rate's share of the time since go out of it; in any
-/// other time, 100 ms more.
+/// Bytes that may go out. `rate` bytes are added each second, up to the burst and 100 ms of the rate. Since
+/// the bucket was made, at most the burst and the rate's share of the time go out. In any other window it is
+/// at most 100 ms of the rate more.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     /// Bytes a second; not 0.
@@ -25,12 +25,12 @@ pub(crate) struct Bucket {
     /// In units, as of `at`.
     level: u128,
     at: Instant,
-    /// The bytes that are worth a write.
+    /// The fewest bytes that are worth a write.
     step: u64,
 }
 
 impl Bucket {
-    /// A bucket that holds `burst` bytes, and gets `rate` more each second; a rate of 0 is taken for 1.
+    /// A bucket that holds `burst` bytes and gets `rate` more each second. A rate of 0 counts as 1.
     pub(crate) fn new(rate: u64, burst: u64, now: Instant) -> Bucket {
         let rate = rate.max(1);
         let late = (rate / LATE_SHARE).max(1);
@@ -43,8 +43,8 @@ impl Bucket {
         }
     }
 
-    /// How many of `wanted` bytes may go out now: all, or as many as are worth a write; else when so many
-    /// will be there.
+    /// How many of `wanted` bytes may go out now: all, or at least as many as are worth a write. Else the
+    /// time when so many may.
     pub(crate) fn turn(&mut self, now: Instant, wanted: u64) -> Turn {
         self.refill(now);
         let least = u128::from(wanted.min(self.step)) * UNITS_PER_BYTE;
@@ -56,7 +56,7 @@ impl Bucket {
         Turn::Wait(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
-    /// Notes that so many bytes went out; more than there were empty it.
+    /// Notes that so many bytes went out. More bytes than the level empty the bucket.
     pub(crate) fn take(&mut self, bytes: u64) {
         self.level = self.level.saturating_sub(u128::from(bytes) * UNITS_PER_BYTE);
     }

@@ -1,30 +1,30 @@
-//! How fast an MP4 is played: the length of its body over the duration that its `moov` box tells (ISO/IEC
-//! 14496-12 §4.2, §8.2). Only the heads of boxes and the 32 bytes that tell are looked at, of what is held.
-//! What it reads was written by who knows whom: whatever does not fit says nothing.
+//! How fast an MP4 is played: its length over the duration in its `moov` box (ISO/IEC 14496-12 §4.2, §8.2).
+//! It looks only at held bytes: the heads of boxes and the 32 bytes of the duration. The file is untrusted
+//! input: where anything does not fit, no rate is told.
 
 use weir_policy::Interval;
 use weir_store::{Generation, Place, Read};
 
 use crate::deliver::bytes_of;
 
-/// The most boxes that are looked at, of the file and of its `moov` each.
+/// The most boxes that are looked at, in the file and in its `moov` each.
 const BOXES_MAX: usize = 64;
-/// The largest `moov` that is believed, in bytes.
+/// The largest `moov` that is accepted, in bytes.
 const MOOV_BYTES_MAX: u64 = 16 << 20;
-/// The lowest mean rate that is believed, in bytes a second: below that of speech.
+/// The lowest mean rate that is accepted, in bytes a second; speech needs more.
 const MEAN_BYTES_MIN: u64 = 500;
 
-/// What a generation remembers where its bytes told nothing.
+/// What a generation remembers where its bytes tell no rate.
 const TELLS_NOTHING: u64 = u64::MAX;
 
-/// What was found out.
+/// The result of looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Its mean rate in bytes a second.
     Mean(u64),
-    /// It tells none, and never will.
+    /// It tells no rate, and never will.
     Nothing,
-    /// What tells it is not held yet.
+    /// The bytes that tell it are not held yet.
     NotYet,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn is_mp4(content_type: &[u8]) -> bool {
     [&b"video/mp4"[..], b"audio/mp4", b"video/quicktime"].iter().any(|known| kind.eq_ignore_ascii_case(known))
 }
 
-/// The mean rate of a generation, found out once.
+/// The mean rate of a generation; a result is kept.
 ///
 /// # Cancel safety
 /// Safe.
@@ -63,12 +63,12 @@ pub(super) async fn mean_rate(generation: &Generation) -> Found {
 #[derive(Debug, PartialEq, Eq)]
 struct NotHeld;
 
-/// Bytes that are looked at here and there.
+/// Bytes that can be read at any offset.
 trait Peek {
-    /// Fills `out` with what is at `offset`, which lies within the length.
+    /// Fills `out` with the bytes at `offset`, which lies within the length.
     ///
     /// # Errors
-    /// Not all of it is held.
+    /// Some of them are not held.
     ///
     /// # Cancel safety
     /// Safe.
@@ -88,7 +88,7 @@ impl Peek for Bytes<'_> {
             let (at, left) = (offset + done as u64, out.len() - done);
             let piece = match self.generation.read(at, left) {
                 Read::Piece(piece) => piece,
-                // What is not there is not asked for: that would count as damage.
+                // Bytes that are not held are not read: a failed read would count as damage.
                 _ if self.generation.is_on_disk()
                     && self.generation.gap(Interval::new(at, at + left as u64)).is_none() =>
                 {
@@ -106,14 +106,14 @@ impl Peek for Bytes<'_> {
     }
 }
 
-/// A box: its kind, where its content begins and ends.
+/// A box: its kind, and where its content begins and ends.
 struct Mp4Box {
     kind: [u8; 4],
     content: u64,
     end: u64,
 }
 
-/// The mean rate in bytes a second of a file of `length` bytes; `None` where nothing believable tells it.
+/// The mean rate in bytes a second of a file of `length` bytes; `None` where it tells none that is plausible.
 async fn find(bytes: &mut impl Peek, length: u64) -> Result<Option<u64>, NotHeld> {
     let Some(moov) = find_box(bytes, *b"moov", 0, length).await? else { return Ok(None) };
     if moov.end - moov.content > MOOV_BYTES_MAX {
@@ -121,7 +121,8 @@ async fn find(bytes: &mut impl Peek, length: u64) -> Result<Option<u64>, NotHeld
     }
     let Some(header) = find_box(bytes, *b"mvhd", moov.content, moov.end).await? else { return Ok(None) };
     let mut fields = [0; 32];
-    // Its version, then two times, the units of a second, the duration in them: of 4 or 8 bytes.
+    // The version, two times, the units in a second, and the duration in units; the times and the duration
+    // have 4 or 8 bytes.
     let mut version = [0; 1];
     if header.end == header.content {
         return Ok(None);
@@ -138,7 +139,7 @@ async fn find(bytes: &mut impl Peek, length: u64) -> Result<Option<u64>, NotHeld
     bytes.peek(header.content, &mut fields[..needed]).await?;
     let units = 4 + 2 * times;
     let duration = &fields[units + 4..needed];
-    // All ones: not known.
+    // All ones: the duration is unknown.
     if duration.iter().all(|byte| *byte == u8::MAX) {
         return Ok(None);
     }
@@ -167,7 +168,7 @@ async fn find_box(
     Ok(None)
 }
 
-/// The box at `at`; `None` where there is none that fits before `end`.
+/// The box at `at`; `None` where no box fits there before `end`.
 async fn box_at(bytes: &mut impl Peek, at: u64, end: u64) -> Result<Option<Mp4Box>, NotHeld> {
     let left = end - at;
     if left < 8 {
@@ -177,7 +178,7 @@ async fn box_at(bytes: &mut impl Peek, at: u64, end: u64) -> Result<Option<Mp4Bo
     bytes.peek(at, &mut head).await?;
     let [.., a, b, c, d] = head;
     let (head_bytes, size) = match number(&head[..4]) {
-        // To the end of the file.
+        // The box ends with the file.
         0 => (8, left),
         1 if left < 16 => return Ok(None),
         1 => {
@@ -193,7 +194,7 @@ async fn box_at(bytes: &mut impl Peek, at: u64, end: u64) -> Result<Option<Mp4Bo
     Ok(Some(Mp4Box { kind: [a, b, c, d], content: at + head_bytes, end: at + size }))
 }
 
-/// A number as boxes write it, of at most 8 bytes.
+/// A big-endian number of at most 8 bytes.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -1,5 +1,5 @@
-//! How fast the body of a response goes out: which bounds hold for it ([`pace`]), and the arithmetic of a
-//! bound ([`bucket`]). It must not touch a connection; waiting is `deliver`'s.
+//! How fast a response's body goes out: which limits apply ([`pace`]), and the arithmetic of one limit
+//! ([`bucket`]). It must not touch a connection, and it does not wait.
 
 mod bucket;
 mod media;
@@ -19,8 +19,8 @@ use crate::exchange::Exchange;
 use crate::plan::Route;
 use weir_clock as clock;
 
-/// The pace of a response that begins now; `None` where nothing holds its body back. `generation` is what it
-/// is served from, where it comes out of the store.
+/// The pace of a response that begins now; `None` where its body is not limited. `generation` is its source,
+/// where it comes out of the store.
 pub(crate) fn pace(
     exchange: &Exchange<'_, '_>,
     route: &Route,
@@ -42,7 +42,7 @@ pub(crate) fn pace(
     Pace::new(limit, media.map(|(generation, factor)| (generation.clone(), factor)), now).map(Box::new)
 }
 
-/// The bytes a second that hold for a request: what it asks for as far as it may, else the limit.
+/// The bytes a second for a request: what it asks for, as far as the route allows; else the route's limit.
 fn bytes_per_second(rate: &ResolvedRate, path_and_query: &str) -> Option<u64> {
     let asked = rate.query.as_deref().and_then(|name| asked(name, path_and_query));
     match (asked, rate.query_max) {
@@ -52,7 +52,7 @@ fn bytes_per_second(rate: &ResolvedRate, path_and_query: &str) -> Option<u64> {
     }
 }
 
-/// What the first parameter of this name asks for.
+/// The value of the first parameter with this name.
 fn asked(name: &str, path_and_query: &str) -> Option<u64> {
     let (_, query) = path_and_query.split_once('?')?;
     let value = query.split('&').find_map(|parameter| match parameter.split_once('=') {

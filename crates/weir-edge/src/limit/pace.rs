@@ -1,5 +1,5 @@
-//! All that holds one response back. States of what an MP4 says of itself: *sought* → *known*, or dropped
-//! where it says nothing.
+//! All limits of one response's body. The play rate of an MP4 is first *sought*, then *known*, or dropped
+//! where the file tells none.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use weir_front::Turn;
 use super::bucket::Bucket;
 use super::media::{self, Found};
 
-/// What is played in this time goes out unhindered, in seconds.
+/// So many seconds of playing time go out without a limit.
 const UNHINDERED_S: u64 = 60;
 
-/// The bounds of one response's body.
+/// The limits of one response's body.
 pub(crate) struct Pace {
     limit: Option<Bucket>,
     media: Option<Media>,
@@ -23,7 +23,7 @@ pub(crate) struct Pace {
 }
 
 enum Media {
-    /// What says how fast it is played may not have come yet.
+    /// The bytes that tell the play rate may not have come yet.
     Sought(Sought),
     Known(Bucket),
 }
@@ -32,13 +32,13 @@ struct Sought {
     generation: Arc<Generation>,
     factor: f64,
     begun: Instant,
-    /// Looked for again when so many bytes went out.
+    /// The search is repeated when so many bytes went out.
     look_at: u64,
 }
 
 impl Pace {
-    /// The pace of a response that begins `now`; `media` is what is served, and how many times faster than it
-    /// is played it goes out. `None` where nothing is bounded.
+    /// The pace of a response that begins `now`. `media` is the generation, and how many times faster than
+    /// its play rate it may go out. `None` where nothing is limited.
     pub(crate) fn new(
         limit: Option<Bucket>,
         media: Option<(Arc<Generation>, f64)>,
@@ -52,11 +52,11 @@ impl Pace {
 }
 
 impl weir_front::Pace for Pace {
-    /// Looks for what is not known yet, where bytes that came since may tell: after the first, then after
-    /// twice as many each time. What it looks at is held; nothing is fetched for it.
+    /// Looks for an unknown play rate when new bytes may tell it: after the first bytes, then each time after
+    /// twice as many. It reads only held bytes; nothing is fetched for it.
     ///
     /// # Cancel safety
-    /// Safe: it is looked for again.
+    /// Safe: the next call looks again.
     async fn look(&mut self) {
         let Some(Media::Sought(sought)) = &mut self.media else { return };
         if self.sent < sought.look_at {

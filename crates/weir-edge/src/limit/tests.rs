@@ -1,4 +1,4 @@
-//! Which bounds hold for a request, and which of two wins.
+//! Which limits apply to a request, and which of two wins.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn nothing_to_bound_is_no_pace() {
     assert!(Pace::new(None, None, clock::mono()).is_none());
 }
 
-/// The burst goes at once, then what the rate gives.
+/// The burst goes at once, then what the rate allows.
 #[tokio::test(start_paused = true)]
 async fn a_pace_counts_what_went_out() {
     let begun = clock::mono();

@@ -1,5 +1,5 @@
-//! Holding a request's body back before a connection to an origin is taken, so that a client that sends
-//! slowly holds none.
+//! Holding a request's body before a connection to an origin is taken, so that a slow client occupies no
+//! connection.
 
 use std::sync::Arc;
 
@@ -12,21 +12,22 @@ use crate::exchange::Exchange;
 use crate::hold::{HoldPlace, HoldRoom};
 use crate::upload::Upload;
 
-/// Parts of a request body under way to an origin: the rest waits with the client.
+/// Pieces of a request body that wait for the origin. The rest waits with the client.
 const PARTS_MAX: usize = 4;
 
-/// What a request's body is for the origin.
+/// How a request's body is sent to the origin.
 pub(crate) struct Held {
     pub(crate) upload: Upload,
     pub(crate) body: OutBody,
-    /// For as long as the origin takes it.
+    /// Kept for as long as the origin reads the body.
     pub(crate) _place: Option<HoldPlace>,
 }
 
-/// Waits for the whole of a small body; of a larger one for what may be held, and the rest comes as it comes.
+/// Waits for the whole of a small body. Of a larger one it waits for as much as may be held; the rest is
+/// streamed.
 ///
 /// # Errors
-/// The body cannot be read on.
+/// The body cannot be read further.
 pub(crate) async fn hold(
     exchange: &mut Exchange<'_, '_>,
     room: &Arc<HoldRoom>,
@@ -54,7 +55,7 @@ pub(crate) async fn hold(
     }
     let (sender, parts) = mpsc::channel(PARTS_MAX);
     if !held.is_empty() {
-        // Invariant: the channel is empty, and has room for this.
+        // Invariant: the channel is empty and has room for this.
         let _ = sender.try_send(OutPart::Data(held.freeze()));
     }
     Ok(Held { upload: Upload::into(sender), body: OutBody::Stream { parts, length }, _place: place })

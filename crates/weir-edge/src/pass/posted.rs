@@ -1,6 +1,6 @@
-//! What a POST brought and is stored for the GETs to come (RFC 9110 §9.3.3): a response that says itself that
-//! it is what a GET would give, and for how long. Its client reads it from a fill that others do not join. It
-//! must not be begun before what the POST has made invalid is marked: the stamp is taken after the mark.
+//! Storing a POST's response for later GETs (RFC 9110 §9.3.3). The response itself must say that it is what a
+//! GET would give, and for how long. Its client reads it from a fill that nobody joins. The fill must begin
+//! after the POST's invalidations are marked: its stamp is taken after the mark.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct Posted {
     length: Option<u64>,
 }
 
-/// Makes room for a POST's response under the GET's key, where it may be stored.
+/// Reserves the GET's key for a POST's response, where it may be stored.
 pub(crate) fn begin(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -78,7 +78,7 @@ fn for_get(refetch: &Refetch) -> Refetch {
 }
 
 impl Posted {
-    /// How long it will be fresh.
+    /// Its freshness.
     pub(crate) fn freshness(&self) -> Freshness {
         freshness(&self.generation.head().stored, clock::now())
     }

@@ -1,17 +1,17 @@
-//! How many connections clients may have, where nobody says so: what the process may open, less what it needs
-//! itself.
+//! How many connections clients may have where the configuration does not say: the files that the process may
+//! open, less what it needs itself.
 
 use rustix::process::{Resource, getrlimit};
 use weir_config::model::Config;
 
 /// Logs, ledger, accounts, the admin listener, listeners' own sockets.
 const OWN_FILES: u64 = 128;
-/// A volume's journals and folders, and segments that are being read after they were dropped.
+/// The journals and folders of a volume, and segments that are read after they were dropped.
 const VOLUME_FILES: u64 = 64;
-/// A volume's segments are no longer than this, and at least so many.
+/// The largest segment of a volume in bytes, and the fewest segments.
 const SEGMENT_BYTES: u64 = 1 << 30;
 const SEGMENTS_MIN: u64 = 64;
-/// One client may have this share of all.
+/// The share of all connections that one client may have, as a divisor.
 const CLIENT_SHARE: u64 = 8;
 const CLIENT_MIN: u64 = 16;
 
@@ -20,8 +20,8 @@ pub(super) fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
-/// The most connections of all clients, and of one. Never less than a quarter of what may be opened is left
-/// to clients.
+/// The most connections of all clients, and of one client. Clients always get at least a quarter of the files
+/// that may be opened.
 pub(super) fn places(config: &Config, open_files: u64) -> (usize, usize) {
     let origins = config.upstream.values().map(|upstream| {
         let each = u64::from(upstream.connections) + u64::from(upstream.streams);
@@ -51,7 +51,9 @@ mod tests {
 
     fn check(files: u64, more: &str, expect: (usize, usize)) {
         let text = format!(
-            "{more}\n[upstream.a]\norigins = [\"http://a:1\", \"http://b:1\"]\nconnections = 100\nstreams = 50\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n"
+            "{more}\n[upstream.a]\norigins = [\"http://a:1\", \"http://b:1\"]\n\
+             connections = 100\nstreams = 50\n\
+             [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n"
         );
         assert_eq!(places(&load(&text).config, files), expect, "{more}");
     }

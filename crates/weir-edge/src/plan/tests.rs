@@ -88,12 +88,17 @@ fn the_rest_of_the_configuration_is_carried_over() {
     let plan = compile(&load(
         "trusted_proxies = [\"10.0.0.0/8\"]\n[cache]\nmemory = \"1MiB\"\n[health]\npath = \"/up\"\n
 [[listen]]\naddress = \"127.0.0.1:1\"\nproxy_protocol = \"v2\"\n[[listen]]\naddress = \"unix:/a?mode=0600\"\n
-[limits]\nline = \"1KiB\"\nhead = \"2KiB\"\nfields = 3\nbody = \"4B\"\nhead_time = \"5s\"\nidle = \"6s\"\nbody_rate = \"7B\"
-send_stall = \"8s\"\nhalf_close = \"11s\"\nconnections = 12\nconnections_per_client = 13\ntunnel_idle = \"9s\"\ndrain = \"10s\"\n
+[limits]\nline = \"1KiB\"\nhead = \"2KiB\"\nfields = 3\nbody = \"4B\"
+head_time = \"5s\"\nidle = \"6s\"\nbody_rate = \"7B\"
+send_stall = \"8s\"\nhalf_close = \"11s\"\nconnections = 12
+connections_per_client = 13\ntunnel_idle = \"9s\"\ndrain = \"10s\"\n
 [upstream.b]\norigins = [\"unix:/run/b.sock\"]\n
-[upstream.a]\norigins = [{ url = \"https://a.example\", weight = 3 }, { url = \"http://[::1]:81\", backup = true }]
-tls = { verify = false, sni = \"b.example\" }\nconnect = \"1s\"\nfirst_byte = \"2s\"\nbetween_bytes = \"3s\"\npool_idle = \"4s\"
-connections = 5\nqueue = 6\nqueue_wait = \"7s\"\nretries = 1\ndns_refresh = \"8s\"\nhead = \"9KiB\"\nfields = 10
+[upstream.a]
+origins = [{ url = \"https://a.example\", weight = 3 }, { url = \"http://[::1]:81\", backup = true }]
+tls = { verify = false, sni = \"b.example\" }\nconnect = \"1s\"
+first_byte = \"2s\"\nbetween_bytes = \"3s\"\npool_idle = \"4s\"
+connections = 5\nqueue = 6\nqueue_wait = \"7s\"\nretries = 1
+dns_refresh = \"8s\"\nhead = \"9KiB\"\nfields = 10
 eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\n
 [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n",
     ));
@@ -147,7 +152,7 @@ fn the_defaults_of_all_rooms_agree() {
     ));
     let own = weir_upstream::UpstreamSettings::single("a", "http://127.0.0.1:1".parse().unwrap());
     assert_eq!(format!("{:?}", plan.upstreams()[0]), format!("{own:?}"));
-    // How many clients there may be is the machine's to say.
+    // The number of clients depends on the machine.
     let ClientLimits { connections_max, per_client_max, .. } = plan.limits();
     let limits = ClientLimits { connections_max, per_client_max, ..ClientLimits::default() };
     assert_eq!(format!("{:?}", plan.limits()), format!("{limits:?}"));
@@ -160,7 +165,8 @@ fn a_thousand_sites_of_ten_routes() {
     let mut text = String::from("[upstream.a]\norigins = [\"http://127.0.0.1:1\"]\n");
     for site in 0..1000 {
         text.push_str(&format!(
-            "[[site]]\nhosts = [\"s{site}.example\", \"*.s{site}.example\"]\nupstream = \"u{site}\"\nttl = \"1m\"\n"
+            "[[site]]\nhosts = [\"s{site}.example\", \"*.s{site}.example\"]\n\
+             upstream = \"u{site}\"\nttl = \"1m\"\n"
         ));
         for route in 0..5 {
             text.push_str(&format!("[[site.route]]\npath = \"/a{route}/**/*.png\"\nttl = \"{route}s\"\n"));

@@ -1,4 +1,4 @@
-//! `[upstream.NAME]` as the upstream room's settings. Must not connect to anything.
+//! `[upstream.NAME]` as the settings of `weir-upstream`. It must not connect to anything.
 
 use weir_config::model::{Config, OriginEntry, Tls, Upstream};
 use weir_config::value::{OriginScheme, OriginUrl, Size};

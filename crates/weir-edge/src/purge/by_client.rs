@@ -1,4 +1,4 @@
-//! `PURGE url` of a client that may.
+//! `PURGE url` of a client that may purge.
 
 use http::header::ALLOW;
 use http::{HeaderValue, StatusCode};
@@ -13,10 +13,10 @@ use crate::plan::Route;
 use crate::response::Response;
 use weir_fill::events;
 
-/// What is told to those who may not purge.
+/// The answer to a client that may not purge.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// Purges the request's own URL, in both schemes, if the client may; answers once that is durable.
+/// Purges the request's own URL, in both schemes, if the client may. Answers once the mark is durable.
 pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: &Route) -> Response {
     if !exchange.client().is_some_and(|client| route.purgers.contains(&client)) {
         return refused(exchange);

@@ -1,4 +1,4 @@
-//! Orders in words, and the marks that they come to.
+//! Orders in words, and the marks that they become.
 
 use super::*;
 use weir_observe::SiteId;
@@ -61,7 +61,7 @@ fn a_url_is_purged_under_all_its_keys() {
         &["http://www.example.com:8080/", "https://www.example.com:8080/"],
         &both,
     );
-    // What a route leaves out of the key is left out of the purge, and what it adds is purged with it.
+    // The purge leaves out what a route leaves out of the key, and covers what it adds.
     check(url("http://www.example.com/a?utm_source=x&x=1"), &["http://www.example.com/a?x=1"], &others[..2]);
     let keyed = ["http://www.example.com/keyed/a\nx-country:DE", "http://www.example.com/keyed/a\nx-country"];
     check(url("http://www.example.com/keyed/a?b"), &keyed, &["http://www.example.com/keyed/b\nx-country"]);

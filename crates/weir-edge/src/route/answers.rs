@@ -10,7 +10,7 @@ use weir_config::value::{Part, Template};
 
 use super::{Answered, Page};
 
-/// An answer, made or to be made of the request.
+/// An answer that is ready, or is made for each request.
 #[derive(Debug)]
 pub(super) enum LocalAnswer {
     Fixed(Box<Answered>),
@@ -29,7 +29,7 @@ impl LocalAnswer {
     }
 }
 
-/// What an action answers by itself; none for one that goes to an upstream.
+/// The answer of an action; none for one that goes to an upstream.
 pub(super) fn of_action(action: &Action, not_found: Option<&Page>) -> Option<LocalAnswer> {
     Some(match action {
         Action::Forward { .. } => return None,
@@ -68,7 +68,7 @@ fn paged(status: StatusCode, page: Option<Page>, text: &'static [u8], word: &'st
 fn redirect(status: StatusCode, target: &str) -> Answered {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    // Invariant: a template holds visible ASCII, and so do the parts of a request that was parsed.
+    // Invariant: templates and the parts of a parsed request consist of visible ASCII.
     if let Ok(location) = HeaderValue::try_from(target) {
         headers.insert(LOCATION, location);
     }
@@ -76,8 +76,8 @@ fn redirect(status: StatusCode, target: &str) -> Answered {
     Answered { status, headers, body: body.into(), word: "redirect" }
 }
 
-/// Fills in a template. A target that would begin with `//`, because the client's path does, is made
-/// absolute: as it is, browsers would take what follows for a host of the client's choice.
+/// Fills in a template. A target that begins with `//`, because the client's path does, is made absolute.
+/// Browsers would else take what follows for a host of the client's choice.
 fn target(to: &Template, scheme: &str, host: &str, path_and_query: &str) -> String {
     let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, query),

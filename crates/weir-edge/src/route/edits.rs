@@ -16,7 +16,7 @@ pub(super) fn apply(edits: &Edits, headers: &mut HeaderMap) {
     }
 }
 
-/// Takes away all that is removed or set, in whatever spelling: to programs behind CGI `X_Country` is
+/// Removes all fields that are removed or set, in any spelling: programs behind CGI read `X_Country` as
 /// `X-Country`.
 pub(super) fn strip(edits: &Edits, headers: &mut HeaderMap) {
     let names = || edits.remove.iter().chain(edits.set.iter().map(|(name, _)| name));
@@ -30,8 +30,8 @@ pub(super) fn strip(edits: &Edits, headers: &mut HeaderMap) {
     }
 }
 
-/// Tells browsers another lifetime (`max-age`, RFC 9111 §5.2.2.1) than the origin does. What must not be
-/// kept, or not without asking, stays so.
+/// Tells browsers another lifetime (`max-age`, RFC 9111 §5.2.2.1) than the origin does. A response that must
+/// not be stored, or must be validated before each use, stays so.
 pub(super) fn browser_ttl(headers: &mut HeaderMap, ttl: Duration) {
     let mut kept = Vec::new();
     for value in headers.get_all(CACHE_CONTROL) {

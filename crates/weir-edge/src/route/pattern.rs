@@ -1,6 +1,6 @@
-//! Paths against patterns. Globs are cut at their `*` once, so that most are decided by comparing a beginning
-//! and an end; a match takes time within the product of the lengths, whatever the pattern. Must not decode or
-//! fold a path.
+//! Paths against patterns. Globs are split at their `*` once, so that most are decided by comparing the
+//! beginning and the end. A match takes at most the product of the two lengths, whatever the pattern. It must
+//! not decode a path or fold its case.
 
 use weir_config::PathRule;
 use weir_config::value::PathRegex;
@@ -41,14 +41,14 @@ impl PathPattern {
     }
 }
 
-/// A glob: a beginning, then stars each with the text that follows it.
+/// A glob: the text before the first star, then each star with the text that follows it.
 #[derive(Debug)]
 pub(super) struct Glob {
     first: Box<[u8]>,
     rest: Vec<(Star, Box<[u8]>)>,
 }
 
-/// What a star takes.
+/// What a star matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Star {
     /// `*`: any text without `/`.
@@ -79,9 +79,9 @@ impl Glob {
         ends && self.rest_fits(path)
     }
 
-    /// Each star takes as little as it can. When the text after a `*` is not found before the next `/`, only
-    /// the nearest `**` before it can help by taking more: a narrow star cannot pass the `/`, and the `*`s
-    /// between begin again then.
+    /// Each star matches as little as it can. Where the text after a `*` is not found before the next `/`, a
+    /// longer match helps only at the nearest `**` before it: a `*` cannot match the `/`. The `*`s between
+    /// are then matched again.
     fn rest_fits(&self, path: &[u8]) -> bool {
         let (mut at, mut index) = (0, 0);
         let mut wide: Option<(usize, usize)> = None;
@@ -109,14 +109,14 @@ impl Glob {
     }
 }
 
-/// Where the first occurrence of `text` that a star may lead to ends.
+/// The end of the first occurrence of `text` that a star may reach.
 fn next(star: Star, text: &[u8], path: &[u8]) -> Option<usize> {
     let begin = memchr::memmem::find(path, text)?;
     let is_passed = star == Star::Wide || !path[..begin].contains(&b'/');
     is_passed.then_some(begin + text.len())
 }
 
-/// Whether `text` ends the path and the star may lead there.
+/// Whether `text` ends the path and the star may reach it.
 fn last(star: Star, text: &[u8], path: &[u8]) -> Option<usize> {
     let taken = path.strip_suffix(text)?;
     (star == Star::Wide || !taken.contains(&b'/')).then_some(path.len())

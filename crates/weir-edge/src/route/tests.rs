@@ -86,7 +86,8 @@ fn what_needs_no_origin() {
 #[test]
 fn a_site_without_upstream_answers_404_with_its_page() {
     let loaded = load(
-        "[[site]]\nhosts = [\"*\"]\nerror_pages = { \"*\" = \"oh\" }\n[[site.route]]\nprefix = \"/a\"\nanswer = {}\n",
+        "[[site]]\nhosts = [\"*\"]\nerror_pages = { \"*\" = \"oh\" }\n\
+         [[site.route]]\nprefix = \"/a\"\nanswer = {}\n",
     );
     let plan = Plan::compile(&loaded, &|_| SiteId::NONE);
     let route = plan.site("x").unwrap().route(&Method::GET, "http", "/b").unwrap();
@@ -105,7 +106,8 @@ fn pages_for_errors() {
 #[test]
 fn fields_are_removed_then_set() {
     let route = first(
-        "request_headers = { set = { X-A = \"new\" }, remove = [\"Cookie\"] }\nresponse_headers = { set = { X-A = \"out\" }, remove = [\"X-A\", \"Server\"] }\n",
+        "request_headers = { set = { X-A = \"new\" }, remove = [\"Cookie\"] }\n\
+         response_headers = { set = { X-A = \"out\" }, remove = [\"X-A\", \"Server\"] }\n",
     );
     let mut fields = headers(&[("x-a", "1"), ("x-a", "2"), ("cookie", "c"), ("accept", "*")]);
     route.edit_request(&mut fields);
@@ -115,7 +117,7 @@ fn fields_are_removed_then_set() {
     assert_eq!(fields, headers(&[("x-a", "out"), ("etag", "e")]));
 }
 
-/// Programs behind CGI read `X_Country` as `X-Country`, and whichever comes last.
+/// Programs behind CGI read `X_Country` as `X-Country`, and the last one wins.
 #[test]
 fn fields_are_removed_and_set_in_all_spellings() {
     let edits =

@@ -1,4 +1,5 @@
-//! The client of a request: the peer, or whom a trusted peer names. It must not believe anybody else.
+//! The client of a request: the peer, or the client that a trusted peer names. It must not believe any other
+//! peer.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,18 +10,18 @@ use weir_front::listen::{Peer, Trusted};
 
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The client: the peer, or the one that a trusted peer names, which is the last address in `X-Forwarded-For`
-/// that is not a trusted peer's own, or the first where all are. What stands left of it anybody may have
-/// written.
+/// The client: the peer, or the one that a trusted peer names. That is the last address in `X-Forwarded-For`
+/// that is not a trusted peer's own, or the first where all are. Anybody may have written the addresses to
+/// its left.
 ///
-/// `None` where it cannot be known: an address that is none, or a trusted peer that passes a request on
-/// without saying for whom. `Forwarded` (RFC 7239) is not read: who writes the one field mostly lets a
-/// client's other one through.
+/// `None` where the client cannot be known: the address cannot be parsed, or a trusted peer does not say for
+/// whom it passes the request on. `Forwarded` (RFC 7239) is not read: a proxy that writes the one field
+/// usually lets a client's other one through.
 pub(crate) fn client_of(peer: Peer, trusted: &Trusted, headers: &HeaderMap) -> Option<Peer> {
     if !trusted.contains(&peer) {
         return Some(peer);
     }
-    // A client could have such a field taken away that the peer has written.
+    // A client could else make the field disappear that the peer has written, by naming it in `Connection`.
     if names(headers).any(|name| [X_FORWARDED_FOR, FORWARDED, VIA].iter().any(|known| known.as_str() == name))
     {
         return None;

@@ -1,5 +1,5 @@
-//! What is changed in heads on their way: [`request`] towards the origin, [`response`] towards the
-//! client; [`client`] says who that is. Pure functions; they must not know the cache.
+//! Changes to heads on their way: [`request`] towards the origin, [`response`] towards the client. [`client`]
+//! says who the client is. Pure functions; they must not know the cache.
 
 pub(crate) mod client;
 pub mod request;

@@ -1,6 +1,6 @@
-//! The fields of a request towards the origin: only what was parsed, without hop-by-hop fields, without
-//! the fields by which one client could poison what others get, with who it came from and through whom.
-//! RFC 9110 §7.6, RFC 8586; RFC 7239 (`Forwarded`) is not passed on: the `X-Forwarded-*` fields say it.
+//! The fields of a request towards the origin. They hold only what was parsed: no hop-by-hop fields, and none
+//! by which one client could poison what others get. They say who sent the request and through whom. RFC 9110
+//! §7.6, RFC 8586. `Forwarded` (RFC 7239) is not passed on: the `X-Forwarded-*` fields say the same.
 
 use std::net::IpAddr;
 
@@ -13,9 +13,9 @@ use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_h
 use super::Trust;
 use super::client::X_FORWARDED_FOR;
 
-/// Fields that are never forwarded: they name another URL, host, scheme or method than the request's own, so
-/// an origin that obeys them answers for what is not in the key. `Proxy` would become `HTTP_PROXY` in a CGI's
-/// environment; `Translate` asks IIS for the source of a page.
+/// Fields that are never forwarded. They name another URL, host, scheme or method than the request's own, so
+/// an origin that obeys them answers for something that is not in the key. `Proxy` would become `HTTP_PROXY`
+/// in a CGI's environment; `Translate` asks IIS for the source of a page.
 pub const STRIPPED: [&str; 45] = [
     "forwarded",
     "front-end-https",
@@ -64,8 +64,8 @@ pub const STRIPPED: [&str; 45] = [
     "x-url-scheme",
 ];
 
-/// Fields that say who the client is, or which port it used; believed from trusted peers only, else
-/// removed. A fill for all carries none of them, but where the key holds it.
+/// Fields that say who the client is, or which port it used. They are believed from trusted peers only, else
+/// removed. A fill carries none of them, except those in the key.
 pub const OF_TRUSTED_PEERS: [&str; 20] = [
     "cf-connecting-ip",
     "client-ip",
@@ -89,8 +89,8 @@ pub const OF_TRUSTED_PEERS: [&str; 20] = [
     "x-vercel-forwarded-for",
 ];
 
-/// Whether a field is of one client's request, so that a fill for all does not carry it: what part it wants,
-/// on which condition, and in what instance-manipulation (RFC 3229).
+/// Whether a field belongs to one client's request, so that a fill does not carry it: the wanted part, its
+/// conditions, and instance manipulations (RFC 3229).
 fn is_of_one_client(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -115,10 +115,10 @@ const SURROGATE_CAPABILITY_FIELD: HeaderName = HeaderName::from_static("surrogat
 const ALWAYS_REMOVED: Names = Names::new(&STRIPPED);
 const OF_PEERS: Names = Names::new(&OF_TRUSTED_PEERS);
 
-/// A sorted list of names in lower case. The first letter tells most fields apart from all of them.
+/// A sorted list of names in lower case. The first letter rules out most fields.
 struct Names {
     names: &'static [&'static str],
-    /// A bit for each letter that a name begins with.
+    /// A bit for each first letter of a name.
     firsts: u32,
 }
 
@@ -132,14 +132,14 @@ impl Names {
         Names { names, firsts }
     }
 
-    /// Whether it is one of them.
+    /// Whether the name is in the list.
     fn contains(&self, name: &str) -> bool {
         let first = name.as_bytes().first().map_or(0, |byte| letter(*byte));
         first & self.firsts != 0 && self.names.binary_search(&name).is_ok()
     }
 }
 
-/// The bit of a letter. What shares it with another byte is found out by the search.
+/// The bit of a letter. Other bytes may share it; the search then tells them apart.
 const fn letter(byte: u8) -> u32 {
     1 << (byte & 31)
 }
@@ -149,9 +149,9 @@ const fn letter(byte: u8) -> u32 {
 pub struct From<'a> {
     /// The peer's address; none over a unix socket.
     pub address: Option<IpAddr>,
-    /// The client's address, where a trusted peer names another than its own.
+    /// The client's address, where a trusted peer names one other than its own.
     pub client: Option<IpAddr>,
-    /// Whether its word counts.
+    /// Whether the peer is trusted.
     pub trust: Trust,
     /// The scheme the client used.
     pub scheme: &'a str,
@@ -163,10 +163,10 @@ pub struct From<'a> {
     pub own_id: &'a str,
 }
 
-/// Whether the request has been here before: our own id in `CDN-Loop`, or our own name in `Via`.
+/// Whether the request has been here before: `CDN-Loop` contains our own id, or `Via` our own name.
 ///
-/// Members are split at every comma, quoted or in a comment as it may be: whoever opens a quote or a comment
-/// and does not close it must not hide from us what we append behind it.
+/// Members are split at every comma, even in a quoted string or a comment. A client that opens a quote or a
+/// comment and does not close it must not hide what we append after it.
 pub fn is_loop(headers: &HeaderMap, own_id: &str) -> bool {
     let own = own_id.as_bytes();
     let in_loop = members(headers, &CDN_LOOP).any(|member| {
@@ -184,7 +184,7 @@ fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item 
     headers.get_all(name).into_iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
 }
 
-/// Whether the request asks us and nobody behind us: `OPTIONS` with `Max-Forwards: 0` (RFC 9110 §7.6.2).
+/// Whether the request asks Weir itself and no origin: `OPTIONS` with `Max-Forwards: 0` (RFC 9110 §7.6.2).
 pub fn ends_here(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS && forwards_left(headers) == Some(0)
 }
@@ -196,8 +196,8 @@ fn forwards_left(headers: &HeaderMap) -> Option<u64> {
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// The scheme the client used: the listener's, or what a trusted proxy says in one plain word. A list is
-/// not believed: which of its members the proxy has seen itself cannot be told.
+/// The scheme the client used: the listener's, or what a trusted proxy says in one plain word. A list is not
+/// believed: nobody can tell which of its members the proxy has seen itself.
 pub fn scheme(headers: &HeaderMap, trust: Trust, listener: &'static str) -> &'static str {
     match (trust, only(headers, &X_FORWARDED_PROTO)) {
         (Trust::Trusted, Some(said)) if said.eq_ignore_ascii_case(b"https") => "https",
@@ -206,14 +206,14 @@ pub fn scheme(headers: &HeaderMap, trust: Trust, listener: &'static str) -> &'st
     }
 }
 
-/// The value of a field that is there once.
+/// The value of a field that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).into_iter();
     let value = values.next()?;
     values.next().is_none().then(|| value.as_bytes().trim_ascii())
 }
 
-/// The request id of a trusted peer, if it sent a sane one.
+/// The request id of a trusted peer, if it sent a valid one.
 pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
     let id = only(headers, &X_REQUEST_ID)?;
     let is_sane = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/+=@;,".contains(byte);
@@ -221,11 +221,12 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
     std::str::from_utf8(id).ok().filter(|_| trust == Trust::Trusted && sane)
 }
 
-/// The fields to send to an origin, `Host` still the client's.
+/// The fields to send to an origin. `Host` is still the client's.
 ///
-/// `X-Forwarded-For` is continued if the peer is trusted, else begun again; `X-Forwarded-Port` is by scheme
-/// and host but where a trusted peer says it; `X-Forwarded-Proto`, `X-Forwarded-Host`, `X-Request-Id` and
-/// `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
+/// `X-Forwarded-For` is continued if the peer is trusted, else written afresh. `X-Forwarded-Port` follows
+/// from scheme and host, unless a trusted peer says it. `X-Forwarded-Proto`, `X-Forwarded-Host`,
+/// `X-Request-Id` and `Host` are written; `Via` and `CDN-Loop` are continued. The connection answers
+/// `Expect`.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(headers.len() + 6);
     for (name, value) in headers {
@@ -258,9 +259,9 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
         || (text.contains('_') && is_decided_spelling(&text.replace('_', "-")))
 }
 
-/// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one
-/// of them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18),
-/// past all that.
+/// Whether Weir strips, writes, keys or selects by a field of this name. A name that becomes such a field
+/// when its underscores are read as hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), and
+/// would evade all of that.
 fn is_decided_spelling(hyphenated: &str) -> bool {
     const FAMILIES: [&str; 10] = [
         "accept-",
@@ -279,9 +280,9 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
 }
 
-/// Makes of the fields towards an origin those of a fill, for all: without what belongs to one client alone,
-/// but for the fields that the key holds (`keyed`); with `X-Forwarded-Port` by scheme and host; and with the
-/// content codings in their normal form, so that clients that can do the same ask the same.
+/// Turns the fields towards an origin into those of a fill, for all clients. It removes what belongs to one
+/// client alone, except the fields in the key (`keyed`). It derives `X-Forwarded-Port` from scheme and host.
+/// It writes the content codings in their normal form, so that clients that accept the same ask the same.
 ///
 /// `X-Forwarded-For` is the one address that no client can have written. Without it an origin would count and
 /// limit all clients as one, and take a fill for a request of its own machine.
@@ -315,9 +316,9 @@ fn port<'a>(scheme: &str, host: &'a str) -> &'a str {
     named.unwrap_or(if scheme == "https" { "443" } else { "80" })
 }
 
-/// Of a fill's request what no client has chosen, but where it is what tells what is stored from other
-/// variants and objects: the fields that Weir writes, those that the response varies on, those and the
-/// cookies that are in the key, and the coding that is stored.
+/// Keeps of a fill's request only what no client has chosen, and what distinguishes the stored response from
+/// other variants and objects. Those are the fields that Weir writes, the fields that the response varies on,
+/// the fields and cookies in the key, and the stored coding.
 pub fn of_nobody(
     fields: &HeaderMap,
     key: &[u8],
@@ -340,7 +341,7 @@ pub fn of_nobody(
             out.append(name, value.clone());
         }
     }
-    // Of what others have written there our own member comes last.
+    // After the members that others have written, our own comes last.
     for name in [VIA, CDN_LOOP] {
         if let Some(own) = members(fields, &name).last() {
             put(&mut out, name, own.trim_ascii());
@@ -353,7 +354,7 @@ pub fn of_nobody(
     out
 }
 
-/// The fields and cookies that a full key names, behind its first line.
+/// The fields and cookies that a full key names after its first line.
 fn of_key(out: &mut HeaderMap, key: &[u8]) {
     let mut cookies = Vec::new();
     for line in key.split(|byte| *byte == b'\n').skip(1) {
@@ -394,7 +395,7 @@ fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
     }
 }
 
-/// Makes one list of all lines of a field and a further member.
+/// Joins all lines of a field and one more member into one list.
 fn continue_list(out: &mut HeaderMap, name: HeaderName, member: &[&str]) {
     let mut list = Vec::with_capacity(32);
     for value in out.get_all(&name) {

@@ -1,11 +1,11 @@
-//! The fields of a response towards the client: without hop-by-hop fields, with `Via`, `Location` written
-//! back to the name that the client used. RFC 9110 §7.6, §10.2.2.
+//! The fields of a response towards the client: without hop-by-hop fields, with `Via`, and with `Location`
+//! rewritten to the name that the client used. RFC 9110 §7.6, §10.2.2.
 
 use http::header::{CONTENT_LENGTH, LOCATION, VIA};
 use http::{HeaderMap, HeaderValue};
 use weir_policy::strip_hop_by_hop;
 
-/// The fields of an origin's response for the client. `Content-Length` is left to the delivery.
+/// The fields of an origin's response for the client. The connection writes `Content-Length`.
 pub fn towards_client(headers: &mut HeaderMap, own_id: &str) {
     strip_hop_by_hop(headers);
     headers.remove(CONTENT_LENGTH);
@@ -14,7 +14,7 @@ pub fn towards_client(headers: &mut HeaderMap, own_id: &str) {
     }
 }
 
-/// Where something is spoken to.
+/// A scheme and an authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// `http` or `https`.
@@ -23,11 +23,11 @@ pub struct Place<'a> {
     pub authority: &'a str,
 }
 
-/// Writes a `Location` that names the origin back to the name that the client used.
+/// Rewrites a `Location` that names the origin to the name that the client used.
 ///
-/// Its scheme must be the one in which the origin is spoken to, or the client's own, which the origin knows
-/// from `X-Forwarded-Proto`. An origin on `http` that sends its clients to its `https` is let do so: written
-/// back, the redirect would lead to itself.
+/// Its scheme must be the origin's, or the client's own, which the origin knows from `X-Forwarded-Proto`. An
+/// origin on `http` may send its clients to its `https`: if that were rewritten, the redirect would lead to
+/// itself.
 pub fn location_back(headers: &mut HeaderMap, origin: Place<'_>, client: Place<'_>) {
     let Some(location) = headers.get(LOCATION).and_then(|value| value.to_str().ok()) else { return };
     let Some((scheme, after)) = split(location, origin.scheme) else { return };
@@ -46,7 +46,7 @@ pub fn location_back(headers: &mut HeaderMap, origin: Place<'_>, client: Place<'
     }
 }
 
-/// Scheme and what follows `//`; of a reference without a scheme, the scheme of the origin.
+/// The scheme, and what follows `//`. A reference without a scheme has the origin's.
 fn split<'a>(location: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
     match location.strip_prefix("//") {
         Some(after) => Some((default, after)),

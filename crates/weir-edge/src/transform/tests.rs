@@ -163,7 +163,7 @@ fn x_forwarded_proto_is_believed_from_trusted_peers_alone() {
     assert_eq!(said(&["https, http"], Trusted), "http");
     assert_eq!(said(&["https", "https"], Trusted), "http");
     assert_eq!(said(&["wss"], Trusted), "http");
-    // What is sent is what was believed.
+    // The origin gets the value that Weir believed.
     let sent = towards_origin(&headers(&[("x-forwarded-proto", "https")]), &from(Untrusted));
     assert_eq!(sent["x-forwarded-proto"], "http");
 }
@@ -371,7 +371,8 @@ proptest! {
         lines in prop::collection::vec((0usize..60, "[ -~]{0,12}"), 0..20),
         is_trusted in any::<bool>(),
     ) {
-        let others = ["via", "cdn-loop", "x-forwarded-for", "x-forwarded-host", "host", "connection", "accept"];
+        let others =
+            ["via", "cdn-loop", "x-forwarded-for", "x-forwarded-host", "host", "connection", "accept"];
         let mut map = HeaderMap::new();
         for (index, value) in &lines {
             let all = STRIPPED.iter().chain(&others).chain(&OF_TRUSTED_PEERS);
@@ -383,7 +384,10 @@ proptest! {
         for name in STRIPPED {
             prop_assert!(!sent.contains_key(name));
         }
-        let ours = ["via", "cdn-loop", "host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id"];
+        let ours = [
+            "via", "cdn-loop", "host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+            "x-request-id",
+        ];
         for name in ours {
             prop_assert_eq!(sent.get_all(name).iter().count(), 1);
         }

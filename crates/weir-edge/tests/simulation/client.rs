@@ -1,5 +1,5 @@
-//! The clients: plain, conditional, partial, slow, leaving, authenticated, reloading, changing. Every byte
-//! that they get is checked.
+//! The clients: plain, conditional, partial, slow, leaving, authenticated, reloading, changing. They check
+//! every byte that they get.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use tokio::time::{Instant, timeout};
 use crate::wire::{BodyReader, Framing, Head, Wire};
 use crate::world::{Kind, Sabotage, World, etag};
 
-/// A slow client rests each time that so many bytes have come.
+/// A slow client rests each time it has received so many bytes.
 const REST_EVERY_BYTES: usize = 32 << 10;
 
 /// Longer than anything takes that is not stuck.
 const PATIENCE: Duration = Duration::from_secs(400);
-/// What a response's way and the simulation's clock may take.
+/// The tolerance for a response's way and the simulation's clock.
 const SLACK: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ enum Came {
 }
 
 impl Client {
-    /// Lives its life.
+    /// Runs until the client's requests are done.
     pub async fn live(mut self) {
         self.world.pause(0, 2000).await;
         for _ in 0..self.world.climate.steps {
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// What may happen where something is at fault, and never where nothing is.
+    /// What may happen while something is at fault, and never otherwise.
     fn failed(&self, request: &Request, what: &str) {
         self.world.count(what);
         let climate = self.world.climate;
@@ -223,7 +223,7 @@ impl Client {
                 return Came::Left;
             }
             if is_slow && bytes.len() >= rests_at {
-                // Not after each piece: chunks may be short.
+                // Not after each piece, since chunks may be short.
                 rests_at = bytes.len() + REST_EVERY_BYTES;
                 self.world.pause(10, 2_500).await;
             }
@@ -271,7 +271,7 @@ impl Client {
     }
 
     fn unchanged(&self, request: &Request, head: &Head) {
-        // Past the cache the origin's word goes through as it is, this one too.
+        // Past the cache the origin's statement goes through unchanged, this one too.
         if head.field("etag") == Some("\"nobody-knows\"") {
             return self.world.count("304 that nobody asked for");
         }
@@ -353,7 +353,7 @@ impl Client {
     }
 }
 
-/// Which bytes of the whole a response has.
+/// The interval of the whole that a response holds.
 fn interval(head: &Head, length: usize) -> Option<(usize, usize)> {
     if head.status() != 206 {
         return Some((0, length));

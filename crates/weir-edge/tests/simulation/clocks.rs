@@ -14,7 +14,7 @@ use crate::{Folder, begin, on_virtual_time};
 const HOUR_S: i64 = 3600;
 const CENTURY_S: i64 = 100 * 365 * 24 * HOUR_S;
 
-/// Where wall clocks go: nowhere, hours, decades, before the epoch's beginning.
+/// Where wall clocks jump to: nowhere, by hours, by decades, before the epoch.
 fn walls() -> impl Strategy<Value = i64> {
     prop_oneof![Just(0), -12 * HOUR_S..12 * HOUR_S, -CENTURY_S / 2..CENTURY_S]
 }
@@ -64,7 +64,7 @@ proptest! {
         let received = at(begun, under_way, received_wall_s);
         let date = has_date.then_some(requested.wall);
         let Some(stored) = stored(max_age_s, date, requested, received) else {
-            // Only what was dated by a clock far behind this one is taken for old.
+            // Only a response dated by a clock far behind this one is taken for old.
             prop_assert!(has_date && received_wall_s > 0);
             return Ok(());
         };
@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// One request on a connection of its own; how it was answered, and its age.
+/// Sends one request on a connection of its own; returns how it was answered, and its age.
 async fn get(folder: &Folder, path: &str) -> (String, Option<u64>) {
     let mut wire = Wire::new(UnixStream::connect(folder.0.join("door.sock")).await.unwrap());
     let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\naccept-language: de\r\n\r\n");
@@ -119,7 +119,7 @@ fn what_is_held_lives_as_long_as_it_should_while_the_wall_clock_jumps() {
     on_virtual_time(async {
         let folder = Folder::new();
         let (world, _house) = begin(1, climate, &folder.0);
-        // Its lifetime is a minute, and it bears no Date.
+        // Its lifetime is a minute, and it has no Date.
         let path = "/lang/1";
         let mut fetched = tokio::time::Instant::now();
         let mut asked = 0;

@@ -1,12 +1,11 @@
-//! The data plane on virtual time: clients, an origin with every fault, and clocks, all from one seed. Time
-//! goes on only when nobody has anything to do; hours pass in a second.
+//! The data plane on virtual time. One seed decides about clients, clocks and an origin with every fault.
+//! Time advances only when nobody has anything to do, so hours pass in a second.
 //!
-//! Every byte of a body names its object, its version and its place, so that a wrong byte, a mixture of
-//! versions or what was meant for another client is seen at once. The checks themselves are tested by lies
-//! that they must find.
+//! Every byte of a body names its object, its version and its position. So a wrong byte, a mixture of
+//! versions and another client's response are seen at once. Planted lies test the checks themselves.
 //!
-//! `WEIR_SEEDS=7` or `WEIR_SEEDS=100..200` runs other seeds than the usual ones; with one seed its story is
-//! printed when it fails.
+//! `WEIR_SEEDS=7` or `WEIR_SEEDS=100..200` runs other seeds than the usual ones. With one seed, a failure
+//! prints its story.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -32,12 +31,12 @@ use crate::world::{Climate, IF_UNREACHABLE_S, Sabotage, World};
 
 /// The seeds of every test run.
 const SEEDS: std::ops::Range<u64> = 1..13;
-/// Heads whose memory the index's map has not yet given back: at most a batch of them.
+/// Heads whose memory the index's map has not given back yet: at most a batch of them.
 const REST_BYTES_MAX: u64 = 160 << 10;
-/// Lines of the story that a failure shows.
+/// Lines of the story that a failure prints.
 const STORY_LINES: usize = 400;
 
-/// A folder for sockets that goes away by itself.
+/// A folder for sockets that is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -88,8 +87,8 @@ range = {range}
     Plan::compile(&loaded, &|name| observatory.site(name))
 }
 
-/// Lets time go in steps of a millisecond while somebody is active, and in longer ones while all wait: the
-/// paused clock would jump to the next timer each time that the runtime looks for I/O.
+/// Advances time by a millisecond while somebody is active, and in longer steps while all wait. The paused
+/// clock by itself would jump to the next timer each time that the runtime looks for I/O.
 async fn pulse(world: Rc<World>) {
     let mut step_ms = 1;
     loop {
@@ -115,7 +114,7 @@ async fn jumps(world: Rc<World>) {
     }
 }
 
-/// Objects change by themselves.
+/// Changes objects at random times.
 async fn changes(world: Rc<World>) {
     loop {
         world.pause(100, 3_000).await;
@@ -123,7 +122,7 @@ async fn changes(world: Rc<World>) {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 type Counts = BTreeMap<String, u64>;
 
 /// What was wrong, and what led to it.
@@ -179,7 +178,7 @@ async fn run(seed: u64, climate: Climate, folder: &Path) -> Result<Counts, Failu
     }
 }
 
-/// When all have gone, nothing runs any more, and what is held can be given back to the last byte.
+/// When all clients have left, nothing may still run, and every byte that is held can be given back.
 async fn settle(world: &World, server: &Server) {
     if world.what_is_wrong().is_some() {
         return;

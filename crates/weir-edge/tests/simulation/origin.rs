@@ -1,4 +1,4 @@
-//! The origin: it answers as the seed has it, with every fault there is.
+//! The origin: the seed decides how it answers, with every fault there is.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::wire::{Head, Wire};
 use crate::world::{Kind, Sabotage, World, etag};
 
-/// What is wrong with one response.
+/// The fault of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -26,7 +26,7 @@ enum Fault {
     /// The connection ends in the middle of the body.
     Truncate,
     StallBody,
-    /// More bytes follow than the head says: another response, to nobody.
+    /// More bytes follow than the head declares, as of a response to nobody.
     Excess,
     BadChunk,
     Interim,
@@ -68,13 +68,13 @@ impl Fault {
         }
     }
 
-    /// Whether the response can be used all the same.
+    /// Whether the response can be used in spite of the fault.
     fn is_harmless(self) -> bool {
         matches!(self, Fault::None | Fault::Interim | Fault::SlowBody)
     }
 }
 
-/// Listens, and at times does not.
+/// Listens, with interruptions.
 pub async fn run(world: Rc<World>, path: PathBuf) {
     loop {
         let listener = UnixListener::bind(&path).unwrap();
@@ -115,11 +115,11 @@ struct Asked<'a> {
     method: &'a str,
     path: &'a str,
     kind: Kind,
-    /// The language asked for, where the object has some.
+    /// The language asked for, where the object has several.
     variant: String,
 }
 
-/// Answers one request; none when the connection must end.
+/// Answers one request. `None` where the connection must end.
 async fn answer(world: &Rc<World>, wire: &mut Wire, head: &Head) -> Option<()> {
     let mut words = head.line.split(' ');
     let (method, path) = (words.next()?, words.next()?);
@@ -160,7 +160,7 @@ async fn answer(world: &Rc<World>, wire: &mut Wire, head: &Head) -> Option<()> {
     going
 }
 
-/// What is being asked for may take the place of what is held.
+/// The response to this request may replace what is held.
 struct Unsettling<'a> {
     world: &'a World,
     path: &'a str,
@@ -179,7 +179,7 @@ impl Drop for Unsettling<'_> {
     }
 }
 
-/// However the answer ends, its gap hears of it.
+/// The gap is told how the answer ended, whatever the end.
 struct Asking<'a> {
     world: &'a World,
     path: &'a str,
@@ -233,14 +233,14 @@ async fn error(wire: &mut Wire, status: u16, fields: &str, body: &str) -> Option
     wire.send(format!("HTTP/1.1 {status} So\r\n{fields}\r\n{body}").as_bytes()).await.ok()
 }
 
-/// What is told of a representation, and to whom it may go.
+/// The fields that describe a representation, and the clients it may go to.
 struct Told {
     name: String,
     control: String,
     status: u16,
 }
 
-/// Says who may have what: names with a `#` are for one client.
+/// Names the clients that may have it: names with a `#` are for one client.
 fn told(world: &World, asked: &Asked<'_>) -> Told {
     let (path, kind) = (asked.path, asked.kind);
     let user = asked.head.field("authorization").map(|text| text.replace(' ', "-"));
@@ -317,7 +317,7 @@ async fn representation(world: &Rc<World>, wire: &mut Wire, asked: &Asked<'_>, f
     send(world, wire, asked, fault, (status, fields), bytes).await
 }
 
-/// The one range that is asked for, where its condition holds.
+/// The one range that the request asks for, where its condition holds.
 fn range(head: &Head, tag: &str, length: usize) -> Option<(usize, usize)> {
     if head.field("if-range").is_some_and(|condition| condition != tag) {
         return None;
@@ -368,7 +368,7 @@ async fn send(
         return Some(()).filter(|()| !is_close);
     }
     let breaks_at = match fault {
-        // What ends with its connection cannot be told from what broke off.
+        // A body that ends with its connection looks the same when it is cut.
         Fault::Truncate | Fault::StallBody | Fault::BadChunk if !is_close && !bytes.is_empty() => {
             world.below(bytes.len() as u64) as usize
         }
@@ -378,7 +378,7 @@ async fn send(
         Some(Sabotage::ShortEnd) if is_chunked => bytes.len() / 2,
         _ => bytes.len(),
     };
-    // In pieces of a few bytes a large body would take longer than what is not stuck.
+    // In pieces of a few bytes a large body would take so long that it looks stuck.
     let piece_max = 1 + bytes.len() / 400 + world.below(150_000) as usize;
     let mut at = 0;
     while at < ends_at {
@@ -390,7 +390,7 @@ async fn send(
             return broken(wire, fault).await;
         }
         match fault {
-            // Excess that comes when the next request is on its way nobody can tell from its response.
+            // Excess bytes that come after the next request was sent look like its response.
             _ if at == ends_at => {}
             Fault::SlowBody => world.pause(10, 700).await,
             _ if world.is_one_of(3) => world.pause(0, 30).await,

@@ -1,4 +1,4 @@
-//! HTTP/1.1 once more, small and strict, for both ends of the simulation.
+//! A second HTTP/1.1, small and strict, for both ends of the simulation.
 
 use std::io;
 
@@ -23,13 +23,13 @@ impl Head {
     }
 }
 
-/// A connection with what was read ahead.
+/// A connection with its read-ahead.
 pub struct Wire {
     pub stream: UnixStream,
     ahead: Vec<u8>,
 }
 
-/// How a body's end is told.
+/// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(usize),
@@ -53,7 +53,7 @@ impl Wire {
         Ok(count)
     }
 
-    /// The next head; none where the other side has ended between two messages.
+    /// The next head. `None` where the other side has closed between two messages.
     pub async fn head(&mut self) -> io::Result<Option<Head>> {
         loop {
             if let Some(at) = self.ahead.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -102,7 +102,7 @@ impl Wire {
 /// Reads one body piece by piece.
 pub struct BodyReader {
     framing: Framing,
-    /// What is left of the body, or of the chunk.
+    /// Bytes left of the body, or of the chunk.
     left: usize,
     is_done: bool,
     has_chunk: bool,
@@ -114,7 +114,7 @@ impl BodyReader {
         BodyReader { framing, left, is_done: framing == Framing::Length(0), has_chunk: false }
     }
 
-    /// The next piece, at most `max` bytes; none at the clean end. An error when it breaks off.
+    /// The next piece, at most `max` bytes; `None` at the clean end. An error where the body is cut.
     pub async fn next(&mut self, wire: &mut Wire, max: usize) -> io::Result<Option<Vec<u8>>> {
         if self.is_done {
             return Ok(None);

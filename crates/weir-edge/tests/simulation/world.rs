@@ -1,5 +1,5 @@
-//! The world that is simulated: objects with their versions, the clocks, what has been seen, and the first
-//! thing that was wrong. Everything in it comes from the seed.
+//! The simulated world: objects with their versions, the clocks, what was seen, and the first fault that was
+//! found. The seed decides everything in it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What differs from one run to the other beside the seed.
+/// What differs between runs besides the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Climate {
     /// The ceiling of memory in KiB.
     pub memory_kib: u64,
-    /// Of 100 responses so many are at fault; none of them: then nothing may go wrong.
+    /// So many of 100 responses are at fault. With 0, nothing may go wrong.
     pub faults_percent: u64,
     /// The wall clock jumps by up to so many hours.
     pub jump_hours: u64,
@@ -33,20 +33,20 @@ pub enum Sabotage {
     MixedVersions,
     /// It ends chunked bodies early, and cleanly.
     ShortEnd,
-    /// It marks what is for one client as for all.
+    /// It marks a response for one client as one for all.
     Public,
-    /// It says that responses may be kept for a minute, and the cache hears of a second.
+    /// It says that responses may be kept for a minute, while the cache is told a second.
     Impatient,
-    /// It says that responses may be kept for days, and the checks know of a minute.
+    /// It says that responses may be kept for days, while the checks are told a minute.
     Immortal,
-    /// The origin sleeps, and clients have less patience than the data plane.
+    /// The origin sleeps, and clients wait less long than the data plane.
     Stuck,
-    /// What is held at the end stays.
+    /// What is held at the end is not given back.
     Holds,
 }
 
 impl Climate {
-    /// A climate by the seed: half of them with plenty of memory, one in four without a fault.
+    /// A climate from the seed: half of them with plenty of memory, one in four without a fault.
     pub fn of(seed: u64) -> Climate {
         Climate {
             memory_kib: if seed.is_multiple_of(2) { 64 << 10 } else { 2 << 10 },
@@ -84,7 +84,7 @@ impl Random {
     }
 }
 
-/// What an object is like.
+/// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     pub word: &'static str,
@@ -93,7 +93,7 @@ pub struct Kind {
     pub if_error_s: u64,
     pub has_etag: bool,
     pub has_date: bool,
-    /// Whether what is fresh must not be asked for again, where memory suffices.
+    /// Whether a fresh response must not be fetched again, where memory suffices.
     pub is_kept: bool,
 }
 
@@ -125,7 +125,7 @@ impl Kind {
         *KINDS.iter().find(|kind| kind.word == word).unwrap()
     }
 
-    /// How long after a version was replaced it may still go out.
+    /// How long after its replacement a version may still go out.
     pub fn bound(&self) -> Duration {
         let windows = [self.while_revalidate_s, self.if_error_s, IF_UNREACHABLE_S];
         Duration::from_secs(self.max_age_s + windows.into_iter().max().unwrap())
@@ -150,15 +150,15 @@ pub struct Object {
     pub version: u64,
     /// When each version was replaced; version 1 first.
     replaced: Vec<Instant>,
-    /// Who asks after a change was acknowledged must get this version or a later one.
+    /// A client that asks after a change was acknowledged must get this version or a later one.
     floor: (u64, Option<Instant>),
-    /// By variant: what the origin was asked for it.
+    /// By variant: the requests for it at the origin.
     gaps: HashMap<String, Gap>,
-    /// Requests under way that may bring anything.
+    /// Requests under way that may bring any bytes.
     unsettling: u64,
 }
 
-/// What is missing of a variant, and who was sent for it.
+/// A missing variant, and the requests that were sent for it.
 #[derive(Default)]
 struct Gap {
     asking: u64,
@@ -217,7 +217,7 @@ impl World {
         self.below(parts) == 0
     }
 
-    /// What a client asks for: half of the time what all ask for at the moment, so that they meet.
+    /// The object that a client asks for: half of the time the one that all ask for now, so that they meet.
     pub fn path(&self) -> String {
         let moment = self.begun.elapsed().as_secs() / 2;
         let mut fashion = Random::new(moment.wrapping_mul(7919));
@@ -237,7 +237,7 @@ impl World {
         self.stir();
     }
 
-    /// Somebody moved: time goes in small steps for a while.
+    /// Notes activity: time goes in small steps for a while.
     pub fn stir(&self) {
         self.stirred.notify_one();
     }
@@ -246,7 +246,7 @@ impl World {
         *self.counts.borrow_mut().entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Writes down what happens, for who looks into a failure.
+    /// Writes down what happens, for the reader of a failure.
     pub fn tell(&self, what: impl FnOnce() -> String) {
         let mut story = self.story.borrow_mut();
         if story.len() >= STORY_MAX {
@@ -256,7 +256,7 @@ impl World {
         story.push(format!("{:>10.3} {}", at.as_secs_f64(), what()));
     }
 
-    /// Notes what is wrong; the first counts.
+    /// Notes a fault; only the first is kept.
     pub fn wrong(&self, what: String) {
         self.tell(|| format!("WRONG {what}"));
         self.wrong.borrow_mut().get_or_insert(what);
@@ -267,12 +267,12 @@ impl World {
         self.wrong.borrow().clone()
     }
 
-    /// The right wall time, which origins have.
+    /// The true wall time, which origins have.
     pub fn wall(&self) -> SystemTime {
         self.wall_begun + self.begun.elapsed()
     }
 
-    /// Puts the data plane's wall clock so far off the right time.
+    /// Moves the data plane's wall clock so far away from the true time.
     pub fn set_wall(&self, ahead_s: i64) {
         self.wall_ahead_s.set(ahead_s);
         let off = Duration::from_secs(ahead_s.unsigned_abs());
@@ -299,7 +299,7 @@ impl World {
         self.once.get()
     }
 
-    /// Notes that a client got what is for one client alone; false when another got it before.
+    /// Notes that a client got a response for one client alone. False where another got it before.
     pub fn is_first_to_see(&self, name: &str) -> bool {
         self.seen_once.borrow_mut().insert(name.to_owned())
     }
@@ -324,7 +324,7 @@ impl World {
         })
     }
 
-    /// A client has it in writing that the version was made.
+    /// The change was acknowledged to a client.
     pub fn acknowledged(&self, path: &str, version: u64) {
         self.with(path, |object| {
             if version > object.floor.0 {
@@ -333,8 +333,8 @@ impl World {
         });
     }
 
-    /// Whether a version may go out to a request that was sent at `asked`, `after` at most since it was
-    /// replaced.
+    /// Whether a version may go out to a request that was sent at `asked`, at most `after` past its
+    /// replacement.
     pub fn check_version(&self, path: &str, version: u64, asked: Instant, after: Duration) {
         let said = self.with(path, |object| {
             if version == 0 || version > object.version {
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// The origin is asked for a variant by a client that wants nothing special.
+    /// The origin is asked for a variant by a client without special wishes.
     pub fn asked(&self, path: &str, variant: &str) {
         let is_checked = self.climate.is_roomy() && Kind::of(path).is_kept;
         let now = Instant::now();
@@ -385,7 +385,7 @@ impl World {
         });
     }
 
-    /// How the origin's answer to that went.
+    /// The outcome of the origin's answer to that.
     pub fn answered(&self, path: &str, variant: &str, is_whole: bool, asked: Instant) {
         let kind = Kind::of(path);
         let claimed = match self.climate.sabotage {
@@ -393,7 +393,7 @@ impl World {
             _ => kind.max_age_s,
         };
         let is_late = asked.elapsed() > Duration::from_secs(2);
-        // A response that bears a Date is as old as the receiver's clock says (RFC 9111 §4.2.3).
+        // The receiver's clock decides the age of a response with a Date (RFC 9111 §4.2.3).
         let is_old = kind.has_date && self.wall_ahead_s.get() > 0;
         self.with(path, |object| {
             let gap = object.gaps.entry(variant.to_owned()).or_default();
@@ -402,7 +402,7 @@ impl World {
                 gap.is_troubled = true;
                 gap.fresh_until = None;
             } else {
-                // The first answer after trouble may go past the cache.
+                // The first answer after trouble may bypass the cache.
                 let is_kept = !gap.is_troubled && !is_old;
                 gap.is_troubled &= gap.asking > 0;
                 let lifetime = Duration::from_secs(claimed.saturating_sub(4));
@@ -411,12 +411,12 @@ impl World {
         });
     }
 
-    /// What is asked for now may take the place of what is held at any moment.
+    /// A request now under way may replace what is held at any moment.
     pub fn unsettling(&self, path: &str) {
         self.with(path, |object| object.unsettling += 1);
     }
 
-    /// That is over, and from now on the object may be asked for.
+    /// That request is over, and from now on the object may be asked for.
     pub fn unsettled(&self, path: &str) {
         self.with(path, |object| {
             object.unsettling -= 1;
@@ -428,7 +428,7 @@ impl World {
     }
 }
 
-/// How long a version is.
+/// The length of a version in bytes.
 fn length(name: &str, version: u64) -> usize {
     let number =
         name.bytes().filter(u8::is_ascii_digit).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
@@ -466,7 +466,7 @@ fn write_offset(bytes: &mut Vec<u8>, mut offset: usize) {
     bytes.extend_from_slice(&digits);
 }
 
-/// Strong, and of one name and version.
+/// A strong entity tag that names object and version.
 pub fn etag(name: &str, version: u64) -> String {
     format!("\"{name}.{version}\"")
 }

@@ -1,4 +1,4 @@
-//! What is answered from the store, and what is not: RFC 9111.
+//! Which requests the store answers, and which not: RFC 9111.
 
 use std::time::Duration;
 
@@ -462,7 +462,7 @@ fn what_one_request_is_refused_for_is_for_nobody_else() {
     for status in [400, 408, 411, 413, 414, 415, 417, 421, 422, 425, 426, 431] {
         assert_eq!(after_an_odd_one(&weir, status), 200, "{status}");
     }
-    // What is not about one request is for all.
+    // A failure that the request did not cause applies to all.
     assert_eq!(after_an_odd_one(&weir, 404), 404);
 }
 

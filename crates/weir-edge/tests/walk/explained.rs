@@ -1,4 +1,4 @@
-//! `explain` is asked before each request of a table, and must say what then comes.
+//! `explain` is asked before each request of a table, and must predict what then happens.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Row {
     head: &'static str,
     /// What `explain` must call it.
     verdict: &'static str,
-    /// The status that must come.
+    /// The status of the response.
     status: u16,
 }
 
@@ -26,7 +26,7 @@ const fn row(head: &'static str, verdict: &'static str, status: u16) -> Row {
     Row { head, verdict, status }
 }
 
-/// In this order: later rows find what earlier ones left behind.
+/// In this order: later rows find what earlier ones have stored.
 const TABLE: &[Row] = &[
     row("GET /page", "miss", 200),
     row("GET /page", "hit", 200),
@@ -57,7 +57,7 @@ const TABLE: &[Row] = &[
     row("OPTIONS /page\r\nmax-forwards: 0", "local", 204),
 ];
 
-/// What is fetched first, two seconds before [`AGED`].
+/// The requests made first, two seconds before [`AGED`].
 const YOUNG: &[Row] = &[
     row("GET /brief", "miss", 200),
     row("GET /brief", "hit", 200),
@@ -101,7 +101,7 @@ fn origin() -> Origin {
     origin
 }
 
-/// A request whose fields stand behind method and target.
+/// A request whose fields follow method and target.
 fn request(head: &str) -> String {
     let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
     let (method, target) = line.split_once(' ').unwrap();
@@ -109,7 +109,7 @@ fn request(head: &str) -> String {
     message(method, HOST, target, &fields)
 }
 
-/// What was said of a request must be what came.
+/// What explain said of a request must be what happened.
 fn check(row: &Row, said: &Explanation, came: &Response) {
     let head = row.head;
     assert_eq!(said.verdict, row.verdict, "{head}: {said:?}");
@@ -117,11 +117,11 @@ fn check(row: &Row, said: &Explanation, came: &Response) {
     let status = &came.header("cache-status").unwrap();
     match &said.cache_status {
         None => {
-            // Whether this client may purge is not known to who explains.
+            // `explain` does not know whether this client may purge.
             let word = if said.reason == "purge" { "purge-refused" } else { said.reason };
             assert_eq!(*status, format!("weir; detail={word}"), "{head}");
         }
-        // What the origin answered, and how long it is fresh, is added by then; a 416 has a word of its own.
+        // The response adds what the origin answered, and its lifetime; a 416 has a word of its own.
         Some(_) if row.status == 416 => assert_eq!(status, "weir; detail=range", "{head}"),
         Some(first) => {
             let first = first.split("; ttl=").next().unwrap();
@@ -138,7 +138,7 @@ fn check(row: &Row, said: &Explanation, came: &Response) {
 fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
     let origin = origin();
     let weir = server(&[&origin]).start();
-    // Explain speaks of a client that is not trusted.
+    // Explain assumes a client that is not trusted.
     weir.come_from("192.0.2.7");
     let walk = |table: &[Row]| {
         for row in table {

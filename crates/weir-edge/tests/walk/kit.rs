@@ -1,5 +1,6 @@
-//! A Weir without a process, a listener and connections of clients, in the words of the test kit's, so that a
-//! scenario goes from one to the other unchanged. The socket towards the origin is a real one.
+//! A Weir without a process, a listener and connections of clients. Its methods are named like the test
+//! kit's, so that a scenario moves from one to the other unchanged. The connection to the origin is a real
+//! socket.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +23,7 @@ use weir_wire::{RequestReader, Target};
 
 /// Longer than any fill takes whose origin answers.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether fills have ended.
+/// Time between two checks whether fills have ended.
 const STEP: Duration = Duration::from_millis(1);
 
 /// A config of one site for every host, with one upstream named `main`.
@@ -33,28 +34,28 @@ pub fn server(origins: &[&Origin]) -> Server {
     Server::new(String::new(), origins, Weir::of_config)
 }
 
-/// What stands in front of one origin, with nothing else said.
+/// One site and one origin, with nothing else set.
 pub fn before(origin: &Origin) -> Weir {
     server(&[origin]).start()
 }
 
-/// Where configs may name files.
+/// The folder for files that configs name.
 pub fn setup() -> Setup {
     Setup::new("")
 }
 
-/// A walk with all that it calls, on this thread.
+/// The walk and all that it calls, on this thread.
 pub struct Weir {
     alone: Alone,
     peer: RefCell<Peer>,
-    // Behind what runs on it.
+    // Dropped after everything that runs on it.
     local: LocalSet,
     runtime: Runtime,
     _setup: Setup,
 }
 
 impl Weir {
-    /// As this config has it, in which the addresses are filled in.
+    /// A Weir with this config, in which the addresses are filled in.
     pub fn of_config(setup: Setup, text: &str) -> Weir {
         let loaded = weir_config::load(&setup.write_config(text)).unwrap_or_else(|why| panic!("{why}"));
         let observatory = Observatory::start(1, &[]).unwrap();
@@ -66,7 +67,7 @@ impl Weir {
         Weir { alone, peer, local, runtime, _setup: setup }
     }
 
-    /// Requests come from here from now on; before, from this machine.
+    /// From now on requests come from this address; before, from this machine.
     pub fn come_from(&self, address: &str) {
         *self.peer.borrow_mut() = Peer::at(format!("{address}:1").parse().unwrap());
     }
@@ -86,10 +87,10 @@ impl Weir {
         self.send(&message("GET", host, target, fields))
     }
 
-    /// One request as HTTP/1.1 writes it, with all its content behind its head.
+    /// One request in HTTP/1.1's form, with all its content after its head.
     ///
     /// # Panics
-    /// Where it is not a request, or its response breaks off.
+    /// Where it is not a request, or its response is cut.
     pub fn send(&self, message: &str) -> Response {
         self.try_send(message).unwrap_or_else(|why| panic!("{message:?}: {why}"))
     }
@@ -97,7 +98,7 @@ impl Weir {
     /// As [`Weir::send`].
     ///
     /// # Errors
-    /// What came of a response that breaks off.
+    /// What arrived of a response that was cut.
     pub fn try_send(&self, message: &str) -> Result<Response, Trouble> {
         let (request, content) = self.request(message);
         let answer = self.local.block_on(&self.runtime, async {
@@ -121,8 +122,8 @@ impl Weir {
         self.local.block_on(&self.runtime, async { self.alone.explain(&question).unwrap() })
     }
 
-    /// Time goes by, at once. It is the monotonic clock that is moved, by which ages are counted; the wall
-    /// clock stays the one by which the origin dates.
+    /// Advances time at once. It moves the monotonic clock, by which ages are counted. The wall clock, by
+    /// which the origin dates, stays.
     pub fn later(&self, time: Duration) {
         self.local.block_on(&self.runtime, async {
             tokio::time::pause();
@@ -132,7 +133,7 @@ impl Weir {
         });
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.alone.snapshot()
     }
@@ -142,7 +143,7 @@ impl Weir {
         self.alone.usage()
     }
 
-    /// What was fetched is stored once its fill has ended.
+    /// Waits until fills have ended, and their responses are stored.
     async fn settle(&self) {
         let begun = tokio::time::Instant::now();
         while self.alone.fills() > 0 {
@@ -163,7 +164,7 @@ impl Weir {
     }
 }
 
-/// A request without content, as HTTP/1.1 writes it.
+/// A request without content, in HTTP/1.1's form.
 pub fn message(method: &str, host: &str, target: &str, fields: &[(&str, &str)]) -> String {
     let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n")

@@ -1,7 +1,7 @@
-//! A second caller of the walk, without any socket of a client: a request goes in as a value, and a response
-//! comes out as one. It begins in a few milliseconds and time goes by at once, so that what the rooms decide
-//! is asked here in tables. What a connection, a process, a volume, a clock that runs or several clients at
-//! once have a part in is a scenario on the real binary: `crates/weir/tests/it`.
+//! A second caller of the walk, without a client's socket: a request goes in as a value, and a response comes
+//! out as one. It starts in a few milliseconds and time advances at once, so the rooms' decisions are tested
+//! here in tables. Scenarios that need a connection, a process, a volume, a running clock or several clients
+//! at once use the real binary: `crates/weir/tests/it`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -1,4 +1,4 @@
-//! Whose word about a client is believed, and what the origin is told of it.
+//! Which peers' statements about a client are believed, and what the origin is told about the client.
 
 use weir_testkit::{Origin, Resource};
 
@@ -27,8 +27,8 @@ fn a_trusted_proxy_is_believed() {
     let origin = origin();
     let weir = server(&[&origin]).start();
     weir.get_with("/x", &CLAIMS);
-    // A fill is for all: of whom it comes is one address, and nothing that a client could have written before
-    // it.
+    // A fill is for all: it names one address as its sender, and nothing that a client could have written
+    // before it.
     assert_eq!(seen(&origin, "x-forwarded-for").as_deref(), Some("192.0.2.1"));
     assert_eq!(seen(&origin, "x-forwarded-proto").as_deref(), Some("https"));
     assert_eq!(seen(&origin, "x-request-id").as_deref(), Some("mine-1"));
@@ -38,7 +38,7 @@ fn a_trusted_proxy_is_believed() {
     assert_eq!(seen(&origin, "x-forwarded-port").as_deref(), Some("8443"));
 }
 
-/// `Location: http://host:1337/` was everybody's.
+/// `Location: http://host:1337/` was once given to everybody.
 #[test]
 fn a_port_or_an_address_that_a_trusted_proxy_passes_on_does_not_reach_others() {
     let origin = Origin::start();

@@ -1,4 +1,4 @@
-//! Ranges of what is held: one, several, those that are not answered, and on which condition (RFC 9110
+//! Ranges of a stored response: one, several, those that are not answered, and conditional ones (RFC 9110
 //! §13.1.5, §14).
 
 use std::time::Duration;
@@ -254,7 +254,7 @@ fn a_part_without_a_validator_may_be_kept_by_itself() {
     assert!(within.body == body[310_000..320_000] && within.is_hit(), "{}", within.cache_status());
     assert_eq!(within.header("content-range").as_deref(), Some("bytes 310000-319999/900000"));
     assert_eq!(origin.count("/x"), 1);
-    // What goes beyond it is of another version, and takes its place.
+    // The bytes beyond it are of another version, which replaces it.
     assert!(ranged(&weir, "/x", "bytes=390000-409999").body == newer[390_000..410_000]);
     let before = ranged(&weir, "/x", "bytes=310000-319999");
     assert!(before.body == newer[310_000..320_000], "{}", before.cache_status());
@@ -265,7 +265,7 @@ fn a_part_without_a_validator_may_be_kept_by_itself() {
 #[test]
 fn a_200_says_that_ranges_of_it_are_answered_whatever_was_asked_for_first() {
     let (origin, body) = (Origin::start(), pattern(5, 300_000));
-    // nginx says so in its 200s and not in its 206s; some say `none` and some nothing.
+    // nginx says so in its 200s and not in its 206s; some servers say `none` and some nothing.
     let paths = ["/first", "/none", "/nothing", "/missing"];
     let whole = body.clone();
     origin.otherwise(move |exchange| {
@@ -328,7 +328,7 @@ fn a_part_says_once_where_it_lies_whatever_the_whole_said() {
     assert_eq!((found.status(), found.head.all("content-range")), (206, vec![]));
 }
 
-/// A 200 with a `Content-Range` gave a 206 with two that contradict each other.
+/// A 200 with a `Content-Range` became a 206 with two that contradict each other.
 #[test]
 fn a_content_range_of_a_whole_is_not_kept() {
     let origin = Origin::start();

@@ -248,7 +248,7 @@ fn lifetimes_are_set_overridden_and_sent_to_browsers() {
     assert!(!ask(&weir, "x", "/never", &[]).is_hit());
 }
 
-/// Before, a 404 for a file that appeared a moment later was kept for a year, here and in browsers.
+/// Once, a 404 for a file that appeared a moment later was kept for a year, here and in browsers.
 #[test]
 fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     let origin = Origin::start();

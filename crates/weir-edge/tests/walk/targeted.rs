@@ -1,5 +1,5 @@
-//! What is newer than the public suite's release: targeted cache control (RFC 9213) and interim responses
-//! around the store (RFC 9110 §15.2, RFC 8297). Also what Weir reads differently from the suite.
+//! What is newer than the public suite's release: targeted cache control (RFC 9213), and interim responses in
+//! front of stored ones (RFC 9110 §15.2, RFC 8297). Also where Weir reads the RFC differently from the suite.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ enum Becomes {
 }
 use Becomes::{Asked, Fresh};
 
-/// Fields of a response, and what must happen to it.
+/// The fields of a response, and what must happen to it.
 const TARGETED: [(&str, Becomes); 39] = [
     ("CDN-Cache-Control: max-age=3600", Fresh(3600)),
     ("CDN-Cache-Control: max-age=3600\nCache-Control: max-age=1", Fresh(3600)),
@@ -148,7 +148,7 @@ fn a_condition_by_date_counts_from_the_date_of_the_response() {
 /// Status and fields of an interim response.
 type Interim = (u16, &'static [(&'static str, &'static str)]);
 
-/// A response behind interim ones, stored for an hour.
+/// A response after interim ones, stored for an hour.
 fn announced(interim: &[Interim]) -> Resource {
     let resource = Resource::fresh("hello").etag("\"1\"");
     interim.iter().fold(resource, |resource, (status, fields)| resource.interim(*status, fields))

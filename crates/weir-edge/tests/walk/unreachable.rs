@@ -1,5 +1,5 @@
-//! An origin that gives no answer at all: what is held goes out stale for the time that the route names (RFC
-//! 9111 §4.2.4).
+//! An origin that gives no answer at all: the stored response goes out stale for the time that the route
+//! names (RFC 9111 §4.2.4).
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ fn an_error_of_the_origin_is_passed_on() {
         let answer = weir.get("/plain");
         assert_eq!((answer.status(), answer.text().as_str()), (status, "error"), "{:?}", answer.head);
     }
-    // What is no HTTP is an answer as well, though one that nobody can read.
+    // Bytes that are not HTTP are an answer as well, though nobody can read it.
     origin.raw("/plain", "SSH-2.0-OpenSSH_9.2\r\n\r\n");
     assert_eq!(weir.get("/plain").status(), 502);
     origin.on("/plain", |exchange| exchange.close());
     assert_eq!(weir.get("/plain").text(), "old");
 }
 
-/// What a route says, what the origin says, and what goes out two seconds later.
+/// What a route says, what the origin says, and what is served two seconds later.
 #[test]
 fn the_time_is_what_the_route_says() {
     let cases = [

@@ -1,5 +1,5 @@
-//! Variants: what is asked for again in the same way is a hit, and nobody gets a field that was made for
-//! another value of a varied field.
+//! Variants: the same request again is a hit, and nobody gets a field that was made for another value of a
+//! varied field.
 
 use weir_testkit::{Exchange, Origin};
 
@@ -26,7 +26,7 @@ fn a_second_request_of_a_kind_is_a_hit_though_all_variants_share_their_tag() {
     assert_eq!(origin.count("/x"), 3);
 }
 
-/// The fields that a shop's page needs of a font of another host, with one tag for everybody.
+/// The fields of a font for a shop's page on another host, with one tag for everybody.
 fn shares(exchange: &mut Exchange<'_>) {
     let of = exchange.request.header("origin").unwrap_or_default();
     let fields = [
@@ -55,7 +55,7 @@ fn a_304_for_one_client_leaves_the_fields_of_others() {
     get("https://shop.example", &[]);
     get("https://evil.example", &[]);
     assert!(get("https://shop.example", &[]).is_hit());
-    // One of two that are held is asked about.
+    // One of two stored variants is validated.
     get("https://evil.example", &[("Cache-Control", "no-cache")]);
     assert!(get("https://shop.example", &[]).is_hit());
     assert!(get("https://evil.example", &[]).is_hit());

@@ -1,4 +1,4 @@
-//! The form of several parts, byte for byte.
+//! The form of a multipart body, byte for byte.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -32,7 +32,7 @@ fn form(range: &'static str, content_type: Option<&'static str>) -> Form {
     }
 }
 
-/// What a body of these parts comes to, asked for so many bytes at a time, and how it ends.
+/// The body of these parts, read in pieces of this size, and how it ends.
 fn sent(form: Form, bytes: &'static [u8], bytes_max: usize) -> (Vec<u8>, Result<(), Cut>) {
     let mut body = Multipart::new(form, Source::Bytes(Bytes::from_static(bytes)));
     let mut sent = Vec::new();
@@ -56,8 +56,10 @@ fn parts_are_set_apart() {
         assert_eq!((form.first().start, form.first().end), (990, 1000));
         let (sent, end) = sent(form, b"0123456789a", bytes_max);
         let expect = format!(
-            "--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 990-999/1000\r\n\r\n0123456789\r\n\
-             --{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-0/1000\r\n\r\na\r\n--{boundary}--\r\n"
+            "--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 990-999/1000\r\n\r\n\
+             0123456789\r\n\
+             --{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-0/1000\r\n\r\n\
+             a\r\n--{boundary}--\r\n"
         );
         assert_eq!((String::from_utf8(sent).unwrap(), end), (expect.clone(), Ok(())));
         assert_eq!(length, expect.len() as u64);

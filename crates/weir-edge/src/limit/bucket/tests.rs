@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use weir_clock as clock;
 
-/// A writer that does what it is told, and comes late by turns: the times and sizes of what it wrote.
+/// A writer that obeys the bucket and is late every other time: the times and sizes of its writes.
 fn write(rate: u64, burst: u64, time: Duration, piece: u64, late: &[Duration]) -> Vec<(Duration, u64)> {
     let begun = clock::mono();
     let mut bucket = Bucket::new(rate, burst, begun);
@@ -32,8 +32,8 @@ fn share(rate: u64, time: Duration) -> f64 {
 }
 
 proptest! {
-    /// From the begin, never more than the burst and the rate's share; in any window, never more than 100 ms
-    /// beyond.
+    /// From the start, never more than the burst and the rate's share; in any window, never more than 100 ms
+    /// of the rate beyond that.
     #[test]
     fn never_more_than_the_cap(
         rate in prop_oneof![1u64..2000, 1000u64..50_000_000],
@@ -44,13 +44,19 @@ proptest! {
         let late: Vec<_> = late.into_iter().map(Duration::from_millis).collect();
         let piece = piece.max(rate / 500).max(burst / 500);
         let mut written = write(rate, burst, Duration::from_secs(3), piece, &late);
-        // What is written at once counts as one.
-        written.dedup_by(|next, first| next.0 == first.0 && { first.1 = first.1.saturating_add(next.1); true });
+        // Writes at the same moment count as one.
+        written.dedup_by(|next, first| {
+            next.0 == first.0 && {
+                first.1 = first.1.saturating_add(next.1);
+                true
+            }
+        });
         let one_piece = (rate / 10).max(1);
         let mut total = 0u128;
         for (at, bytes) in &written {
             total += u128::from(*bytes);
-            prop_assert!(total as f64 <= (burst as f64 + share(rate, *at)) * (1.0 + 1e-9), "{total} after {at:?}");
+            let most = (burst as f64 + share(rate, *at)) * (1.0 + 1e-9);
+            prop_assert!(total as f64 <= most, "{total} after {at:?}");
         }
         for (from, (begin, _)) in written.iter().enumerate().step_by(7) {
             let mut within = 0f64;
@@ -62,7 +68,7 @@ proptest! {
         }
     }
 
-    /// After the burst, at least 95 % of the rate, although the writer comes up to 40 ms late each time.
+    /// After the burst at least 95 % of the rate, although the writer is up to 40 ms late each time.
     #[test]
     fn nearly_what_was_asked_for(
         rate in 1000u64..100_000_000,
@@ -106,7 +112,7 @@ fn the_ends_of_the_range_hold() {
         bucket.turn(far, u64::MAX);
         bucket.take(u64::MAX);
         bucket.turn(far, 1);
-        // A clock that goes back gives nothing.
+        // A clock that goes back adds nothing.
         bucket.turn(now, 1);
     }
 }

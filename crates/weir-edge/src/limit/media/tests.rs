@@ -1,14 +1,14 @@
-//! What boxes tell: good ones, such as do not fit, and whatever else may come.
+//! What boxes tell: good ones, ones that do not fit, and arbitrary bytes.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes of which only the first are held.
+/// Bytes of which only the first ones are held.
 struct Front<'b> {
     bytes: &'b [u8],
     held: usize,
-    /// Bytes that were looked at.
+    /// The number of bytes read.
     looked: usize,
 }
 
@@ -124,7 +124,7 @@ fn what_does_not_fit_tells_nothing() {
     let body = boxed(b"mdat", &vec![0; 100_000]);
     let with = |moov: Vec<u8>| found(&file(&[ftyp(), moov, body.clone()]));
     assert_eq!(with(boxed(b"moov", &mvhd(1000, 10_000))), Some(10_014));
-    // No duration, an unknown one, no time unit, an unknown version, a rate that nobody can mean.
+    // No duration, an unknown one, no time unit, an unknown version, an implausible rate.
     for header in [
         mvhd(1000, 0),
         mvhd(1000, u32::MAX),
@@ -139,7 +139,7 @@ fn what_does_not_fit_tells_nothing() {
     ] {
         assert_eq!(with(boxed(b"moov", &header)), None);
     }
-    // Sizes that lead behind the end, or nowhere.
+    // Sizes that point behind the end, or nowhere.
     for size in [0u64, 8, 15, 1 << 40, u64::MAX] {
         assert_eq!(found(&file(&[ftyp(), boxed_64(b"free", size, &[0; 64])])), None, "{size}");
     }
@@ -147,7 +147,7 @@ fn what_does_not_fit_tells_nothing() {
     assert_eq!(found(&file(&[ftyp(), vec![0, 0, 0, 1], b"moov".to_vec()])), None);
     assert_eq!(found(b"<!doctype html><title>Not Found</title>"), None);
     assert_eq!(found(b""), None);
-    // More boxes than anybody needs, and a larger moov.
+    // More boxes than any file needs, and a larger moov.
     let many = vec![boxed(b"free", b""); BOXES_MAX];
     assert_eq!(found(&file(&[many.concat(), boxed(b"moov", &mvhd(1000, 10_000))])), None);
     let large = file(&[mvhd(1000, 10_000), vec![0; MOOV_BYTES_MAX as usize]]);
@@ -165,7 +165,7 @@ fn types_are_told_without_their_parameters() {
 }
 
 proptest! {
-    /// Whatever the bytes are, looking ends, stays within them and within its bounds.
+    /// Whatever the bytes are, reading ends and stays within the file and its bounds.
     #[test]
     fn any_bytes_are_borne(
         mut bytes in prop::collection::vec(any::<u8>(), 0..400),

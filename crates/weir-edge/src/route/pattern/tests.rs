@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The meaning of a glob, without care for time.
+/// The meaning of a glob, with no regard to time.
 fn naive(pattern: &[u8], path: &[u8]) -> bool {
     match pattern {
         [] => path.is_empty(),
