@@ -222,13 +222,13 @@ impl Store {
         self.inside.volumes.admission.set_mode(mode);
     }
 
-    /// What was let down, and what was not.
+    /// What was admitted to the volumes, and what was not.
     pub fn admission_usage(&self) -> AdmissionUsage {
         self.inside.volumes.admission.usage()
     }
 
-    /// Writes down what was asked for and what was written today, and lets nothing more down from memory:
-    /// before the volumes are closed. Blocks.
+    /// Writes the sketch of requests and the day's count of written bytes, and admits nothing more from
+    /// memory: call it before the volumes are closed. Blocks.
     pub fn finish_admission(&self) {
         self.inside.volumes.admission.stop();
     }

@@ -173,7 +173,7 @@ impl Origin {
         *notice = next;
         drop(notice);
         if is_said {
-            tracing::warn!(origin = %self.name, seen = %Seen(seen), "origin is gone; requests are tried all the same");
+            tracing::warn!(origin = %self.name, seen = %Seen(seen), "origin is gone; it is still tried");
         }
     }
 

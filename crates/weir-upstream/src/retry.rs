@@ -5,8 +5,8 @@
 //! |---|---|---|
 //! | not connected | any | another origin, three tried at most |
 //! | a connection that took not a byte | any | a fresh connection, once |
-//! | reused connection ended before a response byte | idempotent, body replayable | a fresh connection, once |
-//! | fresh connection ended before a response byte | idempotent, body replayable | another origin if there is one, once |
+//! | reused connection ended before a byte came | idempotent, body replayable | a fresh connection, once |
+//! | fresh connection ended before a response byte | idempotent, body replayable | another origin, once |
 //! | a response byte came, or the time ran out | any | never |
 //! | all connections in use, or the body broken off | any | never |
 //!

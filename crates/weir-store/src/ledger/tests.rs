@@ -330,7 +330,8 @@ proptest! {
                     }
                     told.wanted.extend(&numbers);
                     drop(done);
-                    results.iter().filter_map(|(number, written)| Some((number, written.ok()?))).for_each(|(number, stamp)| told.note(number, stamp));
+                    let written = results.iter().filter_map(|(number, stamp)| Some((number, stamp.ok()?)));
+            written.for_each(|(number, stamp)| told.note(number, stamp));
                 }
                 Act::Fail { operations, fault } => power.fail_at(operations, fault),
                 Act::Cut(seed) => {

@@ -124,7 +124,8 @@ fn what_nobody_expects_is_not_waited_for_and_not_believed() {
 
 #[test]
 fn the_golden_text_is_what_is_written_and_read() {
-    let golden = "weir volumes 3\nnumbers 5\nledger 1311768467463790320\nannounced 0000000000000001 fedcba9876543210\n\
+    let golden = "weir volumes 3\nnumbers 5\nledger 1311768467463790320\n\
+        announced 0000000000000001 fedcba9876543210\n\
         volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 \
         ledger feed0000000000000000000000000001 trusted 0 dead 0 mount /drives/a b\n\
         sum 18a290c36106beb4\n";
@@ -145,7 +146,8 @@ fn the_golden_text_is_what_is_written_and_read() {
     assert_eq!(State::read(golden.as_bytes()), Some(state.clone()));
     // The version before knows no ledger.
     let before = "weir volumes 2\nnumbers 5\n\
-        volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 trusted 0 dead 0 mount /drives/a b\n\
+        volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 \
+        trusted 0 dead 0 mount /drives/a b\n\
         sum d5206ee493bbe3b9\n";
     let mut without = State { ledger: 0, announced: Vec::new(), ..state };
     without.volumes.values_mut().for_each(|entry| entry.ledger = 0);

@@ -88,13 +88,21 @@ fn what_one_clients_requests_may_have_caused_ejects_for_nobody() {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_way_back_is_open(history in prop::collection::vec((0u64..20_000, 0u8..5), 0..60)) {
+    fn whatever_happens_the_way_back_is_open(
+        history in prop::collection::vec((0u64..20_000, 0u8..5), 0..60),
+    ) {
         let start = clock::now();
         let mut now = start;
         let mut health = Health::new(start);
         for (wait, event) in history {
             now += Duration::from_millis(wait);
-            let event = match event { 0 => Event::Success, 1 => Event::Failure(None), 4 => Event::Failure(Some(wait % 5)), 2 => Event::Answered, _ => Event::TrialBegun };
+            let event = match event {
+                0 => Event::Success,
+                1 => Event::Failure(None),
+                4 => Event::Failure(Some(wait % 5)),
+                2 => Event::Answered,
+                _ => Event::TrialBegun,
+            };
             let before = health;
             health = health.on(event, now, &rules());
             if event == Event::Success {

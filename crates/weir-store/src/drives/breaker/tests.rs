@@ -76,7 +76,8 @@ proptest! {
     #[test]
     fn acts_follow_one_another(steps in prop::collection::vec((0u64..200, 0usize..7), 0..200)) {
         let events = [
-            Event::Opened, Event::NotOpened, Event::Answers, Event::Lags, Event::Unwritable, Event::Fails, Event::Tick,
+            Event::Opened, Event::NotOpened, Event::Answers, Event::Lags, Event::Unwritable,
+            Event::Fails, Event::Tick,
         ];
         let (mut life, mut now) = (CircuitBreaker::new(), 0);
         for (passed, event) in steps {
@@ -84,19 +85,15 @@ proptest! {
             let before = life.state();
             let act;
             (life, act) = life.on(events[event], s(now));
+            use VolumeState::{Ejected, Probing, Slow, Up};
+            let turn = (before, life.state());
             match act {
-                Some(Act::Open) => prop_assert_eq!((before, life.state()), (VolumeState::Ejected, VolumeState::Probing)),
-                Some(Act::Eject) => {
-                    prop_assert!(matches!(before, VolumeState::Up | VolumeState::Slow) && life.state() == VolumeState::Ejected);
-                }
-                Some(Act::Pass) => prop_assert_eq!((before, life.state()), (VolumeState::Up, VolumeState::Slow)),
-                Some(Act::Await) => {
-                    prop_assert!(matches!(before, VolumeState::Slow | VolumeState::Probing) && life.state() == VolumeState::Up);
-                }
-                Some(Act::Write) => prop_assert_eq!(life.state(), VolumeState::Up),
-                None => prop_assert!(
-                    life.state() == before || (before, life.state()) == (VolumeState::Probing, VolumeState::Ejected)
-                ),
+                Some(Act::Open) => prop_assert_eq!(turn, (Ejected, Probing)),
+                Some(Act::Eject) => prop_assert!(matches!(turn, (Up | Slow, Ejected))),
+                Some(Act::Pass) => prop_assert_eq!(turn, (Up, Slow)),
+                Some(Act::Await) => prop_assert!(matches!(turn, (Slow | Probing, Up))),
+                Some(Act::Write) => prop_assert_eq!(life.state(), Up),
+                None => prop_assert!(life.state() == before || turn == (Probing, Ejected)),
             }
             prop_assert!(life.rests_for(s(now)).is_none_or(|rest| rest <= s(600)));
         }

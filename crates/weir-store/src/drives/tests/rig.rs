@@ -56,7 +56,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// The disk, for whoever writes.
+    /// The disk, to write to.
     fn writable(&self) -> io::Result<&CrashDisk> {
         if self.is_sealed { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(&self.disk) }
     }

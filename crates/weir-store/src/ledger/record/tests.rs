@@ -118,14 +118,20 @@ fn a_flipped_bit_is_seen() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..400), keep in 0..400_usize) {
+    fn any_bytes_are_read_without_harm(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        keep in 0..400_usize,
+    ) {
         let mut file = GOLDEN[..keep.min(GOLDEN.len())].to_vec();
         file.extend_from_slice(&bytes);
         let _ = read(&file);
     }
 
     #[test]
-    fn any_record_comes_back(number: u64, digest: u128, site: u64, length: u32, kind in 0..5_u8, soft: bool, ms in 0..1_u64 << 50) {
+    fn any_record_comes_back(
+        number: u64, digest: u128, site: u64, length: u32,
+        kind in 0..5_u8, soft: bool, ms in 0..1_u64 << 50,
+    ) {
         let scope = match kind {
             0 => Scope::All,
             1 => Scope::Site(site),

@@ -129,7 +129,9 @@ proptest! {
         for act in acts {
             let at = |index: usize, all: &[(Weak<Generation>, u64)]| all.get(index)?.0.upgrade();
             match act {
-                Act::Link { number, weight } => all.push((link(&mut queues, &budget, number, weight), weight)),
+                Act::Link { number, weight } => {
+                    all.push((link(&mut queues, &budget, number, weight), weight));
+                }
                 Act::Use { index } => drop(at(index, &all).inspect(|generation| {
                 let _ = generation.label.note_use();
             })),
