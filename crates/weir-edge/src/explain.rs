@@ -185,6 +185,8 @@ fn judge(
     let is_usable = |held: &&Arc<Generation>| lookup::is_usable(held) && selects(&held.head().stored);
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
     for generation in &generations {
+        // As in the walk: what has left a volume since it was loaded is not held.
+        generation.look_on_disk_now();
         let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
         explanation.stored.push(variant(generation, selected, &route.rules.stale, now));
     }

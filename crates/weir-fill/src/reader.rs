@@ -408,9 +408,15 @@ impl Reader {
     /// Asks for the rest, if the origin still has the same version.
     async fn ask_own(&mut self) -> Result<Option<Piece>, Cut> {
         let behind = Cut { word: "reader-behind" };
-        let filled = self.filled.as_deref_mut().ok_or(behind)?;
-        filled.guard = None;
-        let rest = filled.refetch.rest(&filled.generation, self.rest.start).await;
+        let (refetch, generation) = match (self.filled.as_deref_mut(), self.refill.as_deref()) {
+            (Some(filled), _) => {
+                filled.guard = None;
+                (&filled.refetch, &filled.generation)
+            }
+            (None, Some(refill)) => (&refill.refetch, &*self.generation),
+            (None, None) => return Err(behind),
+        };
+        let rest = refetch.rest(generation, self.rest.start).await;
         let Remainder { body, length } = rest.ok_or(behind)?;
         self.rest.end = self.rest.end.min(length);
         self.own = Some(Box::new(body));

@@ -79,7 +79,7 @@ pub(super) enum Asking {
     Never,
     /// What is missing.
     Allowed,
-    /// No more: it has asked too often without a byte.
+    /// No gap any more: it has asked too often without a byte. The rest, by itself.
     Spent,
     /// No more: too many transfers have failed under it.
     Broken,
@@ -165,9 +165,9 @@ fn left_behind(fill: FillSeen, beyond: Beyond) -> Act {
 /// It reads no fill, and what is here is missing.
 fn missing(volume: OnVolume, beyond: Beyond) -> Act {
     match beyond.asking {
-        Asking::Never | Asking::Spent => return Act::Cut(Why::Gone),
+        Asking::Never => return Act::Cut(Why::Gone),
         Asking::Broken => return Act::Cut(Why::GapFailed),
-        Asking::Allowed => {}
+        Asking::Allowed | Asking::Spent => {}
     }
     match (beyond.gap, beyond.nearby) {
         (GapSeen::Running, _) => Act::WaitGap,
@@ -177,6 +177,9 @@ fn missing(volume: OnVolume, beyond: Beyond) -> Act {
         (GapSeen::None, Nearby::Near) => Act::JoinFill,
         _ if beyond.is_writing => Act::WaitWriting,
         _ if volume == OnVolume::Unlooked => Act::LookOnVolume,
+        // Nothing that is loaded stays: memory is full of what others read, or has given the generation up.
+        (GapSeen::None, _) if beyond.asking == Asking::Spent => Act::AskOwn,
+        (GapSeen::NoParts, _) if beyond.asking == Asking::Spent => Act::Cut(Why::Gone),
         (GapSeen::NoParts, _) => Act::BeginWhole,
         (GapSeen::None, _) => Act::BeginGap,
     }

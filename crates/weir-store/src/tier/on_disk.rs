@@ -65,6 +65,10 @@ impl OnDiskBody {
         let number = self.record.load().number;
         match self.tier.newest(key, number, Wait::Never) {
             Ok(Some(record)) => self.take(record),
+            // It has left the volume since, or is not written yet.
+            Ok(None) if !self.tier.has_all(&self.record.load()) => {
+                self.is_gone.store(true, Ordering::Release)
+            }
             Ok(None) => {}
             Err(NotResident) => return false,
         }

@@ -82,6 +82,18 @@ fn what_the_origin_has_refused_is_not_asked_for_again_nor_ended_cleanly() {
     });
 }
 
+#[test]
+fn a_reader_for_whom_nothing_stays_asks_for_the_rest_itself() {
+    let here = Here { memory: InMemory::Gone, volume: OnVolume::Nothing, fill: FillSeen::None };
+    let spent = Beyond { is_writing: false, nearby: Nearby::None, gap: GapSeen::None, asking: Asking::Spent };
+    assert_eq!(choose(here, || spent), Act::AskOwn);
+    // An origin that does not send parts could not answer that.
+    let whole = Beyond { gap: GapSeen::NoParts, ..spent };
+    assert_eq!(choose(here, || whole), Act::Cut(Why::Gone));
+    let late = Beyond { nearby: Nearby::Near, ..spent };
+    assert_eq!(choose(here, || late), Act::JoinFill);
+}
+
 const BYTES: usize = 6;
 /// What a reader is given to end: it has some bytes, each at the price of a few rounds.
 const ROUNDS_MAX: usize = 400;

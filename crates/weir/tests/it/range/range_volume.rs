@@ -31,7 +31,6 @@ fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
     found
 }
 
-/// Waits until everything that was stored so far is durable.
 /// The Range of each request that the origin got; empty where it had none.
 fn asked(origin: &Origin) -> Vec<String> {
     origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()
@@ -166,4 +165,32 @@ fn ranges_of_more_than_memory_holds_are_right() {
         assert!(ranged(&weir, &format!("/{number}"), 6_000_000, 1000).body == body[6_000_000..6_001_000]);
     }
     assert_eq!(origin.total(), before, "what was on the volume was fetched again");
+}
+
+/// Bodies beyond half of memory, more of them than the volume holds: all the time something leaves it while
+/// it is read. The origin has everything, so nobody's body is cut.
+#[test]
+fn no_body_is_cut_where_memory_and_volume_are_short() {
+    const BODY_BYTES: usize = 20_000_000;
+    const BODIES: usize = 6;
+    let origin = Origin::start();
+    let bodies: Vec<Vec<u8>> = (0..BODIES).map(|number| pattern(number as u64, BODY_BYTES)).collect();
+    for (number, body) in bodies.iter().enumerate() {
+        origin.put(&format!("/{number}"), tagged(body, &format!("\"{number}\"")));
+    }
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"";
+    let weir = server(&[&origin]).more(&format!("[cache]\nmemory = \"16MiB\"\n{volume}")).start();
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let (weir, bodies) = (&weir, &bodies);
+            scope.spawn(move || {
+                for turn in 0..8 {
+                    let number = (client * 5 + turn * (client + 1)) % BODIES;
+                    let found = weir.get(&format!("/{number}"));
+                    let came = found.body.len();
+                    assert!(found.body == bodies[number], "{number}: {came} bytes: {:?}", found.head);
+                }
+            });
+        }
+    });
 }
