@@ -34,9 +34,11 @@ const PROCESS: &[Row<Seen>] = &[
         seen.started_s
     }),
     level("weir_ready", "1 while requests are taken, 0 while draining.", |seen| one_if(seen.is_serving)),
-    level("weir_plan", "The number of the configuration in force; one more with each reload.", |seen| {
-        seen.inventory.plan as f64
-    }),
+    level(
+        "weir_plan",
+        "The number of the configuration in force. Each reload takes the next one, also a refused reload.",
+        |seen| seen.inventory.plan as f64,
+    ),
     level("weir_sites", "Sites of the configuration in force.", |seen| seen.inventory.sites as f64),
     level("weir_routes", "Routes of the configuration in force.", |seen| seen.inventory.routes as f64),
     level("weir_workers", "Worker threads.", |seen| seen.inventory.workers as f64),

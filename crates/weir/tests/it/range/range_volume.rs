@@ -193,4 +193,13 @@ fn no_body_is_cut_where_memory_and_volume_are_short() {
             });
         }
     });
+    // What has left the volume since it was loaded is no hit, and nobody says so.
+    for number in 0..BODIES {
+        let target = format!("/{number}");
+        let explained = weir.command(&["explain", &format!("http://{}{target}", weir.addr())]).stdout;
+        let found = weir.get(&target);
+        let status = found.header("cache-status").unwrap();
+        let verdict = explained.lines().find(|line| line.contains("verdict")).unwrap();
+        assert!(!verdict.contains(" hit") || status.contains("; hit"), "{explained}\n{status}");
+    }
 }
