@@ -184,12 +184,7 @@ fn judge(
     // As in the walk: the first match may still be filling while an older generation is whole.
     let is_usable = |held: &&Arc<Generation>| lookup::is_usable(held) && selects(&held.head().stored);
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
-    for generation in &generations {
-        // As in the walk: what has left a volume since it was loaded is not held.
-        generation.look_on_disk_now();
-        let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
-        explanation.stored.push(variant(generation, selected, &route.rules.stale, now));
-    }
+    explanation.stored = variants(&generations, found.as_ref(), &route.rules.stale, now);
     explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
     let beside = Beside { is_upgrade: request.is_upgrade(), ..Beside::default() };
@@ -332,6 +327,20 @@ fn printed(cache_status: CacheStatus) -> String {
     let mut out = Vec::new();
     cache_status.print(&mut out, None);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What is held under the key. As in the walk, what has left a volume since it was loaded is not held.
+fn variants(
+    generations: &[Arc<Generation>],
+    found: Option<&Arc<Generation>>,
+    rules: &StaleRules,
+    now: Now,
+) -> Vec<StoredVariant> {
+    let told = generations.iter().map(|generation| {
+        generation.look_on_disk_now();
+        variant(generation, found.is_some_and(|found| Arc::ptr_eq(found, generation)), rules, now)
+    });
+    told.collect()
 }
 
 fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now) -> StoredVariant {
