@@ -389,8 +389,8 @@ impl Store {
         Ok((generation, writer))
     }
 
-    /// Keeps a part that is never combined with another ([`Generation::is_unvalidated_part`]), in memory only.
-    /// It answers requests for what lies in it. `stamp` as for [`Store::begin`].
+    /// Keeps a part that is never combined with another ([`Generation::is_unvalidated_part`]), only in
+    /// memory. It answers requests for what lies in it. `stamp` as for [`Store::begin`].
     ///
     /// # Errors
     /// [`NotAdmitted`] where it cannot be kept.

@@ -231,9 +231,9 @@ impl Writer {
     }
 
     /// Hands the volume what it has room for. Where the volume is still behind with a body that only it can
-    /// keep: how long to wait for it at most ([`Writer::wait_for_volume`]) before the next push. `waited` is
-    /// how long the caller has waited since it was last told so. For each 16 MiB a volume is waited for at most
-    /// a second: after that a slow drive ends the storing, and not the transfer.
+    /// keep, says how long to wait for it at most ([`Writer::wait_for_volume`]) before the next push.
+    /// `waited` is how long the caller has waited since the last such answer. A caller waits at most a second
+    /// for each 16 MiB. After that the drive is too slow: the storing ends, and the transfer goes on.
     pub fn volume_is_behind(&mut self, waited: Duration) -> Option<Duration> {
         let sinking_bytes = self.is_on_disk_only().then_some(self.inside.memory.limits.window_bytes);
         let window_bytes = self.window_bytes().or(sinking_bytes)?;
