@@ -18,6 +18,7 @@ use weir_upstream::UpstreamSettings;
 
 use weir_front::ClientLimits;
 use weir_front::listen::{Address, Form, Trusted, UnixPeers};
+use weir_front::ListenerMode;
 use weir_observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
@@ -42,7 +43,7 @@ pub struct Plan {
     below: HashMap<Box<str>, usize>,
     default: Option<usize>,
     health_path: Option<Box<str>>,
-    listeners: Vec<(Address, Option<Form>)>,
+    listeners: Vec<(Address, ListenerMode)>,
     trusted: Trusted,
     limits: ClientLimits,
     drain: Duration,
@@ -160,8 +161,8 @@ impl Plan {
         self.health_path.as_deref() == Some(path)
     }
 
-    /// Where clients connect, and whether they must use the PROXY protocol.
-    pub fn listeners(&self) -> &[(Address, Option<Form>)] {
+    /// Where clients connect, and how their connections begin.
+    pub fn listeners(&self) -> &[(Address, ListenerMode)] {
         &self.listeners
     }
 
@@ -201,13 +202,17 @@ pub fn address(listen: &ListenAddress) -> Address {
     }
 }
 
-fn listeners(config: &Config) -> Vec<(Address, Option<Form>)> {
+fn listeners(config: &Config) -> Vec<(Address, ListenerMode)> {
     let form = |protocol| match protocol {
         ProxyProtocol::V1 => Form::V1,
         ProxyProtocol::V2 => Form::V2,
         ProxyProtocol::Any => Form::Any,
     };
-    config.listen.iter().map(|listen| (address(&listen.address), listen.proxy_protocol.map(form))).collect()
+    let mode = |listen: &Listen| ListenerMode {
+        greeting: listen.proxy_protocol.map(form),
+        ..ListenerMode::PLAIN
+    };
+    config.listen.iter().map(|listen| (address(&listen.address), mode(listen))).collect()
 }
 
 /// Peers as the listeners know them.

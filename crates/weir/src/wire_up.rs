@@ -19,7 +19,8 @@ use weir_control::{
     rfc3339,
 };
 use weir_edge::plan::Plan;
-use weir_edge::{Cached, Edge};
+use weir_edge::{Cached, Edge, ForListeners};
+use weir_tls::Certificates;
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -156,7 +157,8 @@ impl Server {
             begin,
         )?;
         let plan = compile(loaded, &observatory);
-        let edge = Edge::start(plan, workers, observatory.clone(), store, handover.listeners)?;
+        let for_listeners = ForListeners { passed: handover.listeners, certificates: Certificates::default() };
+        let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
         Ok(Server {
             edge,
             drives,
