@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Method;
-use weir_config::model::{Config, Limits};
+use weir_config::model::{Config, Limits, Listen, Protocol};
 use weir_config::value::{HostPattern, ListenAddress, TrustedProxy};
 use weir_config::{Loaded, ResolvedSite};
 use weir_upstream::UpstreamSettings;
 
 use weir_front::ClientLimits;
 use weir_front::listen::{Address, Form, Trusted, UnixPeers};
-use weir_front::ListenerMode;
+use weir_front::{ListenerMode, Protocols, Transport};
 use weir_observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
@@ -210,7 +210,12 @@ fn listeners(config: &Config) -> Vec<(Address, ListenerMode)> {
     };
     let mode = |listen: &Listen| ListenerMode {
         greeting: listen.proxy_protocol.map(form),
-        ..ListenerMode::PLAIN
+        transport: if listen.tls { Transport::Tls } else { Transport::Plain },
+        protocols: match listen.protocols() {
+            [Protocol::Http1] => Protocols::Http1,
+            [Protocol::H2] => Protocols::Http2,
+            _ => Protocols::Both,
+        },
     };
     config.listen.iter().map(|listen| (address(&listen.address), mode(listen))).collect()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use weir_observe::Count;
-use weir_tls::{Certificates, Handshake, Hello, Identity, Opening, Session, Step, TlsError};
+use weir_tls::{Certificates, Hello, Identity, Opening, Session, Step, TlsError};
 
 use crate::limits::ClientLimits;
 use crate::listen::{self, Counted, Form, Peer, Plain, Stream, Tls, TooMany};
@@ -235,7 +235,13 @@ async fn handshake(
     };
     let Some(identity) = identity.cloned() else { return Err(Opening::refuse(out).into()) };
     drop(set);
-    let mut handshake: Handshake = opening.begin(&identity)?;
+    let only = match protocols {
+        Protocols::Both => None,
+        _ if hello.is_challenge => None,
+        Protocols::Http1 => Some(&b"http/1.1"[..]),
+        Protocols::Http2 => Some(&b"h2"[..]),
+    };
+    let mut handshake = opening.begin(&identity, only)?;
     let mut plain = BytesMut::new();
     loop {
         match handshake.step(&mut plain, out)? {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{BufMut, BytesMut};
 use rustls::server::{Acceptor, ClientHello, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SignatureScheme};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConfig, SignatureScheme};
 
 use crate::Identity;
 
@@ -116,12 +116,21 @@ impl Opening {
         Ok(None)
     }
 
-    /// Begins the session with what the client has sent so far.
+    /// Begins the session with what the client has sent so far. With `only`, no other protocol is agreed on
+    /// (ALPN).
     ///
     /// # Errors
     /// The configuration of the identity cannot be used.
-    pub fn begin(self, identity: &Arc<Identity>) -> Result<Handshake, TlsError> {
-        let tls = UnbufferedServerConnection::new(identity.server.clone())?;
+    pub fn begin(self, identity: &Identity, only: Option<&[u8]>) -> Result<Handshake, TlsError> {
+        let server = match only {
+            None => identity.server.clone(),
+            Some(only) => {
+                let mut server = ServerConfig::clone(&identity.server);
+                server.alpn_protocols = vec![only.to_vec()];
+                Arc::new(server)
+            }
+        };
+        let tls = UnbufferedServerConnection::new(server)?;
         let session = Session { tls, rest: Vec::new(), peer_closed: false };
         Ok(Handshake { session, received: self.records })
     }

@@ -29,8 +29,8 @@ pub(crate) use idle::{Idle, Slot};
 pub use passed::Kept;
 pub use passed::{Family, Keeper, PassedListener};
 pub use peer::{Peer, Trusted, UnixPeers};
-pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
 pub use plain::{Plain, READ_BYTES};
+pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
 pub use stream::Stream;
 pub use tls::Tls;
 

@@ -147,7 +147,8 @@ impl Tls {
             let Scratch { records, gathered, .. } = scratch;
             let (mut taken, mut filled) = (0, 0);
             let mut seal = |plain: &[u8], filled: &mut usize| -> io::Result<()> {
-                let bytes = self.session.write(plain, &mut records[*filled..], &mut before).map_err(broken)?;
+                let bytes =
+                    self.session.write(plain, &mut records[*filled..], &mut before).map_err(broken)?;
                 *filled += bytes;
                 Ok(())
             };
