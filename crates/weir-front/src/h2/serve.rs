@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use tokio::task::JoinSet;
@@ -22,8 +21,9 @@ use super::floods::Flood;
 use super::send::AHEAD_OF_STREAM_BYTES_MAX;
 use super::stream::{self, Shared, UnderWay};
 use super::wire::{Io, Wire};
+use crate::entrance::Entered;
 use crate::limits::ClientLimits;
-use crate::message::{PeerInfo, Service};
+use crate::message::Service;
 use crate::worker::{ConnectionState, GateState, Worker};
 
 /// Streams of a connection at once.
@@ -43,14 +43,13 @@ const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 /// GOAWAY without an error: the last word to a client whose connection is closed at once.
 const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Serves one connection until it ends. `input` has the bytes that were already read of it.
+/// Serves one connection until it ends.
 pub(crate) async fn serve<S: Service>(
     worker: Rc<Worker<S>>,
-    stream: crate::listen::Stream,
-    input: BytesMut,
-    peer: Rc<PeerInfo>,
+    entered: Entered,
     state: Rc<ConnectionState>,
 ) {
+    let Entered { stream, input, peer, counted: _counted, .. } = entered;
     let counters = worker.service().observer().counters_shared();
     let now = clock::mono();
     let wire = Rc::new(RefCell::new(Wire::new(stream, input, counters)));
@@ -76,6 +75,7 @@ pub(crate) async fn serve<S: Service>(
         deadline,
         farewell: None,
         is_cut: false,
+        last_word: LastWord(Some(Rc::clone(&shared.wire))),
     };
     poll_fn(|cx| serving.poll(cx)).await;
     serving.end().await;
@@ -101,9 +101,8 @@ async fn begin(
     poll_fn(|cx| {
         wire.borrow_mut().begin_turn(clock::mono());
         let begun = handshake.as_mut().poll(cx);
-        if wire.borrow_mut().poll_flush(cx)?.is_pending() && begun.is_ready() {
-            // The rest of it leaves with the first turn.
-        }
+        // What does not leave now leaves with the first turn.
+        let _ = wire.borrow_mut().poll_flush(cx)?;
         if begun.is_pending() && deadline.poll(cx).is_ready() {
             return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
         }
@@ -111,6 +110,16 @@ async fn begin(
     })
     .await
     .ok()
+}
+
+/// What a connection does after a turn.
+enum Next {
+    /// It waits to be woken.
+    Wait,
+    /// It has another turn.
+    Turn,
+    /// It closes.
+    Close,
 }
 
 /// A connection that is open or leaving.
@@ -124,6 +133,7 @@ struct Serving<S: Service> {
     farewell: Option<Instant>,
     /// Whether it ends without waiting for its streams.
     is_cut: bool,
+    last_word: LastWord,
 }
 
 impl<S: Service> Serving<S> {
@@ -134,8 +144,11 @@ impl<S: Service> Serving<S> {
                 return Poll::Ready(());
             }
             let is_paused = self.shared.wire.borrow().is_paused();
-            if !is_paused && !self.tend(cx) {
-                return Poll::Pending;
+            match self.tend(cx) {
+                Next::Close => return Poll::Ready(()),
+                Next::Turn => {}
+                Next::Wait if is_paused => {}
+                Next::Wait => return Poll::Pending,
             }
         }
         cx.waker().wake_by_ref();
@@ -192,15 +205,15 @@ impl<S: Service> Serving<S> {
         }
     }
 
-    /// Looks after deadlines, floods and the end. True if there is something to be done for it at once.
-    fn tend(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Looks after deadlines, floods and the end.
+    fn tend(&mut self, cx: &mut Context<'_>) -> Next {
         let flood = self.shared.wire.borrow().flood();
         if let Some(flood) = flood
             && !self.is_cut
         {
             tracing::debug!(peer = %self.shared.peer.peer, flood = flood.word(), "HTTP/2 connection cut");
             self.cut(Reason::ENHANCE_YOUR_CALM);
-            return true;
+            return Next::Turn;
         }
         self.state.wake_by(cx);
         let worker = &self.shared.worker;
@@ -209,22 +222,28 @@ impl<S: Service> Serving<S> {
         if self.farewell.is_none() && (worker.gate_state() != GateState::Open || worker.service().is_draining())
         {
             self.leave();
-            return true;
+            return Next::Turn;
         }
         loop {
-            let Some(until) = self.until() else { return false };
+            let Some(until) = self.until() else { return Next::Wait };
             self.deadline.set(until);
             if self.deadline.poll(cx).is_pending() {
-                return false;
+                return Next::Wait;
+            }
+            if self.is_cut {
+                return Next::Close;
             }
             if self.expire(clock::mono()) {
-                return true;
+                return Next::Turn;
             }
         }
     }
 
     /// When something is due next.
     fn until(&self) -> Option<Instant> {
+        if let Some(at) = self.farewell.filter(|_| self.is_cut) {
+            return Some(at + LINGER_TIME_MAX);
+        }
         let limits = &self.shared.peer.limits;
         let wire = self.shared.wire.borrow();
         let head = wire.head_begun().map(|begun| begun + limits.head_time_max);
@@ -278,7 +297,8 @@ impl<S: Service> Serving<S> {
 
     /// Lets the last frames leave, and the streams notice that they are alone.
     async fn end(self) {
-        let Serving { connection, mut streams, shared, .. } = self;
+        let Serving { connection, mut streams, shared, mut last_word, .. } = self;
+        last_word.0 = None;
         drop(connection);
         let linger = linger(&shared.wire);
         let ended = async { while streams.join_next().await.is_some() {} };
@@ -304,11 +324,13 @@ async fn linger(wire: &RefCell<Wire>) {
     }
 }
 
-impl<S: Service> Drop for Serving<S> {
+/// Says farewell when dropped: an idle connection may be closed for another, or at the end of the process.
+struct LastWord(Option<Rc<RefCell<Wire>>>);
+
+impl Drop for LastWord {
     fn drop(&mut self) {
-        // An idle connection that is closed for another, or at the end of the process.
-        if self.farewell.is_none() {
-            self.shared.wire.borrow_mut().try_last(&GOAWAY);
+        if let Some(wire) = &self.0 {
+            wire.borrow_mut().try_last(&GOAWAY);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -149,9 +149,17 @@ impl Wire {
 
     /// Writes what has gathered. Ready once all of it is written.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.out_at < self.out.len() {
-            match self.stream.try_write(&self.out[self.out_at..]) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+        while self.out_at < self.out.len() || !self.stream.is_flushed() {
+            let (unsent, rest) = (self.stream.unsent_bytes(), &self.out[self.out_at..]);
+            let written = match rest.is_empty() {
+                false => self.stream.try_write_vectored(&[IoSlice::new(rest)]),
+                true => self.stream.try_flush().map(|()| 0),
+            };
+            if self.stream.unsent_bytes() < unsent {
+                self.stalled = None;
+            }
+            match written {
+                Ok(0) if !rest.is_empty() => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => {
                     self.out_at += bytes;
                     self.stalled = None;
@@ -191,7 +199,7 @@ impl Wire {
     /// Writes these bytes now, if nothing else is to be written and the kernel takes them.
     pub(super) fn try_last(&mut self, bytes: &[u8]) {
         if self.out.len() == self.out_at {
-            let _ = self.stream.try_write(bytes);
+            let _ = self.stream.try_write_vectored(&[IoSlice::new(bytes)]);
         }
     }
 
