@@ -3,7 +3,7 @@
 //!
 //! [`H2Frames`] sends whatever it is told and shows what comes, frame by frame: for malformed and hostile
 //! traffic. [`H2Client`] stands on it, keeps the rules, and accepts nothing that a careful client would
-//! refuse. Neither spawns a thread: whoever waits for a stream reads for all of them.
+//! refuse. Neither spawns a thread: a call that waits for one stream reads the frames of all.
 
 mod client;
 mod frame;

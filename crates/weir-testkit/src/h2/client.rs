@@ -387,7 +387,7 @@ impl H2Client {
         }
     }
 
-    /// Reads one frame for whoever waits for a stream.
+    /// As [`H2Client::pump`], for a call that waits for this stream.
     fn pump_for(&mut self, id: u32) -> Result<(), Trouble> {
         if self.goaway.is_some_and(|said| said.last < id) {
             return Err(Trouble::Closed);
