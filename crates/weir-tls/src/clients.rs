@@ -1,10 +1,9 @@
-//! Client certificates: what a site asks of its clients. A site's tickets open no other site (CVE-2025-23419),
-//! and none of the same site after its authorities changed.
+//! Client certificates: what a site asks of its clients. A site's tickets open no other site
+//! (CVE-2025-23419), and none of the same site after its authorities changed.
 
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
@@ -38,13 +37,24 @@ pub struct SiteClients {
     pub auth: Option<Arc<ClientAuth>>,
 }
 
+/// What a site wants of its clients.
+pub(crate) struct Wanted<'a> {
+    pub(crate) site: &'a str,
+    pub(crate) mode: ClientMode,
+    /// The authorities as they were written.
+    pub(crate) ca: &'a [u8],
+    /// The authorities.
+    pub(crate) roots: RootCertStore,
+}
+
 impl ClientAuth {
     pub(crate) fn new(
-        site: &str,
-        (mode, ca): (ClientMode, &[u8]),
-        (provider, roots): (Arc<CryptoProvider>, RootCertStore),
-        (base, ring): (&ServerConfig, &Arc<Ring>),
+        wanted: Wanted<'_>,
+        base: &ServerConfig,
+        ring: &Arc<Ring>,
     ) -> Result<ClientAuth, String> {
+        let Wanted { site, mode, ca, roots } = wanted;
+        let provider = base.crypto_provider().clone();
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
         let verifier = match mode {
             ClientMode::Required => verifier,

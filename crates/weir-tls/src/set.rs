@@ -43,8 +43,8 @@ struct Clients {
 
 impl Set {
     /// A set of these certificates. Of two for one name and kind of key that of the better source is taken,
-    /// then the one that is valid for longer. `sites` says who asks clients for a certificate; all sites must
-    /// be in it if one does.
+    /// then the one that is valid for longer. `sites` says what each site asks of its clients; all sites must
+    /// be in it if one asks.
     pub fn new(identities: Vec<Arc<Identity>>, sites: Vec<SiteClients>) -> Set {
         let mut table = Table { identities, ..Table::default() };
         for at in 0..table.identities.len() {

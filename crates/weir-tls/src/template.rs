@@ -1,5 +1,5 @@
-//! What all identities have in common: versions, groups, protocols, tickets. It makes identities from PEM, and
-//! says what is wrong with a pair. It must not open a file.
+//! What all identities have in common: versions, groups, protocols, tickets. It makes identities from PEM,
+//! and says what is wrong with a pair. It must not open a file.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
 
-use crate::clients::{ClientAuth, ClientMode};
+use crate::clients::{ClientAuth, ClientMode, Wanted};
 use crate::tickets::{Ring, Ticketer};
 use crate::{Identity, Leaf, Source};
 
@@ -160,7 +160,7 @@ impl Template {
         for certificate in certificates(ca)? {
             roots.add(certificate).map_err(|error| PairError::Certificate(error.to_string()))?;
         }
-        ClientAuth::new(site, (mode, ca), (self.provider.clone(), roots), (&self.base, &self.ring))
+        ClientAuth::new(Wanted { site, mode, ca, roots }, &self.base, &self.ring)
             .map(Arc::new)
             .map_err(PairError::Certificate)
     }
