@@ -45,7 +45,7 @@ pub(super) struct Progress {
     bytes: Cell<usize>,
     /// All bytes that have left.
     left: Cell<u64>,
-    waiting: Cell<Option<Waker>>,
+    waiting: RefCell<Option<Waker>>,
 }
 
 impl Progress {
@@ -59,7 +59,7 @@ impl Progress {
         if self.bytes.get() == 0 {
             return Poll::Ready(());
         }
-        self.waiting.set(Some(cx.waker().clone()));
+        self.waiting.replace(Some(cx.waker().clone()));
         Poll::Pending
     }
 }

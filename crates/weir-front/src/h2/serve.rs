@@ -300,9 +300,11 @@ impl<S: Service> Serving<S> {
         let Serving { connection, mut streams, shared, mut last_word, .. } = self;
         last_word.0 = None;
         drop(connection);
-        let linger = linger(&shared.wire);
-        let ended = async { while streams.join_next().await.is_some() {} };
-        tokio::join!(ended, async { tokio::time::timeout(LINGER_TIME_MAX, linger).await });
+        let last = async {
+            // A client that takes nothing is not waited for.
+            let _ = tokio::time::timeout(LINGER_TIME_MAX, linger(&shared.wire)).await;
+        };
+        tokio::join!(async { while streams.join_next().await.is_some() {} }, last);
         shared.count(Count::Http2ConnectionsClosed);
     }
 }
