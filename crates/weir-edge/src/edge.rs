@@ -19,10 +19,9 @@ use crate::plan::Plan;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_fill::events::{EvictionEvents, report_purge};
-use weir_front::ListenerMode;
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
-use weir_tls::Certificates;
+use weir_front::{Certificates, ListenerMode};
 
 use crate::service;
 use weir_observe::{Observatory, Snapshot};

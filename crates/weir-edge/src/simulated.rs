@@ -28,9 +28,9 @@ use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
 use crate::shared::{Running, Shared};
+use weir_front::Certificates;
 use weir_front::listen::{Peer, bind, seats};
 use weir_front::worker::{self, Order, Start};
-use weir_tls::Certificates;
 
 use crate::service;
 use weir_clock as clock;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use weir_observe::Count;
-use weir_tls::{Certificates, Hello, Identity, Opening, Session, Step, TlsError};
+use weir_tls::{CHALLENGE_PROTOCOL, Certificates, Hello, Identity, Opening, Session, Set, Step, TlsError};
 
 use crate::h2::PREFACE;
 use crate::limits::ClientLimits;
@@ -226,20 +226,16 @@ async fn handshake(
         }
         receive(socket, input).await?;
     };
-    let set = certificates.current();
-    let identity = match hello.is_challenge {
-        true => set.challenge(hello.name.as_deref()),
-        false => set.choose(hello.name.as_deref(), hello.takes_ecdsa),
+    let Some(identity) = chosen(&certificates.current(), &hello, socket) else {
+        return Err(Opening::refuse(out).into());
     };
-    let Some(identity) = identity.cloned() else { return Err(Opening::refuse(out).into()) };
-    drop(set);
-    let only = match protocols {
-        Protocols::Both => None,
-        _ if hello.is_challenge => None,
-        Protocols::Http1 => Some(&b"http/1.1"[..]),
-        Protocols::Http2 => Some(&b"h2"[..]),
+    let protocols: &[&[u8]] = match protocols {
+        _ if hello.is_challenge => &[CHALLENGE_PROTOCOL],
+        Protocols::Both => &[b"h2", b"http/1.1"],
+        Protocols::Http1 => &[b"http/1.1"],
+        Protocols::Http2 => &[b"h2"],
     };
-    let mut handshake = opening.begin(&identity, only)?;
+    let mut handshake = opening.begin(&identity, protocols)?;
     let mut plain = BytesMut::new();
     loop {
         match handshake.step(&mut plain, out)? {
@@ -253,6 +249,20 @@ async fn handshake(
         receive(socket, input).await?;
         handshake.add(&input.split());
     }
+}
+
+/// The certificate for a client.
+fn chosen(set: &Set, hello: &Hello, socket: &Plain) -> Option<Arc<Identity>> {
+    let name = hello.name.as_deref();
+    let identity = match (hello.is_challenge, name) {
+        (true, _) => set.challenge(name),
+        (false, Some(_)) => set.choose(name, hello.takes_ecdsa),
+        (false, None) => match socket.local_address() {
+            Some(address) => set.choose_for_address(address, hello.takes_ecdsa),
+            None => set.choose(None, hello.takes_ecdsa),
+        },
+    };
+    identity.cloned()
 }
 
 /// Sends all of `out`, and empties it.

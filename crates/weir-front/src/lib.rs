@@ -25,3 +25,4 @@ pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
     PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn, Upload,
 };
+pub use weir_tls::Certificates;

@@ -2,12 +2,10 @@
 //! records to be sent come out. It holds no buffer between two calls except a record that is not whole yet, so
 //! that an idle connection costs its keys alone (ADR 0037).
 
-use std::sync::Arc;
-
 use bytes::{BufMut, BytesMut};
 use rustls::server::{Acceptor, ClientHello, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConfig, SignatureScheme};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SignatureScheme};
 
 use crate::Identity;
 
@@ -18,7 +16,7 @@ const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
 /// The plaintext of a full record (RFC 8446 §5.1).
 pub const RECORD_BYTES_MAX: usize = 16 << 10;
 /// The ALPN protocol of a challenge (RFC 8737 §3).
-const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
+pub const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
 /// A fatal alert in plain text: `unrecognized_name` (RFC 6066 §3, RFC 8446 §6).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
@@ -63,14 +61,16 @@ impl Hello {
             matches!(scheme, SignatureScheme::ECDSA_NISTP256_SHA256 | SignatureScheme::ECDSA_NISTP384_SHA384)
         });
         // TLS 1.3 suites do not name a kind of certificate; older ones do.
-        let takes_suite = hello.cipher_suites().iter().any(|suite| match suite {
-            CipherSuite::TLS13_AES_128_GCM_SHA256
-            | CipherSuite::TLS13_AES_256_GCM_SHA384
-            | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => true,
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
-            | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
-            | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => true,
-            _ => false,
+        let takes_suite = hello.cipher_suites().iter().any(|suite| {
+            matches!(
+                suite,
+                CipherSuite::TLS13_AES_128_GCM_SHA256
+                    | CipherSuite::TLS13_AES_256_GCM_SHA384
+                    | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
+                    | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                    | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+                    | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+            )
         });
         Hello {
             name: hello.server_name().map(|name| name.to_ascii_lowercase().into()),
@@ -116,23 +116,16 @@ impl Opening {
         Ok(None)
     }
 
-    /// Begins the session with what the client has sent so far. With `only`, no other protocol is agreed on
-    /// (ALPN).
+    /// Begins the session with what the client has sent so far. `protocols`: what may be agreed on (ALPN),
+    /// the preferred one first.
     ///
     /// # Errors
     /// The configuration of the identity cannot be used.
-    pub fn begin(self, identity: &Identity, only: Option<&[u8]>) -> Result<Handshake, TlsError> {
-        let server = match only {
-            None => identity.server.clone(),
-            Some(only) => {
-                let mut server = ServerConfig::clone(&identity.server);
-                server.alpn_protocols = vec![only.to_vec()];
-                Arc::new(server)
-            }
-        };
+    pub fn begin(self, identity: &Identity, protocols: &[&[u8]]) -> Result<Handshake, TlsError> {
+        let server = identity.server_for(protocols);
         let tls = UnbufferedServerConnection::new(server)?;
         let session = Session { tls, rest: Vec::new(), peer_closed: false };
-        Ok(Handshake { session, received: self.records })
+        Ok(Handshake { session: Box::new(session), received: self.records })
     }
 
     /// The alert for a client whose name has no certificate.
@@ -145,7 +138,7 @@ impl Opening {
 /// A session in the middle of its handshake, with records that have not been read yet. Its next step may take
 /// a millisecond of CPU.
 pub struct Handshake {
-    session: Session,
+    session: Box<Session>,
     received: Vec<u8>,
 }
 
@@ -174,7 +167,7 @@ impl Handshake {
             self.received.clear();
             return Ok(Step::More(self));
         }
-        Ok(Step::Done(Box::new(self.session)))
+        Ok(Step::Done(self.session))
     }
 }
 

@@ -232,6 +232,14 @@ impl AsyncWrite for Plain {
 }
 
 impl Plain {
+    /// The address of this machine that the peer connected to; `None` over a Unix socket.
+    pub fn local_address(&self) -> Option<std::net::IpAddr> {
+        match self {
+            Self::Tcp(stream) => Some(stream.local_addr().ok()?.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Has the kernel reset the connection when it is closed.
     pub fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {
