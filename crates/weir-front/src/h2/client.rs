@@ -20,6 +20,10 @@ use crate::message::{Client, ContentError, LocalFuture, Part};
 /// The least rate is demanded after this time.
 const RATE_GRACE: Duration = Duration::from_secs(10);
 
+/// How much content is read after the response, and for how long.
+const DISCARD_BYTES_MAX: usize = 1 << 20;
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// The sending side of a stream.
 pub(super) enum Side {
     /// Its final head has not been sent.
@@ -93,6 +97,22 @@ impl Content {
             Some(Ok(bytes)) => bytes.is_empty() && self.stream.is_end_stream(),
             Some(Err(_)) => false,
         }
+    }
+
+    /// Discards what still comes of the content, for a bounded time: a client may take the reset of its stream
+    /// for a failure, though RFC 9113 §8.1 lets a server do it.
+    pub(super) async fn discard(&mut self) {
+        let discarded = async {
+            let mut bytes = 0;
+            while bytes < DISCARD_BYTES_MAX && !self.is_done && !self.stream.is_end_stream() {
+                match std::future::poll_fn(|cx| self.poll_bytes(cx)).await {
+                    Some(Ok(data)) => bytes += data.len(),
+                    _ => return,
+                }
+            }
+        };
+        // What remains is refused with a reset.
+        let _ = tokio::time::timeout(DISCARD_TIME_MAX, discarded).await;
     }
 
     /// Charges the head of a response that is handed to the crate to a site.

@@ -134,6 +134,9 @@ pub(super) async fn run<S: Service>(
         shared.wire.borrow_mut().finished();
     }
     service.done(note, &done);
+    if done.sent.end == End::Whole && !is_whole {
+        client.content.discard().await;
+    }
 }
 
 /// Whether content follows a head that does not end its stream. A GET or HEAD may end with an empty frame.
