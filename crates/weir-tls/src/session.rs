@@ -1,5 +1,5 @@
 //! One TLS server connection without I/O, on the unbuffered interface of rustls: records go in, plaintext and
-//! records to be sent come out. It holds no buffer between two calls except a record that is not whole yet, so
+//! records to be sent come out. Between two calls it holds no more than a record that is not whole yet, so
 //! that an idle connection costs its keys alone (ADR 0037).
 
 use bytes::{BufMut, BytesMut};

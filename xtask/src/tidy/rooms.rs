@@ -59,6 +59,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-store",
             "weir-upstream",
             "weir-rocks",
+            "weir-tls",
             "weir-accounts",
             "weir-clock",
             "weir-observe",
