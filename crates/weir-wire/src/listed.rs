@@ -5,8 +5,7 @@
 use bytes::Bytes;
 use http::Method;
 use http::header::{
-    CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 
 use crate::fault::{Fault, Refusal};
@@ -168,7 +167,7 @@ fn host_of(
     let Some(authority) = authority else { return named.ok_or(Fault::HostMissing) };
     let host = host::parse(authority.clone(), scheme)?;
     match named {
-        Some(named) if named != host => return Err(Fault::HostDiffers),
+        Some(named) if named.as_str() != host.as_str() => return Err(Fault::HostDiffers),
         Some(_) => {}
         None => {
             let value = HeaderValue::from_maybe_shared(authority).map_err(|_| Fault::HostForm)?;
@@ -205,3 +204,6 @@ fn join_cookies(headers: &mut HeaderMap) -> Result<(), Fault> {
     headers.try_insert(COOKIE, joined).map_err(|_| Fault::FieldsMany)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,8 +99,8 @@ impl Content {
         }
     }
 
-    /// Discards what still comes of the content, for a bounded time: a client may take the reset of its stream
-    /// for a failure, though RFC 9113 §8.1 lets a server do it.
+    /// Discards what still comes of the content, for a bounded time: a client may take the reset of its
+    /// stream for a failure, though RFC 9113 §8.1 lets a server do it.
     pub(super) async fn discard(&mut self) {
         let discarded = async {
             let mut bytes = 0;

@@ -93,13 +93,7 @@ pub(super) struct Scan {
 impl Scan {
     /// A scan that begins behind a preface of so many bytes.
     pub(super) fn behind(preface: usize) -> Scan {
-        Scan {
-            preface,
-            head: [0; HEAD_BYTES],
-            head_bytes: 0,
-            within: None,
-            opening: [0; OPENING_BYTES],
-        }
+        Scan { preface, head: [0; HEAD_BYTES], head_bytes: 0, within: None, opening: [0; OPENING_BYTES] }
     }
 
     /// The frame whose payload has begun and not ended, and how much of that has passed.

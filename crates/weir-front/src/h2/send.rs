@@ -1,5 +1,5 @@
-//! Sends the response of one stream: its head, and its body as the client's windows open (RFC 9113 §5.2). The
-//! end of the stream means that the body is whole; a body that breaks off resets it. It must not change what
+//! Sends the response of one stream: its head, and its body as the client's windows open (RFC 9113 §5.2).
+//! The end of the stream means that the body is whole; a body that breaks off resets it. It must not change what
 //! the service answered.
 
 use std::cell::RefCell;
@@ -107,7 +107,12 @@ pub(super) async fn respond<S: Service>(
             taking: None,
         };
         let end = sending.run().await;
-        if let End::Cut(_) = end {
+        if let End::Cut(word) = end {
+            if !matches!(word, SEND_STALL | READ_RATE) {
+                // The reset would overtake what came before it.
+                tokio::task::yield_now().await;
+                let _ = sending.drained().await;
+            }
             side.borrow_mut().reset(Reason::INTERNAL_ERROR);
         }
         sent = Sent { end, ..sending.sent };
@@ -255,7 +260,9 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         }
         let (side, ahead) = (self.side, self.through.ahead);
         let poll = |cx: &mut Context<'_>| match &mut *side.borrow_mut() {
-            Side::Sending(stream) => poll_room(stream, ahead, cx).map(|room| room.map(|room| room.min(wanted))),
+            Side::Sending(stream) => {
+                poll_room(stream, ahead, cx).map(|room| room.map(|room| room.min(wanted)))
+            }
             Side::Waiting(_) => Poll::Ready(Err(End::ClientGone)),
         };
         self.patiently(poll).await
@@ -310,15 +317,15 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
             });
             begun = now;
             if let Some(ready) = waited {
-                return if is_too_slow { Err(End::Cut("read-rate")) } else { ready };
+                return if is_too_slow { Err(End::Cut(READ_RATE)) } else { ready };
             }
             if is_too_slow {
-                return Err(End::Cut("read-rate"));
+                return Err(End::Cut(READ_RATE));
             }
             if taken > 0 {
                 stalled_until = now + limits.send_stall_max;
             } else if now >= stalled_until {
-                return Err(End::Cut("send-stall"));
+                return Err(End::Cut(SEND_STALL));
             }
         }
     }
@@ -359,6 +366,9 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     }
 }
 
+/// The words for a client that takes nothing, or too little.
+const SEND_STALL: &str = "send-stall";
+const READ_RATE: &str = "read-rate";
 /// What was at hand is not any more.
 const GONE_BODY: End = End::Cut("generation-gone");
 

@@ -1,5 +1,5 @@
-//! One HTTP/2 connection: it begins streams, keeps their tasks, and says farewell (RFC 9113 §6.8). It must not
-//! decide how a request is answered.
+//! One HTTP/2 connection: it begins streams, keeps their tasks, and says farewell (RFC 9113 §6.8). It must
+//! not decide how a request is answered.
 //!
 //! States: *beginning*, until the client's preface is there; *open*; *leaving* once a GOAWAY was sent, when
 //! the connection has been idle for long, the process drains, or another process takes over; *closed*.
@@ -44,11 +44,7 @@ const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve<S: Service>(
-    worker: Rc<Worker<S>>,
-    entered: Entered,
-    state: Rc<ConnectionState>,
-) {
+pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, state: Rc<ConnectionState>) {
     let Entered { stream, input, peer, counted: _counted, .. } = entered;
     let counters = worker.service().observer().counters_shared();
     let now = clock::mono();
@@ -219,7 +215,8 @@ impl<S: Service> Serving<S> {
         let worker = &self.shared.worker;
         let is_idle = self.shared.streams.get() == 0;
         worker.set_idle(&self.state, is_idle.then(|| self.shared.free_since.get()));
-        if self.farewell.is_none() && (worker.gate_state() != GateState::Open || worker.service().is_draining())
+        if self.farewell.is_none()
+            && (worker.gate_state() != GateState::Open || worker.service().is_draining())
         {
             self.leave();
             return Next::Turn;

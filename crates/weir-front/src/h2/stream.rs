@@ -1,5 +1,5 @@
-//! One stream: its request is made from its fields, answered, and its response sent. It must not touch another
-//! stream.
+//! One stream: its request is made from its fields, answered, and its response sent. It must not touch
+//! another stream.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -156,11 +156,7 @@ async fn follows(
 }
 
 /// The request's head in the grammar that all versions share.
-fn head_of(
-    parts: Parts,
-    content: ListedContent,
-    limits: &weir_wire::Limits,
-) -> Result<RequestHead, Refusal> {
+fn head_of(parts: Parts, content: ListedContent, limits: &weir_wire::Limits) -> Result<RequestHead, Refusal> {
     let Parts { method, uri, headers, extensions, .. } = parts;
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let path = uri.path_and_query().map_or("", |path| path.as_str());

@@ -1,8 +1,8 @@
 //! A WebSocket over one stream (RFC 8441): the origin sees the upgrade of HTTP/1, the client a 200, and then
 //! bytes pass both ways as DATA.
 
-use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::StatusCode;
+use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weir_clock as clock;
 

@@ -1,7 +1,7 @@
 //! The bytes beneath the crate `h2`: it reads and writes through [`Io`], and the connection's task flushes.
 //!
-//! The crate keeps one DATA frame in flight and flushes after each, so a flush by the crate does nothing here:
-//! frames gather, and leave together after each poll of the connection. Frame heads are scanned in both
+//! The crate keeps one DATA frame in flight and flushes after each, so a flush by the crate does nothing
+//! here: frames gather, and leave together after each poll of the connection. Frame heads are scanned in both
 //! directions, since the crate shows none; what is counted is in `floods`. It must not know a request.
 
 use std::cell::RefCell;

@@ -24,6 +24,8 @@ mod server;
 /// A connection comes, and requests on it: who the client is, what is malformed or too much.
 mod arrive {
     mod client;
+    mod http2;
+    mod http2_floods;
     mod limits;
     pub(crate) mod malformed_requests;
     mod peers;
