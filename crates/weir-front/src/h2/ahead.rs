@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, Bytes};
 
 /// The most bytes of bodies that a connection holds for its client.
-const AHEAD_BYTES_MAX: usize = 512 << 10;
+const AHEAD_BYTES_MAX: usize = 256 << 10;
 
 /// The bytes ahead of a connection.
 #[derive(Debug, Default)]
@@ -18,9 +18,14 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// Whether another piece may be handed on.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes.get() < AHEAD_BYTES_MAX
+    }
+
     /// Ready once another piece may be handed on; the bound may be passed by one piece.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.bytes.get() < AHEAD_BYTES_MAX {
+        if self.has_room() {
             return Poll::Ready(());
         }
         let mut waiting = self.waiting.borrow_mut();

@@ -106,15 +106,11 @@ pub(super) async fn respond<S: Service>(
             progress: Rc::default(),
             taking: None,
         };
-        let end = sending.run().await;
-        if let End::Cut(word) = end {
-            if !matches!(word, SEND_STALL | READ_RATE) {
-                // The reset would overtake what came before it.
-                tokio::task::yield_now().await;
-                let _ = sending.drained().await;
-            }
-            side.borrow_mut().reset(Reason::INTERNAL_ERROR);
-        }
+        let end = match sending.at_once() {
+            Some(end) => end,
+            // In memory of its own, which a hit does not need.
+            None => Box::pin(sending.run()).await,
+        };
         sent = Sent { end, ..sending.sent };
     }
     Done { status: Some(status), sent, ended: sent.last_byte.unwrap_or_else(clock::mono) }
@@ -152,9 +148,49 @@ struct Sending<'c, 's, B, P> {
 }
 
 impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
+    /// Sends a small body that is at hand, if there is room for all of it.
+    fn at_once(&mut self) -> Option<End> {
+        let Extent::Length(length) = self.extent else { return None };
+        let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= AHEAD_OF_STREAM_BYTES_MAX)?;
+        self.body.at_hand().filter(|_| self.pace.is_none())?;
+        if let Side::Sending(stream) = &mut *self.side.borrow_mut() {
+            stream.reserve_capacity(bytes);
+            if stream.capacity() < bytes || !self.through.ahead.has_room() {
+                return None;
+            }
+        }
+        let mut left = length;
+        while left > 0 {
+            let (blocks, within, held) = self.body.at_hand()?;
+            let block = blocks.first().filter(|_| held > 0)?;
+            let most = usize::try_from(held.min(left)).unwrap_or(usize::MAX);
+            let piece = block.slice(within..block.len().min(within.saturating_add(most)));
+            let bytes = piece.len() as u64;
+            left -= bytes;
+            if let Err(end) = self.hand_on(piece, left == 0) {
+                return Some(end);
+            }
+            self.body.advance(bytes);
+        }
+        Some(End::Whole)
+    }
+
     async fn run(&mut self) -> End {
+        let end = self.all().await;
+        if let End::Cut(word) = end {
+            if !matches!(word, SEND_STALL | READ_RATE) {
+                // The reset would overtake what came before it.
+                tokio::task::yield_now().await;
+                let _ = self.drained().await;
+            }
+            self.side.borrow_mut().reset(Reason::INTERNAL_ERROR);
+        }
+        end
+    }
+
+    async fn all(&mut self) -> End {
         // Invariant of the protocol: never more bytes than were declared.
-        let mut left = self.extent.declared().unwrap_or(u64::MAX);
+        let mut left = self.extent.declared().map_or(u64::MAX, |length| length - self.sent.body_bytes);
         let sent = match self.body.at_hand().is_some() && self.extent != Extent::Open {
             true => self.at_hand(&mut left).await,
             false => self.pieces(&mut left).await,

@@ -24,7 +24,7 @@ use crate::message::{Done, End, PeerInfo, Refused, Request, Service};
 use crate::worker::Worker;
 
 /// Memory of the heads of streams under way. Streams beyond it are refused, so that the client repeats them.
-const HEADS_BYTES_MAX: usize = 256 << 10;
+const HEADS_BYTES_MAX: usize = 192 << 10;
 /// What a field takes in memory beside its name and value.
 const FIELD_BYTES: usize = 104;
 
@@ -124,7 +124,8 @@ pub(super) async fn run<S: Service>(
     let mut request = Request::of_list(head, Rc::clone(&shared.peer), at);
     let plan = service.plan();
     let mut note = service.begin(&plan, &mut request);
-    let mut response = service.call(&mut note, &mut client).await;
+    // In memory of its own, which a stalled response does not hold.
+    let mut response = Box::pin(service.call(&mut note, &mut client)).await;
     let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
     let done = match response.switch.take() {
         Some(switch) if is_connect => tunnel::run(&mut client, &through, &mut response, *switch).await,
