@@ -108,8 +108,7 @@ pub(super) async fn respond<S: Service>(
         };
         let end = match sending.at_once() {
             Some(end) => end,
-            // In memory of its own, which a hit does not need.
-            None => Box::pin(sending.run()).await,
+            None => sending.run().await,
         };
         sent = Sent { end, ..sending.sent };
     }
@@ -192,8 +191,9 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         // Invariant of the protocol: never more bytes than were declared.
         let mut left = self.extent.declared().map_or(u64::MAX, |length| length - self.sent.body_bytes);
         let sent = match self.body.at_hand().is_some() && self.extent != Extent::Open {
-            true => self.at_hand(&mut left).await,
-            false => self.pieces(&mut left).await,
+            // In memory of their own, as much as each needs.
+            true => Box::pin(self.at_hand(&mut left)).await,
+            false => Box::pin(self.pieces(&mut left)).await,
         };
         if let Err(end) = sent {
             return end;

@@ -69,24 +69,25 @@ fn both_versions_are_answered_from_one_cache() {
 #[test]
 fn a_small_hit_passes_a_stalled_and_a_running_download() {
     let origin = Origin::start();
-    put(&origin, "/large", 8 << 20);
+    put(&origin, "/large", 48 << 20);
     let small = put(&origin, "/small", 1024);
     let weir = weir(&origin, "");
     let mut client = client(&weir);
     client.get(HOST, "/small", &[]);
     client.hold_windows();
-    client.open(0, 1 << 24);
+    client.open(0, 1 << 26);
     let stalled = client.ask("GET", HOST, "/large", &[]);
     client.recv_head(stalled).unwrap();
     assert_eq!(client.get(HOST, "/small", &[]).body, small);
     let running = client.ask("GET", HOST, "/large", &[]);
-    client.open(running, 1 << 24);
+    client.open(running, 1 << 26);
     client.recv_head(running).unwrap();
     let before = client.received(running);
     assert_eq!(client.get(HOST, "/small", &[]).body, small);
-    assert!(client.received(running) - before < 2 << 20, "the hit waited for the download");
+    // What the kernel's buffers held comes first.
+    assert!(client.received(running) - before < 24 << 20, "the hit waited for the download");
     assert!(!client.is_over(running) && client.received(stalled) <= 65_535);
-    assert_eq!(client.recv(running).unwrap().body.len(), 8 << 20);
+    assert_eq!(client.recv(running).unwrap().body.len(), 48 << 20);
 }
 
 #[test]
