@@ -103,6 +103,18 @@ fn files_win_and_then_the_longer_validity() {
 }
 
 #[test]
+fn a_file_of_rsa_wins_over_one_of_another_source() {
+    let template = template();
+    let acme = template.identity(ecdsa(&["a.example", "b.example"]).pem(), Source::Acme, now()).unwrap();
+    let mut list = vec![Arc::new(acme), rsa(&template, "rsa", &["a.example"])];
+    for _ in 0..list.len() {
+        list.rotate_left(1);
+        let set = Set::new(list.clone(), Vec::new());
+        check(&set, &[(Some("a.example"), true, "rsa"), (Some("b.example"), true, "acme")]);
+    }
+}
+
+#[test]
 fn a_set_chooses_for_the_site_that_asks_for_client_certificates() {
     let template = template();
     let auth =
