@@ -40,7 +40,7 @@ pub use sites::{
     AccountsUse, Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,
 };
 pub use state::{StateError, StateFolder};
-pub use status::{Status, rfc3339};
+pub use status::{CertificatesState, Status, rfc3339};
 
 #[cfg(test)]
 mod tests;
