@@ -1,6 +1,6 @@
 //! The control socket's paths: `GET /status`, `GET /certificates`, `GET /volumes`, `GET /objects`,
-//! `GET /sites`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. A process that may open the socket may
-//! use all of them.
+//! `GET /sites`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. A process
+//! that may open the socket may use all of them.
 
 use std::sync::Arc;
 

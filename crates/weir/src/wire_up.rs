@@ -28,7 +28,6 @@ use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
     Settings, Stamp, Store, Unwritten,
 };
-use weir_tls::Certificates;
 
 use crate::accounts;
 use crate::certificates::Keeper;
@@ -162,8 +161,7 @@ impl Server {
             begin,
         )?;
         let plan = compile(loaded, &observatory);
-        let for_listeners =
-            ForListeners { passed: handover.listeners, certificates: Certificates::default() };
+        let for_listeners = ForListeners { passed: handover.listeners, certificates: certificates.handle() };
         let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
         Ok(Server {
             edge,

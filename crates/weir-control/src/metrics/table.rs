@@ -439,8 +439,8 @@ fn certificates(inventory: &Inventory) -> Vec<Family<'_>> {
     vec![
         Family {
             name: "weir_certificate_expires_in_seconds",
-            help: "How long each certificate is still valid, by its first name, the kind of its key, and where \
-                   it comes from; 0 once it has expired.",
+            help: "How long each certificate is still valid, by its first name, the kind of its key, and \
+                   where it comes from; 0 once it has expired.",
             labels: &["certificate", "key", "source"],
             series: Series::Levels(ends.collect()),
         },

@@ -7,7 +7,7 @@ use weir_tls::{Identity, Names, Source};
 
 /// The longest time before its end at which a certificate is said to be near it.
 const NEAR_MAX: Duration = Duration::from_secs(21 * 86_400);
-/// The share of its lifetime: a sixth. By then whoever renews it has failed for a while.
+/// The share of its lifetime: a sixth. By then it should have been renewed.
 const NEAR_SHARE: u32 = 6;
 
 /// How near its end a certificate is.

@@ -49,8 +49,8 @@ pub(crate) fn check(loaded: &Loaded) -> Findings {
         let has_any = loader.wanted().sites.iter().any(super::wanted::WantedSite::has_every_host);
         if has_any && set.choose(None, true).is_none() {
             findings.warnings.push(
-                "a site answers for every host (`*`), but there is no default certificate: over TLS only names \
-                 in certificates reach it"
+                "a site answers for every host (`*`), but there is no default certificate: over TLS only \
+                 names in certificates reach it"
                     .to_owned(),
             );
         }
