@@ -82,12 +82,13 @@ impl Set {
         &self.table.identities
     }
 
-    /// Whether a client that asks for `name`, or for an address, gets a certificate that covers it.
-    pub fn covers(&self, name: &str) -> bool {
-        match name.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => self.table.addresses.contains_key(&address),
-            Err(_) => self.table.slot(&lower(name)).is_some(),
-        }
+    /// The certificate that covers `name`, an address, or a wildcard as it is written; never one by default.
+    pub fn covering(&self, name: &str) -> Option<&Arc<Identity>> {
+        let slot = match name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(address) => self.table.addresses.get(&address).copied(),
+            Err(_) => self.table.slot(&lower(name)),
+        };
+        Some(&self.table.identities[slot?.pick(true)? as usize])
     }
 
     pub(crate) fn with_challenges(&self, change: impl FnOnce(&mut HashMap<Box<str>, Arc<Identity>>)) -> Set {

@@ -62,7 +62,10 @@ fn an_exact_name_comes_before_a_wildcard_and_ecdsa_before_rsa() {
     assert_eq!(label(set.choose_for_address("192.0.2.1".parse().unwrap(), true)), "both");
     assert_eq!(label(set.choose_for_address("::ffff:192.0.2.1".parse().unwrap(), true)), "both");
     assert_eq!(label(set.choose_for_address("192.0.2.2".parse().unwrap(), true)), "-");
-    assert!(set.covers("x.example.com") && set.covers("192.0.2.1") && !set.covers("example.com"));
+    assert_eq!(label(set.covering("x.example.com")), "wild");
+    assert_eq!(label(set.covering("*.example.com")), "wild");
+    assert_eq!(label(set.covering("192.0.2.1")), "both");
+    assert_eq!(label(set.covering("example.com")), "-");
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn the_default_is_given_only_where_no_other_is() {
         ],
     );
     assert_eq!(label(set.choose_for_address("192.0.2.2".parse().unwrap(), true)), "default");
-    assert!(!set.covers("other.example"));
+    assert!(set.covering("other.example").is_none());
     assert!(set.choose(None, true).unwrap().covers("other.example"));
     assert!(!set.choose(Some("a.example"), true).unwrap().covers("other.example"));
 }

@@ -151,17 +151,25 @@ impl Loader {
         changes
     }
 
-    /// Puts a certificate of an authority in use.
-    ///
-    /// # Errors
-    /// Why it cannot be used.
-    pub(super) fn issue(&mut self, pem: Pem<'_>, now: SystemTime) -> Result<Change, String> {
-        let identity = self.template.identity(pem, Source::Acme, now).map_err(|error| error.to_string())?;
-        let held = Held::new(identity);
-        let change = held.came();
-        self.issued.insert(held.identity.names.to_string(), held);
+    /// Puts certificates of an authority in use. Returns also why those cannot be used that cannot.
+    pub(super) fn issue<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = Pem<'a>>,
+        now: SystemTime,
+    ) -> (Vec<Change>, Vec<String>) {
+        let (mut changes, mut failures) = (Vec::new(), Vec::new());
+        for pem in pairs {
+            match self.template.identity(pem, Source::Acme, now) {
+                Ok(identity) => {
+                    let held = Held::new(identity);
+                    changes.push(held.came());
+                    self.issued.insert(held.identity.names.to_string(), held);
+                }
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
         self.put();
-        Ok(change)
+        (changes, failures)
     }
 
     /// Answers challenges for `name` with a certificate in DER.

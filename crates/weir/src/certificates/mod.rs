@@ -113,14 +113,19 @@ impl Keeper {
         warnings
     }
 
-    /// Puts a certificate of an authority in use.
-    ///
-    /// # Errors
-    /// Why it cannot be used.
-    pub(crate) fn issue(&self, pem: Pem<'_>) -> Result<(), String> {
-        let change = self.shared.loader.lock().issue(pem, weir_clock::now().wall)?;
-        self.shared.tell(&[change]);
-        Ok(())
+    /// Puts certificates of an authority in use, each a chain and a key in PEM. Returns why those cannot be
+    /// used that cannot.
+    pub(crate) fn issue<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+        let pairs = pairs.map(|(chain, key)| Pem { chain: chain.as_bytes(), key: key.as_bytes() });
+        let (changes, failures) = self.shared.loader.lock().issue(pairs, weir_clock::now().wall);
+        self.shared.tell(&changes);
+        failures
+    }
+
+    /// Whether a host has a certificate that does not come from an authority by an order.
+    pub(crate) fn has_own(&self, host: &str) -> bool {
+        let set = self.shared.handle.current();
+        set.covering(host).is_some_and(|identity| identity.source != Source::Acme)
     }
 
     /// Answers the challenges of an authority for `name` with a certificate and its key in DER.

@@ -53,7 +53,7 @@ impl Wanted {
     /// The hosts for which the set has no certificate.
     pub(super) fn uncovered(&self, set: &Set) -> Vec<&str> {
         let hosts = self.sites.iter().flat_map(|site| &site.hosts).map(String::as_str);
-        hosts.filter(|host| *host != "*" && !set.covers(host)).collect()
+        hosts.filter(|host| *host != "*" && set.covering(host).is_none()).collect()
     }
 }
 
