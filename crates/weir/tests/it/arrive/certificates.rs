@@ -228,6 +228,7 @@ fn a_listener_without_a_usable_certificate_does_not_start() {
     assert!(why.contains("has TLS, but there is no usable certificate: no file matches"), "{why}");
     let setup = setup();
     setup.file("live-a.pem", "");
+    setup.file("live-a.key", "");
     let why = setup.try_run_config(&sites("[\"a.example\"]", "")).err().unwrap();
     assert!(why.contains("live-a.pem: there is no certificate in it"), "{why}");
 }
