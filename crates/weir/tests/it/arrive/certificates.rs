@@ -1,4 +1,4 @@
-//! Which certificate a client gets over TLS, when changed files are taken up, and whose clients show their own.
+//! Which certificate a client gets over TLS, when changed files are taken up, and what clients show.
 
 use std::fs;
 use std::path::Path;
