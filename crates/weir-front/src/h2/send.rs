@@ -1,6 +1,6 @@
 //! Sends the response of one stream: its head, and its body as the client's windows open (RFC 9113 §5.2).
-//! The end of the stream means that the body is whole; a body that breaks off resets it. It must not change what
-//! the service answered.
+//! The end of the stream means that the body is whole; a body that breaks off resets it. It must not change
+//! what the service answered.
 
 use std::cell::RefCell;
 use std::pin::pin;

@@ -169,7 +169,8 @@ proptest! {
             let read = RequestReader::new(Limits::default()).read(&mut BytesMut::from(&text[..]));
             let read = read.map_err(|refusal| refusal.reason());
             let read = read.unwrap().expect("a whole head");
-            prop_assert_eq!((&read.method, &read.target, &read.host), (&head.method, &head.target, &head.host));
+            prop_assert_eq!((&read.method, &read.target), (&head.method, &head.target));
+            prop_assert_eq!(&read.host, &head.host);
             prop_assert_eq!((read.framing, read.expect), (head.framing, head.expect));
         }
     }

@@ -223,3 +223,63 @@ fn settings_say_what_may_be_sent() {
     assert_eq!(client.setting(setting::INITIAL_WINDOW_SIZE), Some(65_536));
     assert_eq!(client.setting(8), Some(1), "extended CONNECT");
 }
+
+#[test]
+fn interim_heads_and_trailers_pass_through() {
+    let origin = Origin::start();
+    origin.on("/page", |exchange| {
+        exchange.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
+        exchange.send(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: no-store\r\nTrailer: x-sum\r\n\r\n\
+             3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n",
+        );
+    });
+    let weir = weir(&origin, "");
+    let mut client = client(&weir);
+    let stream = client.ask("GET", HOST, "/page", &[("te", "trailers")]);
+    let answer = client.recv(stream).unwrap();
+    assert_eq!((answer.status(), &answer.body[..]), (200, &b"abc"[..]));
+    assert_eq!(answer.interim.len(), 1);
+    assert!(answer.trailers.iter().any(|(name, value)| name == "x-sum" && value == "7"), "{answer:?}");
+    let seen = origin.requests("/page");
+    assert!(seen[0].header("via").is_some_and(|via| via.starts_with("2 weir")), "{:?}", seen[0]);
+}
+
+#[test]
+fn a_websocket_passes_over_one_stream() {
+    let origin = Origin::start();
+    origin.on("/chat", |exchange| {
+        assert_eq!(exchange.request.header("upgrade").as_deref(), Some("websocket"));
+        assert!(exchange.request.header("sec-websocket-key").is_some_and(|key| key.len() == 24));
+        exchange.send(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Accept: x\r\n\r\n",
+        );
+        let came = exchange.read_some();
+        exchange.send([b"you said ", &came[..]].concat());
+        exchange.peer_left_within(PATIENCE);
+    });
+    let weir = weir(&origin, "");
+    let mut client = client(&weir);
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":path", "/chat"),
+        (":authority", HOST),
+        ("sec-websocket-version", "13"),
+    ];
+    let stream = client.send_fields(&fields, End::Open);
+    let head = client.recv_head(stream).unwrap();
+    assert_eq!(head.status, 200);
+    assert!(head.headers.iter().all(|(name, _)| name != "sec-websocket-accept" && name != "upgrade"));
+    client.data(stream, b"hello", End::Open).unwrap();
+    let mut said = Vec::new();
+    while said.len() < 14 {
+        said.extend(client.recv_some(stream).unwrap());
+    }
+    assert_eq!(said, b"you said hello");
+    assert_eq!(weir.metric("weir_tunnels_open"), Some(1.0));
+    client.data(stream, b"", End::Stream).unwrap();
+    until("the tunnel is closed", || weir.metric("weir_tunnels_open") == Some(0.0));
+}

@@ -131,7 +131,8 @@ fn made_resets_end_the_connection() {
 #[test]
 fn frames_that_carry_nothing_end_the_connection() {
     let origin = origin();
-    let floods: [(&str, fn(u32) -> Frame); 6] = [
+    type Make = fn(u32) -> Frame;
+    let floods: [(&str, Make); 6] = [
         ("PING", |_| Frame::ping(0, [7; 8])),
         ("SETTINGS", |_| Frame::settings(&[])),
         ("WINDOW_UPDATE", |_| Frame::window_update(0, 1)),
@@ -204,7 +205,7 @@ fn windows_that_never_open_hold_little() {
     let before = warm(&weir);
     let mut all = Vec::new();
     for _ in 0..10 {
-        // Windows are wide, and nothing is read: the kernel's buffers and the bound of the connection are full.
+        // Windows are wide, and nothing is read: the kernel's buffers and the connection's are full.
         let mut frames = hostile(&weir, &[(setting::INITIAL_WINDOW_SIZE, (1 << 31) - 1)]);
         frames.send_frame(&Frame::window_update(0, (1 << 30) - 1));
         for number in 0..100 {
