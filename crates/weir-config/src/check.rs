@@ -154,7 +154,7 @@ impl Checker<'_> {
                 None => mistake,
             });
         }
-        let is_path = matches!(format, "weir-path" | "weir-file")
+        let is_path = matches!(format, "weir-path" | "weir-file" | "weir-file-glob")
             || (format == "weir-log-target" && text.text != "stdout");
         if is_path {
             let absolute = self.sources.get(span.file).folder().join(&text.text);

@@ -7,6 +7,7 @@ mod range;
 mod rate;
 mod rules;
 mod site;
+mod tls;
 mod upstream;
 
 pub use events::{EventKind, Events};
@@ -18,6 +19,9 @@ pub use rules::{
 };
 pub use site::{
     Answer, Maintenance, Methods, Page, Redirect, RedirectTable, Route, SchemeName, Site, Status,
+};
+pub use tls::{
+    Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
 };
 pub use upstream::{Eject, OriginEntry, OriginTable, Tls, Upstream};
 
@@ -54,6 +58,9 @@ pub struct Config {
     pub health: Health,
     /// Where clients connect. Without any: `127.0.0.1:8080`.
     pub listen: Vec<Listen>,
+    /// Certificates in files, for the listeners with TLS.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub certificate: Vec<Certificate>,
     /// What a client may ask of Weir.
     pub limits: Limits,
     /// The access log.
@@ -83,6 +90,7 @@ impl Default for Config {
             admin: Admin::default(),
             health: Health::default(),
             listen: vec![Listen::at(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))))],
+            certificate: Vec::new(),
             limits: Limits::default(),
             log: Log::default(),
             events: Events::default(),
@@ -208,12 +216,30 @@ pub struct Listen {
     /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// Whether connections begin with TLS, after the PROXY protocol. It needs a certificate:
+    /// `[[certificate]]`, or one of a site.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// The protocols that clients may speak, the preferred one first. Without TLS a client that speaks `h2`
+    /// begins with it at once (prior knowledge). Default: `["h2", "http/1.1"]` with TLS, else `["http/1.1"]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub protocols: Option<Vec<Protocol>>,
 }
 
 impl Listen {
     /// A plain listener.
     pub fn at(address: ListenAddress) -> Listen {
-        Listen { address, proxy_protocol: None }
+        Listen { address, proxy_protocol: None, tls: false, protocols: None }
+    }
+
+    /// The protocols that its clients may speak, the preferred one first.
+    pub fn protocols(&self) -> &[Protocol] {
+        match &self.protocols {
+            Some(protocols) => protocols,
+            None if self.tls => &[Protocol::H2, Protocol::Http1],
+            None => &[Protocol::Http1],
+        }
     }
 }
 

@@ -253,6 +253,7 @@ fn text_name(format: &str) -> &'static str {
         "weir-template" => "target",
         "weir-path" => "path",
         "weir-file" => "file",
+        "weir-file-glob" => "file pattern",
         "weir-log-target" => "log target",
         _ => "",
     }

@@ -9,7 +9,10 @@ pub(crate) use inherit::JOINED;
 
 use crate::{
     mistake::Mistake,
-    model::{Answer, Config, FieldEdits, Page, Route, Rules, SchemeName, Site, Text},
+    model::{
+        Answer, ClientCertificate, Config, FieldEdits, Https, Page, Route, Rules, SchemeName, Site,
+        SiteCertificate, Text,
+    },
     source::{Place, Sources, Span},
     tree::{Node, Table},
     value::{HostPattern, HostRule, PathRegex, Template, TrustedProxy},
@@ -36,6 +39,14 @@ pub struct ResolvedSite {
     pub description: Option<String>,
     /// The most bytes that the volumes hold of the site.
     pub quota_bytes: Option<u64>,
+    /// Where its certificate comes from, if not from files.
+    pub certificate: Option<SiteCertificate>,
+    /// What is done with requests without TLS.
+    pub https: Option<Https>,
+    /// The value of `Strict-Transport-Security` in responses over TLS.
+    pub hsts: Option<HeaderValue>,
+    /// What is asked of clients.
+    pub client_certificate: Option<ClientCertificate>,
     /// Its place.
     pub place: Place,
     /// Its routes in order. The last has no condition: the site's own rules.
@@ -276,6 +287,10 @@ impl<'a> Resolver<'a> {
             customer: site.customer.clone(),
             description: site.description.clone(),
             quota_bytes: site.quota.map(|quota| quota.0),
+            certificate: site.certificate,
+            https: site.https,
+            hsts: site.hsts.as_ref().and_then(|hsts| HeaderValue::from_str(&hsts.field_value()).ok()),
+            client_certificate: site.client_certificate.clone(),
             place: self.sources.place(node.span),
             routes,
         }

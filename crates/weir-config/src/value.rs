@@ -14,7 +14,7 @@ pub use address::{HostPattern, HostRule, ListenAddress, OriginScheme, OriginUrl,
 pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob};
 pub use measure::{Duration, Size};
 pub use path::{PathGlob, PathPrefix, PathRegex};
-pub use place::{FilePath, LogTarget, PathText};
+pub use place::{FileGlob, FilePath, LogTarget, PathText};
 pub use rate::{ByteRate, ParameterName};
 pub use template::{Part, Template};
 
@@ -68,6 +68,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-method" => text.parse::<MethodName>().map(drop),
         "weir-template" => text.parse::<Template>().map(drop),
         "weir-path" => text.parse::<PathText>().map(drop),
+        "weir-file-glob" => text.parse::<FileGlob>().map(drop),
         "weir-file" => text.parse::<FilePath>().map(drop),
         "weir-log-target" => text.parse::<LogTarget>().map(drop),
         "weir-health-path" => text.parse::<PathPrefix>().map(drop),

@@ -1,4 +1,4 @@
-//! The test kit: a scripted origin, a raw client and the real Weir as a child process.
+//! The test kit: a scripted origin, raw clients and the real Weir as a child process.
 //!
 //! It knows no other crate. Its HTTP is written a second time, and strictly, so that a mistake of the codec
 //! cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads the real
@@ -15,6 +15,7 @@ mod drive;
 mod exchange;
 mod fields;
 mod group;
+pub mod h2;
 mod origin;
 mod pattern;
 mod ports;
@@ -25,6 +26,7 @@ mod room;
 mod server;
 mod socket;
 mod tls;
+mod tls_client;
 mod wait;
 mod weir;
 
@@ -33,6 +35,7 @@ pub use client::{Client, get, get_with};
 pub use drive::{Drive, Throttle};
 pub use exchange::{Exchange, Request};
 pub use group::MemoryGroup;
+pub use h2::{End, Frame, H2Client, H2Frames};
 pub use origin::{Origin, Seen};
 pub use pattern::pattern;
 pub use ports::free_port;
@@ -41,7 +44,8 @@ pub use resource::{Fault, Resource, Shape};
 pub use response::{Head, Response, Trouble};
 pub use server::Server;
 pub use socket::{Address, Socket};
-pub use tls::Authority;
+pub use tls::{Authority, Key, Wanted};
+pub use tls_client::{Session, TlsClient};
 pub use wait::{Gate, until};
 pub use weir::{Output, Setup, Weir};
 

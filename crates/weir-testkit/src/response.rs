@@ -8,7 +8,7 @@ use crate::fields::joined;
 /// A response's first lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// `HTTP/1.1` or `HTTP/1.0`.
+    /// `HTTP/1.1`, `HTTP/1.0` or `HTTP/2`.
     pub version: String,
     /// The status code.
     pub status: u16,
@@ -65,7 +65,7 @@ pub struct Response {
     pub body: Vec<u8>,
     /// Trailer fields of a chunked body.
     pub trailers: Vec<(String, String)>,
-    /// The sizes of its chunks; empty if it was not chunked.
+    /// The sizes of its chunks, or of its DATA frames; empty if it was not chunked.
     pub chunks: Vec<usize>,
     /// From the call of `recv` to the final head.
     pub first_byte: Duration,
@@ -120,8 +120,10 @@ pub enum Trouble {
     Cut(Box<Response>),
     /// Nothing came for the client's patience. Has the part that came.
     Silent(Box<Response>),
-    /// What came is not an HTTP/1 response.
+    /// What came is no response of its protocol.
     Malformed(String),
+    /// Its stream was reset, with this code. Has the part that came.
+    Reset(u32, Box<Response>),
 }
 
 impl fmt::Display for Trouble {
@@ -133,6 +135,9 @@ impl fmt::Display for Trouble {
                 write!(f, "silent after {} bytes of the body of {:?}", r.body.len(), r.head)
             }
             Trouble::Malformed(what) => write!(f, "malformed: {what}"),
+            Trouble::Reset(code, r) => {
+                write!(f, "reset with {code} after {} bytes of the body of {:?}", r.body.len(), r.head)
+            }
         }
     }
 }

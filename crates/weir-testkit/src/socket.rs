@@ -1,10 +1,12 @@
-//! One stream type for all connections of the kit: TCP, a unix socket, or TLS on the origin's side.
+//! One stream type for all connections of the kit: TCP, a unix socket, or TLS on either side.
 
 use std::io::{Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::tls_client::Session;
 
 /// The longest wait of any read or write of the kit, so that a broken peer fails a test and never hangs it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,6 +53,8 @@ pub enum Socket {
     Unix(UnixStream),
     /// TLS, as a server.
     Tls(Box<rustls::StreamOwned<rustls::ServerConnection, TcpStream>>),
+    /// TLS, as a client.
+    TlsClient(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
 impl Socket {
@@ -65,7 +69,28 @@ impl Socket {
             Socket::Tls(s) => {
                 s.sock.set_read_timeout(Some(longest)).and(s.sock.set_write_timeout(Some(longest)))
             }
+            Socket::TlsClient(s) => {
+                s.sock.set_read_timeout(Some(longest)).and(s.sock.set_write_timeout(Some(longest)))
+            }
         }
+    }
+
+    /// What a client knows of its TLS session; `None` where it has none.
+    pub fn session(&self) -> Option<Session> {
+        match self {
+            Socket::TlsClient(s) => Some(Session::of(&s.conn)),
+            _ => None,
+        }
+    }
+
+    /// Says over TLS that no more follows (close_notify). The connection stays open.
+    pub fn close_notify(&mut self) {
+        match self {
+            Socket::Tls(s) => s.conn.send_close_notify(),
+            Socket::TlsClient(s) => s.conn.send_close_notify(),
+            _ => {}
+        }
+        let _ = self.flush();
     }
 
     /// Ends one or both directions. A peer that has already gone is not an error.
@@ -74,6 +99,7 @@ impl Socket {
             Socket::Unix(s) => s.shutdown(how),
             Socket::Tcp(s) => s.shutdown(how),
             Socket::Tls(s) => s.sock.shutdown(how),
+            Socket::TlsClient(s) => s.sock.shutdown(how),
         };
     }
 
@@ -82,6 +108,7 @@ impl Socket {
         let tcp = match self {
             Socket::Tcp(s) => s,
             Socket::Tls(s) => s.sock,
+            Socket::TlsClient(s) => s.sock,
             Socket::Unix(s) => return drop(s),
         };
         let _ = socket2::SockRef::from(&tcp).set_linger(Some(Duration::ZERO));
@@ -92,6 +119,7 @@ impl Socket {
         match self {
             Socket::Tcp(s) => Some(s),
             Socket::Tls(s) => Some(&s.sock),
+            Socket::TlsClient(s) => Some(&s.sock),
             Socket::Unix(_) => None,
         }
     }
@@ -101,6 +129,7 @@ impl Socket {
         match self {
             Socket::Tcp(s) => s.try_clone().ok().map(Socket::Tcp),
             Socket::Tls(s) => s.sock.try_clone().ok().map(Socket::Tcp),
+            Socket::TlsClient(s) => s.sock.try_clone().ok().map(Socket::Tcp),
             Socket::Unix(s) => s.try_clone().ok().map(Socket::Unix),
         }
     }
@@ -112,6 +141,7 @@ impl Read for Socket {
             Socket::Tcp(s) => s.read(buf),
             Socket::Unix(s) => s.read(buf),
             Socket::Tls(s) => s.read(buf),
+            Socket::TlsClient(s) => s.read(buf),
         }
     }
 }
@@ -122,6 +152,7 @@ impl Write for Socket {
             Socket::Tcp(s) => s.write(buf),
             Socket::Unix(s) => s.write(buf),
             Socket::Tls(s) => s.write(buf),
+            Socket::TlsClient(s) => s.write(buf),
         }
     }
 
@@ -130,6 +161,7 @@ impl Write for Socket {
             Socket::Tcp(s) => s.flush(),
             Socket::Unix(s) => s.flush(),
             Socket::Tls(s) => s.flush(),
+            Socket::TlsClient(s) => s.flush(),
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{Client, Fault, Gate, Origin, Resource, Response, Shape, Trouble, get, get_with, pattern};
+use crate::{
+    Authority, Client, Fault, Gate, Key, Origin, Resource, Response, Shape, TlsClient, Trouble, get,
+    get_with, pattern,
+};
 
 fn shapes() -> [Shape; 3] {
     [Shape::Length, Shape::Chunked(1000), Shape::Close]
@@ -118,4 +121,36 @@ fn random_numbers_repeat_and_spread() {
     assert_eq!(numbers(1), numbers(1));
     assert_ne!(numbers(1), numbers(2));
     assert!((0..10).all(|digit| numbers(3).iter().filter(|n| **n == digit).count() > 50));
+}
+
+#[test]
+fn a_client_of_tls_believes_its_authority_alone() {
+    let authority = Authority::new();
+    let origin = Origin::https(&authority, &["localhost", "127.0.0.1"]);
+    origin.put("/x", Resource::new("hello"));
+    let client = TlsClient::trusting(&authority);
+    let socket = client.connect(origin.addr(), "localhost").unwrap();
+    let session = socket.session().unwrap();
+    assert!(!session.resumed && session.protocol.is_none());
+    assert_eq!(Client::over(socket).get("localhost", "/x", &[]).text(), "hello");
+    let again = client.connect(origin.addr(), "localhost").unwrap();
+    assert!(again.session().unwrap().resumed);
+    for name in ["127.0.0.1", "localhost"] {
+        let old = client.clone().only_1_2().connect(origin.addr(), name).unwrap().session().unwrap();
+        assert_eq!(old.version.unwrap().as_str(), Some("TLSv1_2"));
+    }
+
+    let stranger = TlsClient::trusting(&Authority::new());
+    let refused = stranger.connect(origin.addr(), "localhost").err().unwrap().to_string();
+    assert!(refused.contains("invalid peer certificate"), "{refused}");
+    assert!(TlsClient::insecure().connect(origin.addr(), "other.test").is_ok());
+}
+
+#[test]
+fn a_certificate_has_the_key_that_is_wanted() {
+    let authority = Authority::new();
+    for key in [Key::P256, Key::P384, Key::Rsa, Key::Ed25519] {
+        let (chain, pem) = authority.certificate(&["a.test", "*.b.test"]).key(key).issue();
+        assert!(chain.contains("BEGIN CERTIFICATE") && pem.contains("PRIVATE KEY"), "{key:?}");
+    }
 }

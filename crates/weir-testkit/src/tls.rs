@@ -1,6 +1,7 @@
-//! A temporary certificate authority for origins that speak https.
+//! A temporary certificate authority, for origins and Weirs that speak https.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -34,10 +35,15 @@ impl Authority {
 
     /// A certificate and its key for `names` (DNS names or addresses), both PEM.
     pub fn issue(&self, names: &[&str]) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
+        self.certificate(names).issue()
+    }
+
+    /// A certificate for `names` that is still to be described.
+    pub fn certificate(&self, names: &[&str]) -> Wanted<'_> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
+        let day = Duration::from_secs(24 * 3600);
+        let now = SystemTime::now();
+        Wanted { authority: self, names, key: Key::P256, from: now - day, until: now + 90 * day }
     }
 
     /// A server's settings with a certificate for `names`.
@@ -67,6 +73,60 @@ impl Authority {
         rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .unwrap()
+    }
+}
+
+/// The kind of a certificate's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// ECDSA on P-256.
+    P256,
+    /// ECDSA on P-384.
+    P384,
+    /// RSA with 2048 bits.
+    Rsa,
+    /// Ed25519.
+    Ed25519,
+}
+
+/// A certificate that is being described: by default on P-256, valid from yesterday for three months.
+pub struct Wanted<'a> {
+    authority: &'a Authority,
+    names: Vec<String>,
+    key: Key,
+    from: SystemTime,
+    until: SystemTime,
+}
+
+impl Wanted<'_> {
+    /// With a key of this kind.
+    pub fn key(self, key: Key) -> Self {
+        Wanted { key, ..self }
+    }
+
+    /// Valid from then on.
+    pub fn from(self, from: SystemTime) -> Self {
+        Wanted { from, ..self }
+    }
+
+    /// Valid until then.
+    pub fn until(self, until: SystemTime) -> Self {
+        Wanted { until, ..self }
+    }
+
+    /// The certificate and its key, both PEM.
+    pub fn issue(self) -> (String, String) {
+        let kind = match self.key {
+            Key::P256 => &rcgen::PKCS_ECDSA_P256_SHA256,
+            Key::P384 => &rcgen::PKCS_ECDSA_P384_SHA384,
+            Key::Rsa => &rcgen::PKCS_RSA_SHA256,
+            Key::Ed25519 => &rcgen::PKCS_ED25519,
+        };
+        let key = KeyPair::generate_for(kind).unwrap();
+        let mut params = CertificateParams::new(self.names).unwrap();
+        (params.not_before, params.not_after) = (self.from.into(), self.until.into());
+        let certificate = params.signed_by(&key, &self.authority.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
     }
 }
 

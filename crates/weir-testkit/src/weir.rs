@@ -13,6 +13,7 @@ use crate::group::MemoryGroup;
 use crate::ports::free_port;
 use crate::response::Response;
 use crate::socket::{Address, PATIENCE};
+use crate::tls::Authority;
 use crate::wait::until;
 
 /// How a config begins a volume.
@@ -39,6 +40,7 @@ pub struct Setup {
     binary: PathBuf,
     folder: PathBuf,
     listen: SocketAddr,
+    tls: SocketAddr,
     admin: SocketAddr,
     args: Vec<String>,
     environment: Vec<(String, String)>,
@@ -69,6 +71,7 @@ impl Setup {
             binary: binary.as_ref().to_owned(),
             folder,
             listen: local(),
+            tls: local(),
             admin: local(),
             args: Vec::new(),
             environment: Vec::new(),
@@ -125,8 +128,16 @@ impl Setup {
         self.start()
     }
 
+    /// Writes a certificate and its key of `authority` for these names into the folder, as `NAME.pem` and
+    /// `NAME.key`.
+    pub fn certificate(&self, name: &str, authority: &Authority, names: &[&str]) {
+        let (chain, key) = authority.issue(names);
+        self.file(&format!("{name}.pem"), chain);
+        self.file(&format!("{name}.key"), key);
+    }
+
     /// Starts `weir run --config` with this text, and waits until it accepts connections. Replaces
-    /// `{listen}`, `{admin}` and `{folder}` in the text.
+    /// `{listen}`, `{tls}` (a second address for clients), `{admin}` and `{folder}` in the text.
     pub fn run_config(mut self, text: &str) -> Weir {
         let path = self.write_config(text);
         self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
@@ -163,6 +174,7 @@ impl Setup {
         let text = text
             .replace(VOLUME, &patient)
             .replace("{listen}", &self.listen.to_string())
+            .replace("{tls}", &self.tls.to_string())
             .replace("{admin}", &self.admin.to_string())
             .replace("{folder}", &self.folder.display().to_string());
         self.file("weir.toml", text)
@@ -251,6 +263,11 @@ impl Weir {
     /// Where clients connect.
     pub fn addr(&self) -> SocketAddr {
         self.setup.listen
+    }
+
+    /// Where clients connect with TLS, if the config listens on `{tls}`.
+    pub fn tls(&self) -> SocketAddr {
+        self.setup.tls
     }
 
     /// The admin listener.

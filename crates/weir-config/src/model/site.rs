@@ -1,6 +1,7 @@
 //! `[[site]]` and `[[site.route]]`: which requests they are for, and answers that need no origin.
 
 use super::rules::{FromFile, Rules, Text};
+use super::tls::{ClientCertificate, Hsts, Https, SiteCertificate};
 use crate::value::{
     Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Size, Template,
 };
@@ -27,6 +28,19 @@ pub struct Site {
     /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Size>,
+    /// Where its certificate comes from, if not from `[[certificate]]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<SiteCertificate>,
+    /// What is done with requests that come without TLS. Default: they are answered like others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https: Option<Https>,
+    /// For how long browsers ask for the site with TLS alone (`Strict-Transport-Security`, RFC 6797). Weir
+    /// sends it in responses over TLS and never stores it. Default: not sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hsts: Option<Hsts>,
+    /// Asks clients for a certificate. Default: they are not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<ClientCertificate>,
     /// What its routes inherit, and the rules for requests that match no route.
     #[serde(flatten)]
     pub rules: Rules,

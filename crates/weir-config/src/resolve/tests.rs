@@ -1,6 +1,11 @@
 //! What `resolve` must do, by example.
 
-use crate::{Action, PageFor, RangeRules, ResolvedRate, sample::good, value::HostRule};
+use crate::{
+    Action, PageFor, RangeRules, ResolvedRate,
+    model::{Https, Protocol, SiteCertificate},
+    sample::good,
+    value::HostRule,
+};
 use http::{HeaderMap, StatusCode};
 use std::time::Duration;
 use weir_policy::{CacheRules, QueryOrder, QueryRule};
@@ -199,4 +204,55 @@ key = { query = { keep = [\"rate\"] } }
     assert_eq!(rest.cache.key.query, dropped(&["utm_*", "rate"]));
     assert_eq!(free.cache.key.query, dropped(&["utm_*"]));
     assert_eq!(kept.cache.key.query, QueryRule::Keep(vec!["rate".into()]));
+}
+
+#[test]
+fn a_site_says_what_it_wants_of_tls() {
+    let loaded = good(
+        "[upstream.app]
+origins = [\"http://127.0.0.1:1\"]
+[defaults]
+upstream = \"app\"
+[[site]]
+hosts = [\"a.example\"]
+https = \"redirect\"
+hsts = \"365d\"
+certificate = \"self\"
+[[site]]
+hosts = [\"b.example\"]
+hsts = { max_age = \"1d\", subdomains = true, preload = true }
+[[site]]
+hosts = [\"c.example\"]
+",
+    );
+    let [a, b, c] = loaded.resolved() else { panic!("three sites") };
+    assert_eq!(a.https, Some(Https::Redirect));
+    assert_eq!(a.certificate, Some(SiteCertificate::SelfSigned));
+    assert_eq!(a.hsts.as_ref().unwrap(), "max-age=31536000");
+    assert_eq!(b.hsts.as_ref().unwrap(), "max-age=86400; includeSubDomains; preload");
+    assert_eq!((c.https, &c.hsts, &c.client_certificate), (None, &None, &None));
+}
+
+#[test]
+fn a_listener_has_protocols() {
+    let loaded = good(
+        "[upstream.app]
+origins = [\"http://127.0.0.1:1\"]
+[[site]]
+hosts = [\"*\"]
+upstream = \"app\"
+certificate = \"self\"
+[[listen]]
+address = \"127.0.0.1:1\"
+[[listen]]
+address = \"127.0.0.1:2\"
+tls = true
+[[listen]]
+address = \"127.0.0.1:3\"
+protocols = [\"h2\"]
+",
+    );
+    let protocols: Vec<_> = loaded.config.listen.iter().map(|listen| listen.protocols()).collect();
+    let both: &[Protocol] = &[Protocol::H2, Protocol::Http1];
+    assert_eq!(protocols, [&[Protocol::Http1], both, &[Protocol::H2]]);
 }

@@ -185,3 +185,48 @@ fn a_rate_bounds_something() {
         "limit = \"500KB/s\", burst = \"1MiB\", query = \"rate\", query_max = \"1MB/s\", media = 1.2",
     ));
 }
+
+#[test]
+fn a_listener_with_tls_needs_a_certificate() {
+    let tls = "[[listen]]\naddress = \"127.0.0.1:443\"\ntls = true\n";
+    let nothing = "a listener has TLS, but there is no certificate";
+    expect(&site(tls), &[(8, nothing)]);
+    good(&site(&format!("certificate = \"self\"\n{tls}")));
+    good(&site(&format!("{tls}[[certificate]]\nchain = \"/not/there.pem\"")));
+    good(&site("[[listen]]\naddress = \"127.0.0.1:80\"\nprotocols = [\"h2\"]"));
+    expect(
+        &site("[[listen]]\naddress = \"127.0.0.1:80\"\nprotocols = [\"h2\", \"http/1.1\", \"h2\"]"),
+        &[(8, "a protocol stands twice in `protocols`")],
+    );
+    expect(&site("[[listen]]\naddress = \"127.0.0.1:80\"\nprotocols = []"), &[(8, "`protocols` is empty")]);
+}
+
+#[test]
+fn certificates_fit_their_keys_by_their_globs() {
+    let unequal = "`chain` and `key` do not have the same number of `*`";
+    for (chain, key, is_good) in [
+        ("/live/*/fullchain.pem", "/live/*/privkey.pem", true),
+        ("/c/*.pem", "/k/*.pem", true),
+        ("/c/a.pem", "/k/a.pem", true),
+        ("/c/a.pem", "/k/*.pem", false),
+        ("/c/*.pem", "/k/a.pem", false),
+        ("/*/*.pem", "/k/*.pem", false),
+    ] {
+        let text = site(&format!("[[certificate]]\nchain = \"{chain}\"\nkey = \"{key}\""));
+        match is_good {
+            true => drop(good(&text)),
+            false => expect(&text, &[(8, unequal)]),
+        }
+    }
+    expect(
+        &site("[[certificate]]\nchain = \"/a/*.pem\"\ndefault = true"),
+        &[(8, "a default certificate is one file, and no glob")],
+    );
+    expect(
+        &site(
+            "[[certificate]]\nchain = \"/a\"\ndefault = true\n\
+             [[certificate]]\nchain = \"/b\"\ndefault = true",
+        ),
+        &[(11, "two certificates are the default")],
+    );
+}

@@ -26,6 +26,38 @@ impl fmt::Display for FilePath {
     }
 }
 
+/// A file, or those that match: `*` is any text within one name. Whether it is there shows when it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FileGlob(pub PathBuf);
+
+text_value!(
+    FileGlob,
+    "weir-file-glob",
+    "a file, or several by a glob: `*` is any text within one name; relative to the file that names it"
+);
+
+impl FileGlob {
+    /// The number of `*` in it.
+    pub fn stars(&self) -> usize {
+        self.0.as_os_str().as_encoded_bytes().iter().filter(|byte| **byte == b'*').count()
+    }
+}
+
+impl FromStr for FileGlob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FileGlob, String> {
+        check_path(text).map(FileGlob)
+    }
+}
+
+impl fmt::Display for FileGlob {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0.display())
+    }
+}
+
 /// A file or folder that Weir makes if it is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
