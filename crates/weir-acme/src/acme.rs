@@ -58,7 +58,10 @@ pub struct Issued {
 
 impl std::fmt::Debug for Issued {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Issued").field("host", &self.host).field("not_after", &self.not_after).finish_non_exhaustive()
+        out.debug_struct("Issued")
+            .field("host", &self.host)
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
     }
 }
 
@@ -179,13 +182,10 @@ impl Acme {
         outside: Arc<dyn Outside>,
     ) -> io::Result<Acme> {
         let book = Book::new(disk);
-        let empty = Settings { hosts: Vec::new(), authorities: Vec::new(), challenges: settings.challenges.clone() };
-        let state = State {
-            settings: empty,
-            authorities: Vec::new(),
-            records: Vec::new(),
-            hosts: BTreeMap::new(),
-        };
+        let empty =
+            Settings { hosts: Vec::new(), authorities: Vec::new(), challenges: settings.challenges.clone() };
+        let state =
+            State { settings: empty, authorities: Vec::new(), records: Vec::new(), hosts: BTreeMap::new() };
         let shared = Arc::new(Shared { book, clock, outside, state: Mutex::new(state) });
         shared.configure(settings).map_err(io::Error::other)?;
         let (orders, received) = mpsc::unbounded_channel();
@@ -308,10 +308,13 @@ impl Host {
         if self.is_busy {
             return Step::Orders;
         }
-        let renews = self.entry.certificate.as_ref().map(|held| plan::renew_at(&held.held, &self.entry.record));
+        let renews =
+            self.entry.certificate.as_ref().map(|held| plan::renew_at(&held.held, &self.entry.record));
         match (plan::next(self.known(able), records, now), renews) {
             (Next::Order { .. }, _) => Step::Orders,
-            (Next::Ask { .. } | Next::Wait { why: Why::Question | Why::Renewal, .. }, Some(at)) => Step::Renews(at),
+            (Next::Ask { .. } | Next::Wait { why: Why::Question | Why::Renewal, .. }, Some(at)) => {
+                Step::Renews(at)
+            }
             (Next::Wait { until, why }, _) => Step::Waits(until, why),
             (Next::Ask { .. }, None) => Step::Orders,
         }
@@ -382,7 +385,13 @@ impl Driver {
         Duration::from_secs(sleep_s.max(1))
     }
 
-    fn order(&mut self, host: &mut Host, settings: &Settings, authority: Arc<Authority>, now: Seconds) -> Option<Id> {
+    fn order(
+        &mut self,
+        host: &mut Host,
+        settings: &Settings,
+        authority: Arc<Authority>,
+        now: Seconds,
+    ) -> Option<Id> {
         let record = &mut host.entry.record;
         let turn = record.failures as usize % settings.challenges.len();
         plan::begun(record, now);
@@ -489,7 +498,13 @@ impl Shared {
         }
     }
 
-    fn succeeded(&self, task: &Task, host: &mut Host, authority: &mut AuthorityRecord, certificate: Certificate) {
+    fn succeeded(
+        &self,
+        task: &Task,
+        host: &mut Host,
+        authority: &mut AuthorityRecord,
+        certificate: Certificate,
+    ) {
         let was = (authority.outages, authority.limited);
         plan::issued(&mut host.entry.record, authority, fastrand::u32(0..=1000));
         self.write(&host.name, &host.entry.record);
@@ -501,7 +516,14 @@ impl Shared {
         host.entry.certificate = Some(certificate);
     }
 
-    fn failed(&self, task: &Task, host: &mut Host, authority: &mut AuthorityRecord, fault: Fault, now: Seconds) {
+    fn failed(
+        &self,
+        task: &Task,
+        host: &mut Host,
+        authority: &mut AuthorityRecord,
+        fault: Fault,
+        now: Seconds,
+    ) {
         let mishap = Mishap { at: now, what: fault.what.clone() };
         let before = authority.clone();
         plan::failed(&mut host.entry.record, authority, &fault.failure, mishap);
@@ -511,7 +533,13 @@ impl Shared {
         }
         let again_at = host.entry.record.not_before.max(authority.not_before);
         let again_s = again_at.saturating_sub(now);
-        tracing::warn!(host = task.host, directory = task.directory, again_s, "no certificate: {}", fault.what);
+        tracing::warn!(
+            host = task.host,
+            directory = task.directory,
+            again_s,
+            "no certificate: {}",
+            fault.what
+        );
         self.outside.failed(Failed {
             host: task.host.clone(),
             directory: task.directory.clone(),

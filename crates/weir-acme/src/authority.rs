@@ -87,8 +87,11 @@ impl Authority {
         let (account, credentials) = match &self.settings.external {
             Some(external) => {
                 let contact: Vec<&str> = self.settings.contact.iter().map(String::as_str).collect();
-                let wanted =
-                    NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+                let wanted = NewAccount {
+                    contact: &contact,
+                    terms_of_service_agreed: true,
+                    only_return_existing: false,
+                };
                 let external = external_key(external)?;
                 let made = self.builder().create(&wanted, directory.clone(), Some(&external)).await?;
                 file.contact = self.settings.contact.clone();
@@ -147,7 +150,8 @@ fn decoded(text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn external_key(external: &ExternalAccount) -> Result<ExternalAccountKey, Fault> {
-    let key = decoded(&external.hmac_key)
-        .map_err(|error| Fault::refused(format!("the key of the external account is no base64url: {error}")))?;
+    let key = decoded(&external.hmac_key).map_err(|error| {
+        Fault::refused(format!("the key of the external account is no base64url: {error}"))
+    })?;
     Ok(ExternalAccountKey::new(external.key_id.clone(), &key))
 }

@@ -78,7 +78,12 @@ fn params(name: &Name) -> Result<CertificateParams, CertificateError> {
 ///
 /// # Errors
 /// It is not, or cannot be read, or has expired.
-pub(crate) fn read(chain_pem: &str, key_pem: &str, name: &Name, now: Seconds) -> Result<Held, CertificateError> {
+pub(crate) fn read(
+    chain_pem: &str,
+    key_pem: &str,
+    name: &Name,
+    now: Seconds,
+) -> Result<Held, CertificateError> {
     let unreadable = |error: &dyn std::fmt::Display| CertificateError::Unreadable(error.to_string());
     let leaf = CertificateDer::from_pem_slice(chain_pem.as_bytes()).map_err(|error| unreadable(&error))?;
     let (_, parsed) = X509Certificate::from_der(&leaf).map_err(|error| unreadable(&error))?;
@@ -104,8 +109,12 @@ pub(crate) fn read(chain_pem: &str, key_pem: &str, name: &Name, now: Seconds) ->
 fn is(name: &Name, other: &GeneralName<'_>) -> bool {
     match (name, other) {
         (Name::Dns(name), GeneralName::DNSName(other)) => name.eq_ignore_ascii_case(other),
-        (Name::Ip(std::net::IpAddr::V4(address)), GeneralName::IPAddress(bytes)) => address.octets() == *bytes,
-        (Name::Ip(std::net::IpAddr::V6(address)), GeneralName::IPAddress(bytes)) => address.octets() == *bytes,
+        (Name::Ip(std::net::IpAddr::V4(address)), GeneralName::IPAddress(bytes)) => {
+            address.octets() == *bytes
+        }
+        (Name::Ip(std::net::IpAddr::V6(address)), GeneralName::IPAddress(bytes)) => {
+            address.octets() == *bytes
+        }
         _ => false,
     }
 }

@@ -20,7 +20,7 @@ mod renewal;
 mod settings;
 mod transport;
 
-pub use acme::{Acme, AT_ONCE_MAX, Failed, Issued, Outside, Row, Step, certificates};
+pub use acme::{AT_ONCE_MAX, Acme, Failed, Issued, Outside, Row, Step, certificates};
 pub use clock::{Clock, Seconds};
 pub use names::{Name, Unorderable};
 pub use order::Proof;

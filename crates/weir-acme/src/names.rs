@@ -98,7 +98,8 @@ impl Name {
             Name::Ip(_) => Ok(()),
             Name::Dns(name) => {
                 let is_below = |end: &&str| name.strip_suffix(*end).is_some_and(|rest| rest.ends_with('.'));
-                let is_number = name.rsplit('.').next().is_some_and(|end| end.bytes().all(|c| c.is_ascii_digit()));
+                let is_number =
+                    name.rsplit('.').next().is_some_and(|end| end.bytes().all(|c| c.is_ascii_digit()));
                 match name.contains('.') && !NOT_PUBLIC.iter().any(is_below.clone()) && !is_number {
                     true => Ok(()),
                     false => Err(Unorderable::NotPublic),
@@ -146,7 +147,9 @@ pub(crate) fn host_of(directory: &str) -> &str {
 
 fn is_public(directory: &str) -> bool {
     let host = host_of(directory);
-    PUBLIC_CAS.iter().any(|ca| host.strip_suffix(ca).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    PUBLIC_CAS
+        .iter()
+        .any(|ca| host.strip_suffix(ca).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
 /// Whether a directory is Let's Encrypt's, or its staging one.

@@ -23,8 +23,10 @@ use crate::settings::Challenge;
 
 /// How often the CA is asked whether it has decided, where it does not say, and for how long. After that the
 /// order waits for its next attempt.
-const POLICY: RetryPolicy =
-    RetryPolicy::new().initial_delay(Duration::from_millis(500)).backoff(1.5).timeout(Duration::from_secs(90));
+const POLICY: RetryPolicy = RetryPolicy::new()
+    .initial_delay(Duration::from_millis(500))
+    .backoff(1.5)
+    .timeout(Duration::from_secs(90));
 
 /// What one attempt works with.
 pub(crate) struct Attempt {
@@ -122,13 +124,16 @@ impl Attempt {
     async fn order(&mut self, account: &Account) -> Result<(Order, Pending), Fault> {
         let directory = self.authority.settings.directory.clone();
         let pending = plan::pending(&self.record, &directory);
-        if let Some((pending, url)) = pending.as_ref().and_then(|pending| Some((pending, pending.url.clone()?))) {
+        if let Some((pending, url)) =
+            pending.as_ref().and_then(|pending| Some((pending, pending.url.clone()?)))
+        {
             match account.order(url).await {
-                Ok(mut order) if order.state().status != OrderStatus::Invalid => {
-                    return Ok((order, pending.clone()));
-                }
-                // It has lapsed, or the CA has forgotten it.
-                Ok(_) => {}
+                Ok(mut order) => match order.state().status {
+                    // It has lapsed.
+                    OrderStatus::Invalid => {}
+                    _ => return Ok((order, pending.clone())),
+                },
+                // The CA has forgotten it.
                 Err(Error::Api(problem)) if !is_of_account(kind(&problem)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -258,5 +263,7 @@ async fn reason(order: &mut Order, otherwise: Option<String>) -> Fault {
             why = why.or(problems.map(words).next());
         }
     }
-    Fault::refused(why.or(otherwise).unwrap_or_else(|| "the CA refuses the order, and does not say why".to_owned()))
+    Fault::refused(
+        why.or(otherwise).unwrap_or_else(|| "the CA refuses the order, and does not say why".to_owned()),
+    )
 }

@@ -122,7 +122,8 @@ pub enum Failure {
 pub fn next(known: Known<'_>, authorities: &[AuthorityRecord], now: Seconds) -> Next {
     let Known { record, held, .. } = known;
     // A certificate of a CA that is configured no more is replaced.
-    let is_ours = known.able.iter().any(|at| record.issued_by.as_deref() == Some(&authorities[*at].directory));
+    let is_ours =
+        known.able.iter().any(|at| record.issued_by.as_deref() == Some(&authorities[*at].directory));
     let due = held.filter(|_| is_ours).map_or(0, |held| renew_at(held, record));
     let budget = budget_at(&record.begun, ORDERS_A_DAY, now);
     let (order_at, why) = [(record.not_before, Why::Backoff), (budget, Why::Budget)]
@@ -138,7 +139,9 @@ pub fn next(known: Known<'_>, authorities: &[AuthorityRecord], now: Seconds) -> 
     let asked = question(known, authorities);
     match asked {
         Some((authority, at)) if at <= now && due > now => Next::Ask { authority },
-        Some((_, at)) if at > now && at < order.0 && due > now => Next::Wait { until: at, why: Why::Question },
+        Some((_, at)) if at > now && at < order.0 && due > now => {
+            Next::Wait { until: at, why: Why::Question }
+        }
         _ => Next::Wait { until: order.0, why: order.1 },
     }
 }
@@ -153,7 +156,8 @@ pub fn renew_at(held: &Held, record: &Record) -> Seconds {
         None => (end.saturating_sub(lifetime / 10), end),
     };
     let spread = u64::from(record.spread).min(THOUSANDTHS);
-    let at = start + (end.saturating_sub(start) as u128 * u128::from(spread) / u128::from(THOUSANDTHS)) as u64;
+    let at =
+        start + (end.saturating_sub(start) as u128 * u128::from(spread) / u128::from(THOUSANDTHS)) as u64;
     at.min(held.not_after - lifetime / 10)
 }
 
@@ -251,12 +255,7 @@ pub fn works(authority: &mut AuthorityRecord) {
 }
 
 /// Notes how an attempt failed.
-pub fn failed(
-    record: &mut Record,
-    authority: &mut AuthorityRecord,
-    failure: &Failure,
-    mishap: Mishap,
-) {
+pub fn failed(record: &mut Record, authority: &mut AuthorityRecord, failure: &Failure, mishap: Mishap) {
     let now = mishap.at;
     match *failure {
         Failure::Outage { retry_after } => {

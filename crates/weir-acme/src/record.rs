@@ -73,7 +73,10 @@ pub struct Pending {
 
 impl std::fmt::Debug for Pending {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Pending").field("directory", &self.directory).field("url", &self.url).finish_non_exhaustive()
+        out.debug_struct("Pending")
+            .field("directory", &self.directory)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
     }
 }
 

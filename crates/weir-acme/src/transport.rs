@@ -32,7 +32,8 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 /// How many idle connections are kept.
 const IDLE_MAX: usize = 4;
-const PROGRAM: HeaderValue = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION"), " instant-acme"));
+const PROGRAM: HeaderValue =
+    HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION"), " instant-acme"));
 
 /// Why a CA has not answered.
 #[derive(Debug, Error)]
@@ -91,7 +92,7 @@ tokio::task_local! {
 pub(crate) async fn noting<T>(task: impl Future<Output = T>) -> (T, Option<Seconds>) {
     let noted = async {
         let done = task.await;
-        (done, ASKED_TO_WAIT.get())
+        (done, ASKED_TO_WAIT.with(Cell::get))
     };
     ASKED_TO_WAIT.scope(Cell::new(None), noted).await
 }
@@ -174,7 +175,10 @@ impl Transport {
         let (parts, body) = response.into_parts();
         let content = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
         let content = content
-            .map_err(|error| TransportError::Content { host: authority.to_owned(), reason: error.to_string() })?
+            .map_err(|error| TransportError::Content {
+                host: authority.to_owned(),
+                reason: error.to_string(),
+            })?
             .to_bytes();
         let wait = parts.headers.get(RETRY_AFTER).and_then(|value| self.seconds(value));
         // Outside of a task that wants to know it, nobody does.

@@ -1,1 +1,1 @@
-//! tests
+//! What is next for a host, in tables and over virtual weeks.
