@@ -1,5 +1,6 @@
-//! The thread `weir-acme`: it asks the plan what is next for each host and does it, a few orders at once. Only
-//! it writes below the folder. It knows nothing of what serves the certificates: that is told by [`Outside`].
+//! The thread `weir-acme`: it asks the plan what is next for each host and does it, a few orders at once.
+//! Only it writes below the folder. It knows nothing of what serves the certificates: that is told by
+//! [`Outside`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -8,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use weir_disk::Disk;
 
@@ -30,6 +31,7 @@ pub const AT_ONCE_MAX: usize = 8;
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How long stopping waits for the thread.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
+const STOP_STEP: Duration = Duration::from_millis(5);
 
 /// Where proofs are shown and certificates go. Called on the thread `weir-acme`; must not block.
 pub trait Outside: Send + Sync {
@@ -118,7 +120,7 @@ pub struct Acme {
 enum Order {
     Configure(Box<Settings>),
     Look,
-    Stop(oneshot::Sender<()>),
+    Stop,
 }
 
 struct Shared {
@@ -219,15 +221,12 @@ impl Acme {
     /// written after it. Blocks for a moment.
     pub fn stop(&self) {
         let Some(thread) = self.thread.lock().take() else { return };
-        let (done, stopped) = oneshot::channel();
-        if self.orders.send(Order::Stop(done)).is_ok() {
-            drop(stopped);
-        }
-        let deadline = Duration::from_millis(10);
+        // A thread that has panicked hears nothing, and writes nothing.
+        let _ = self.orders.send(Order::Stop);
         let mut waited = Duration::ZERO;
         while !thread.is_finished() && waited < STOP_TIME_MAX {
-            std::thread::sleep(deadline);
-            waited += deadline;
+            std::thread::sleep(STOP_STEP);
+            waited += STOP_STEP;
         }
     }
 }
@@ -269,6 +268,13 @@ impl Shared {
     fn rows(&self) -> Vec<Row> {
         let now = self.clock.now();
         let state = self.state.lock();
+        let unnamed = |text: &String| Row {
+            host: text.clone(),
+            issued_by: None,
+            not_after: None,
+            step: Step::NeedsFile(Name::of(text).err().unwrap_or(Unorderable::Malformed)),
+            last_error: None,
+        };
         let row = |(text, host): (&String, &Host)| Row {
             host: text.clone(),
             issued_by: host.entry.record.issued_by.clone(),
@@ -276,7 +282,8 @@ impl Shared {
             step: host.step(&state.records, now),
             last_error: host.entry.record.last_error.clone(),
         };
-        state.hosts.iter().map(row).collect()
+        let others = state.settings.hosts.iter().filter(|text| !state.hosts.contains_key(*text));
+        state.hosts.iter().map(row).chain(others.map(unnamed)).collect()
     }
 
     /// Notes that a CA is asked for an account.
@@ -341,7 +348,7 @@ impl Driver {
                         }
                     }
                     Some(Order::Look) => {}
-                    Some(Order::Stop(_)) | None => return self.put_down().await,
+                    Some(Order::Stop) | None => return self.put_down().await,
                 },
                 () = tokio::time::sleep(sleep) => {}
             }
@@ -419,7 +426,8 @@ impl Driver {
             let result = result.map_err(|fault| fault.wait(asked));
             if let Err(fault) = &result {
                 if fault.is_account_lost {
-                    // It is asked for again by the next attempt; without a file it would be found missing again.
+                    // It is asked for again by the next attempt; without a file it would be found missing
+                    // again.
                     let _ = authority.forget(&shared.book).await;
                 } else if matches!(fault.failure, Failure::Outage { .. }) {
                     authority.close().await;

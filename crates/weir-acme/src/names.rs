@@ -67,7 +67,7 @@ impl Name {
         Ok(name)
     }
 
-    /// The name of a host, whoever may issue for it.
+    /// The name of a host, whatever CA is asked.
     ///
     /// # Errors
     /// It is a wildcard, or neither a DNS name nor an address.
@@ -100,11 +100,19 @@ impl Name {
                 let is_below = |end: &&str| name.strip_suffix(*end).is_some_and(|rest| rest.ends_with('.'));
                 let is_number =
                     name.rsplit('.').next().is_some_and(|end| end.bytes().all(|c| c.is_ascii_digit()));
-                match name.contains('.') && !NOT_PUBLIC.iter().any(is_below.clone()) && !is_number {
+                match name.contains('.') && !NOT_PUBLIC.iter().any(is_below) && !is_number {
                     true => Ok(()),
                     false => Err(Unorderable::NotPublic),
                 }
             }
+        }
+    }
+
+    /// The host as sites and requests name it: IPv6 in brackets.
+    pub fn host(&self) -> String {
+        match self {
+            Name::Ip(IpAddr::V6(address)) => format!("[{address}]"),
+            other => other.to_string(),
         }
     }
 

@@ -52,7 +52,7 @@ struct Shown<'a> {
 pub enum Proof {
     /// For `GET /.well-known/acme-challenge/TOKEN` with this host, over plain HTTP.
     Http {
-        /// The host, without brackets.
+        /// The host, as a site names it.
         host: String,
         /// Path and content.
         proof: HttpProof,
@@ -227,7 +227,7 @@ impl Attempt {
         match challenge {
             Challenge::Http01 => {
                 let proof = HttpProof { token: token.to_owned(), authorization: answer.as_str().to_owned() };
-                Ok((Proof::Http { host: self.name.to_string(), proof: proof.clone() }, Some(proof)))
+                Ok((Proof::Http { host: self.name.host(), proof: proof.clone() }, Some(proof)))
             }
             Challenge::TlsAlpn01 => {
                 let (certificate, key) = certificate::challenge(&self.name, answer.digest().as_ref())?;

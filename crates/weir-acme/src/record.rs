@@ -1,5 +1,5 @@
-//! What is remembered of a host and of a CA across restarts, and its form in files: JSON with a version, drawn
-//! in `docs/format/acme.md`. Must not decide anything.
+//! What is remembered of a host and of a CA across restarts, and its form in files: JSON with a version,
+//! drawn in `docs/format/acme.md`. Must not decide anything.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

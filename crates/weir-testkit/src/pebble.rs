@@ -1,5 +1,5 @@
-//! A real CA for tests: Let's Encrypt's Pebble with the DNS server of its test tools, on ports of this machine.
-//! Where it is not installed, tests that need it say so and pass.
+//! A real CA for tests: Let's Encrypt's Pebble with the DNS server of its test tools, on ports of this
+//! machine. Where it is not installed, tests that need it say so and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -107,7 +107,8 @@ impl PebbleSetup {
         let validity_s = self.validity_s;
         let profile = |s: u64| format!("{{ \"description\": \"of a test\", \"validityPeriod\": {s} }}");
         format!(
-            r#"{{ "pebble": {{ "listenAddress": "127.0.0.1:{}", "managementListenAddress": "127.0.0.1:{management}",
+            r#"{{ "pebble": {{ "listenAddress": "127.0.0.1:{}",
+            "managementListenAddress": "127.0.0.1:{management}",
             "certificate": {:?}, "privateKey": {:?}, "httpPort": {}, "tlsPort": {}, "ocspResponderURL": "",
             "externalAccountBindingRequired": {}, "externalAccountMACKeys": {{ {keys} }},
             "domainBlocklist": {:?}, "retryAfter": {{ "authz": 1, "order": 1 }}, "keyAlgorithm": "ecdsa",

@@ -170,6 +170,8 @@ pub(super) fn absences(source: &Source) -> Vec<Offence> {
 /// STYLE.md 15: the files that may start tasks or threads.
 const SPAWNERS: &[&str] = &[
     "crates/weir-accounts/src/keeper.rs",
+    "crates/weir-acme/src/acme.rs",
+    "crates/weir-acme/src/transport.rs",
     "crates/weir-control/src/client.rs",
     "crates/weir-control/src/serve.rs",
     "crates/weir-edge/src/edge.rs",

@@ -25,11 +25,14 @@ pub struct Bench {
     pub tls_port: u16,
 }
 
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// What is shown to the CA, and what came.
 #[derive(Default, Debug)]
 pub struct Shown {
     http: Mutex<HashMap<String, (String, String)>>,
-    tls: Mutex<HashMap<String, (Vec<u8>, Vec<u8>)>>,
+    /// Certificate and key by the name in the ClientHello.
+    tls: Mutex<HashMap<String, Pair>>,
     pub issued: Mutex<Vec<Issued>>,
     pub failed: Mutex<Vec<Failed>>,
     /// Proofs shown in all.
