@@ -21,7 +21,8 @@ use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_fill::events::{EvictionEvents, report_purge};
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
-use weir_front::worker::{self, JOIN_TIME_MAX, ListenerMode, Order, Start};
+use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
+use weir_front::{Certificates, ListenerMode};
 
 use crate::service;
 use weir_observe::{Observatory, Snapshot};
@@ -88,6 +89,15 @@ pub(crate) struct Post {
     pub(crate) kept: Option<Kept>,
 }
 
+/// What the listeners need from outside.
+#[derive(Default)]
+pub struct ForListeners {
+    /// Sockets from another process, or from the service manager.
+    pub passed: Vec<PassedListener>,
+    /// The certificates of those that speak TLS.
+    pub certificates: Certificates,
+}
+
 /// A listener's sockets: one for each worker, and the copies that are kept.
 struct Opened {
     kept: Kept,
@@ -105,8 +115,9 @@ impl Edge {
         workers: usize,
         observatory: Arc<Observatory>,
         store: Store,
-        mut passed: Vec<PassedListener>,
+        for_listeners: ForListeners,
     ) -> Result<Edge, StartError> {
+        let ForListeners { mut passed, certificates } = for_listeners;
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
@@ -130,15 +141,15 @@ impl Edge {
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
         let shared = Arc::new(Shared::new(store, workers, running(plan, upstreams), observatory));
         keeper.sweep(shared.store.clone());
-        let modes: Vec<ListenerMode> =
-            listeners.iter().map(|(_, greeting)| ListenerMode { greeting: *greeting }).collect();
+        let modes: Vec<ListenerMode> = listeners.iter().map(|(_, mode)| *mode).collect();
         let mut handles = Vec::with_capacity(workers);
         let seats = seats(workers);
         let table = seats[0].table();
         for (core, (bound, seat)) in bound.into_iter().zip(seats).enumerate() {
             let (orders, receiver) = mpsc::unbounded_channel();
             let (count, held) = watch::channel(0);
-            let start = Start { core, bound, modes: modes.clone(), seat, orders: receiver, held: count };
+            let (modes, certificates) = (modes.clone(), certificates.clone());
+            let start = Start { core, bound, modes, certificates, seat, orders: receiver, held: count };
             let shared = shared.clone();
             let thread =
                 worker::start(start, move || service::of_worker(core, shared)).map_err(StartError::Thread)?;
@@ -162,24 +173,24 @@ impl Edge {
         let upstreams = make_upstreams(&plan, &old.upstreams, &mut settings, &self.keeper)?;
         let listeners = plan.listeners().to_vec();
         let mut added = Vec::new();
-        for (address, greeting) in &listeners {
+        for (address, mode) in &listeners {
             if !state.listening.iter().any(|post| &post.address == address) {
-                added.push((address.clone(), *greeting, open(address, self.workers.len(), &mut Vec::new())?));
+                added.push((address.clone(), *mode, open(address, self.workers.len(), &mut Vec::new())?));
             }
         }
         self.shared.running.store(Arc::new(running(plan, upstreams)));
         for Post { number, address, .. } in &state.listening {
-            let Some((_, greeting)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
+            let Some((_, mode)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
             for worker in &self.workers {
-                let _ = worker.orders.send(Order::Greet(*number, ListenerMode { greeting: *greeting }));
+                let _ = worker.orders.send(Order::Greet(*number, *mode));
             }
         }
-        for (address, greeting, Opened { kept, of_workers }) in added {
+        for (address, mode, Opened { kept, of_workers }) in added {
             let number = state.next_listener;
             state.next_listener += 1;
             for (worker, own) in self.workers.iter().zip(of_workers) {
                 for bound in own {
-                    let _ = worker.orders.send(Order::Listen(number, bound, ListenerMode { greeting }));
+                    let _ = worker.orders.send(Order::Listen(number, bound, mode));
                 }
             }
             state.listening.push(Post { number, address, kept: Some(kept) });

@@ -44,7 +44,7 @@ pub mod transform;
 mod upload;
 mod walk;
 
-pub use edge::{Edge, StartError};
+pub use edge::{Edge, ForListeners, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
 pub use proofs::HttpProofs;

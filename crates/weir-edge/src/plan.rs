@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Method;
-use weir_config::model::{Config, Limits};
+use weir_config::model::{Config, Limits, Listen, Protocol};
 use weir_config::value::{HostPattern, ListenAddress, TrustedProxy};
 use weir_config::{Loaded, ResolvedSite};
 use weir_upstream::UpstreamSettings;
 
 use weir_front::ClientLimits;
 use weir_front::listen::{Address, Form, Trusted, UnixPeers};
+use weir_front::{ListenerMode, Protocols, Transport};
 use weir_observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
@@ -42,7 +43,7 @@ pub struct Plan {
     below: HashMap<Box<str>, usize>,
     default: Option<usize>,
     health_path: Option<Box<str>>,
-    listeners: Vec<(Address, Option<Form>)>,
+    listeners: Vec<(Address, ListenerMode)>,
     trusted: Trusted,
     limits: ClientLimits,
     drain: Duration,
@@ -160,8 +161,8 @@ impl Plan {
         self.health_path.as_deref() == Some(path)
     }
 
-    /// Where clients connect, and whether they must use the PROXY protocol.
-    pub fn listeners(&self) -> &[(Address, Option<Form>)] {
+    /// Where clients connect, and how their connections begin.
+    pub fn listeners(&self) -> &[(Address, ListenerMode)] {
         &self.listeners
     }
 
@@ -201,13 +202,22 @@ pub fn address(listen: &ListenAddress) -> Address {
     }
 }
 
-fn listeners(config: &Config) -> Vec<(Address, Option<Form>)> {
+fn listeners(config: &Config) -> Vec<(Address, ListenerMode)> {
     let form = |protocol| match protocol {
         ProxyProtocol::V1 => Form::V1,
         ProxyProtocol::V2 => Form::V2,
         ProxyProtocol::Any => Form::Any,
     };
-    config.listen.iter().map(|listen| (address(&listen.address), listen.proxy_protocol.map(form))).collect()
+    let mode = |listen: &Listen| ListenerMode {
+        greeting: listen.proxy_protocol.map(form),
+        transport: if listen.tls { Transport::Tls } else { Transport::Plain },
+        protocols: match listen.protocols() {
+            [Protocol::Http1] => Protocols::Http1,
+            [Protocol::H2] => Protocols::Http2,
+            _ => Protocols::Both,
+        },
+    };
+    config.listen.iter().map(|listen| (address(&listen.address), mode(listen))).collect()
 }
 
 /// Peers as the listeners know them.

@@ -28,8 +28,9 @@ use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
 use crate::shared::{Running, Shared};
+use weir_front::Certificates;
 use weir_front::listen::{Peer, bind, seats};
-use weir_front::worker::{self, ListenerMode, Order, Start};
+use weir_front::worker::{self, Order, Start};
 
 use crate::service;
 use weir_clock as clock;
@@ -54,16 +55,17 @@ impl Server {
     ) -> Result<(Server, impl Future<Output = ()> + use<>), StartError> {
         let mut bound = Vec::new();
         let mut modes = Vec::new();
-        for (number, (address, greeting)) in plan.listeners().iter().enumerate() {
+        for (number, (address, mode)) in plan.listeners().iter().enumerate() {
             bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
-            modes.push(ListenerMode { greeting: *greeting });
+            modes.push(*mode);
         }
         let shared = shared(plan, observatory)?;
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: one worker has one place among the listeners.
         let seat = seats(1).remove(0);
-        let start = Start { core: 0, bound, modes, seat, orders: receiver, held: count };
+        let certificates = Certificates::default();
+        let start = Start { core: 0, bound, modes, certificates, seat, orders: receiver, held: count };
         let own = shared.clone();
         let worker = async move { worker::run(start, service::of_worker(0, own)).await };
         Ok((Server { shared, orders, held }, worker))

@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use weir_config::{Flags, from_flags};
-use weir_edge::Edge;
 use weir_edge::plan::Plan;
+use weir_edge::{Edge, ForListeners};
 use weir_observe::Observatory;
 use weir_store::Store;
 use weir_testkit::{Client, Origin, Resource, free_port};
@@ -24,7 +24,8 @@ fn the_end_waits_for_connections_on_their_way_to_the_new_process() {
     let flags = Flags { origin: origin.url(), listen: vec![format!("127.0.0.1:{port}")], ..Flags::default() };
     let observatory = Observatory::start(2, &[]).unwrap();
     let plan = Plan::compile(&from_flags(&flags).ok().unwrap(), &|name| observatory.site(name));
-    let edge = Edge::start(plan, 2, observatory.clone(), Store::new(1 << 20), Vec::new()).unwrap();
+    let edge =
+        Edge::start(plan, 2, observatory.clone(), Store::new(1 << 20), ForListeners::default()).unwrap();
     let mut client = Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
     assert_eq!(client.get("x", "/x", &[]).status(), 200);
     assert!(edge.shut(PATIENCE));

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod entrance;
 mod h1;
 mod handover;
 mod limits;
@@ -14,9 +15,11 @@ pub mod listen;
 pub mod message;
 pub mod worker;
 
+pub use entrance::{ListenerMode, Protocols, Transport};
 pub use handover::{HandedOver, HandoverSender};
 pub use limits::ClientLimits;
 pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
-    PeerInfo, Prepared, Refused, Request, Response, Sent, Service, Switch, Trust, Turn, Upload,
+    PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn, Upload,
 };
+pub use weir_tls::Certificates;

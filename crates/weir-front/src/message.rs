@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_clock::Now;
 use weir_observe::{Observer, SiteId};
+use weir_tls::{Agreed, Identity};
 use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
 use crate::limits::ClientLimits;
@@ -40,8 +41,31 @@ pub struct PeerInfo {
     pub trust: Trust,
     /// How long, how large and how slow its requests may be.
     pub limits: Arc<ClientLimits>,
-    /// `http`, until listeners speak TLS.
+    /// `http` or `https`.
     pub scheme: &'static str,
+    /// What TLS agreed on; `None` without TLS.
+    pub secured: Option<Secured>,
+}
+
+impl PeerInfo {
+    /// The facts of a connection.
+    pub fn new(peer: Peer, trust: Trust, limits: Arc<ClientLimits>, secured: Option<Secured>) -> PeerInfo {
+        let scheme = if secured.is_some() { "https" } else { "http" };
+        PeerInfo { peer, trust, limits, scheme, secured }
+    }
+}
+
+/// What TLS agreed on for a connection.
+#[derive(Clone, Debug)]
+pub struct Secured {
+    /// The certificate that the client was shown.
+    pub identity: Arc<Identity>,
+    /// The name that the client asked for (SNI).
+    pub name: Option<Box<str>>,
+    /// Version, suite, group, resumption.
+    pub agreed: Agreed,
+    /// The client's verified certificate, in DER.
+    pub client_certificate: Option<Box<[u8]>>,
 }
 
 /// The length of a request's content (RFC 9110 §6.4).

@@ -18,18 +18,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
 use weir_clock as clock;
+use weir_tls::Certificates;
 
+use crate::entrance::{ListenerMode, Protocol, enter};
 use crate::h1;
 use crate::handover::{HandedOver, HandoverSender};
-use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
+use crate::listen::{Arrival, Arrivals, Bound, Idle, Plain, Seat, Slot};
 use crate::message::Service;
-
-/// How a listener's connections begin.
-#[derive(Clone, Debug)]
-pub struct ListenerMode {
-    /// The version of the PROXY header that a connection must begin with; `None`: no header.
-    pub greeting: Option<Form>,
-}
 
 /// What the edge tells its workers.
 pub enum Order {
@@ -99,6 +94,7 @@ impl ConnectionState {
 /// The connections of one core.
 pub(crate) struct Worker<S> {
     service: Rc<S>,
+    certificates: Certificates,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<ConnectionState>)>>,
     idle: RefCell<Idle>,
     /// When the worker last logged that `connections_max` is reached.
@@ -112,9 +108,10 @@ pub(crate) struct Worker<S> {
 }
 
 impl<S: Service> Worker<S> {
-    fn new(service: Rc<S>) -> Worker<S> {
+    fn new(service: Rc<S>, certificates: Certificates) -> Worker<S> {
         Worker {
             service,
+            certificates,
             connections: RefCell::default(),
             idle: RefCell::default(),
             crowded_at: Cell::new(None),
@@ -128,6 +125,11 @@ impl<S: Service> Worker<S> {
     /// The service that answers its requests.
     pub(crate) fn service(&self) -> &S {
         &self.service
+    }
+
+    /// The certificates for new connections.
+    pub(crate) fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     /// The state of the gate: what a connection does before its next request.
@@ -261,6 +263,8 @@ pub struct Start {
     pub bound: Vec<(usize, Bound)>,
     /// How the connections of each listener begin.
     pub modes: Vec<ListenerMode>,
+    /// The certificates for connections over TLS.
+    pub certificates: Certificates,
     /// Its place among the workers.
     pub seat: Seat,
     /// The edge's orders to it.
@@ -295,7 +299,7 @@ fn meet<S: Service>(
     modes: &HashMap<usize, ListenerMode>,
     arrival: Arrival,
 ) {
-    let mode = modes.get(&arrival.listener).cloned();
+    let mode = modes.get(&arrival.listener).copied().unwrap_or(ListenerMode::PLAIN);
     if let Some(arrival) = worker.admit(arrivals, arrival) {
         receive(worker, held, arrival, mode, BytesMut::new());
     }
@@ -303,8 +307,8 @@ fn meet<S: Service>(
 
 /// Runs a worker until the sender of its orders is dropped.
 pub async fn run<S: Service>(start: Start, service: Rc<S>) {
-    let Start { bound, modes, seat, mut orders, held, .. } = start;
-    let worker = Rc::new(Worker::new(service));
+    let Start { bound, modes, certificates, seat, mut orders, held, .. } = start;
+    let worker = Rc::new(Worker::new(service, certificates));
     let mut modes: HashMap<usize, ListenerMode> = modes.into_iter().enumerate().collect();
     let mut arrivals = Arrivals::new(seat);
     for (index, bound) in bound {
@@ -367,13 +371,13 @@ fn adopt<S: Service>(
     handed_over: HandedOver,
 ) {
     let HandedOver { socket, family, peer, input, .. } = handed_over;
-    let stream = match Stream::of_socket(socket, family) {
+    let stream = match Plain::of_socket(socket, family) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
     };
     let seat = arrivals.seat();
     let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
-    receive(worker, held, arrival, None, BytesMut::from(&input[..]));
+    receive(worker, held, arrival, ListenerMode::PLAIN, BytesMut::from(&input[..]));
 }
 
 /// Starts the task of a new connection; the task ends with the worker. `input`: the bytes already read.
@@ -381,8 +385,8 @@ fn receive<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrival: Arrival,
-    mode: Option<ListenerMode>,
-    mut input: BytesMut,
+    mode: ListenerMode,
+    input: BytesMut,
 ) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
@@ -401,38 +405,18 @@ fn receive<S: Service>(
     let present = state.clone();
     let task = tokio::task::spawn_local(async move {
         let leaving = leaving;
-        let Arrival { stream, mut peer, held: counted, .. } = arrival;
-        if let Some(greeting) = mode.and_then(|mode| mode.greeting) {
-            match greet(&leaving.worker, &stream, peer, greeting, &mut input).await {
-                Some(announced) => peer = announced,
-                None => return leaving.worker.service.observer().counters().connection_refused(),
-            }
-        }
-        if let Some(handed_over) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
-            leaving.worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
+        let Arrival { stream, peer, held: counted, .. } = arrival;
+        let worker = &leaving.worker;
+        let Some(entered) = enter(worker, stream, peer, mode, input).await else { return };
+        let handed_over = match entered.protocol {
+            Protocol::Http1 => h1::serve(worker.clone(), entered, present).await,
+            Protocol::Http2 => None,
+        };
+        if let Some(handed_over) = handed_over {
+            worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
         }
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), state));
-}
-
-/// Reads the PROXY header that the listener demands; `None` if it is invalid or late.
-async fn greet<S: Service>(
-    worker: &Worker<S>,
-    stream: &Stream,
-    peer: Peer,
-    form: Form,
-    input: &mut BytesMut,
-) -> Option<Peer> {
-    let trusted = worker.service.trusted();
-    let greeted = listen::greet(stream, peer, &trusted, form, input);
-    match tokio::time::timeout(worker.service.limits().head_time_max, greeted).await {
-        Ok(Ok(peer)) => Some(peer),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, %peer, ?form, "connection without a PROXY header");
-            None
-        }
-        Err(_) => None,
-    }
 }
 
 /// Removes a connection from its worker's lists when dropped, however the connection ended.

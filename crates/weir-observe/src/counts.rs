@@ -43,6 +43,10 @@ macro_rules! rows {
 rows! {
     /// What a worker counts over all sites.
     Count {
+        TlsAgreed: "weir_tls_handshakes_full", "TLS handshakes that agreed on new keys.", "";
+        TlsResumed: "weir_tls_handshakes_resumed", "TLS handshakes that resumed a session.", "";
+        TlsFailed: "weir_tls_handshakes_failed", "TLS handshakes that failed.", "";
+        TlsLate: "weir_tls_handshakes_late", "TLS handshakes that did not end in time.", "";
         ClientBodyBytes: "weir_client_body_bytes", "Body bytes sent to clients.", "";
         CachedBodyBytes: "weir_cached_body_bytes", "Body bytes sent to clients that came from the cache.", "";
         OriginBodyBytes: "weir_origin_body_bytes", "Body bytes received from origins.", "";

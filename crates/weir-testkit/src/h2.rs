@@ -8,9 +8,11 @@
 mod client;
 mod frame;
 pub mod hpack;
+mod translator;
 
 pub use client::{End, GoAway, H2Client};
 pub use frame::{Frame, H2Frames, PREFACE, code, flag, kind, setting};
+pub use translator::{Content, Translated, Translator, translated};
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use weir_control::{
     rfc3339,
 };
 use weir_edge::plan::Plan;
-use weir_edge::{Cached, Edge};
+use weir_edge::{Cached, Edge, ForListeners};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -28,6 +28,7 @@ use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
     Settings, Stamp, Store, Unwritten,
 };
+use weir_tls::Certificates;
 
 use crate::accounts;
 use crate::events;
@@ -156,7 +157,9 @@ impl Server {
             begin,
         )?;
         let plan = compile(loaded, &observatory);
-        let edge = Edge::start(plan, workers, observatory.clone(), store, handover.listeners)?;
+        let for_listeners =
+            ForListeners { passed: handover.listeners, certificates: Certificates::default() };
+        let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
         Ok(Server {
             edge,
             drives,

@@ -22,7 +22,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-acme", &["weir-disk"]),
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
-    ("weir-front", &["weir-wire", "weir-clock", "weir-observe"]),
+    ("weir-front", &["weir-wire", "weir-clock", "weir-observe", "weir-tls"]),
     ("weir-fill", &["weir-policy", "weir-store", "weir-upstream", "weir-clock", "weir-observe"]),
     (
         "weir-edge",
@@ -60,6 +60,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-store",
             "weir-upstream",
             "weir-rocks",
+            "weir-tls",
             "weir-accounts",
             "weir-acme",
             "weir-clock",

@@ -107,7 +107,16 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\
     assert_eq!(plan.memory_bytes(), 1 << 20);
     assert_eq!(plan.drain(), seconds(10));
     let unix = Address::Unix { path: "/a".into(), mode: 0o600 };
-    assert_eq!(plan.listeners(), [("127.0.0.1:1".parse().unwrap(), Some(Form::V2)), (unix, None)]);
+    assert_eq!(
+        plan.listeners(),
+        [
+            (
+                "127.0.0.1:1".parse().unwrap(),
+                ListenerMode { greeting: Some(Form::V2), ..ListenerMode::PLAIN }
+            ),
+            (unix, ListenerMode::PLAIN),
+        ]
+    );
     let limits = plan.limits();
     let head = &limits.head;
     assert_eq!(
@@ -156,7 +165,7 @@ fn the_defaults_of_all_rooms_agree() {
     let ClientLimits { connections_max, per_client_max, .. } = plan.limits();
     let limits = ClientLimits { connections_max, per_client_max, ..ClientLimits::default() };
     assert_eq!(format!("{:?}", plan.limits()), format!("{limits:?}"));
-    assert_eq!(plan.listeners(), [("127.0.0.1:8080".parse().unwrap(), None)]);
+    assert_eq!(plan.listeners(), [("127.0.0.1:8080".parse().unwrap(), ListenerMode::PLAIN)]);
     assert!(!plan.is_health("/"));
 }
 

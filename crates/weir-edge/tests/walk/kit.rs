@@ -158,7 +158,7 @@ impl Weir {
         let head = head.unwrap_or_else(|why| panic!("{message:?}: {why:?}")).expect("a whole head");
         let (peer, limits) = (*self.peer.borrow(), Arc::new(ClientLimits::default()));
         let trust = self.alone.trust(&peer);
-        let peer = Rc::new(PeerInfo { peer, trust, limits, scheme: "http" });
+        let peer = Rc::new(PeerInfo::new(peer, trust, limits, None));
         let _clock = self.runtime.enter();
         (Request::of_head(head, peer, weir_clock::now()), input.freeze())
     }

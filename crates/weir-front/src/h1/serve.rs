@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use http::Method;
 use weir_observe::SiteId;
 use weir_wire::{Persistence, RequestHead, RequestReader, Version};
@@ -15,10 +14,10 @@ use weir_wire::{Persistence, RequestHead, RequestReader, Version};
 use super::content::Content;
 use super::socket::{ClientEnd, Socket};
 use super::{After, Conn, Framed, send};
+use crate::entrance::Entered;
 use crate::handover::HandedOver;
-use crate::limits::ClientLimits;
-use crate::listen::{Counted, Peer, Stream, TooMany};
-use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
+use crate::listen::Stream;
+use crate::message::{Done, Refused, Request, Service};
 use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
 
@@ -38,20 +37,16 @@ enum Next {
 /// Serves one connection until it ends; returns it if it is to be handed over to another process.
 pub(crate) async fn serve<S: Service>(
     worker: Rc<Worker<S>>,
-    stream: Stream,
-    input: BytesMut,
-    peer: Peer,
+    entered: Entered,
     state: Rc<ConnectionState>,
 ) -> Option<HandedOver> {
     let service = worker.service();
-    let limits = service.limits();
-    let trust = if service.trusted().contains(&peer) { Trust::Trusted } else { Trust::Untrusted };
-    let Ok(_counted) = counted(&worker, peer, trust, &limits) else { return None };
+    let Entered { stream, input, peer, counted: _counted, .. } = entered;
     let mut conn = Conn {
-        socket: Socket::new(stream, input, &limits, service.observer().counters_shared()),
-        reader: RequestReader::new(limits.head),
+        socket: Socket::new(stream, input, &peer.limits, service.observer().counters_shared()),
+        reader: RequestReader::new(peer.limits.head),
         content: Content::none(),
-        peer: Rc::new(PeerInfo { peer, trust, limits, scheme: "http" }),
+        peer,
         free_since: clock::mono(),
     };
     // All requests of the connection use one place: no request is allocated or moved.
@@ -80,21 +75,6 @@ pub(crate) async fn serve<S: Service>(
             }
         }
     }
-}
-
-/// Counts a connection for its client, and logs one too many. A trusted peer speaks for others: not counted.
-fn counted<S: Service>(
-    worker: &Worker<S>,
-    peer: Peer,
-    trust: Trust,
-    limits: &ClientLimits,
-) -> Result<Option<Counted>, TooMany> {
-    let Some(sharer) = peer.sharer().filter(|_| trust == Trust::Untrusted) else { return Ok(None) };
-    let counted = worker.service().clients().count(sharer, limits.per_client_max).map(Some);
-    counted.ok_or_else(|| {
-        worker.turn_away(sharer, limits.per_client_max);
-        TooMany
-    })
 }
 
 /// Waits until the gate is open or has been left.
@@ -213,7 +193,8 @@ impl Conn {
     /// The connection for another process: its socket, and the bytes read of a request that has not begun.
     fn depart(self) -> Option<HandedOver> {
         let (stream, input) = self.socket.into_parts();
-        match stream.into_socket() {
+        let Stream::Plain(socket) = stream else { return None };
+        match socket.into_socket() {
             Ok((socket, family)) => {
                 Some(HandedOver { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
             }

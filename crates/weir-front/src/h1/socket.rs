@@ -244,26 +244,37 @@ impl Socket {
         IoSlice::advance_slices(&mut rest, 0);
         self.sent_bytes = 0;
         let mut stalled_until = None;
-        while !rest.is_empty() {
-            match try_write(&self.stream, rest) {
-                Ok(0) => return Err(ClientEnd::Closed),
-                Ok(bytes) => {
-                    self.wrote(bytes as u64);
-                    self.sent_bytes += bytes as u64;
-                    IoSlice::advance_slices(&mut rest, bytes);
-                    stalled_until = None;
-                    // A client that has left answers with a reset.
-                    self.moved();
-                    if let Some(taking) = &mut self.taking {
-                        taking.bytes += bytes as u64;
-                    }
-                }
+        while !(rest.is_empty() && self.stream.is_flushed()) {
+            let (unsent, mut is_full) = (self.stream.unsent_bytes(), false);
+            let written = match rest.is_empty() {
+                false => self.stream.try_write_vectored(rest),
+                true => self.stream.try_flush().map(|()| 0),
+            };
+            let bytes = match written {
+                Ok(0) if !rest.is_empty() => return Err(ClientEnd::Closed),
+                Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
-                    self.writable(until).await?;
+                    is_full = true;
+                    0
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
                 Err(error) => return Err(ClientEnd::Io(error)),
+            };
+            self.wrote(bytes as u64);
+            self.sent_bytes += bytes as u64;
+            IoSlice::advance_slices(&mut rest, bytes);
+            let moved = (unsent + bytes).saturating_sub(self.stream.unsent_bytes());
+            if moved > 0 {
+                stalled_until = None;
+                // A client that has left answers with a reset.
+                self.moved();
+                if let Some(taking) = &mut self.taking {
+                    taking.bytes += moved as u64;
+                }
+            }
+            if is_full {
+                let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
+                self.writable(until).await?;
             }
         }
         Ok(())
@@ -296,9 +307,7 @@ impl Socket {
 
     /// Resets the connection, so that the client does not take the part that it has for a whole message.
     pub(super) fn reset(&mut self) {
-        if let Stream::Tcp(stream) = &self.stream {
-            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
-        }
+        self.stream.socket().reset_on_close();
     }
 
     /// Closes the sending side and discards what the client still sends, for a bounded time, so that the
@@ -315,13 +324,6 @@ impl Socket {
             }
             self.input.clear();
         }
-    }
-}
-
-fn try_write(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    match slices {
-        [slice] => stream.try_write(slice),
-        slices => stream.try_write_vectored(slices),
     }
 }
 

@@ -10,6 +10,7 @@ use weir_wire::print;
 use super::Conn;
 use super::send::NOTHING_SENT;
 use super::socket::Socket;
+use crate::listen::Stream;
 use crate::message::{Duplex, End, Sent, Switch};
 use weir_clock as clock;
 
@@ -69,7 +70,7 @@ async fn join(socket: &mut Socket, mut other: Box<dyn Duplex>, early: &[u8], idl
             Ok(Moved::Up(Ok(bytes))) => timed(idle_max, other.write_all(&up[..bytes])).await,
             Ok(Moved::Down(Ok(bytes))) => {
                 to_client += bytes as u64;
-                let written = timed(idle_max, socket.stream_mut().write_all(&down[..bytes])).await;
+                let written = timed(idle_max, send_all(socket.stream_mut(), &down[..bytes])).await;
                 socket.wrote(if written.is_ok() { bytes as u64 } else { 0 });
                 written
             }
@@ -79,6 +80,12 @@ async fn join(socket: &mut Socket, mut other: Box<dyn Duplex>, early: &[u8], idl
         }
     }
     to_client
+}
+
+/// Writes bytes so that none of them waits here.
+async fn send_all(stream: &mut Stream, bytes: &[u8]) -> std::io::Result<()> {
+    stream.write_all(bytes).await?;
+    stream.flush().await
 }
 
 /// What one turn has moved.

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::balance::{Held, Moved, MovedStream, Seat};
 use super::bind::{Bound, Listening, SocketFile};
-use super::{Family, Peer, Stream};
+use super::{Family, Peer, Plain};
 
 /// The kernel doubles it. Larger buffers only push each other out of the CPU's cache on a link without delay.
 const LOCAL_SEND_BUFFER_BYTES: usize = 128 << 10;
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Arrival {
     /// Its bytes.
-    pub stream: Stream,
+    pub stream: Plain,
     /// The other end (before any PROXY header: see [`super::greet`]).
     pub peer: Peer,
     /// The index of its listener in the list given to [`Arrivals::open`].
@@ -133,7 +133,7 @@ impl Arrivals {
     }
 
     /// Keeps the connection, or hands it to the worker with the fewest.
-    fn place(&self, stream: Stream, peer: Peer, listener: usize) -> Option<Arrival> {
+    fn place(&self, stream: Plain, peer: Peer, listener: usize) -> Option<Arrival> {
         let worker = self.seat.choose();
         let held = self.seat.hold(worker);
         if worker == self.seat.worker() {
@@ -188,14 +188,14 @@ impl Listener {
         Ok(Self { index, socket })
     }
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Peer)>> {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Plain, Peer)>> {
         match &self.socket {
             Socket::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, from)| {
                 bound_send_buffer(&stream, from);
-                (Stream::Tcp(stream), Peer::at(from))
+                (Plain::Tcp(stream), Peer::at(from))
             }),
             Socket::Unix(listener, _) => {
-                listener.poll_accept(cx).map_ok(|(stream, _)| (Stream::Unix(stream), Peer::Unix))
+                listener.poll_accept(cx).map_ok(|(stream, _)| (Plain::Unix(stream), Peer::Unix))
             }
         }
     }
@@ -215,7 +215,7 @@ fn poll_accept(
     listeners: &[Listener],
     turn: &mut usize,
     cx: &mut Context<'_>,
-) -> Poll<io::Result<(Stream, Peer, usize)>> {
+) -> Poll<io::Result<(Plain, Peer, usize)>> {
     for step in 0..listeners.len() {
         let at = (*turn + step) % listeners.len();
         if let Poll::Ready(accepted) = listeners[at].poll_accept(cx) {
@@ -230,8 +230,8 @@ impl Moved {
     /// Registers the connection with the current runtime.
     fn arrive(self) -> Option<Arrival> {
         let stream = match self.stream {
-            MovedStream::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
-            MovedStream::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+            MovedStream::Tcp(stream) => TcpStream::from_std(stream).map(Plain::Tcp),
+            MovedStream::Unix(stream) => UnixStream::from_std(stream).map(Plain::Unix),
         };
         match stream {
             Ok(stream) => {
@@ -246,7 +246,7 @@ impl Moved {
     }
 }
 
-impl Stream {
+impl Plain {
     /// Takes the connection out of its runtime, to be sent to another process.
     ///
     /// # Errors

@@ -14,8 +14,10 @@ mod clients;
 mod idle;
 mod passed;
 mod peer;
+mod plain;
 mod proxy;
 mod stream;
+mod tls;
 
 pub use accept::{Arrival, Arrivals};
 pub use address::{Address, AddressError};
@@ -27,8 +29,10 @@ pub(crate) use idle::{Idle, Slot};
 pub use passed::Kept;
 pub use passed::{Family, Keeper, PassedListener};
 pub use peer::{Peer, Trusted, UnixPeers};
+pub use plain::{Plain, READ_BYTES};
 pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
-pub use stream::{READ_BYTES, Stream};
+pub use stream::Stream;
+pub use tls::Tls;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::{Buf, BytesMut};
 
-use super::{Peer, Stream, Trusted};
+use super::{Peer, Plain, Trusted};
 
 /// The longest version 1 line in bytes, CRLF included (§2.1).
 pub const V1_BYTES_MAX: usize = 107;
@@ -130,7 +130,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
 /// # Cancel safety
 /// Safe to drop, but the connection is of no use afterwards.
 pub async fn greet(
-    stream: &Stream,
+    stream: &Plain,
     peer: Peer,
     trusted: &Trusted,
     form: Form,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::frame::{Frame, H2Frames, flag, kind, setting};
+use super::frame::{Frame, H2Frames, code, flag, kind, setting};
 use super::hpack::{self, Decoder};
 use crate::response::{Head, Response, Trouble};
 use crate::socket::{Address, Socket};
@@ -179,7 +179,7 @@ impl H2Client {
     }
 
     /// Sends these fields, pseudo-fields among them, as the head of a new stream, and returns it.
-    pub fn send_fields(&mut self, fields: &[(&str, &str)], end: End) -> u32 {
+    pub fn send_fields<T: AsRef<[u8]>>(&mut self, fields: &[(T, T)], end: End) -> u32 {
         let id = self.next;
         self.next += 2;
         let sends = self.setting(setting::INITIAL_WINDOW_SIZE).map_or(WINDOW, i64::from);
@@ -190,11 +190,14 @@ impl H2Client {
             receives: self.own.0,
             sends,
             state: State::Open,
-            to_head: fields.contains(&(":method", "HEAD")),
+            to_head: fields
+                .iter()
+                .any(|(name, value)| name.as_ref() == b":method" && value.as_ref() == b"HEAD"),
             since: Instant::now(),
         };
         self.streams.insert(id, stream);
-        self.send_block(id, end.flag(), &hpack::literals(fields.iter().copied()));
+        let literal = |(name, value): &(T, T)| hpack::literal(name, value);
+        self.send_block(id, end.flag(), &fields.iter().flat_map(literal).collect::<Vec<u8>>());
         id
     }
 
@@ -329,6 +332,12 @@ impl H2Client {
     /// Whether a stream has come to its end, or was reset.
     pub fn is_over(&self, id: u32) -> bool {
         self.streams[&id].state != State::Open
+    }
+
+    /// Whether the server has said that this stream, or the connection, broke the rules.
+    pub fn is_blamed(&self, id: u32) -> bool {
+        let of_stream = self.streams.get(&id).is_some_and(|s| s.state == State::Reset(code::PROTOCOL_ERROR));
+        of_stream || self.goaway.is_some_and(|said| said.code != code::NO_ERROR)
     }
 
     /// Sends a PING and waits for its answer: what the server sent before is then here.

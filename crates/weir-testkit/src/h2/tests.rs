@@ -6,8 +6,8 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 
 use super::hpack::{Decoder, incremental, indexed, literal, table_size};
-use super::{End, Frame, H2Client, H2Frames, code, flag, kind, setting};
-use crate::{Trouble, pattern};
+use super::{End, Frame, H2Client, H2Frames, Translator, code, flag, kind, setting, translated};
+use crate::{Client, Trouble, pattern};
 
 /// A server of the crate on a port of its own, until the test's process ends. What it answers is in the
 /// request's path.
@@ -180,4 +180,55 @@ fn what_the_writer_writes_the_reader_reads() {
     // The long field was too long for the table.
     assert!(decoder.read(&indexed(62)).is_err());
     assert!(decoder.read(&table_size(5000)).is_err());
+}
+
+#[test]
+fn a_client_of_http_1_gets_its_answers_over_http_2() {
+    let translator = Translator::before(server());
+    let mut client = Client::connect(translator.addr());
+    for _ in 0..2 {
+        let got = client.get("localhost", "/one", &[("Connection", "keep-alive"), ("X-Odd", "\u{fc}")]);
+        assert_eq!((got.status(), got.header("x-path").as_deref()), (200, Some("/one")));
+        assert!(got.body == pattern(1, 300_000));
+        assert_eq!(got.trailers, [("x-sum".to_owned(), "none".to_owned())]);
+    }
+    let posted = "POST /two HTTP/1.1\r\nHost: localhost\r\n";
+    client.send(format!(
+        "{posted}Transfer-Encoding: chunked\r\n\r\n5;a\r\nhello\r\n1\r\n!\r\n0\r\nX: y\r\n\r\n"
+    ));
+    assert_eq!(client.recv().unwrap().text(), "hello!");
+    client.send(format!("{posted}Content-Length: 2\r\nConnection: close\r\n\r\nhi"));
+    assert_eq!(client.recv().unwrap().text(), "hi");
+    assert_eq!(client.recv(), Err(Trouble::Closed));
+
+    let mut client = Client::connect(translator.addr());
+    client.send("GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1 \t1\r\n\r\n");
+    assert_eq!(client.recv().unwrap().status(), 400);
+    assert_eq!(client.recv(), Err(Trouble::Closed));
+    let mut client = Client::connect(translator.addr());
+    client.send_get("localhost", "/reset", &[]);
+    assert_eq!(client.recv(), Err(Trouble::Closed));
+}
+
+#[test]
+fn only_the_form_of_a_request_is_translated() {
+    let head = b"GET /a%20\xff HTTP/1.1\r\nHOST: a.test\r\nX-Ba d: \t v\0 \r\n\
+                 Connection: close, x-own\r\nX-Own: 1\r\nHost: b";
+    let got = translated(head, "http").unwrap();
+    let expected: [(&[u8], &[u8]); 6] = [
+        (b":method", b"GET"),
+        (b":scheme", b"http"),
+        (b":authority", b"a.test"),
+        (b":path", b"/a%20\xff"),
+        (b"x-ba d", b"v\0"),
+        (b"host", b"b"),
+    ];
+    let got_fields: Vec<(&[u8], &[u8])> = got.fields.iter().map(|(n, v)| (&n[..], &v[..])).collect();
+    assert_eq!(got_fields, expected);
+    assert!(got.closes);
+    let got = translated(b"GET HTTPS://c:1?d HTTP/1.1\r\nHost: e", "http").unwrap().fields;
+    assert_eq!(got[1..4].iter().map(|(_, v)| &v[..]).collect::<Vec<_>>(), [&b"https"[..], b"c:1", b"?d"]);
+    assert_eq!(got[4], (b"host".to_vec(), b"e".to_vec()));
+    assert_eq!(translated(b"GET /", "http"), None);
+    assert_eq!(translated(b"GET / HTTP/1.1\r\nX", "http"), None);
 }
