@@ -191,3 +191,6 @@ fn authority_file(directory: &str, ending: &str) -> String {
     let name: String = rest.chars().take(150).map(letter).collect();
     format!("{AUTHORITIES}/{name}.{ending}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,6 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     first & 0xe000 == 0x2000 && !(first == 0x2001 && second == 0xdb8)
 }
+
+#[cfg(test)]
+mod tests;

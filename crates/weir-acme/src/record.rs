@@ -197,3 +197,6 @@ impl Challenge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,9 +21,12 @@ pub struct PebbleSetup {
 
 /// A running Pebble. Every DNS name is 127.0.0.1 for it.
 pub struct Pebble {
-    processes: Vec<Child>,
+    ca: Child,
+    dns: Child,
     setup: PebbleSetup,
+    program: PathBuf,
     folder: PathBuf,
+    dns_port: u16,
     management: u16,
     roots: String,
 }
@@ -87,19 +90,20 @@ impl PebbleSetup {
         dns.args(["-http01", "", "-https01", "", "-doh", "", "-tlsalpn01", "", "-defaultIPv6", ""]);
         dns.args(["-dnsserver", &format!("127.0.0.1:{dns_port}")]);
         dns.args(["-management", &format!("127.0.0.1:{dns_management}")]);
+        let roots = authority.pem().to_owned();
+        let dns = spawned(dns, folder);
+        let ca = spawned(self.command(&program, folder, dns_port), folder);
+        let folder = folder.to_owned();
+        let pebble = Pebble { ca, dns, folder, setup: self, program, dns_port, management, roots };
+        pebble.wait();
+        Some(pebble)
+    }
+
+    fn command(&self, program: &Path, folder: &Path, dns_port: u16) -> Command {
         let mut pebble = Command::new(program);
         pebble.args(["-config", &folder.join("pebble.json").display().to_string()]);
         pebble.args(["-dnsserver", &format!("127.0.0.1:{dns_port}")]).envs(self.environment.iter().cloned());
-        let roots = authority.pem().to_owned();
-        let mut pebble = Pebble {
-            processes: [dns, pebble].into_iter().map(|command| spawned(command, folder)).collect(),
-            folder: folder.to_owned(),
-            setup: self,
-            management,
-            roots,
-        };
-        pebble.wait();
-        Some(pebble)
+        pebble
     }
 
     fn config(&self, folder: &Path, management: u16) -> String {
@@ -168,7 +172,15 @@ impl Pebble {
         std::fs::read_to_string(self.folder.join("pebble.log")).unwrap_or_default()
     }
 
-    fn wait(&mut self) {
+    /// Ends it and starts it again: it has forgotten all accounts, orders and certificates.
+    pub fn restart(&mut self) {
+        self.ca.kill().unwrap();
+        self.ca.wait().unwrap();
+        self.ca = spawned(self.setup.command(&self.program, &self.folder, self.dns_port), &self.folder);
+        self.wait();
+    }
+
+    fn wait(&self) {
         let port = self.setup.port;
         until("pebble listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
@@ -176,7 +188,7 @@ impl Pebble {
 
 impl Drop for Pebble {
     fn drop(&mut self) {
-        for process in &mut self.processes {
+        for process in [&mut self.ca, &mut self.dns] {
             // It may have ended already.
             let _ = process.kill();
             let _ = process.wait();

@@ -4,3 +4,5 @@
 
 mod bench;
 mod ordering;
+mod renewing;
+mod trouble;
