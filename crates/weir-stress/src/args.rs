@@ -1,16 +1,18 @@
 //! What to send at whom, how hard and for how long: the command line.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 /// The arguments of `weir stress`.
 #[derive(Debug, Clone, Args)]
 pub struct StressArgs {
-    /// What to ask for, e.g. http://127.0.0.1:8080/page; `{}` in the path becomes the object's number
+    /// What to ask for, e.g. https://127.0.0.1:8443/page; `{}` in the path becomes the object's number
     pub url: String,
     /// A second server to compare with: both take turns, A B B A, and ratios are printed
     #[arg(long, value_name = "URL")]
     pub vs: Option<String>,
-    /// Connections, each with one request at a time
+    /// Connections, each with one request at a time, or with --streams
     #[arg(short = 'c', long, default_value_t = 64, value_name = "N")]
     pub users: usize,
     /// End after so many seconds (of each turn with --vs) [default: 5 where no -n is given]
@@ -40,6 +42,24 @@ pub struct StressArgs {
     /// A new connection for each request
     #[arg(long)]
     pub new_connections: bool,
+    /// Speak HTTP/2: by ALPN with https, at once with http
+    #[arg(long)]
+    pub http2: bool,
+    /// Requests at a time on each connection (needs --http2)
+    #[arg(short = 'm', long, default_value_t = 1, value_name = "N")]
+    pub streams: usize,
+    /// Believe these certificates, PEM, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Believe every certificate
+    #[arg(long)]
+    pub insecure: bool,
+    /// New connections go on with earlier TLS sessions
+    #[arg(long)]
+    pub resume: bool,
+    /// The group of the TLS key exchange: x25519, x25519mlkem768 or secp256r1 [default: as the server likes]
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
     /// The status every response must have [default: 200, 206 with --ranges]
     #[arg(long, value_name = "CODE")]
     pub status: Option<u16>,

@@ -90,7 +90,8 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-fn content_range(value: &[u8]) -> Option<(u64, u64, u64)> {
+/// The interval and the whole length that `Content-Range` says.
+pub(crate) fn content_range(value: &[u8]) -> Option<(u64, u64, u64)> {
     let rest = value.strip_prefix(b"bytes ")?;
     let dash = memchr::memchr(b'-', rest)?;
     let slash = memchr::memchr(b'/', rest)?;

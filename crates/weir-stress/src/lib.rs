@@ -2,10 +2,11 @@
 //!
 //! One thread drives any number of users (connections) by `epoll` in a closed loop: each user sends a
 //! request, receives the whole response, checks it and begins again. It knows just enough HTTP/1.1 for that
-//! and shares no code with the server that it measures. It always ends ([`StressArgs::seconds`],
+//! and shares no code with the server that it measures. HTTP/2 is the crate `h2`'s, on a runtime of that
+//! thread's own; TLS is rustls's for both. It always ends ([`StressArgs::seconds`],
 //! [`StressArgs::requests`]). It refuses targets that are not this machine unless the caller claims them.
 //!
-//! Flow: [`StressArgs`] → plan → load (users on an epoll) → [`Report`].
+//! Flow: [`StressArgs`] → plan → load (users on an epoll) or streams (HTTP/2), which keep score → [`Report`].
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,9 @@ pub mod offsets;
 mod pick;
 mod plan;
 mod report;
+mod score;
+mod secure;
+mod streams;
 mod tally;
 mod target;
 mod user;

@@ -1,9 +1,9 @@
-//! The load itself: all users on one epoll, in one thread, until the bound is reached.
+//! The load over HTTP/1: all users on one epoll, in one thread, until the bound is reached.
 //!
 //! A timed load stops counting at its end, in the middle of responses. A counted load waits for the last
 //! response. Requests allocate nothing once the load runs.
 
-use std::collections::HashMap;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use rustix::buffer::spare_capacity;
@@ -13,12 +13,11 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags};
 
 use crate::body::{Body, Content, Progress};
-use crate::clock::Clock;
-use crate::head::{self, Head};
-use crate::pick::Picker;
+use crate::head;
 use crate::plan::{Connections, Plan, StressError};
+use crate::score::{Done, Score};
 use crate::tally::{Fault, Tally};
-use crate::user::{Phase, User, Want};
+use crate::user::{Phase, User};
 
 /// The bytes of one read. The socket's receive buffer rarely has more.
 const READ_BYTES: usize = 256 * 1024;
@@ -28,10 +27,8 @@ const READ_BYTES_BEFORE_DISCARD: usize = 8 * 1024;
 const DISCARD_BYTES: usize = 8 * 1024 * 1024;
 /// A response head that is longer than this is broken.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// The load is given up after this many faults in a row, without a response in between.
-const FAULTS_IN_A_ROW_MAX: u64 = 1000;
-/// The same for loads with few users, for each user.
-const FAULTS_IN_A_ROW_PER_USER: u64 = 20;
+/// The bytes of one read from a TLS connection.
+const SEALED_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 512;
 const TICK_NS: u64 = 100_000_000;
 
@@ -39,22 +36,19 @@ const TICK_NS: u64 = 100_000_000;
 pub(crate) fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
     let mut load = Load::new(plan, seed)?;
     load.run()?;
-    Ok(load.tally)
+    Ok(load.score.tally)
 }
 
 struct Load<'a> {
     plan: &'a Plan,
-    clock: Clock,
+    score: Score,
     epoll: OwnedFd,
     users: Vec<User>,
-    picker: Picker,
-    tally: Tally,
-    started: u64,
-    working: usize,
-    faults_in_a_row: u64,
-    /// The digest of each object's body, if all must be equal.
-    digests: HashMap<(u64, Option<(u64, u64)>), u64>,
     buffer: Vec<u8>,
+    /// Bytes from a TLS connection as they came.
+    sealed: Vec<u8>,
+    /// The value of the next request's `Range`.
+    range: Vec<u8>,
 }
 
 impl<'a> Load<'a> {
@@ -63,16 +57,12 @@ impl<'a> Load<'a> {
             .map_err(|error| StressError::System { act: "making an epoll", source: error.into() })?;
         Ok(Self {
             plan,
-            clock: Clock::start(),
+            score: Score::new(plan, seed),
             epoll,
             users: (0..plan.users).map(|_| User::new()).collect(),
-            picker: Picker::new(plan.pick, plan.first, plan.objects, plan.wonders, seed),
-            tally: Tally::new(),
-            started: 0,
-            working: 0,
-            faults_in_a_row: 0,
-            digests: HashMap::new(),
             buffer: vec![0; if plan.content == Content::Discarded { DISCARD_BYTES } else { READ_BYTES }],
+            sealed: vec![0; if plan.tls.is_some() { SEALED_BYTES } else { 0 }],
+            range: Vec::new(),
         })
     }
 
@@ -83,9 +73,8 @@ impl<'a> Load<'a> {
         }
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let mut tick_ns = TICK_NS;
-        let faults_max = FAULTS_IN_A_ROW_MAX.min(FAULTS_IN_A_ROW_PER_USER * self.users.len() as u64);
         let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-        while !self.is_done() {
+        while !self.score.is_done() {
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -96,46 +85,37 @@ impl<'a> Load<'a> {
             for event in &events {
                 self.on_event(event.data.u64() as usize, event.flags);
             }
-            if self.clock.nanoseconds() > tick_ns {
-                tick_ns = self.clock.nanoseconds() + TICK_NS;
+            if self.score.clock.nanoseconds() > tick_ns {
+                tick_ns = self.score.clock.nanoseconds() + TICK_NS;
                 self.on_tick();
             }
-            if self.faults_in_a_row > faults_max {
-                let first = self.tally.first_fault.clone().unwrap_or_default();
-                return Err(StressError::Hopeless { faults: self.faults_in_a_row, first });
-            }
+            self.score.hope()?;
         }
-        self.tally.seconds = self.clock.nanoseconds() as f64 / 1e9;
-        self.tally.cpu_seconds = cpu_seconds() - cpu_before;
+        self.score.tally.seconds = self.score.clock.nanoseconds() as f64 / 1e9;
+        self.score.tally.cpu_seconds = cpu_seconds() - cpu_before;
         Ok(())
-    }
-
-    /// Ends a timed load at once, whatever is still outstanding.
-    fn is_over(&self) -> bool {
-        self.plan.time_ns.is_some_and(|end| self.clock.nanoseconds() >= end)
-    }
-
-    /// Ends a counted load with its last response.
-    fn is_done(&self) -> bool {
-        let all_begun = self.plan.requests_max.is_some_and(|max| self.started >= max);
-        (all_begun && self.working == 0) || self.is_over()
-    }
-
-    fn may_begin(&self) -> bool {
-        self.plan.requests_max.is_none_or(|max| self.started < max) && !self.is_over()
     }
 
     /// Lets an idle user request the next object, unless the load is at its end.
     fn begin(&mut self, index: usize) {
-        if !self.may_begin() {
+        if !self.score.may_begin() {
             self.users[index].hang_up();
             return;
         }
-        self.started += 1;
-        self.working += 1;
         let user = &mut self.users[index];
-        user.want = write_request(self.plan, &mut self.picker, &mut user.request);
-        user.asked_ns = self.clock.nanoseconds();
+        let (request, range) = (&mut user.request, &mut self.range);
+        request.clear();
+        range.clear();
+        request.extend_from_slice(b"GET ");
+        user.want = self.score.begin(request, range);
+        request.extend_from_slice(&self.plan.fields);
+        if !range.is_empty() {
+            request.extend_from_slice(b"Range: ");
+            request.extend_from_slice(range);
+            request.extend_from_slice(b"\r\n");
+        }
+        request.extend_from_slice(b"\r\n");
+        user.asked_ns = self.score.clock.nanoseconds();
         self.ask(index);
     }
 
@@ -166,7 +146,8 @@ impl<'a> Load<'a> {
         match self.users[index].phase {
             Phase::Idle => {}
             Phase::Connecting => self.on_connected(index, flags),
-            Phase::Head | Phase::Body { .. } => self.on_readable(index),
+            _ if self.plan.tls.is_some() => self.on_sealed(index),
+            Phase::Handshake { .. } | Phase::Head | Phase::Body { .. } => self.on_readable(index),
         }
     }
 
@@ -177,10 +158,66 @@ impl<'a> Load<'a> {
             let error = net::sockopt::socket_error(socket).ok().and_then(Result::err);
             return self.fail(index, Fault::Connect, || error.map_or("hung up".into(), |e| e.to_string()));
         }
-        self.tally.connections += 1;
+        self.score.tally.connections += 1;
         let registered = epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), EventFlags::IN);
-        if let Err(error) = registered.and_then(|()| user.ask()) {
+        let greeted = match &self.plan.tls {
+            Some(tls) => registered.and_then(|()| user.greet(tls, self.score.clock.nanoseconds())),
+            None => registered.and_then(|()| user.ask()),
+        };
+        if let Err(error) = greeted {
             self.fail(index, Fault::Send, || error.to_string());
+        }
+    }
+
+    /// Handles what a TLS connection has received, one record after the other.
+    fn on_sealed(&mut self, index: usize) {
+        let Some(socket) = &self.users[index].socket else { return };
+        let received = match net::recv(socket, &mut self.sealed[..], RecvFlags::empty()) {
+            Ok((bytes, _)) => bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(Errno::CONNRESET) => 0,
+            Err(error) => return self.fail(index, Fault::Closed, || error.to_string()),
+        };
+        if received == 0 {
+            return self.on_end(index);
+        }
+        let (mut from, dialled) = (0, self.users[index].dialled);
+        while from < received && self.users[index].dialled == dialled {
+            let user = &mut self.users[index];
+            let Some(tls) = &mut user.tls else { return };
+            let taken = tls.read_tls(&mut &self.sealed[from..received]).unwrap_or(0);
+            if let Err(error) = tls.process_new_packets() {
+                let fault = if tls.is_handshaking() { Fault::Handshake } else { Fault::Broken };
+                return self.fail(index, fault, || error.to_string());
+            }
+            if taken == 0 {
+                return self.fail(index, Fault::Broken, || "TLS takes no more bytes".into());
+            }
+            from += taken;
+            if let Err(error) = user.flush() {
+                return self.fail(index, Fault::Send, || error.to_string());
+            }
+            self.on_record(index);
+        }
+    }
+
+    /// Handles what the last bytes of a TLS connection came to.
+    fn on_record(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let Some(tls) = &mut user.tls else { return };
+        if let (Phase::Handshake { since_ns }, false) = (&user.phase, tls.is_handshaking()) {
+            let took_ns = self.score.clock.nanoseconds() - since_ns;
+            self.score.tally.handshake(took_ns, tls.handshake_kind());
+            if let Err(error) = user.ask() {
+                return self.fail(index, Fault::Send, || error.to_string());
+            }
+        }
+        let Some(tls) = &mut self.users[index].tls else { return };
+        match tls.reader().read(&mut self.buffer) {
+            Ok(0) => self.on_end(index),
+            Ok(bytes) => self.on_bytes(index, bytes),
+            // No content so far.
+            Err(_) => {}
         }
     }
 
@@ -222,7 +259,7 @@ impl<'a> Load<'a> {
             return self.on_progress(index, progress, bytes);
         }
         if user.first_byte_ns == 0 {
-            user.first_byte_ns = self.clock.nanoseconds();
+            user.first_byte_ns = self.score.clock.nanoseconds();
         }
         let in_pieces = !user.partial.is_empty();
         if in_pieces {
@@ -285,67 +322,35 @@ impl<'a> Load<'a> {
                 user.hang_up();
                 self.ask(index);
             }
+            Phase::Handshake { .. } => self.fail(index, Fault::Handshake, || "ended within".into()),
             _ => self.fail(index, Fault::Closed, || "ended before the head".into()),
         }
     }
 
     /// Judges and counts a whole response, and begins the next request.
     fn finish(&mut self, index: usize) {
-        let now_ns = self.clock.nanoseconds();
         let user = &mut self.users[index];
         let Phase::Body { head, body } = std::mem::replace(&mut user.phase, Phase::Idle) else { return };
-        self.tally.response(head.status, user.first_byte_ns - user.asked_ns, now_ns - user.asked_ns);
-        self.tally.bytes += body.received;
-        self.faults_in_a_row = 0;
         user.used = true;
+        let (want, asked_ns, first_byte_ns) = (user.want, user.asked_ns, user.first_byte_ns);
+        let (status, range) = (head.status, head.range);
+        self.score.finish(&Done { want, status, range, body: &body, asked_ns, first_byte_ns });
         if head.closes || self.plan.connections == Connections::NewEach {
             user.hang_up();
         }
-        let want = user.want;
-        self.judge(want, &head, &body);
-        self.working -= 1;
         self.begin(index);
-    }
-
-    fn judge(&mut self, want: Want, head: &Head, body: &Body) {
-        let plan = self.plan;
-        let object = want.object;
-        if head.status != plan.status {
-            let status = head.status;
-            return self.tally.fault(Fault::Status, || format!("{status} for object {object}"));
-        }
-        if let (Some((start, end)), Some(length)) = (want.interval, plan.ranges_of)
-            && (head.range != Some((start, end, length)) || body.received != end - start)
-        {
-            let (got, received) = (head.range, body.received);
-            return self.tally.fault(Fault::Range, || {
-                format!("{start}..{end} of {length} was answered {got:?} with {received} bytes")
-            });
-        }
-        if plan.length.is_some_and(|length| length != body.received) {
-            let received = body.received;
-            return self.tally.fault(Fault::Length, || format!("{received} bytes for object {object}"));
-        }
-        let known = body
-            .digest()
-            .map(|digest| (*self.digests.entry((object, want.interval)).or_insert(digest), digest));
-        if !body.is_right() || known.is_some_and(|(first, digest)| first != digest) {
-            self.tally.fault(Fault::Content, || format!("wrong bytes for object {object}"));
-        }
     }
 
     /// Counts a request without a whole response.
     fn fail(&mut self, index: usize, fault: Fault, detail: impl FnOnce() -> String) {
-        self.tally.fault(fault, detail);
-        self.faults_in_a_row += 1;
+        self.score.fail(fault, detail);
         self.users[index].hang_up();
-        self.working -= 1;
         // Not at once: a server that refuses everything would make this recurse.
     }
 
     /// Runs every tenth of a second: late responses fail, and failed users begin again.
     fn on_tick(&mut self) {
-        let now_ns = self.clock.nanoseconds();
+        let now_ns = self.score.clock.nanoseconds();
         for index in 0..self.users.len() {
             let user = &self.users[index];
             if user.is_idle() {
@@ -357,60 +362,8 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Writes the next request, and returns what it asks for.
-fn write_request(plan: &Plan, picker: &mut Picker, out: &mut Vec<u8>) -> Want {
-    let object = picker.next();
-    out.clear();
-    out.extend_from_slice(b"GET ");
-    out.extend_from_slice(plan.target.before.as_bytes());
-    if plan.target.after.is_some() {
-        push_number(out, object);
-    }
-    out.extend_from_slice(&plan.fields);
-    let mut interval = None;
-    if let Some(length) = plan.ranges_of {
-        let (mut start, mut end) = picker.interval(length);
-        out.extend_from_slice(b"Range: bytes=");
-        match picker.below(8) {
-            // From a place to the end.
-            0 => end = length,
-            // The last bytes.
-            1 => (start, end) = (length - (end - start), length),
-            _ => {}
-        }
-        if end == length && start > 0 && picker.below(2) == 0 {
-            out.push(b'-');
-            push_number(out, end - start);
-        } else {
-            push_number(out, start);
-            out.push(b'-');
-            if end < length || picker.below(2) == 0 {
-                push_number(out, end - 1);
-            }
-        }
-        out.extend_from_slice(b"\r\n");
-        interval = Some((start, end));
-    }
-    out.extend_from_slice(b"\r\n");
-    Want { object, interval }
-}
-
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
 /// CPU seconds of this thread.
-fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_ascii_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }

@@ -5,10 +5,13 @@ use std::io;
 use crate::args::{Pick, StressArgs};
 use crate::body::Content;
 use crate::clock;
-use crate::target::{Reach, Target};
+use crate::secure::Tls;
+use crate::target::{Reach, Scheme, Target};
 
 /// The most connections of a load. More would test the machine rather than the server.
 const USERS_MAX: usize = 100_000;
+/// The most requests at a time on a connection. Servers rarely allow more.
+const STREAMS_MAX: usize = 1000;
 /// How long a load lasts by default, in seconds.
 const SECONDS_DEFAULT: f64 = 5.0;
 
@@ -16,7 +19,7 @@ const SECONDS_DEFAULT: f64 = 5.0;
 #[derive(Debug, thiserror::Error)]
 pub enum StressError {
     /// The URL cannot be loaded.
-    #[error("`{0}` is no target; write http://127.0.0.1:8080/path, `{{}}` for the object's number")]
+    #[error("`{0}` is no target; write http(s)://127.0.0.1:8080/path, `{{}}` for the object's number")]
     Url(String),
     /// The host has no address.
     #[error("cannot find the address of `{host}`: {source}")]
@@ -39,6 +42,9 @@ pub enum StressError {
     /// Arguments that contradict each other.
     #[error("{0}")]
     Arguments(&'static str),
+    /// TLS cannot be prepared.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// No sockets, or no epoll.
     #[error("{act}: {source}")]
     System {
@@ -64,6 +70,12 @@ pub(crate) struct Plan {
     pub(crate) target: Target,
     /// The request's head behind the path, without the final empty line.
     pub(crate) fields: Vec<u8>,
+    /// The host that is asked for.
+    pub(crate) authority: String,
+    /// The given headers but for Host, for HTTP/2.
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) protocol: Protocol,
     pub(crate) connections: Connections,
     pub(crate) users: usize,
     pub(crate) status: u16,
@@ -87,15 +99,42 @@ pub(crate) enum Connections {
     NewEach,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    /// With this many streams at a time on each connection.
+    Http2 {
+        streams: usize,
+    },
+}
+
 impl Plan {
+    /// Requests at a time on one connection.
+    pub(crate) fn streams(&self) -> usize {
+        match self.protocol {
+            Protocol::Http1 => 1,
+            Protocol::Http2 { streams } => streams,
+        }
+    }
+
     pub(crate) fn new(args: &StressArgs, url: &str) -> Result<Self, StressError> {
         let reach = if args.i_own_this_host { Reach::Anywhere } else { Reach::Loopback };
         let target = Target::new(url, reach)?;
         check(args, &target)?;
         let connections = if args.new_connections { Connections::NewEach } else { Connections::Kept };
+        let protocol = if args.http2 { Protocol::Http2 { streams: args.streams } } else { Protocol::Http1 };
+        let authority = authority(&target, &args.headers);
+        let tls = match target.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(Tls::new(args, &authority)?),
+        };
         let seconds = args.seconds.or_else(|| args.requests.is_none().then_some(SECONDS_DEFAULT));
         Ok(Self {
-            fields: fields(&target, &args.headers, connections)?,
+            fields: fields(&authority, &args.headers, connections)?,
+            headers: headers(&args.headers)?,
+            authority,
+            tls,
+            protocol,
             target,
             connections,
             users: args.users,
@@ -119,6 +158,22 @@ fn check(args: &StressArgs, target: &Target) -> Result<(), StressError> {
     let refuse = |why| Err(StressError::Arguments(why));
     if args.users == 0 || args.users > USERS_MAX {
         return refuse("--users must be 1 to 100000");
+    }
+    if args.streams == 0 || args.streams > STREAMS_MAX || (args.streams > 1 && !args.http2) {
+        return refuse("--streams must be 1 to 1000, and above 1 needs --http2");
+    }
+    if args.streams * args.users > USERS_MAX {
+        return refuse("--users times --streams must be at most 100000");
+    }
+    if args.streams > 1 && args.new_connections {
+        return refuse("--streams and --new-connections exclude each other");
+    }
+    let of_tls = args.insecure || args.resume || args.ca.is_some() || args.group.is_some();
+    if target.scheme == Scheme::Http && of_tls {
+        return refuse("--ca, --insecure, --resume and --group need an https:// target");
+    }
+    if args.resume && !args.new_connections {
+        return refuse("--resume needs --new-connections");
     }
     if args.objects == 0 || args.first.checked_add(args.objects).is_none() {
         return refuse("--objects must be at least 1");
@@ -157,12 +212,18 @@ fn content(args: &StressArgs) -> Content {
     }
 }
 
-fn fields(target: &Target, headers: &[String], connections: Connections) -> Result<Vec<u8>, StressError> {
-    let mut fields = Vec::new();
-    fields.extend(target.after.as_deref().unwrap_or("").as_bytes());
-    fields.extend(b" HTTP/1.1\r\n");
+/// The host of the given Host header, or of the URL.
+fn authority(target: &Target, headers: &[String]) -> String {
+    let said = headers.iter().filter_map(|line| line.split_once(':'));
+    let host = said.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    host.map_or(target.host.clone(), |(_, value)| value.trim().to_owned())
+}
+
+/// The head behind the path, without the final empty line.
+fn fields(authority: &str, headers: &[String], connections: Connections) -> Result<Vec<u8>, StressError> {
+    let mut fields = b" HTTP/1.1\r\n".to_vec();
     if !headers.iter().any(|line| line.to_ascii_lowercase().starts_with("host:")) {
-        fields.extend(format!("Host: {}\r\n", target.host).as_bytes());
+        fields.extend(format!("Host: {authority}\r\n").as_bytes());
     }
     for line in headers {
         let name = line.split(':').next().unwrap_or("");
@@ -177,4 +238,19 @@ fn fields(target: &Target, headers: &[String], connections: Connections) -> Resu
         fields.extend(b"Connection: close\r\n");
     }
     Ok(fields)
+}
+
+/// The headers in the form of HTTP/2.
+fn headers(lines: &[String]) -> Result<http::HeaderMap, StressError> {
+    let mut headers = http::HeaderMap::new();
+    for line in lines {
+        let bad = || StressError::Header(line.clone());
+        let (name, value) = line.split_once(':').ok_or_else(bad)?;
+        let name = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let value = http::HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
+        if name != http::header::HOST {
+            headers.append(name, value);
+        }
+    }
+    Ok(headers)
 }

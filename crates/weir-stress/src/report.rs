@@ -29,7 +29,11 @@ pub struct Side {
     pub seconds: f64,
     /// Requests a second: the median of the turns.
     pub rate: f64,
-    /// Time to the first byte.
+    /// TLS handshakes, and how many of them went on with an earlier session.
+    pub handshakes: (u64, u64),
+    /// The time of a handshake.
+    pub handshake: Summary,
+    /// Time to the first byte, a new connection's handshake included.
     pub first_byte: Summary,
     /// Time to the last byte.
     pub total: Summary,
@@ -104,6 +108,8 @@ impl Side {
             connections: all.connections,
             seconds: all.seconds,
             rate,
+            handshakes: (all.handshake_ns.len(), all.resumed),
+            handshake: Summary::of(&all.handshake_ns),
             first_byte: Summary::of(&all.first_byte_ns),
             total: Summary::of(&all.total_ns),
             statuses: statuses.map(|(status, count)| (status as u16, *count)).collect(),
@@ -126,6 +132,9 @@ impl Side {
             "seconds": self.seconds,
             "requests_per_s": self.rate,
             "bytes_per_s": self.bytes as f64 / self.seconds,
+            "handshakes": self.handshakes.0,
+            "resumed": self.handshakes.1,
+            "handshake": self.handshake.json(),
             "first_byte": self.first_byte.json(),
             "total": self.total.json(),
             "statuses": statuses,
@@ -177,6 +186,9 @@ impl fmt::Display for Side {
             self.connections,
             self.client_share * 100.0
         )?;
+        if let (handshakes @ 1.., resumed) = self.handshakes {
+            writeln!(f, "  handshake   {}  {handshakes}, {resumed} resumed", self.handshake)?;
+        }
         writeln!(f, "  first byte  {}", self.first_byte)?;
         writeln!(f, "  whole       {}", self.total)?;
         let statuses: Vec<String> =

@@ -1,12 +1,15 @@
 //! What happened during a load, counted.
 
 use hdrhistogram::Histogram;
+use rustls::HandshakeKind;
 
 /// What was wrong with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No connection was made.
     Connect,
+    /// TLS could not begin.
+    Handshake,
     /// The server did not take the request.
     Send,
     /// The connection ended before the response's head was whole.
@@ -31,8 +34,9 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Connect,
+        Self::Handshake,
         Self::Send,
         Self::Closed,
         Self::Short,
@@ -49,6 +53,7 @@ impl Fault {
     pub fn word(self) -> &'static str {
         match self {
             Self::Connect => "connect",
+            Self::Handshake => "handshake",
             Self::Send => "send",
             Self::Closed => "closed",
             Self::Short => "short",
@@ -71,6 +76,9 @@ pub(crate) struct Tally {
     /// Bytes of content.
     pub(crate) bytes: u64,
     pub(crate) connections: u64,
+    /// TLS handshakes that went on with an earlier session.
+    pub(crate) resumed: u64,
+    pub(crate) handshake_ns: Histogram<u64>,
     pub(crate) faults: [u64; Fault::ALL.len()],
     pub(crate) first_fault: Option<String>,
     pub(crate) statuses: Vec<u64>,
@@ -90,6 +98,8 @@ impl Tally {
             requests: 0,
             bytes: 0,
             connections: 0,
+            resumed: 0,
+            handshake_ns: histogram(),
             faults: [0; Fault::ALL.len()],
             first_fault: None,
             statuses: vec![0; 1000],
@@ -107,6 +117,12 @@ impl Tally {
         }
     }
 
+    /// Counts a completed handshake.
+    pub(crate) fn handshake(&mut self, took_ns: u64, kind: Option<HandshakeKind>) {
+        self.handshake_ns.saturating_record(took_ns.max(1));
+        self.resumed += u64::from(kind == Some(HandshakeKind::Resumed));
+    }
+
     pub(crate) fn response(&mut self, status: u16, first_byte_ns: u64, total_ns: u64) {
         self.requests += 1;
         self.statuses[usize::from(status).min(999)] += 1;
@@ -118,10 +134,12 @@ impl Tally {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.connections += other.connections;
+        self.resumed += other.resumed;
         self.faults.iter_mut().zip(other.faults).for_each(|(mine, theirs)| *mine += theirs);
         self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
         // Equal bounds: adding cannot fail.
+        let _ = self.handshake_ns.add(&other.handshake_ns);
         let _ = self.first_byte_ns.add(&other.first_byte_ns);
         let _ = self.total_ns.add(&other.total_ns);
         self.seconds += other.seconds;

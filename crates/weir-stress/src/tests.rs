@@ -1,5 +1,7 @@
 //! The pure parts, and loads against the floor server and against faulty servers.
 
+mod streams;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -119,7 +121,14 @@ fn contradicting_arguments_are_refused() {
         ("http://127.0.0.1/x -c 0", "--users"),
         ("http://127.0.0.1/x -d 0", "above 0"),
         ("http://127.0.0.1/x -H nonsense", "header"),
-        ("https://127.0.0.1/x", "no target"),
+        ("ftp://127.0.0.1/x", "no target"),
+        ("http://127.0.0.1/x --insecure", "https://"),
+        ("https://127.0.0.1/x --resume", "--new-connections"),
+        ("https://127.0.0.1/x --group x", "no group"),
+        ("https://127.0.0.1/x --ca /nowhere", "/nowhere"),
+        ("http://127.0.0.1/x -m 2", "--http2"),
+        ("http://127.0.0.1/x -m 1000 -c 1000 --http2", "times"),
+        ("http://127.0.0.1/x -m 2 --http2 --new-connections", "exclude"),
         ("http://me@127.0.0.1/x", "no target"),
         ("http://127.0.0.1/x --wonders 2", "`{}`"),
         ("http://192.0.2.1/x", "--i-own-this-host"),
@@ -226,17 +235,22 @@ fn bodies_of_one_url_must_agree() {
     assert_eq!(faults(&load(&format!("http://{at}/ -n 30 -c 1 --same"))), [Fault::Content]);
 }
 
+/// The interval that a range of 10,000 bytes asks for.
+fn interval(range: &str) -> (u64, u64) {
+    let (first, last) = range.split_once('-').unwrap();
+    match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) => (first, last + 1),
+        (Ok(first), Err(_)) => (first, 10_000),
+        (Err(_), Ok(last)) => (10_000 - last, 10_000),
+        _ => panic!("{range}"),
+    }
+}
+
 /// Answers `Range` of a 10,000 byte offset body (RFC 9110 §14.2), shifted by `shift`.
 fn ranges(shift: u64) -> SocketAddr {
     server(move |head| {
         let range = head.lines().find_map(|line| line.strip_prefix("Range: bytes=")).unwrap();
-        let (first, last) = range.split_once('-').unwrap();
-        let (start, end) = match (first.parse::<u64>(), last.parse::<u64>()) {
-            (Ok(first), Ok(last)) => (first, last + 1),
-            (Ok(first), Err(_)) => (first, 10_000),
-            (Err(_), Ok(last)) => (10_000 - last, 10_000),
-            _ => panic!("{range}"),
-        };
+        let (start, end) = interval(range);
         let mut body = vec![0; (end - start) as usize];
         offsets::fill(start + shift, &mut body);
         let head = format!(

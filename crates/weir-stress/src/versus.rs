@@ -2,10 +2,16 @@
 //! both alike.
 
 use crate::args::StressArgs;
-use crate::load::load;
-use crate::plan::{Plan, StressError};
+use crate::plan::{Plan, Protocol, StressError};
 use crate::report::{Report, Side};
 use crate::tally::Tally;
+
+fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
+    match plan.protocol {
+        Protocol::Http1 => crate::load::load(plan, seed),
+        Protocol::Http2 { .. } => crate::streams::load(plan, seed),
+    }
+}
 
 /// Runs the load that the arguments describe, in this thread, to its bound.
 ///

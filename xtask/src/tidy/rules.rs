@@ -186,6 +186,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-store/src/drives/supervisor.rs",
     "crates/weir-store/src/inside/background.rs",
     "crates/weir-store/src/inside/sweeper.rs",
+    "crates/weir-stress/src/streams.rs",
     "crates/weir-volume/src/threads.rs",
     "crates/weir-upstream/src/address.rs",
     "crates/weir-upstream/src/pool.rs",
