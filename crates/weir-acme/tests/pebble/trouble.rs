@@ -91,11 +91,9 @@ fn a_ca_that_forgot_everything_gets_a_new_account() {
 fn a_ca_that_is_down_is_left_alone_and_another_is_asked() {
     let bench = Bench::new("acme-down");
     let Some(pebble) = bench.pebble() else { return };
-    let down = weir_testkit::PebbleSetup::new(1, 1).directory();
+    let dead = weir_testkit::PebbleSetup::new(1, 1).directory();
     let mut wanted = settings(&pebble, &["a.example.com", "b.example.com"]);
-    wanted
-        .authorities
-        .insert(0, weir_acme::AuthoritySettings { directory: down.clone(), ..authority(&pebble) });
+    wanted.authorities.insert(0, weir_acme::AuthoritySettings { directory: dead, ..authority(&pebble) });
     let acme = bench.acme(wanted);
     until("both have theirs", || {
         bench.advance(30);

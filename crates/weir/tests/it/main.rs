@@ -113,6 +113,7 @@ mod run {
     mod exchanged;
     mod file_size;
     mod load;
+    mod ordering;
     mod service;
     mod start;
     mod starts;
