@@ -34,6 +34,7 @@ mod purge;
 mod response;
 mod revalidate;
 pub mod route;
+mod secured;
 mod serve;
 mod service;
 mod shared;
