@@ -138,7 +138,8 @@ fn a_check_says_which_hosts_need_a_file() {
     let setup = setup();
     let text = |acme: &str| {
         format!(
-            "[[listen]]\naddress = \"127.0.0.1:80\"\n[[listen]]\naddress = \"127.0.0.1:443\"\ntls = true\n{acme}\n\
+            "[[listen]]\naddress = \"127.0.0.1:80\"\n\
+             [[listen]]\naddress = \"127.0.0.1:443\"\ntls = true\n{acme}\n\
              [upstream.main]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nupstream = \"main\"\n\
              hosts = [\"{HOST}\", \"localhost\", \"db.internal\", \"10.0.0.1\", \"*.example.com\"]\n"
         )
