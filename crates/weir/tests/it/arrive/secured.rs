@@ -74,7 +74,8 @@ fn a_connection_asks_only_for_hosts_of_its_certificate() {
 fn a_site_sends_requests_without_tls_to_https() {
     let (authority, origin, setup) = (Authority::new(), origin(), setup());
     setup.certificate("live-a", &authority, &["a.example"]);
-    let site = "[health]\npath = \"/health\"\n[[site]]\nhosts = [\"a.example\"]\nhttps = \"redirect\"\nhsts = \"1d\"";
+    let site = "[health]\npath = \"/health\"\n[[site]]\nhosts = [\"a.example\"]\n\
+                https = \"redirect\"\nhsts = \"1d\"";
     let weir = run(setup, &origin, site);
     let get = |target, fields: &[(&str, &str)]| plain(&weir, "a.example", target, fields);
     let sent = get("/x?y=%20", &[]);
@@ -104,12 +105,13 @@ fn an_origin_sees_the_certificate_of_each_client_and_of_nobody_else() {
     setup.file("ca.pem", authority.pem());
     let ask =
         |mode: &str| format!("client_certificate = {{ ca = \"{{folder}}/ca.pem\", mode = \"{mode}\" }}");
-    let sites = format!(
-        "[[site]]\nhosts = [\"must.example\"]\n{}\n[[site]]\nhosts = [\"may.example\"]\n{}\n[[site]]\nhosts = \
-         [\"open.example\"]",
-        ask("required"),
-        ask("optional")
-    );
+    let site = |host: &str, more: &str| format!("[[site]]\nhosts = [\"{host}\"]\n{more}\n");
+    let sites = [
+        site("must.example", &ask("required")),
+        site("may.example", &ask("optional")),
+        site("open.example", ""),
+    ]
+    .concat();
     let weir = run(setup, &origin, &sites);
     let one = TlsClient::insecure().certificate(authority.issue(&["one"]));
     let two = TlsClient::insecure().certificate(authority.issue(&["two"]));
