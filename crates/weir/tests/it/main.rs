@@ -29,6 +29,7 @@ mod arrive {
     pub(crate) mod malformed_requests;
     mod peers;
     mod places;
+    mod secured;
     mod slow;
 }
 
