@@ -230,8 +230,8 @@ fn interim_heads_and_trailers_pass_through() {
     origin.on("/page", |exchange| {
         exchange.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
         exchange.send(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: no-store\r\nTrailer: x-sum\r\n\r\n\
-             3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: no-store\r\n\
+             Trailer: x-sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n",
         );
     });
     let weir = weir(&origin, "");
