@@ -227,7 +227,7 @@ fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, PairError> {
     })
 }
 
-/// Whether a key asks for a password: in PKCS #8, or in the older form of openssl, which is no PEM for others.
+/// Whether a key asks for a password: in PKCS #8, or in the older form of openssl, which others cannot read.
 fn is_encrypted(text: &[u8]) -> bool {
     const SIGNS: [&[u8]; 2] = [b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED"];
     SIGNS.iter().any(|sign| text.windows(sign.len()).any(|window| window == *sign))
