@@ -121,6 +121,11 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         &["HeaderName", "header::", "headers.get(", "headers.contains_key(", "headers().get("],
         "volumes carry headers and never read one by name",
     ),
+    (
+        "crates/weir-tls/src/",
+        &["weir_", "http::", "tokio", "TcpStream", "std::fs", "std::io", "std::thread"],
+        "TLS knows no HTTP, no socket and no file",
+    ),
     ("crates/weir-disk/src/", &["weir_", "http::", "bytes::"], "a disk knows no cache"),
     (
         "crates/weir-upstream/src/",
