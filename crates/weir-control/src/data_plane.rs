@@ -272,6 +272,45 @@ pub struct Inventory {
     pub accounts: AccountsUse,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
+    /// The certificates for clients.
+    pub certificates: CertificatesUse,
+}
+
+/// The certificates for clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CertificatesUse {
+    /// All of them, those included that cannot be used.
+    pub all: Vec<CertificateUse>,
+    /// How often files could not be used, since the start.
+    pub failures: u64,
+}
+
+/// A certificate, or a pair of files that is to be one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CertificateUse {
+    /// Its names and addresses; empty where nothing could be read yet.
+    pub names: Vec<String>,
+    /// The file of its chain, `acme`, or `self`.
+    pub source: String,
+    /// The kind of its key: `ecdsa`, `rsa` or `ed25519`.
+    pub key: String,
+    /// `valid`, `near-end` or `expired`; `failed` where there is none to use, `ordered` where it is to come.
+    pub state: String,
+    /// Until when it is valid, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<String>,
+    /// For how long, in seconds; 0 once it has expired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in_s: Option<u64>,
+    /// Whether clients get it that ask for no name, or for one without a certificate.
+    pub default: bool,
+    /// What comes next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Why its files cannot be used as they are, or the last order failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What the cache holds.

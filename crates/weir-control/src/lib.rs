@@ -30,16 +30,17 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
-    CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, ListOrder, Listing,
-    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField,
-    Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained, Inventory,
+    LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope,
+    Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
+    UpstreamState, Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use sites::{
     AccountsUse, Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,
 };
 pub use state::{StateError, StateFolder};
-pub use status::{Status, rfc3339};
+pub use status::{CertificatesState, Status, rfc3339};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
-//! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `GET /sites`, `POST /reload`,
-//! `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. A process that may open the socket may
-//! use all of them.
+//! The control socket's paths: `GET /status`, `GET /certificates`, `GET /volumes`, `GET /objects`,
+//! `GET /sites`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. A process
+//! that may open the socket may use all of them.
 
 use std::sync::Arc;
 
@@ -23,6 +23,9 @@ pub(crate) const PURGE: &str = "/purge";
 pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri, body: &[u8]) -> Answer {
     match (uri.path(), method) {
         ("/status", &Method::GET) => answer::json(StatusCode::OK, &control.status()),
+        ("/certificates", &Method::GET) => {
+            answer::json(StatusCode::OK, &control.inventory().certificates.all)
+        }
         ("/volumes", &Method::GET) => answer::json(StatusCode::OK, &control.status().volumes),
         ("/reload", &Method::POST) => reload(control),
         ("/explain", &Method::POST) => explain(control, body),

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
-use crate::data_plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
+use crate::data_plane::{
+    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse,
+};
 
 /// A Weir at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +58,9 @@ pub struct Status {
     pub fills: Fills,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
+    /// The certificates for clients; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<CertificatesState>,
     /// Errors by word.
     pub errors: BTreeMap<String, u64>,
     /// All counters, by the name of their metric without `_total`. Counters of sites are summed here.
@@ -75,6 +80,31 @@ pub struct LastReload {
 impl LastReload {
     pub(crate) fn at(wall: SystemTime, refused: Option<String>) -> LastReload {
         LastReload { at: rfc3339(wall), refused }
+    }
+}
+
+/// The certificates for clients, in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CertificatesState {
+    /// Those in use.
+    pub in_use: usize,
+    /// The one that ends first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_to_end: Option<CertificateUse>,
+    /// Those that cannot be used, or are near their end, or whose new files cannot be used.
+    pub amiss: Vec<CertificateUse>,
+}
+
+impl CertificatesState {
+    fn of(certificates: &CertificatesUse) -> Option<CertificatesState> {
+        let all = &certificates.all;
+        let ends = all.iter().filter_map(|of| Some((of.expires_in_s?, of)));
+        let is_amiss = |of: &&CertificateUse| of.error.is_some() || of.state != "valid";
+        (!all.is_empty()).then(|| CertificatesState {
+            in_use: all.iter().filter(|of| of.expires.is_some()).count(),
+            next_to_end: ends.min_by_key(|(left, _)| *left).map(|(_, of)| of.clone()),
+            amiss: all.iter().filter(is_amiss).cloned().collect(),
+        })
     }
 }
 
@@ -197,6 +227,7 @@ impl Status {
                 retries: snapshot.counts[Count::ForwardedRetries],
             },
             upstreams: inventory.upstreams,
+            certificates: CertificatesState::of(&inventory.certificates),
             errors: words(&snapshot.errors),
             counters: counters(snapshot),
         }

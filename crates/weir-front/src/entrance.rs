@@ -208,6 +208,11 @@ async fn secure(
     let (session, hello, identity) = made?;
     let client_certificate = session.client_certificate().map(Into::into);
     let secured = Secured { identity, name: hello.name, agreed: session.agreed(), client_certificate };
+    if secured.agreed.version == "TLSv1.2" {
+        // A client of TLS 1.2 waits for the end of the handshake (RFC 5246 §7.3); in TLS 1.3 what is left are
+        // tickets, which can go out with the first response.
+        send(socket, &mut out).await?;
+    }
     Ok((session, secured, out))
 }
 

@@ -48,6 +48,8 @@ pub enum EventKind {
     Volume = 32,
     /// An origin changed its state.
     Origin = 64,
+    /// A certificate came into use, failed or nears its end.
+    Certificate = 128,
 }
 
 impl EventKind {
@@ -61,6 +63,7 @@ impl EventKind {
             EventKind::Purged => "purged",
             EventKind::Volume => "volume",
             EventKind::Origin => "origin",
+            EventKind::Certificate => "certificate",
         }
     }
 }

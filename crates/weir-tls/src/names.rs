@@ -34,6 +34,11 @@ impl Names {
         self.dns.is_empty() && self.addresses.is_empty()
     }
 
+    /// Whether `name` is one of them, as it is written, wildcards included, or an address.
+    pub fn cover_all(&self, name: &str) -> bool {
+        self.dns().any(|own| own == lower(name)) || self.cover(name)
+    }
+
     /// Whether one of them is `host`: a name or an address, without a port. A `*` stands for one label.
     pub fn cover(&self, host: &str) -> bool {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -1,6 +1,7 @@
 //! Which certificate a client gets: an exact name before a wildcard, ECDSA before RSA where the client can,
 //! the default only where there is one. A set never changes; it is swapped whole.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -81,12 +82,13 @@ impl Set {
         &self.table.identities
     }
 
-    /// Whether a client that asks for `name`, or for an address, gets a certificate that covers it.
-    pub fn covers(&self, name: &str) -> bool {
-        match name.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => self.table.addresses.contains_key(&address),
-            Err(_) => self.table.slot(&lower(name)).is_some(),
-        }
+    /// The certificate that covers `name`, an address, or a wildcard as it is written; never one by default.
+    pub fn covering(&self, name: &str) -> Option<&Arc<Identity>> {
+        let slot = match name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(address) => self.table.addresses.get(&address).copied(),
+            Err(_) => self.table.slot(&lower(name)),
+        };
+        Some(&self.table.identities[slot?.pick(true)? as usize])
     }
 
     pub(crate) fn with_challenges(&self, change: impl FnOnce(&mut HashMap<Box<str>, Arc<Identity>>)) -> Set {
@@ -138,16 +140,19 @@ impl Table {
 }
 
 impl Slot {
-    /// Takes a certificate if it is better than the one of its kind.
+    /// Takes a certificate if it is better than the one of its kind. Those of a better source leave no room
+    /// for others.
     fn offer(&mut self, place: u32, identities: &[Arc<Identity>]) {
-        let identity = &identities[place as usize];
+        let of = |place: u32| &identities[place as usize];
+        let identity = of(place);
+        let held = self.0.iter().flatten().map(|held| of(*held).source.rank()).min();
+        match held.map(|held| identity.source.rank().cmp(&held)) {
+            Some(Ordering::Greater) => return,
+            Some(Ordering::Less) => *self = Slot::default(),
+            _ => {}
+        }
         let slot = &mut self.0[identity.key_kind as usize];
-        let is_better = slot.is_none_or(|held| {
-            let held = &identities[held as usize];
-            let key = |identity: &Identity| (identity.source.rank(), std::cmp::Reverse(identity.not_after));
-            key(identity) < key(held)
-        });
-        if is_better {
+        if slot.is_none_or(|held| identity.not_after > of(held).not_after) {
             *slot = Some(place);
         }
     }

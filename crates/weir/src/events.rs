@@ -22,6 +22,7 @@ pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
         (model::EventKind::Purged, EventKind::Purged),
         (model::EventKind::Volume, EventKind::Volume),
         (model::EventKind::Origin, EventKind::Origin),
+        (model::EventKind::Certificate, EventKind::Certificate),
     ];
     let wanted = all.iter().filter(|(kind, _)| events.kinds.is_empty() || events.kinds.contains(kind));
     let kinds = wanted.fold(0, |kinds, (_, kind)| kinds | *kind as u32);

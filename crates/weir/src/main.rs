@@ -9,6 +9,7 @@
 
 mod accounts;
 mod banner;
+mod certificates;
 mod cli;
 mod demo;
 mod diagnostics;

@@ -28,9 +28,9 @@ use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
     Settings, Stamp, Store, Unwritten,
 };
-use weir_tls::Certificates;
 
 use crate::accounts;
+use crate::certificates::Keeper;
 use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
 use crate::volumes;
@@ -41,6 +41,7 @@ pub(crate) struct Server {
     pub(crate) drives: Drives,
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) accounts: Accounts,
+    pub(crate) certificates: Keeper,
     choice: LogChoice,
     terminal: Option<Terminal>,
     logs: Mutex<Vec<LogSettings>>,
@@ -60,6 +61,8 @@ pub(crate) struct Handover<'a> {
     pub(crate) listeners: Vec<PassedListener>,
     /// Another process still has the volumes.
     pub(crate) has_volumes: bool,
+    /// The keys of session tickets; empty where there are none.
+    pub(crate) tickets: Vec<u8>,
     /// Returns when the ledger may be opened.
     pub(crate) until_ledger_is_free: &'a dyn Fn() -> anyhow::Result<()>,
 }
@@ -134,6 +137,7 @@ impl Server {
         let observatory = Observatory::start(workers, &logs)?;
         let events = events::settings(&loaded.config.events);
         observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
+        let certificates = Keeper::start(loaded, &observatory, &handover.tickets)?;
         (handover.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
@@ -157,14 +161,14 @@ impl Server {
             begin,
         )?;
         let plan = compile(loaded, &observatory);
-        let for_listeners =
-            ForListeners { passed: handover.listeners, certificates: Certificates::default() };
+        let for_listeners = ForListeners { passed: handover.listeners, certificates: certificates.handle() };
         let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
         Ok(Server {
             edge,
             drives,
             observatory,
             accounts,
+            certificates,
             choice,
             terminal,
             at_start: Fixed::of(loaded),
@@ -288,8 +292,10 @@ impl DataPlane for Server {
         let mut warnings = self.at_start.warnings(&Fixed::of(&loaded));
         warnings.extend(loaded.warnings());
         let logs = self.other_logs(&loaded.config.log)?;
+        let certificates = self.certificates.prepare(&loaded).map_err(SwapError)?;
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
+        warnings.extend(self.certificates.configure(certificates));
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
         self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
@@ -333,6 +339,7 @@ impl DataPlane for Server {
             ledger: self.ledger(),
             accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),
+            certificates: self.certificates.in_use(),
         }
     }
 

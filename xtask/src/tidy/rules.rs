@@ -188,6 +188,8 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-volume/src/threads.rs",
     "crates/weir-upstream/src/address.rs",
     "crates/weir-upstream/src/pool.rs",
+    "crates/weir/src/certificates/loader.rs",
+    "crates/weir/src/certificates/mod.rs",
     "crates/weir/src/cli/run.rs",
     "crates/weir/src/demo/mod.rs",
     "crates/weir/src/upgrade/old.rs",

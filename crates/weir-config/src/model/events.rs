@@ -55,4 +55,6 @@ pub enum EventKind {
     Volume,
     /// An origin changed its state.
     Origin,
+    /// A certificate came into use, could not be used, or is near its end.
+    Certificate,
 }

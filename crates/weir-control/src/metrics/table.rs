@@ -6,7 +6,7 @@ use std::slice;
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
 use super::{Family, Seen, Series};
-use crate::data_plane::{CatalogueUse, Inventory, OriginState, VolumeUse};
+use crate::data_plane::{CatalogueUse, CertificatesUse, Inventory, OriginState, VolumeUse};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 enum Read<T> {
@@ -236,6 +236,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
         ("Origins", origins),
         ("Memory", cache),
         ("Volumes", volumes(&seen.inventory)),
+        ("Certificates", certificates(&seen.inventory)),
         ("Ledger and accounts", ledger),
         ("The process", process),
     ]
@@ -421,6 +422,41 @@ fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
     let catalogues: Vec<_> = catalogues.collect();
     rows(&mut families, CATALOGUES, &["volume"], &catalogues);
     families
+}
+
+/// What is known of certificates for clients.
+fn certificates(inventory: &Inventory) -> Vec<Family<'_>> {
+    let CertificatesUse { all, failures } = &inventory.certificates;
+    let in_use = all.iter().filter_map(|of| Some((of, of.expires_in_s?)));
+    let ends = in_use.map(|(of, left)| {
+        let name = of.names.first().map_or("", String::as_str);
+        (vec![name, of.key.as_str(), of.source.as_str()], left as f64)
+    });
+    let unusable = all.iter().filter(|of| of.error.is_some()).count();
+    // Without TLS there is nothing to say.
+    let numbers = |number: f64| if all.is_empty() { Vec::new() } else { vec![(vec![], number)] };
+    let failed = if all.is_empty() { Vec::new() } else { vec![(vec![], *failures)] };
+    vec![
+        Family {
+            name: "weir_certificate_expires_in_seconds",
+            help: "How long each certificate is still valid, by its first name, the kind of its key, and \
+                   where it comes from; 0 once it has expired.",
+            labels: &["certificate", "key", "source"],
+            series: Series::Levels(ends.collect()),
+        },
+        Family {
+            name: "weir_certificates_unusable",
+            help: "Certificates whose files cannot be used as they are, or whose last order failed.",
+            labels: &[],
+            series: Series::Levels(numbers(unusable as f64)),
+        },
+        Family {
+            name: "weir_certificate_failures",
+            help: "Times that files of certificates could not be used.",
+            labels: &[],
+            series: Series::Counts(failed),
+        },
+    ]
 }
 
 fn each_origin(inventory: &Inventory) -> Vec<(Vec<&str>, &OriginState)> {

@@ -62,7 +62,10 @@ fn an_exact_name_comes_before_a_wildcard_and_ecdsa_before_rsa() {
     assert_eq!(label(set.choose_for_address("192.0.2.1".parse().unwrap(), true)), "both");
     assert_eq!(label(set.choose_for_address("::ffff:192.0.2.1".parse().unwrap(), true)), "both");
     assert_eq!(label(set.choose_for_address("192.0.2.2".parse().unwrap(), true)), "-");
-    assert!(set.covers("x.example.com") && set.covers("192.0.2.1") && !set.covers("example.com"));
+    assert_eq!(label(set.covering("x.example.com")), "wild");
+    assert_eq!(label(set.covering("*.example.com")), "wild");
+    assert_eq!(label(set.covering("192.0.2.1")), "both");
+    assert_eq!(label(set.covering("example.com")), "-");
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn the_default_is_given_only_where_no_other_is() {
         ],
     );
     assert_eq!(label(set.choose_for_address("192.0.2.2".parse().unwrap(), true)), "default");
-    assert!(!set.covers("other.example"));
+    assert!(set.covering("other.example").is_none());
     assert!(set.choose(None, true).unwrap().covers("other.example"));
     assert!(!set.choose(Some("a.example"), true).unwrap().covers("other.example"));
 }
@@ -99,6 +102,18 @@ fn files_win_and_then_the_longer_validity() {
         list.rotate_left(1);
         let set = Set::new(list.clone(), Vec::new());
         check(&set, &[(Some("a.example"), true, "long"), (Some("b.example"), true, "acme")]);
+    }
+}
+
+#[test]
+fn a_file_of_rsa_wins_over_one_of_another_source() {
+    let template = template();
+    let acme = template.identity(ecdsa(&["a.example", "b.example"]).pem(), Source::Acme, now()).unwrap();
+    let mut list = vec![Arc::new(acme), rsa(&template, "rsa", &["a.example"])];
+    for _ in 0..list.len() {
+        list.rotate_left(1);
+        let set = Set::new(list.clone(), Vec::new());
+        check(&set, &[(Some("a.example"), true, "rsa"), (Some("b.example"), true, "acme")]);
     }
 }
 

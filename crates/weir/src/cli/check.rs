@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 use weir_config::{Loaded, Mistakes};
 
+use crate::certificates;
 use crate::diagnostics;
 use crate::print::{counted, say, say_json};
 
@@ -29,7 +30,12 @@ impl Check {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match weir_config::load(&self.file) {
             Ok(loaded) => {
-                self.right(&loaded)?;
+                let findings = certificates::check(&loaded);
+                if !findings.mistakes.is_empty() && !self.show {
+                    self.unusable(&findings.mistakes)?;
+                    return Ok(ExitCode::FAILURE);
+                }
+                self.right(&loaded, findings.warnings)?;
                 Ok(ExitCode::SUCCESS)
             }
             Err(mistakes) => {
@@ -39,8 +45,9 @@ impl Check {
         }
     }
 
-    fn right(&self, loaded: &Loaded) -> anyhow::Result<()> {
-        let warnings = loaded.warnings();
+    fn right(&self, loaded: &Loaded, of_certificates: Vec<String>) -> anyhow::Result<()> {
+        let mut warnings = loaded.warnings();
+        warnings.extend(of_certificates);
         if !self.json {
             for warning in &warnings {
                 writeln!(stderr(), "warning: {warning}")?;
@@ -57,6 +64,18 @@ impl Check {
                 Ok(say(&format!("{} is valid: {sites}, {routes}\n", self.file.display()))?)
             }
         }
+    }
+
+    /// The configuration has no mistake, but files that it names cannot be used.
+    fn unusable(&self, mistakes: &[String]) -> anyhow::Result<()> {
+        if self.json {
+            let all: Vec<_> = mistakes.iter().map(|mistake| json!({ "mistake": mistake })).collect();
+            return say_json(&json!({ "valid": false, "mistakes": all }));
+        }
+        for mistake in mistakes {
+            writeln!(stderr(), "error: {mistake}")?;
+        }
+        Ok(())
     }
 
     fn wrong(&self, mistakes: &Mistakes) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! The command line: every command with its flags.
 
+mod certificates;
 mod check;
 mod explain;
 mod find;
@@ -51,6 +52,9 @@ pub(crate) enum Command {
     /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to
     /// bill by.
     Sites(sites::ShowSites),
+    /// Show the certificates of the running Weir: their names, where they come from, when they end, what is
+    /// amiss.
+    Certificates(certificates::ShowCertificates),
     /// Show the state of each volume of the running Weir.
     Volumes(volumes::Volumes),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
@@ -74,6 +78,7 @@ impl Command {
             Command::Purge(purge) => purge.run(),
             Command::List(list) => list.run(),
             Command::Sites(sites) => sites.run(),
+            Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),
             Command::Verify(verify) => verify.run(),
             Command::Stress(args) => stress::run(&args),

@@ -174,6 +174,7 @@ impl Run {
         };
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
+        let tickets = offer.as_mut().map(UpgradeOffer::tickets).unwrap_or_default();
         let (state, admin, socket, listeners) = match offer {
             Some(offer) => {
                 let (state, socket) = offer.state(&path)?;
@@ -199,7 +200,8 @@ impl Run {
         let choice = self.log.clone().unwrap_or_default();
         let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
         let has_volumes = offer.is_some();
-        let handover = Handover { listeners, has_volumes, until_ledger_is_free: &until_ledger_is_free };
+        let handover =
+            Handover { listeners, has_volumes, tickets, until_ledger_is_free: &until_ledger_is_free };
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
         Ok(Some(Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address }))

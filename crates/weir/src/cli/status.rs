@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
-use weir_control::{OriginState, Phase, Status, VolumeUse};
+use weir_control::{CertificateUse, CertificatesState, OriginState, Phase, Status, VolumeUse};
 use weir_observe::{Count, SiteCount};
 
 use super::find::Find;
@@ -74,6 +74,12 @@ fn show(status: &Status) -> String {
         line("volume", &below(volume));
     }
     line("ledger", &ledger(status));
+    if let Some(certificates) = &status.certificates {
+        line("certificates", &in_short(certificates));
+        for of in &certificates.amiss {
+            line("", &amiss(of));
+        }
+    }
     if !status.errors.is_empty() {
         line("errors", &words(&status.errors));
     }
@@ -84,6 +90,26 @@ fn show(status: &Status) -> String {
         }
     }
     out
+}
+
+fn in_short(certificates: &CertificatesState) -> String {
+    let mut text = format!("{} in use", certificates.in_use);
+    if let Some(next) = &certificates.next_to_end {
+        let name = next.names.first().map_or("", String::as_str);
+        let days = next.expires_in_s.unwrap_or_default() / 86_400;
+        let _ = write!(text, ", the next to end in {} ({name})", counted(days as usize, "day"));
+    }
+    text
+}
+
+fn amiss(of: &CertificateUse) -> String {
+    let name = of.names.first().unwrap_or(&of.source);
+    match (&of.error, &of.expires) {
+        (Some(error), Some(_)) => format!("{name}: {error}; the one before stays in use"),
+        (Some(error), None) => format!("{name}: {error}"),
+        (None, Some(expires)) => format!("{name}: {} ({expires})", of.state),
+        (None, None) => format!("{name}: {}", of.state),
+    }
 }
 
 fn config(status: &Status) -> String {

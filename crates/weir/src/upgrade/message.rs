@@ -13,7 +13,8 @@ pub(crate) const PROTOCOL: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// The old process begins. Carries the lock of the state folder and the control socket.
+    /// The old process begins. Carries the lock of the state folder and the control socket, and behind the
+    /// line the keys of session tickets.
     Offer {
         /// See [`PROTOCOL`].
         protocol: u32,

@@ -42,6 +42,7 @@ pub(crate) struct UpgradeOffer {
     control: Option<OwnedFd>,
     admin: Option<(String, OwnedFd)>,
     listeners: Vec<PassedListener>,
+    tickets: Vec<u8>,
 }
 
 /// The link to the old process, once everything belongs to this one.
@@ -67,13 +68,13 @@ impl UpgradeOffer {
     }
 
     fn receive(link: Link) -> anyhow::Result<UpgradeOffer> {
-        let Received { message, mut sockets, .. } = next(&link)?;
+        let Received { message, mut sockets, bytes: tickets } = next(&link)?;
         let Message::Offer { protocol, state, pid } = message else {
             bail!("it did not begin with an offer")
         };
         let (control, lock) = (sockets.pop(), sockets.pop());
         let (admin, listeners, old) = (None, Vec::new(), Living::of(pid));
-        let mut offered = UpgradeOffer { link, pid, old, state, lock, control, admin, listeners };
+        let mut offered = UpgradeOffer { link, pid, old, state, lock, control, admin, listeners, tickets };
         if protocol != PROTOCOL {
             let why = format!(
                 "it speaks version {protocol} of the handover, and this program version \
@@ -137,6 +138,11 @@ impl UpgradeOffer {
     /// The listening sockets.
     pub(crate) fn listeners(&mut self) -> Vec<PassedListener> {
         std::mem::take(&mut self.listeners)
+    }
+
+    /// The keys of session tickets, so that clients resume their sessions here.
+    pub(crate) fn tickets(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.tickets)
     }
 
     /// Reports that this process is prepared, and waits until the ledger is closed.
@@ -259,7 +265,8 @@ mod tests {
         let (here, there) = Link::pair().unwrap();
         let (link, old) = (Link::over(there).unwrap(), Living::of(pid));
         let (state, admin, listeners) = (PathBuf::new(), None, Vec::new());
-        (UpgradeOffer { link, pid, old, state, lock: None, control: None, admin, listeners }, here)
+        let tickets = Vec::new();
+        (UpgradeOffer { link, pid, old, state, lock: None, control: None, admin, listeners, tickets }, here)
     }
 
     /// A process that has ended and is waited for by nobody yet.

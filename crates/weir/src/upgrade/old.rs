@@ -149,7 +149,8 @@ impl Upgrader {
     fn offer(&self, link: &Link) -> io::Result<()> {
         let (state, pid) = (self.state.path().canonicalize()?, std::process::id());
         let offer = Message::Offer { protocol: PROTOCOL, state, pid };
-        link.send(&offer, &[], &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
+        let tickets = self.server.certificates.export_tickets();
+        link.send(&offer, &tickets, &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
         let admin = Message::Admin { address: self.admin_address.clone() };
         link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
         for listener in self.server.copy_listeners()? {

@@ -1,0 +1,423 @@
+//! Loads the certificates that a configuration wants, and those that have changed since. A pair is taken up
+//! whole or not at all: while it cannot be used, the one before stays. It must not wait, log or read a clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use weir_tls::{
+    Certificates, ClientAuth, ClientMode, Identity, Part, Pem, Set, SiteClients, Source, Template,
+    self_signed,
+};
+
+use super::change::{Change, Stage};
+use super::files::{Files, Stamp, read};
+use super::wanted::{Wanted, WantedSite};
+
+/// How long before its end a certificate of Weir's own is made again.
+const OWN_LEFT_MIN: Duration = Duration::from_secs(30 * 86_400);
+/// Fewer pairs than this are loaded by the caller alone.
+const PAIRS_A_THREAD_MIN: usize = 64;
+
+/// All certificates of this process, and where they come from.
+pub(super) struct Loader {
+    template: Template,
+    handle: Certificates,
+    wanted: Wanted,
+    pairs: BTreeMap<Files, Pair>,
+    /// Those that Weir signs itself, by site.
+    own: BTreeMap<String, Held>,
+    /// Those of an authority, by their names.
+    issued: BTreeMap<String, Held>,
+    /// Sites for which Weir cannot sign any.
+    unsigned: BTreeSet<String>,
+    clients: BTreeMap<String, Clients>,
+    /// Pairs and files of authorities that could not be used, each counted once.
+    pub(super) failures: u64,
+}
+
+/// A certificate in use.
+pub(super) struct Held {
+    pub(super) identity: Arc<Identity>,
+    /// What was last said of its time.
+    stage: Stage,
+}
+
+/// A pair of files.
+#[derive(Default)]
+pub(super) struct Pair {
+    is_default: bool,
+    /// The files at the last attempt.
+    seen: [Option<Stamp>; 2],
+    pub(super) held: Option<Held>,
+    /// Why the files cannot be used as they are.
+    pub(super) failure: Option<String>,
+}
+
+/// What a site asks of its clients.
+#[derive(Clone)]
+struct Clients {
+    ca: PathBuf,
+    mode: ClientMode,
+    seen: Option<Stamp>,
+    auth: Arc<ClientAuth>,
+    failure: Option<String>,
+}
+
+/// A configuration whose certificates can be put in force.
+pub(crate) struct Prepared {
+    wanted: Wanted,
+    clients: BTreeMap<String, Clients>,
+}
+
+/// Whether pairs may go whose files are gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    Stay,
+    Leave,
+}
+
+impl Loader {
+    pub(super) fn new(template: Template, handle: Certificates) -> Loader {
+        Loader {
+            template,
+            handle,
+            wanted: Wanted::default(),
+            pairs: BTreeMap::new(),
+            own: BTreeMap::new(),
+            issued: BTreeMap::new(),
+            unsigned: BTreeSet::new(),
+            clients: BTreeMap::new(),
+            failures: 0,
+        }
+    }
+
+    /// Reads what sites ask of their clients. Nothing changes by it.
+    ///
+    /// # Errors
+    /// A file of authorities cannot be used: without it the site would be open.
+    pub(super) fn prepare(&self, wanted: Wanted) -> Result<Prepared, String> {
+        let mut clients = BTreeMap::new();
+        for site in &wanted.sites {
+            if let Some((ca, mode)) = &site.clients {
+                clients.insert(site.name.clone(), self.clients_of(&site.name, ca, *mode)?);
+            }
+        }
+        Ok(Prepared { wanted, clients })
+    }
+
+    fn clients_of(&self, site: &str, ca: &PathBuf, mode: ClientMode) -> Result<Clients, String> {
+        let seen = Stamp::of(ca);
+        let held = self.clients.get(site);
+        if let Some(held) = held.filter(|held| (&held.ca, held.mode, held.seen) == (ca, mode, seen)) {
+            return Ok(Clients { failure: None, ..held.clone() });
+        }
+        let auth = self.template.client_auth(site, mode, &read(ca)?);
+        let auth = auth.map_err(|error| format!("{}: {error}", ca.display()))?;
+        Ok(Clients { ca: ca.clone(), mode, seen, auth, failure: None })
+    }
+
+    /// Puts a configuration in force. What it no longer wants leaves.
+    pub(super) fn configure(&mut self, prepared: Prepared, now: SystemTime) -> Vec<Change> {
+        let Prepared { wanted, clients } = prepared;
+        self.wanted = wanted;
+        self.clients = clients;
+        let wants =
+            |name: &String| self.wanted.sites.iter().any(|site| site.name == *name && site.is_self_signed);
+        self.own.retain(|site, _| wants(site));
+        self.unsigned.clear();
+        let mut changes = Vec::new();
+        self.load_pairs(Gone::Leave, now, &mut changes);
+        self.sign(now, &mut changes);
+        self.put();
+        self.age(now, &mut changes);
+        changes
+    }
+
+    /// Takes up what has changed since.
+    pub(super) fn look(&mut self, now: SystemTime) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let is_other = [
+            self.load_pairs(Gone::Stay, now, &mut changes),
+            self.sign(now, &mut changes),
+            self.load_clients(&mut changes),
+        ];
+        if is_other.contains(&true) {
+            self.put();
+        }
+        self.age(now, &mut changes);
+        changes
+    }
+
+    /// Puts certificates of an authority in use. Returns also why those cannot be used that cannot.
+    pub(super) fn issue<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = Pem<'a>>,
+        now: SystemTime,
+    ) -> (Vec<Change>, Vec<String>) {
+        let (mut changes, mut failures) = (Vec::new(), Vec::new());
+        for pem in pairs {
+            match self.template.identity(pem, Source::Acme, now) {
+                Ok(identity) => {
+                    let held = Held::new(identity);
+                    changes.push(held.came());
+                    self.issued.insert(held.identity.names.to_string(), held);
+                }
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        self.put();
+        (changes, failures)
+    }
+
+    /// Answers challenges for `name` with a certificate in DER.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(super) fn challenge(
+        &self,
+        name: &str,
+        pair: (Vec<u8>, &[u8]),
+        now: SystemTime,
+    ) -> Result<(), String> {
+        let (chain, key) = pair;
+        let identity = self.template.identity_from_der((vec![chain], key), Source::Challenge, now);
+        self.handle.challenge(name, &Arc::new(identity.map_err(|error| error.to_string())?));
+        Ok(())
+    }
+
+    /// Loads pairs that have changed or could not be used. Returns whether one is other than before.
+    fn load_pairs(&mut self, gone: Gone, now: SystemTime, changes: &mut Vec<Change>) -> bool {
+        let mut listed = BTreeSet::new();
+        let mut due = Vec::new();
+        for pattern in &self.wanted.patterns {
+            for files in pattern.pairs() {
+                if !listed.insert(files.clone()) {
+                    continue;
+                }
+                let pair = self.pairs.entry(files.clone()).or_default();
+                let seen = files.stamps();
+                let is_same = pair.held.is_some() && pair.failure.is_none() && pair.seen == seen;
+                if !is_same || pair.is_default != pattern.is_default {
+                    (pair.seen, pair.is_default) = (seen, pattern.is_default);
+                    due.push(files);
+                }
+            }
+        }
+        let mut is_other = false;
+        match gone {
+            Gone::Leave => {
+                let before = self.pairs.len();
+                self.pairs.retain(|files, _| listed.contains(files));
+                is_other |= self.pairs.len() != before;
+            }
+            Gone::Stay => {
+                let left: Vec<Files> =
+                    self.pairs.keys().filter(|files| !listed.contains(files)).cloned().collect();
+                for files in left {
+                    let why = format!("{}: the file is gone", files.chain.display());
+                    self.fail(&files, why, changes);
+                }
+            }
+        }
+        for (files, loaded) in self.load(due, now) {
+            match loaded {
+                Ok(identity) => is_other |= self.take_up(&files, identity, changes),
+                Err(why) => self.fail(&files, why, changes),
+            }
+        }
+        is_other
+    }
+
+    /// Loads pairs, many at once on all cores.
+    fn load(&self, due: Vec<Files>, now: SystemTime) -> Vec<(Files, Result<Identity, String>)> {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let share = due.len().div_ceil(threads).max(PAIRS_A_THREAD_MIN);
+        let template = &self.template;
+        let all = |share: &[Files]| -> Vec<_> {
+            share.iter().map(|files| (files.clone(), load(template, files, now))).collect()
+        };
+        if due.len() <= share {
+            return all(&due);
+        }
+        thread::scope(|scope| {
+            let working: Vec<_> = due.chunks(share).map(|share| scope.spawn(move || all(share))).collect();
+            working.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        })
+    }
+
+    fn take_up(&mut self, files: &Files, identity: Identity, changes: &mut Vec<Change>) -> bool {
+        let Some(pair) = self.pairs.get_mut(files) else { return false };
+        let identity = if pair.is_default { identity.as_default() } else { identity };
+        let recovered = pair.failure.take().is_some();
+        let is_same = pair.held.as_ref().is_some_and(|held| {
+            held.identity.chain().eq(identity.chain()) && held.identity.is_default == identity.is_default
+        });
+        if is_same {
+            // Written again, or readable again, with the same content.
+            if recovered && let Some(held) = &pair.held {
+                changes.push(held.came());
+            }
+            return false;
+        }
+        let held = Held::new(identity);
+        changes.push(held.came());
+        pair.held = Some(held);
+        true
+    }
+
+    fn fail(&mut self, files: &Files, why: String, changes: &mut Vec<Change>) {
+        let Some(pair) = self.pairs.get_mut(files) else { return };
+        if pair.failure.as_ref() == Some(&why) {
+            return;
+        }
+        self.failures += 1;
+        let names = pair.held.as_ref().map(|held| held.identity.names.clone());
+        changes.push(Change::Failed { names, why: why.clone() });
+        pair.failure = Some(why);
+    }
+
+    /// Signs what sites want signed by Weir itself. Returns whether it did.
+    fn sign(&mut self, now: SystemTime, changes: &mut Vec<Change>) -> bool {
+        let has_default = self.wanted.patterns.iter().any(|pattern| pattern.is_default);
+        let mut is_other = false;
+        for site in self.wanted.sites.iter().filter(|site| site.is_self_signed) {
+            let is_good = self.own.get(&site.name).is_some_and(|held| {
+                let identity = &held.identity;
+                let covers = site.names().iter().all(|name| identity.names.cover_all(name));
+                covers && identity.not_after > now + OWN_LEFT_MIN
+            });
+            if is_good || self.unsigned.contains(&site.name) {
+                continue;
+            }
+            match own(&self.template, site, now) {
+                Ok(identity) => {
+                    let is_default = site.has_every_host() && !has_default;
+                    let held = Held::new(if is_default { identity.as_default() } else { identity });
+                    changes.push(held.came());
+                    self.own.insert(site.name.clone(), held);
+                    is_other = true;
+                }
+                Err(why) => {
+                    let why = format!("the site {}: {why}", site.name);
+                    changes.push(Change::Failed { names: None, why });
+                    self.failures += 1;
+                    self.unsigned.insert(site.name.clone());
+                }
+            }
+        }
+        is_other
+    }
+
+    /// Reads files of authorities that have changed. Returns whether one is other than before.
+    fn load_clients(&mut self, changes: &mut Vec<Change>) -> bool {
+        let mut is_other = false;
+        let held: Vec<(String, Clients)> =
+            self.clients.iter().map(|(site, held)| (site.clone(), held.clone())).collect();
+        for (site, held) in held {
+            match self.clients_of(&site, &held.ca, held.mode) {
+                Ok(clients) => {
+                    is_other |= !Arc::ptr_eq(&clients.auth, &held.auth);
+                    self.clients.insert(site, clients);
+                }
+                Err(why) if held.failure.as_ref() != Some(&why) => {
+                    changes.push(Change::Failed { names: None, why: why.clone() });
+                    self.failures += 1;
+                    self.clients.insert(site, Clients { failure: Some(why), ..held });
+                }
+                Err(_) => {}
+            }
+        }
+        is_other
+    }
+
+    /// Puts all certificates in use.
+    fn put(&self) {
+        let identities = self.held().map(|held| held.identity.clone()).collect();
+        let sites = self.wanted.sites.iter().map(|site| SiteClients {
+            hosts: site.hosts.clone(),
+            auth: self.clients.get(&site.name).map(|clients| clients.auth.clone()),
+        });
+        self.handle.replace(&Set::new(identities, sites.collect()));
+    }
+
+    /// Says which certificates come near their end.
+    fn age(&mut self, now: SystemTime, changes: &mut Vec<Change>) {
+        let of_pairs = self.pairs.values_mut().filter_map(|pair| pair.held.as_mut());
+        let all = of_pairs.chain(self.own.values_mut()).chain(self.issued.values_mut());
+        changes.extend(all.filter_map(|held| held.age(now)));
+    }
+
+    /// All certificates in use.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Held> {
+        let of_pairs = self.pairs.values().filter_map(|pair| pair.held.as_ref());
+        of_pairs.chain(self.own.values()).chain(self.issued.values())
+    }
+
+    /// Pairs of files, those included that cannot be used.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&Files, &Pair)> {
+        self.pairs.iter()
+    }
+
+    /// Certificates that come from no file.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Held> {
+        self.own.values().chain(self.issued.values())
+    }
+
+    /// Why files cannot be used: of pairs, and of authorities for clients.
+    pub(super) fn broken(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.pairs.values().filter_map(|pair| pair.failure.as_deref());
+        pairs.chain(self.clients.values().filter_map(|clients| clients.failure.as_deref()))
+    }
+
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+}
+
+impl Held {
+    fn new(identity: Identity) -> Held {
+        Held { identity: Arc::new(identity), stage: Stage::Valid }
+    }
+
+    fn came(&self) -> Change {
+        Change::Came(self.identity.clone())
+    }
+
+    /// What is to be said of its time, once for each stage.
+    fn age(&mut self, now: SystemTime) -> Option<Change> {
+        let stage = Stage::of(&self.identity, now);
+        let is_later = stage > self.stage;
+        self.stage = stage;
+        is_later.then(|| Change::Aged(self.identity.clone(), stage))
+    }
+}
+
+/// Makes an identity from two files.
+///
+/// # Errors
+/// A sentence that names the file.
+fn load(template: &Template, files: &Files, now: SystemTime) -> Result<Identity, String> {
+    let chain = read(&files.chain)?;
+    let other = (files.key != files.chain).then(|| read(&files.key)).transpose()?;
+    let pem = Pem { chain: &chain, key: other.as_ref().unwrap_or(&chain) };
+    let source = Source::Files { chain: files.chain.clone(), key: files.key.clone() };
+    template.identity(pem, source, now).map_err(|error| {
+        let path = match error.part() {
+            Part::Chain => &files.chain,
+            Part::Key => &files.key,
+        };
+        format!("{}: {error}", path.display())
+    })
+}
+
+fn own(template: &Template, site: &WantedSite, now: SystemTime) -> Result<Identity, String> {
+    let (chain, key) = self_signed(&site.names(), now).map_err(|error| error.to_string())?;
+    let made = template.identity_from_der((vec![chain], &key), Source::SelfSigned, now);
+    made.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;
