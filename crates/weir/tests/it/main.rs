@@ -29,6 +29,7 @@ mod arrive {
     mod peers;
     mod places;
     mod slow;
+    mod strangers;
 }
 
 /// What is answered from the store and what is not, and with which fields: the rules of the RFCs, of sites
