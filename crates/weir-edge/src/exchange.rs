@@ -9,8 +9,8 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 use weir_clock::Now;
 use weir_front::listen::{Counted, Peer, TooMany};
-use weir_front::{Client, Done, End, PeerInfo, Request, Trust};
-use weir_observe::{Completion, Description, Facts, Outcome};
+use weir_front::{Client, Done, End, PeerInfo, Request, Secured, Trust};
+use weir_observe::{Completion, Description, Facts, Outcome, Tls};
 use weir_policy::RequestView;
 use weir_store::Stamp;
 use weir_wire::Target;
@@ -21,7 +21,7 @@ use crate::plan::{Route, Site};
 use crate::present::Reader;
 use crate::response::{self, Response};
 use crate::transform::client::client_of;
-use crate::transform::request::{From, known_id, scheme};
+use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
 use weir_fill::inflight::Asker;
 use weir_fill::witness::Witness;
 
@@ -181,6 +181,7 @@ impl<'c> Note<'c> {
 
     /// The sender, for the fields towards the origin.
     pub(crate) fn from(&self) -> From<'_> {
+        let headers = &self.request.headers;
         From {
             address: self.request.peer.peer.ip(),
             client: self.client().and_then(|client| client.ip()),
@@ -189,6 +190,8 @@ impl<'c> Note<'c> {
             host: self.request.host.as_str(),
             request_id: self.request_id(),
             own_id: &self.core.shared.own_id,
+            // The request has the field only if Weir wrote it.
+            certificate: headers.get(CLIENT_CERT).filter(|_| self.running.plan.asks_clients()),
         }
     }
 
@@ -202,6 +205,17 @@ impl<'c> Note<'c> {
     pub(crate) fn outcome(&mut self, outcome: Outcome, detail: &'static str) {
         self.facts.outcome = outcome;
         self.facts.detail = detail;
+    }
+}
+
+/// What the log says of a connection's TLS.
+fn tls(secured: &Secured) -> Tls {
+    Tls {
+        version: secured.agreed.version,
+        group: secured.agreed.group,
+        is_resumed: secured.agreed.is_resumed,
+        name: secured.name.as_deref().unwrap_or_default().to_owned(),
+        client: secured.client_name().unwrap_or_default(),
     }
 }
 
@@ -252,6 +266,7 @@ impl Note<'_> {
             request_id: request_id(&self.request_id, self.request).to_owned(),
             referer: field(header::REFERER),
             user_agent: field(header::USER_AGENT),
+            tls: self.peer().secured.as_ref().map(tls),
             ..Description::default()
         };
         if let Some(site) = &self.site {

@@ -404,6 +404,7 @@ fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Ask
         host: of.host.as_str(),
         request_id: "",
         own_id: "weir",
+        certificate: None,
     };
     let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
     let mut method = of.method.as_str();

@@ -33,6 +33,7 @@ mod purge;
 mod response;
 mod revalidate;
 pub mod route;
+mod secured;
 mod serve;
 mod service;
 mod shared;

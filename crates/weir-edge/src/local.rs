@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER, VIA};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
+    STRICT_TRANSPORT_SECURITY, VIA,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_clock as clock;
 use weir_front::listen::Peer;
@@ -20,6 +23,7 @@ use crate::late::Late;
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::purge;
 use crate::response::{self, Response};
+use crate::secured;
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
@@ -95,6 +99,12 @@ pub(crate) enum Routed<'r> {
     Purge(&'r Arc<Route>),
 }
 
+impl Routed<'_> {
+    fn is_local(&self) -> bool {
+        matches!(self, Routed::Local(_))
+    }
+}
+
 /// A request with its place in the configuration.
 pub(crate) struct Placed<'r> {
     pub(crate) site: Option<&'r Arc<Site>>,
@@ -108,9 +118,15 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
         Target::Path(path) => path.path(),
         Target::Asterisk => "*",
     };
-    let Placed { site, route, to } =
-        placed(&exchange.core.shared, &exchange.running.plan, &exchange.request.host, path, &exchange.view());
+    let request = exchange.request;
+    let Placed { site, route, mut to } =
+        placed(&exchange.core.shared, &exchange.running.plan, &request.host, path, &exchange.view());
     if let Some(site) = site {
+        if !to.is_local()
+            && let Some(unfit) = secured::unfit(&request.peer, site, request.host.name())
+        {
+            to = local(Reply::error(unfit.status, unfit.word, unfit.text));
+        }
         exchange.site = Some(site);
         exchange.facts.site = site.id;
         exchange.client.count_for(site.id);
@@ -146,6 +162,9 @@ pub(crate) fn placed<'r>(
     if let Some(route) = purged_by(site, view, path) {
         return Placed { site: Some(site), route: Some(route), to: Routed::Purge(route) };
     }
+    if let Some(target) = secured::redirect(plan, site, host.name(), view) {
+        return Placed { site: Some(site), ..local(to_https(target)) };
+    }
     let Some(route) = site.route(view.method, view.scheme, path) else {
         let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");
         return Placed { site: Some(site), ..local(reply) };
@@ -179,6 +198,15 @@ fn of_route(answered: Answered) -> Reply {
     Reply { status, headers, body, word, outcome: Outcome::Local, proxy_status: None }
 }
 
+/// The redirect to the `https` URL.
+fn to_https(target: String) -> Reply {
+    let location = HeaderValue::try_from(&target);
+    let mut reply = Reply::line(StatusCode::PERMANENT_REDIRECT, "https", target + "\n");
+    // Invariant: host and path were parsed, and have only bytes that a field may have.
+    reply.headers.extend(location.ok().map(|location| (LOCATION, location)));
+    reply
+}
+
 /// The answer to a question about Weir itself (RFC 9110 §9.3.7, §7.6.2).
 fn options() -> Reply {
     let mut headers = HeaderMap::new();
@@ -203,6 +231,10 @@ pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Respo
     if let Some(page) = route.and_then(|route| route.error_page(reply.status)) {
         reply.headers.insert(CONTENT_TYPE, page.content_type.clone());
         reply.body = page.body.clone();
+    }
+    let site = exchange.site.filter(|_| exchange.scheme == "https");
+    if let Some(hsts) = site.and_then(|site| site.hsts.as_ref()) {
+        reply.headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
     }
     exchange.facts.outcome = reply.outcome;
     exchange.facts.detail = reply.word;

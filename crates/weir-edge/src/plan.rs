@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Method;
-use weir_config::model::{Config, Limits, Listen, Protocol};
+use http::{HeaderValue, Method};
+use weir_config::model::{ClientCertificateMode, Config, Https, Limits, Listen, Protocol};
 use weir_config::value::{HostPattern, ListenAddress, TrustedProxy};
 use weir_config::{Loaded, ResolvedSite};
 use weir_upstream::UpstreamSettings;
@@ -49,6 +49,19 @@ pub struct Plan {
     drain: Duration,
     memory_bytes: u64,
     upstreams: Vec<UpstreamSettings>,
+    asks_clients: bool,
+    https_port: Option<u16>,
+}
+
+/// Whether a site asks its clients for certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientCertificate {
+    /// It does not.
+    NotAsked,
+    /// A client may be without one.
+    Optional,
+    /// A client must have one.
+    Required,
 }
 
 /// A site with its routes.
@@ -60,6 +73,12 @@ pub struct Site {
     pub id: SiteId,
     /// The site's name in keys and in the ledger.
     pub mark: u64,
+    /// What is asked of its clients.
+    pub(crate) client_certificate: ClientCertificate,
+    /// Whether requests without TLS are sent to `https`.
+    pub(crate) redirects_to_https: bool,
+    /// The value of `Strict-Transport-Security`.
+    pub(crate) hsts: Option<HeaderValue>,
     routes: Vec<Arc<Route>>,
 }
 
@@ -92,6 +111,8 @@ impl Plan {
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
             upstreams: upstreams::settings(config),
+            asks_clients: loaded.resolved().iter().any(|site| site.client_certificate.is_some()),
+            https_port: https_port(config),
         };
         let mut routes = 0;
         for site in loaded.resolved() {
@@ -117,13 +138,21 @@ impl Plan {
         }
         let compile = |route| {
             *routes += 1;
-            Arc::new(Route::compile(route, config, (self.number << 32) | *routes))
+            Arc::new(Route::compile(route, resolved, config, (self.number << 32) | *routes))
         };
         let name: Arc<str> = resolved.name.as_str().into();
         let id = site_id(&name);
         let routes = resolved.routes.iter().map(compile).collect();
         let mark = weir_policy::site_hash(&name);
-        self.sites.push(Arc::new(Site { name, id, mark, routes }));
+        self.sites.push(Arc::new(Site {
+            name,
+            id,
+            mark,
+            client_certificate: asked_of_clients(resolved),
+            redirects_to_https: resolved.https == Some(Https::Redirect),
+            hsts: resolved.hsts.clone(),
+            routes,
+        }));
     }
 
     /// The site of a host: an exact name first, then the longest wildcard, then the default. `host` is
@@ -154,6 +183,16 @@ impl Plan {
     /// All sites in order.
     pub fn sites(&self) -> &[Arc<Site>] {
         &self.sites
+    }
+
+    /// Whether a site asks its clients for certificates.
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.asks_clients
+    }
+
+    /// The port of `https` URLs; `None` if it is 443 or not known.
+    pub(crate) fn https_port(&self) -> Option<u16> {
+        self.https_port
     }
 
     /// Whether this is the path of the health check for load balancers in front.
@@ -218,6 +257,25 @@ fn listeners(config: &Config) -> Vec<(Address, ListenerMode)> {
         },
     };
     config.listen.iter().map(|listen| (address(&listen.address), mode(listen))).collect()
+}
+
+/// The port for redirects: none where a listener with TLS has 443, or where no listener has TLS.
+fn https_port(config: &Config) -> Option<u16> {
+    let ports = config.listen.iter().filter(|listen| listen.tls).filter_map(|listen| match &listen.address {
+        ListenAddress::Tcp(address) => Some(address.port()),
+        ListenAddress::Unix { .. } => None,
+    });
+    let ports: Vec<u16> = ports.collect();
+    ports.first().copied().filter(|_| !ports.contains(&443))
+}
+
+/// What a site asks of its clients.
+fn asked_of_clients(site: &ResolvedSite) -> ClientCertificate {
+    match site.client_certificate.as_ref().map(|asked| asked.mode) {
+        None => ClientCertificate::NotAsked,
+        Some(ClientCertificateMode::Optional) => ClientCertificate::Optional,
+        Some(ClientCertificateMode::Required) => ClientCertificate::Required,
+    }
 }
 
 /// Peers as the listeners know them.

@@ -42,6 +42,7 @@ fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Re
     fields.remove(AGE);
     towards_client(&mut fields, reader.own_id);
     route.location_back(&mut fields, reader.scheme, reader.host);
+    route.secure(&mut fields, reader.scheme);
     route.present(&mut fields, status, reader.age_s);
     fields
 }

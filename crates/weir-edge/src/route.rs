@@ -9,16 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HOST, VIA};
+use http::header::{HOST, STRICT_TRANSPORT_SECURITY, VIA};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
 use weir_config::value::{HostRule, OriginScheme};
-use weir_config::{Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRate, ResolvedRoute};
+use weir_config::{
+    Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRate, ResolvedRoute, ResolvedSite,
+};
 use weir_policy::{CacheRules, RequestView, is_of_content};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
 use crate::plan::peers;
+use crate::transform::request::CLIENT_CERT;
 use crate::transform::response::{Place, location_back};
 use weir_front::listen::Trusted;
 
@@ -54,6 +57,8 @@ pub struct Route {
     host: Option<HeaderValue>,
     via: Via,
     origin_scheme: &'static str,
+    /// The value of `Strict-Transport-Security`, for responses over TLS.
+    hsts: Option<HeaderValue>,
     request_edits: weir_config::Edits,
     response_edits: weir_config::Edits,
 }
@@ -91,7 +96,12 @@ pub struct Page {
 
 impl Route {
     /// Compiles a route; `config` has the upstream's Host.
-    pub(crate) fn compile(resolved: &ResolvedRoute, config: &Config, print_id: u64) -> Route {
+    pub(crate) fn compile(
+        resolved: &ResolvedRoute,
+        site: &ResolvedSite,
+        config: &Config,
+        print_id: u64,
+    ) -> Route {
         let (upstream, host) = match &resolved.action {
             Action::Forward { upstream, host } => {
                 (Some(upstream.as_str().into()), host_to_origin(upstream, host, config))
@@ -108,11 +118,17 @@ impl Route {
             }
             None => answers::of_action(&resolved.action, find_page(&pages, StatusCode::NOT_FOUND)),
         };
+        let mut rules = resolved.cache.clone();
+        if site.client_certificate.is_some() {
+            // What an origin answers to one client's certificate is for that client alone.
+            rules.key.headers.push(CLIENT_CERT);
+        }
         Route {
             name: name(&resolved.conditions),
             place: resolved.place.to_string(),
             print_id,
-            rules: resolved.cache.clone(),
+            rules,
+            hsts: site.hsts.clone(),
             revalidation_wait: resolved.revalidation_wait,
             range: resolved.range,
             show_key: resolved.show_key,
@@ -193,6 +209,13 @@ impl Route {
             edits::browser_ttl(headers, ttl.saturating_add(Duration::from_secs(age_s)));
         }
         edits::apply(&self.response_edits, headers);
+    }
+
+    /// Tells browsers to ask the site over TLS alone (RFC 6797 §7.2: not without TLS).
+    pub(crate) fn secure(&self, headers: &mut HeaderMap, scheme: &str) {
+        if let Some(hsts) = self.hsts.as_ref().filter(|_| scheme == "https") {
+            headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
+        }
     }
 
     /// Removes from an interim response, or from trailers, the fields that the route removes from responses

@@ -13,7 +13,7 @@ use crate::late::Late;
 use crate::limit::Pace;
 use crate::response::{Content, Response};
 use crate::shared::Shared;
-use crate::{local, walk};
+use crate::{local, secured, walk};
 
 /// The core of a worker, whose ring it answers. It must be called within that worker's runtime.
 pub(crate) fn of_worker(number: usize, shared: Arc<Shared>) -> Rc<Core> {
@@ -36,6 +36,7 @@ impl Service for Core {
     fn begin<'c>(&'c self, plan: &'c HeldPlan, request: &'c mut Request) -> Note<'c> {
         // The key and the variant are made from the fields that the origin gets.
         weir_policy::strip_named(&mut request.headers);
+        secured::client_certificate(&plan.plan, request);
         Note::begin(self, plan, request)
     }
 

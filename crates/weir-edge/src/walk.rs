@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weir_front::Client;
-use weir_policy::{Interval, MissReason, Reusable, StaleUse};
+use weir_policy::{Interval, MissReason, PassReason, Reusable, StaleUse};
 use weir_store::Generation;
 
 use crate::cache_status::CacheStatus;
@@ -17,6 +17,7 @@ use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
+use crate::secured::is_early;
 use crate::{fetch, pass, purge, serve};
 
 /// Walks one request to its response.
@@ -42,6 +43,9 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let Held { generation, has_siblings } = lookup::find(exchange, route).await;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     let cache_status = CacheStatus::miss(MissReason::Gone);
+    if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
+        return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
+    }
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
     match (decision, generation) {
         (Decision::Serve(reuse), Some(generation)) => {

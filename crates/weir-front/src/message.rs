@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_clock::Now;
 use weir_observe::{Observer, SiteId};
-use weir_tls::{Agreed, Identity};
+use weir_tls::{Agreed, Identity, Leaf};
 use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
 use crate::limits::ClientLimits;
@@ -66,6 +66,14 @@ pub struct Secured {
     pub agreed: Agreed,
     /// The client's verified certificate, in DER.
     pub client_certificate: Option<Box<[u8]>>,
+}
+
+impl Secured {
+    /// The common name of the client's certificate.
+    pub fn client_name(&self) -> Option<String> {
+        let leaf = Leaf::read(self.client_certificate.as_ref()?).ok()?;
+        leaf.common_name.map(Into::into)
+    }
 }
 
 /// The length of a request's content (RFC 9110 §6.4).

@@ -27,7 +27,7 @@ pub use latency::{Latency, bounds_us};
 pub use lines::Colour;
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
 pub use observatory::{Observatory, Observer, text};
-pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing};
+pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing, Tls};
 pub use site::SiteId;
 pub use snapshot::{SiteSnapshot, Snapshot};
 

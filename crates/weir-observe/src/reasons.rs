@@ -176,6 +176,7 @@ pub const REASONS: &[Reason] = {
         row(NotHit, "request-no-store", "Past the cache: the client says `no-store`."),
         row(NotHit, "bypass-cookie", "Past the cache: a cookie that the route's `bypass` names."),
         row(NotHit, "bypass-header", "Past the cache: a field that the route's `bypass` names."),
+        row(NotHit, "early-data", "Past the cache: the request may have been replayed (`Early-Data`)."),
         row(NotHit, "bypass-path", "Past the cache: a path that the route's `bypass` names."),
         row(
             NotHit,
@@ -207,6 +208,13 @@ pub const REASONS: &[Reason] = {
              folder, and purge again.",
         ),
         row(Local, "unknown-host", "421: no site has this host."),
+        row(Local, "misdirected", "421: the certificate of the connection is not for this host."),
+        row(
+            Local,
+            "no-client-certificate",
+            "403: the site asks for a client certificate, and the request came without TLS.",
+        ),
+        row(Local, "https", "308: the site sends requests without TLS to `https`."),
         row(
             Local,
             "no-route",

@@ -205,6 +205,23 @@ pub struct Description {
     pub referer: Option<String>,
     /// `User-Agent`, as received.
     pub user_agent: Option<String>,
+    /// What TLS agreed on; `None` without TLS.
+    pub tls: Option<Tls>,
+}
+
+/// What TLS agreed on for the connection of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// `TLSv1.3`.
+    pub version: &'static str,
+    /// The group of the key exchange; `-` for none.
+    pub group: &'static str,
+    /// Whether a session was resumed.
+    pub is_resumed: bool,
+    /// The name that the client asked for (SNI).
+    pub name: String,
+    /// The common name in the client's verified certificate.
+    pub client: String,
 }
 
 impl Default for Description {
@@ -225,6 +242,7 @@ impl Default for Description {
             request_id: String::new(),
             referer: None,
             user_agent: None,
+            tls: None,
         }
     }
 }
@@ -258,6 +276,13 @@ impl Record {
         present(map, "host", &texts.host)?;
         present(map, "target", &texts.target)?;
         present(map, "version", texts.version)?;
+        if let Some(tls) = &texts.tls {
+            present(map, "tls_version", tls.version)?;
+            present(map, "tls_group", tls.group)?;
+            map.serialize_entry("tls_resumed", &tls.is_resumed)?;
+            present(map, "tls_name", &tls.name)?;
+            present(map, "tls_client", &tls.client)?;
+        }
         present(map, "site", &texts.site)?;
         present(map, "route", &texts.route)?;
         present(map, "upstream", texts.upstream.as_deref().unwrap_or_default())?;

@@ -49,6 +49,7 @@ fn record(target: &str, facts: Facts) -> Record {
         request_id: "abc".to_owned(),
         referer: None,
         user_agent: Some("curl/8 \"x\"\n".to_owned()),
+        tls: None,
     };
     Record { facts, description }
 }

@@ -45,12 +45,12 @@ impl Forward {
 impl From<crate::PassReason> for Forward {
     fn from(reason: crate::PassReason) -> Forward {
         use crate::PassReason::{
-            Body, BypassCookie, BypassHeader, BypassPath, DotSegment, Method, NoStore, Uncacheable,
+            Body, BypassCookie, BypassHeader, BypassPath, DotSegment, EarlyData, Method, NoStore, Uncacheable,
         };
         match reason {
             Method | Body => Forward::Method,
             NoStore => Forward::Request,
-            BypassCookie | BypassHeader | BypassPath | DotSegment => Forward::Bypass,
+            BypassCookie | BypassHeader | BypassPath | DotSegment | EarlyData => Forward::Bypass,
             Uncacheable => Forward::UriMiss,
         }
     }

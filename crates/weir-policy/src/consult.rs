@@ -92,6 +92,8 @@ pub enum PassReason {
     /// The path has a segment `.` or `..`, plain or encoded. An origin that resolves it answers for another
     /// path than the one by which the route was chosen.
     DotSegment,
+    /// The request may have been replayed (RFC 8470): others must not get what it brings.
+    EarlyData,
     /// Responses for this key were found not to be storable a moment ago. The edge remembers this.
     Uncacheable,
 }
@@ -107,6 +109,7 @@ impl PassReason {
             PassReason::BypassHeader => "bypass-header",
             PassReason::BypassPath => "bypass-path",
             PassReason::DotSegment => "dot-segment",
+            PassReason::EarlyData => "early-data",
             PassReason::Uncacheable => "uncacheable",
         }
     }

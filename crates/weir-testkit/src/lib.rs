@@ -42,6 +42,7 @@ pub use ports::free_port;
 pub use random::Random;
 pub use resource::{Fault, Resource, Shape};
 pub use response::{Head, Response, Trouble};
+pub use rustls::{NamedGroup, SignatureScheme};
 pub use server::Server;
 pub use socket::{Address, Socket};
 pub use tls::{Authority, Key, Wanted};

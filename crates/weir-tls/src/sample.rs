@@ -77,7 +77,7 @@ impl Authority {
     }
 
     /// What clients trust.
-    fn roots(&self) -> RootCertStore {
+    pub(crate) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).unwrap();
         roots

@@ -257,7 +257,7 @@ impl Session {
                 // Early data is refused: no configuration accepts any.
                 Ok(_) => true,
                 Err(error) => {
-                    self.drain_alerts(out);
+                    self.drain_alerts(&mut records[used + discard..], out);
                     return Err(error.into());
                 }
             };
@@ -268,12 +268,20 @@ impl Session {
         }
     }
 
-    /// Appends the alert that rustls has queued with an error.
-    fn drain_alerts(&mut self, out: &mut Vec<u8>) {
-        while let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
-            self.tls.process_tls_records(&mut [])
-        {
+    /// Appends the alert that rustls has queued with an error, and what is queued before it. `records` are
+    /// those behind what was read: rustls may still have places in them. It must not read on behind the
+    /// alert.
+    fn drain_alerts(&mut self, records: &mut [u8], out: &mut Vec<u8>) {
+        let mut used = 0;
+        loop {
+            let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut records[used..]);
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { return };
+            let at = out.len();
             append(out, |room| data.encode(room));
+            used += discard;
+            if is_alert(&out[at..]) {
+                return;
+            }
         }
     }
 
@@ -289,23 +297,30 @@ impl Session {
     /// The connection can send no more.
     pub fn write(&mut self, plain: &[u8], room: &mut [u8], before: &mut Vec<u8>) -> Result<usize, TlsError> {
         loop {
-            match self.tls.process_tls_records(&mut []).state? {
+            // rustls has places in what is not whole yet: it must see it with every call.
+            let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut self.rest);
+            match state? {
                 ConnectionState::WriteTraffic(mut traffic) => {
-                    return traffic.encrypt(plain, room).map_err(|_| TlsError::Exhausted);
+                    let written = traffic.encrypt(plain, room).map_err(|_| TlsError::Exhausted);
+                    self.rest.drain(..discard);
+                    return written;
                 }
                 ConnectionState::EncodeTlsData(mut data) => append(before, |room| data.encode(room)),
                 ConnectionState::TransmitTlsData(data) => data.done(),
                 ConnectionState::PeerClosed => self.peer_closed = true,
                 _ => return Err(TlsError::Exhausted),
             }
+            self.rest.drain(..discard);
         }
     }
 
     /// Appends the alert that says that nothing follows (`close_notify`).
     pub fn close(&mut self, out: &mut Vec<u8>) {
-        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.tls.process_tls_records(&mut []).state {
+        let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut self.rest);
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             append(out, |room| traffic.queue_close_notify(room));
         }
+        self.rest.drain(..discard);
     }
 
     /// Whether the peer has said that nothing follows.
@@ -334,6 +349,12 @@ impl Session {
     pub fn client_certificate(&self) -> Option<&[u8]> {
         self.tls.peer_certificates()?.first().map(AsRef::as_ref)
     }
+}
+
+/// Whether a record is an alert: by its type, or, where TLS 1.3 hides that (RFC 8446 §5.2), by its length.
+fn is_alert(record: &[u8]) -> bool {
+    const HIDDEN_ALERT_BYTES: usize = 5 + 2 + 1 + 16;
+    record.first() == Some(&21) || record.len() == HIDDEN_ALERT_BYTES
 }
 
 /// An error that says how much room was missing.
@@ -377,3 +398,6 @@ impl std::fmt::Debug for Session {
         f.debug_struct("Session").field("agreed", &self.agreed()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,7 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
         PassReason::BypassHeader => "a field that the route's bypass names",
         PassReason::BypassPath => "a path that the route's bypass names",
         PassReason::Uncacheable => "responses to this key were not storable a moment ago",
+        PassReason::EarlyData => "the request may have been replayed (`Early-Data`)",
         PassReason::DotSegment => "the path has a dot segment, which origins may resolve",
     }
 }

@@ -16,7 +16,9 @@ use super::client::X_FORWARDED_FOR;
 /// Fields that are never forwarded. They name another URL, host, scheme or method than the request's own, so
 /// an origin that obeys them answers for something that is not in the key. `Proxy` would become `HTTP_PROXY`
 /// in a CGI's environment; `Translate` asks IIS for the source of a page.
-pub const STRIPPED: [&str; 45] = [
+pub const STRIPPED: [&str; 47] = [
+    "client-cert",
+    "client-cert-chain",
     "forwarded",
     "front-end-https",
     "http-host",
@@ -66,10 +68,11 @@ pub const STRIPPED: [&str; 45] = [
 
 /// Fields that say who the client is, or which port it used. They are believed from trusted peers only, else
 /// removed. A fill carries none of them, except those in the key.
-pub const OF_TRUSTED_PEERS: [&str; 20] = [
+pub const OF_TRUSTED_PEERS: [&str; 21] = [
     "cf-connecting-ip",
     "client-ip",
     "cloudfront-viewer-address",
+    "early-data",
     "fastly-client-ip",
     "fly-client-ip",
     "true-client-ip",
@@ -104,6 +107,8 @@ fn is_of_one_client(name: &HeaderName) -> bool {
     )
 }
 
+/// The certificate of the client (RFC 9440 §2.2). Weir removes it from every request and writes it itself.
+pub(crate) const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -161,6 +166,8 @@ pub struct From<'a> {
     pub request_id: &'a str,
     /// Our own id in `CDN-Loop` and `Via`.
     pub own_id: &'a str,
+    /// The client's verified certificate, as a field has it (RFC 9440).
+    pub certificate: Option<&'a HeaderValue>,
 }
 
 /// Whether the request has been here before: `CDN-Loop` contains our own id, or `Via` our own name.
@@ -248,6 +255,9 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     continue_list(&mut out, CDN_LOOP, &[from.own_id]);
     put(&mut out, X_FORWARDED_HOST, from.host.as_bytes());
     put(&mut out, HOST, from.host.as_bytes());
+    if let Some(certificate) = from.certificate {
+        out.insert(CLIENT_CERT, certificate.clone());
+    }
     out
 }
 

@@ -32,6 +32,7 @@ fn from(trust: Trust) -> From<'static> {
         host: "site.example",
         request_id: "made-here",
         own_id: OWN,
+        certificate: None,
     }
 }
 

@@ -23,6 +23,7 @@ mod server;
 
 /// A connection comes, and requests on it: who the client is, what is malformed or too much.
 mod arrive {
+    mod certificates;
     mod client;
     mod limits;
     pub(crate) mod malformed_requests;
