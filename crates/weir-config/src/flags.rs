@@ -17,6 +17,10 @@ pub struct Flags {
     pub origin: String,
     /// `--listen ADDRESS`, any number of times.
     pub listen: Vec<String>,
+    /// Listeners with TLS; `--host` makes them.
+    pub listen_tls: Vec<String>,
+    /// `--host NAME`, any number of times: the site's hosts, for which certificates are ordered.
+    pub hosts: Vec<String>,
     /// `--admin ADDRESS`.
     pub admin: Option<String>,
     /// `--cache DIR`: the volume is `DIR/volume`, the state folder `DIR/state`.
@@ -71,15 +75,21 @@ pub fn from_flags(flags: &Flags) -> Result<Loaded, Mistakes> {
     };
     let upstream =
         Node::table(at, vec![("origins", Node::list(at, vec![origin])), ("host", Node::text(at, host))]);
-    let mut site =
-        vec![("hosts", Node::list(at, vec![Node::text(at, "*")])), ("upstream", Node::text(at, "origin"))];
-    let listen: Vec<Node> = flags
-        .listen
-        .iter()
-        .map(|address| line.add("--listen", address))
-        .map(|address| Node::table(address.span, vec![("address", address)]))
-        .collect();
+    let hosts: Vec<Node> = flags.hosts.iter().map(|host| line.add("--host", host)).collect();
+    let is_ordering = !hosts.is_empty();
+    let hosts = if is_ordering { hosts } else { vec![Node::text(at, "*")] };
+    let mut site = vec![("hosts", Node::list(at, hosts)), ("upstream", Node::text(at, "origin"))];
+    let plain = flags.listen.iter().map(|address| line.add("--listen", address));
+    let mut listen: Vec<Node> =
+        plain.map(|address| Node::table(address.span, vec![("address", address)])).collect();
+    listen.extend(flags.listen_tls.iter().map(|address| {
+        let address = Node::text(at, address);
+        Node::table(at, vec![("address", address), ("tls", Node::truth(at, true))])
+    }));
     let mut root = vec![("upstream", Node::table(at, vec![("origin", upstream)]))];
+    if is_ordering {
+        root.push(("acme", Node::table(at, Vec::new())));
+    }
     if !listen.is_empty() {
         root.push(("listen", Node::list(at, listen)));
     }

@@ -2,6 +2,7 @@
 //! comments here are the text of the reference. Must not decide anything: `resolve.rs` does inheritance,
 //! `check.rs` and `semantics.rs` do checks.
 
+mod acme;
 mod events;
 mod range;
 mod rate;
@@ -10,6 +11,7 @@ mod site;
 mod tls;
 mod upstream;
 
+pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
 pub use events::{EventKind, Events};
 pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::Rate;
@@ -61,6 +63,9 @@ pub struct Config {
     /// Certificates in files, for the listeners with TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub certificate: Vec<Certificate>,
+    /// Certificates that Weir orders itself. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acme: Option<Acme>,
     /// What a client may ask of Weir.
     pub limits: Limits,
     /// The access log.
@@ -91,6 +96,7 @@ impl Default for Config {
             health: Health::default(),
             listen: vec![Listen::at(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))))],
             certificate: Vec::new(),
+            acme: None,
             limits: Limits::default(),
             log: Log::default(),
             events: Events::default(),
@@ -217,7 +223,7 @@ pub struct Listen {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Whether connections begin with TLS, after the PROXY protocol. It needs a certificate:
-    /// `[[certificate]]`, or one of a site.
+    /// `[[certificate]]`, `[acme]`, or one of a site.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
     /// The protocols that clients may speak, the preferred one first. Without TLS a client that speaks `h2`

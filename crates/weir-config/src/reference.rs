@@ -254,6 +254,7 @@ fn text_name(format: &str) -> &'static str {
         "weir-path" => "path",
         "weir-file" => "file",
         "weir-file-glob" => "file pattern",
+        "weir-directory" => "ACME directory",
         "weir-log-target" => "log target",
         _ => "",
     }

@@ -1,6 +1,7 @@
 //! Checks that need the whole configuration: names that lead nowhere, duplicates, routes that no request
 //! reaches. Must not check what one value alone shows.
 
+mod acme;
 mod certificates;
 mod routes;
 
@@ -55,6 +56,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     hosts(config, tree, mistakes);
     listeners(config, tree, mistakes);
     certificates::check(config, tree, mistakes);
+    acme::check(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
             upstream_tables(upstream, node, mistakes);

@@ -73,6 +73,10 @@ impl Node {
         Node { span, value: Value::Text(Text { text: text.into(), written: None }) }
     }
 
+    pub fn truth(span: Span, truth: bool) -> Node {
+        Node { span, value: Value::Bool(truth) }
+    }
+
     pub fn list(span: Span, list: Vec<Node>) -> Node {
         Node { span, value: Value::List(list) }
     }

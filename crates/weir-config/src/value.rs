@@ -3,6 +3,7 @@
 //! file or resolve a name.
 
 mod address;
+mod directory;
 mod header;
 mod measure;
 mod path;
@@ -11,6 +12,7 @@ mod rate;
 mod template;
 
 pub use address::{HostPattern, HostRule, ListenAddress, OriginScheme, OriginUrl, TrustedProxy};
+pub use directory::DirectoryUrl;
 pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob};
 pub use measure::{Duration, Size};
 pub use path::{PathGlob, PathPrefix, PathRegex};
@@ -69,6 +71,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-template" => text.parse::<Template>().map(drop),
         "weir-path" => text.parse::<PathText>().map(drop),
         "weir-file-glob" => text.parse::<FileGlob>().map(drop),
+        "weir-directory" => text.parse::<DirectoryUrl>().map(drop),
         "weir-file" => text.parse::<FilePath>().map(drop),
         "weir-log-target" => text.parse::<LogTarget>().map(drop),
         "weir-health-path" => text.parse::<PathPrefix>().map(drop),

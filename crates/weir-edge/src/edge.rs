@@ -16,6 +16,7 @@ use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot}
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
 use crate::plan::Plan;
+use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_fill::events::{EvictionEvents, report_purge};
@@ -213,6 +214,11 @@ impl Edge {
     /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.observatory.snapshot()
+    }
+
+    /// The answers to a certificate authority.
+    pub fn proofs(&self) -> &HttpProofs {
+        &self.shared.proofs
     }
 
     /// The store, for the code that deals with its volumes.

@@ -147,6 +147,9 @@ pub(crate) fn placed<'r>(
     if plan.is_health(path) {
         return local(health(shared));
     }
+    if let Some(content) = shared.proofs.find(host.name(), path) {
+        return local(Reply::line(StatusCode::OK, "acme", content));
+    }
     if is_loop(view.headers, &shared.own_id) {
         let text = "this request has been here before";
         let reply = Reply::error(StatusCode::LOOP_DETECTED, "loop", text);

@@ -11,6 +11,7 @@ use weir_upstream::Upstream;
 
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
+use crate::proofs::HttpProofs;
 use weir_fill::inflight::Inflight;
 use weir_fill::resources::Resources;
 use weir_fill::waiters::Bells;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) hold: Arc<HoldRoom>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
+    /// Answers to a certificate authority.
+    pub(crate) proofs: HttpProofs,
     /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits that differ in every process.
     pub(crate) own_id: Arc<str>,
     draining: AtomicBool,
@@ -64,6 +67,7 @@ impl Shared {
             clients: Arc::default(),
             running: ArcSwap::from_pointee(running),
             observatory,
+            proofs: HttpProofs::default(),
             own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),
             draining: AtomicBool::new(false),
         }

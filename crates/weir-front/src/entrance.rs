@@ -2,57 +2,21 @@
 //! protocol is found out that takes over. It must not read a request.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use weir_observe::Count;
-use weir_tls::{CHALLENGE_PROTOCOL, Certificates, Hello, Identity, Opening, Session, Set, Step, TlsError};
 
+use crate::handover::Relayed;
+use crate::handshakes::{self, NotSecured};
 use crate::limits::ClientLimits;
 use crate::listen::{self, Counted, Form, Peer, Plain, Stream, Tls, TooMany};
-use crate::message::{PeerInfo, Secured, Service, Trust};
+use crate::message::{PeerInfo, Service, Trust};
+use crate::mode::{ListenerMode, Protocols, Transport};
 use crate::worker::Worker;
 
 /// What every HTTP/2 connection begins with (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// How a listener's connections begin, and what they speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerMode {
-    /// The version of the PROXY header that a connection must begin with; `None`: no header.
-    pub greeting: Option<Form>,
-    /// Whether connections are secured.
-    pub transport: Transport,
-    /// What may be spoken.
-    pub protocols: Protocols,
-}
-
-impl ListenerMode {
-    /// HTTP/1 without TLS and without a PROXY header.
-    pub const PLAIN: ListenerMode =
-        ListenerMode { greeting: None, transport: Transport::Plain, protocols: Protocols::Http1 };
-}
-
-/// Whether connections are secured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// They are not.
-    Plain,
-    /// They begin with a TLS handshake.
-    Tls,
-}
-
-/// The versions of HTTP that a listener's connections may speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocols {
-    /// HTTP/1 alone.
-    Http1,
-    /// HTTP/2 alone; without TLS with prior knowledge (RFC 9113 §3.3).
-    Http2,
-    /// Either: ALPN decides, or the first bytes where there is no TLS.
-    Both,
-}
 
 /// The version that a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +34,24 @@ pub(crate) struct Entered {
     pub(crate) protocol: Protocol,
     /// Its client's place.
     pub(crate) counted: Option<Counted>,
+    /// Whether another process relays it.
+    pub(crate) is_relayed: bool,
 }
 
-/// Why a connection ended before its first request.
-#[derive(Debug, thiserror::Error)]
-enum NotEntered {
-    #[error("{0}")]
-    Tls(#[from] TlsError),
-    #[error("connection failed: {0}")]
-    Io(#[from] std::io::Error),
-    #[error("the peer closed the connection")]
-    Closed,
+/// How a connection begins here.
+pub(crate) struct Beginning {
+    pub(crate) mode: ListenerMode,
+    /// The bytes that were read of it elsewhere.
+    pub(crate) input: BytesMut,
+    /// Its TLS, where another process relays it.
+    pub(crate) relayed: Option<Relayed>,
+}
+
+impl Beginning {
+    /// A connection that has just been accepted.
+    pub(crate) fn accepted(mode: ListenerMode) -> Beginning {
+        Beginning { mode, input: BytesMut::new(), relayed: None }
+    }
 }
 
 /// Leads a connection to its first request; `None` if it ends before.
@@ -88,9 +59,9 @@ pub(crate) async fn enter<S: Service>(
     worker: &Worker<S>,
     socket: Plain,
     peer: Peer,
-    mode: ListenerMode,
-    mut input: BytesMut,
+    beginning: Beginning,
 ) -> Option<Entered> {
+    let Beginning { mode, mut input, relayed } = beginning;
     let service = worker.service();
     let limits = service.limits();
     let peer = match mode.greeting {
@@ -106,18 +77,25 @@ pub(crate) async fn enter<S: Service>(
             Protocols::Http2 => Protocol::Http2,
             Protocols::Both => spoken(&socket, &mut input, limits.idle_time_max).await?,
         };
-        return Some(Entered { stream: Stream::Plain(socket), input, peer: info(None), protocol, counted });
+        let is_relayed = relayed.is_some();
+        let secured = match relayed {
+            Some(relayed) => Some(handshakes::relayed(&worker.handshakes().certificates(), relayed)?),
+            None => None,
+        };
+        let (stream, peer) = (Stream::Plain(socket), info(secured));
+        return Some(Entered { stream, input, peer, protocol, counted, is_relayed });
     }
     let counters = service.observer().counters();
-    let secured = secure(&socket, &mut input, worker.certificates(), mode.protocols);
+    let secured = worker.handshakes().secure(&socket, &mut input, mode.protocols);
     match tokio::time::timeout(limits.head_time_max, secured).await {
         Ok(Ok((session, secured, unsent))) => {
             counters.count(if secured.agreed.is_resumed { Count::TlsResumed } else { Count::TlsAgreed });
             let protocol = if secured.agreed.is_h2 { Protocol::Http2 } else { Protocol::Http1 };
             let stream = Stream::Tls(Box::new(Tls::new(socket, session, &unsent)));
-            Some(Entered { stream, input, peer: info(Some(secured)), protocol, counted })
+            let peer = info(Some(secured));
+            Some(Entered { stream, input, peer, protocol, counted, is_relayed: false })
         }
-        Ok(Err(NotEntered::Closed)) => None,
+        Ok(Err(NotSecured::Closed)) => None,
         Ok(Err(error)) => {
             tracing::debug!(%error, %peer, "TLS handshake failed");
             counters.count(Count::TlsFailed);
@@ -177,113 +155,8 @@ async fn spoken(socket: &Plain, input: &mut BytesMut, time_max: Duration) -> Opt
             if bytes == PREFACE.len() {
                 return Some(Protocol::Http2);
             }
-            receive(socket, input).await.ok()?;
+            handshakes::receive(socket, input).await.ok()?;
         }
     });
     found.await.ok()?
-}
-
-/// Reads at least one byte.
-async fn receive(socket: &Plain, input: &mut BytesMut) -> Result<(), NotEntered> {
-    match std::future::poll_fn(|cx| socket.poll_read_buf(cx, input)).await? {
-        0 => Err(NotEntered::Closed),
-        _ => Ok(()),
-    }
-}
-
-/// Makes a handshake. `input` has the first bytes of it before, and afterwards the first bytes that the
-/// client sent behind it. Returns also what is still to be sent.
-async fn secure(
-    socket: &Plain,
-    input: &mut BytesMut,
-    certificates: &Certificates,
-    protocols: Protocols,
-) -> Result<(Session, Secured, Vec<u8>), NotEntered> {
-    let mut out = Vec::new();
-    let made = handshake(socket, input, certificates, protocols, &mut out).await;
-    if made.is_err() && !out.is_empty() {
-        // The alert that says why. Whether the client reads it does not matter.
-        let _ = socket.try_write(&out);
-    }
-    let (session, hello, identity) = made?;
-    let client_certificate = session.client_certificate().map(Into::into);
-    let secured = Secured { identity, name: hello.name, agreed: session.agreed(), client_certificate };
-    if secured.agreed.version == "TLSv1.2" {
-        // A client of TLS 1.2 waits for the end of the handshake (RFC 5246 §7.3); in TLS 1.3 what is left are
-        // tickets, which can go out with the first response.
-        send(socket, &mut out).await?;
-    }
-    Ok((session, secured, out))
-}
-
-async fn handshake(
-    socket: &Plain,
-    input: &mut BytesMut,
-    certificates: &Certificates,
-    protocols: Protocols,
-    out: &mut Vec<u8>,
-) -> Result<(Session, Hello, Arc<Identity>), NotEntered> {
-    let mut opening = Opening::default();
-    let hello = loop {
-        if !input.is_empty() {
-            let received = input.split();
-            if let Some(hello) = opening.add(&received, out)? {
-                break hello;
-            }
-        }
-        receive(socket, input).await?;
-    };
-    let Some(identity) = chosen(&certificates.current(), &hello, socket) else {
-        return Err(Opening::refuse(out).into());
-    };
-    let protocols: &[&[u8]] = match protocols {
-        _ if hello.is_challenge => &[CHALLENGE_PROTOCOL],
-        Protocols::Both => &[b"h2", b"http/1.1"],
-        Protocols::Http1 => &[b"http/1.1"],
-        Protocols::Http2 => &[b"h2"],
-    };
-    let mut handshake = opening.begin(&identity, protocols)?;
-    let mut plain = BytesMut::new();
-    loop {
-        match handshake.step(&mut plain, out)? {
-            Step::Done(session) => {
-                *input = plain;
-                return Ok((*session, hello, identity));
-            }
-            Step::More(more) => handshake = more,
-        }
-        send(socket, out).await?;
-        receive(socket, input).await?;
-        handshake.add(&input.split());
-    }
-}
-
-/// The certificate for a client.
-fn chosen(set: &Set, hello: &Hello, socket: &Plain) -> Option<Arc<Identity>> {
-    let name = hello.name.as_deref();
-    let identity = match (hello.is_challenge, name) {
-        (true, _) => set.challenge(name),
-        (false, Some(_)) => set.choose(name, hello.takes_ecdsa),
-        (false, None) => match socket.local_address() {
-            Some(address) => set.choose_for_address(address, hello.takes_ecdsa),
-            None => set.choose(None, hello.takes_ecdsa),
-        },
-    };
-    identity.cloned()
-}
-
-/// Sends all of `out`, and empties it.
-async fn send(socket: &Plain, out: &mut Vec<u8>) -> Result<(), NotEntered> {
-    let mut rest = &out[..];
-    while !rest.is_empty() {
-        match socket.try_write(rest) {
-            Ok(0) => return Err(NotEntered::Closed),
-            Ok(bytes) => rest = &rest[bytes..],
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => socket.writable().await?,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    out.clear();
-    Ok(())
 }

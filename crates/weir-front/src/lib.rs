@@ -10,16 +10,18 @@
 mod entrance;
 mod h1;
 mod handover;
+mod handshakes;
 mod limits;
 pub mod listen;
 pub mod message;
+mod mode;
 pub mod worker;
 
-pub use entrance::{ListenerMode, Protocols, Transport};
-pub use handover::{HandedOver, HandoverSender};
+pub use handover::{HandedOver, HandoverSender, Relayed};
 pub use limits::ClientLimits;
 pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
     PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn, Upload,
 };
+pub use mode::{ListenerMode, Protocols, Transport};
 pub use weir_tls::Certificates;

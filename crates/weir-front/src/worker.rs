@@ -20,11 +20,13 @@ use tokio::task::{AbortHandle, LocalSet};
 use weir_clock as clock;
 use weir_tls::Certificates;
 
-use crate::entrance::{ListenerMode, Protocol, enter};
+use crate::entrance::{Beginning, Protocol, enter};
 use crate::h1;
-use crate::handover::{HandedOver, HandoverSender};
+use crate::handover::{Departure, HandedOver, HandoverSender};
+use crate::handshakes::Handshakes;
 use crate::listen::{Arrival, Arrivals, Bound, Idle, Plain, Seat, Slot};
 use crate::message::Service;
+use crate::mode::ListenerMode;
 
 /// What the edge tells its workers.
 pub enum Order {
@@ -94,7 +96,7 @@ impl ConnectionState {
 /// The connections of one core.
 pub(crate) struct Worker<S> {
     service: Rc<S>,
-    certificates: Certificates,
+    handshakes: Handshakes,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<ConnectionState>)>>,
     idle: RefCell<Idle>,
     /// When the worker last logged that `connections_max` is reached.
@@ -108,10 +110,10 @@ pub(crate) struct Worker<S> {
 }
 
 impl<S: Service> Worker<S> {
-    fn new(service: Rc<S>, certificates: Certificates) -> Worker<S> {
+    fn new(service: Rc<S>, handshakes: Handshakes) -> Worker<S> {
         Worker {
             service,
-            certificates,
+            handshakes,
             connections: RefCell::default(),
             idle: RefCell::default(),
             crowded_at: Cell::new(None),
@@ -127,9 +129,9 @@ impl<S: Service> Worker<S> {
         &self.service
     }
 
-    /// The certificates for new connections.
-    pub(crate) fn certificates(&self) -> &Certificates {
-        &self.certificates
+    /// The TLS handshakes of new connections.
+    pub(crate) fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 
     /// The state of the gate: what a connection does before its next request.
@@ -301,14 +303,14 @@ fn meet<S: Service>(
 ) {
     let mode = modes.get(&arrival.listener).copied().unwrap_or(ListenerMode::PLAIN);
     if let Some(arrival) = worker.admit(arrivals, arrival) {
-        receive(worker, held, arrival, mode, BytesMut::new());
+        receive(worker, held, arrival, Beginning::accepted(mode));
     }
 }
 
 /// Runs a worker until the sender of its orders is dropped.
 pub async fn run<S: Service>(start: Start, service: Rc<S>) {
-    let Start { bound, modes, certificates, seat, mut orders, held, .. } = start;
-    let worker = Rc::new(Worker::new(service, certificates));
+    let Start { core, bound, modes, certificates, seat, mut orders, held } = start;
+    let worker = Rc::new(Worker::new(service, Handshakes::new(core, certificates)));
     let mut modes: HashMap<usize, ListenerMode> = modes.into_iter().enumerate().collect();
     let mut arrivals = Arrivals::new(seat);
     for (index, bound) in bound {
@@ -370,23 +372,23 @@ fn adopt<S: Service>(
     arrivals: &Arrivals,
     handed_over: HandedOver,
 ) {
-    let HandedOver { socket, family, peer, input, .. } = handed_over;
+    let HandedOver { socket, family, peer, input, relayed, .. } = handed_over;
     let stream = match Plain::of_socket(socket, family) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
     };
     let seat = arrivals.seat();
     let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
-    receive(worker, held, arrival, ListenerMode::PLAIN, BytesMut::from(&input[..]));
+    let mode = ListenerMode::PLAIN;
+    receive(worker, held, arrival, Beginning { mode, input: BytesMut::from(&input[..]), relayed });
 }
 
-/// Starts the task of a new connection; the task ends with the worker. `input`: the bytes already read.
+/// Starts the task of a new connection; the task ends with the worker.
 fn receive<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrival: Arrival,
-    mode: ListenerMode,
-    input: BytesMut,
+    beginning: Beginning,
 ) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
@@ -407,13 +409,16 @@ fn receive<S: Service>(
         let leaving = leaving;
         let Arrival { stream, peer, held: counted, .. } = arrival;
         let worker = &leaving.worker;
-        let Some(entered) = enter(worker, stream, peer, mode, input).await else { return };
-        let handed_over = match entered.protocol {
+        let Some(entered) = enter(worker, stream, peer, beginning).await else { return };
+        let departure = match entered.protocol {
             Protocol::Http1 => h1::serve(worker.clone(), entered, present).await,
             Protocol::Http2 => None,
         };
-        if let Some(handed_over) = handed_over {
+        if let Some(Departure { handed_over, relay }) = departure {
             worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
+            if let Some(relay) = relay {
+                relay.run().await;
+            }
         }
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), state));

@@ -196,6 +196,7 @@ pub const REASONS: &[Reason] = {
         row(Local, "redirect", "The route's `redirect`."),
         row(Local, "maintenance", "The route's `maintenance` is on."),
         row(Local, "health", "The health path."),
+        row(Local, "acme", "A certificate authority asked whether the host is ours (`[acme]`)."),
         row(Local, "draining", "503 on the health path: Weir is ending, and takes no new requests."),
         row(Local, "options", "`OPTIONS` with `Max-Forwards: 0`, or for `*`."),
         row(Local, "purged", "A purge by request succeeded."),

@@ -171,6 +171,20 @@ impl Handshake {
     }
 }
 
+impl Agreed {
+    /// What another process has agreed on, by the words that it uses.
+    pub fn of_words(version: &str, group: &str, is_resumed: bool) -> Agreed {
+        let known = |words: &[&'static str], word: &str| words.iter().copied().find(|known| *known == word);
+        Agreed {
+            version: known(&["TLSv1.2"], version).unwrap_or("TLSv1.3"),
+            suite: "-",
+            group: known(&["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"], group).unwrap_or("-"),
+            is_resumed,
+            is_h2: false,
+        }
+    }
+}
+
 /// What was agreed in a handshake, in the words of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
@@ -321,6 +335,11 @@ impl Session {
             append(out, |room| traffic.queue_close_notify(room));
         }
         self.rest.drain(..discard);
+    }
+
+    /// Whether the client waits for the last message of the handshake (TLS 1.2).
+    pub fn client_waits(&self) -> bool {
+        self.tls.protocol_version() == Some(ProtocolVersion::TLSv1_2)
     }
 
     /// Whether the peer has said that nothing follows.

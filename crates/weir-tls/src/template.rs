@@ -143,12 +143,12 @@ impl Template {
         let leaf = leaf(&chain, now)?;
         let key =
             PrivateKeyDer::try_from(key.to_vec()).map_err(|reason| PairError::Key(reason.to_owned()))?;
-        let certified = self.certified(chain, key)?;
-        let identity = Identity::new(&self.base, certified, leaf, source);
-        match identity.source {
-            Source::Challenge => Ok(challenge(identity)),
-            _ => Ok(identity),
+        if source == Source::Challenge {
+            let certified = self.unverified(chain, key)?;
+            return Ok(challenge(Identity::new(&self.base, certified, leaf, source)));
         }
+        let certified = self.certified(chain, key)?;
+        Ok(Identity::new(&self.base, certified, leaf, source))
     }
 
     /// What is asked of the clients of a site: certificates that one of the authorities in `ca` has signed.
@@ -168,6 +168,17 @@ impl Template {
     /// The ring of ticket keys.
     pub fn ring(&self) -> &Arc<Ring> {
         &self.ring
+    }
+
+    /// The critical extension of a challenge (RFC 8737 §3) makes it unreadable for a verifier.
+    fn unverified(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<CertifiedKey, PairError> {
+        let key = self.provider.key_provider.load_private_key(key);
+        let key = key.map_err(|error| PairError::Key(error.to_string()))?;
+        Ok(CertifiedKey::new(chain, key))
     }
 
     fn certified(

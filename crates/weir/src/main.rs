@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod accounts;
+mod acme;
 mod banner;
 mod certificates;
 mod cli;

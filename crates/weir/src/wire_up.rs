@@ -13,10 +13,10 @@ use weir_config::model::{self, Log};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    CacheUse, CachedObject, DataPlane, Explained, Holding, Inventory, LedgerState, ListOrder, Listing,
-    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting,
-    Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified,
-    rfc3339,
+    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, Holding, Inventory, LedgerState,
+    ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question,
+    SelectingField, Setting, Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
+    UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
@@ -30,6 +30,7 @@ use weir_store::{
 };
 
 use crate::accounts;
+use crate::acme::Ordering;
 use crate::certificates::Keeper;
 use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
@@ -42,6 +43,7 @@ pub(crate) struct Server {
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) accounts: Accounts,
     pub(crate) certificates: Keeper,
+    pub(crate) ordering: Ordering,
     choice: LogChoice,
     terminal: Option<Terminal>,
     logs: Mutex<Vec<LogSettings>>,
@@ -163,12 +165,14 @@ impl Server {
         let plan = compile(loaded, &observatory);
         let for_listeners = ForListeners { passed: handover.listeners, certificates: certificates.handle() };
         let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
+        let ordering = Ordering::start(loaded, state, &certificates, edge.proofs(), &observatory)?;
         Ok(Server {
             edge,
             drives,
             observatory,
             accounts,
             certificates,
+            ordering,
             choice,
             terminal,
             at_start: Fixed::of(loaded),
@@ -209,12 +213,19 @@ impl Server {
 
     /// Accepts no more connections and lets existing ones finish. Blocks.
     pub(crate) fn drain(&self) {
+        self.ordering.stop();
         self.edge.drain(self.patience());
     }
 
     fn ledger(&self) -> LedgerState {
         let weir_store::LedgerState { number, durable, marks, failure } = self.edge.ledger();
         LedgerState { number, durable, marks, failure }
+    }
+
+    fn certificates_in_use(&self) -> CertificatesUse {
+        let mut shown = self.certificates.in_use();
+        self.ordering.add_to(&mut shown.all);
+        shown
     }
 
     fn upstreams(&self) -> Vec<UpstreamState> {
@@ -296,6 +307,7 @@ impl DataPlane for Server {
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         warnings.extend(self.certificates.configure(certificates));
+        warnings.extend(self.ordering.configure(&loaded));
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
         self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
@@ -339,7 +351,7 @@ impl DataPlane for Server {
             ledger: self.ledger(),
             accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),
-            certificates: self.certificates.in_use(),
+            certificates: self.certificates_in_use(),
         }
     }
 

@@ -170,6 +170,8 @@ pub(super) fn absences(source: &Source) -> Vec<Offence> {
 /// STYLE.md 15: the files that may start tasks or threads.
 const SPAWNERS: &[&str] = &[
     "crates/weir-accounts/src/keeper.rs",
+    "crates/weir-acme/src/acme.rs",
+    "crates/weir-acme/src/transport.rs",
     "crates/weir-control/src/client.rs",
     "crates/weir-control/src/serve.rs",
     "crates/weir-edge/src/edge.rs",
@@ -179,6 +181,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-observe/src/events.rs",
     "crates/weir-observe/src/observatory.rs",
     "crates/weir-edge/src/service.rs",
+    "crates/weir-front/src/handshakes.rs",
     "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",
     "crates/weir-store/src/drives/supervisor.rs",

@@ -113,3 +113,29 @@ fn mistakes_are_told_to_machines_too() {
         ])
     );
 }
+
+#[test]
+fn a_host_has_its_certificate_ordered() {
+    let loaded = from_flags(&Flags {
+        hosts: vec!["www.example.com".into(), "example.com".into()],
+        listen: vec!["0.0.0.0:80".into()],
+        listen_tls: vec!["0.0.0.0:443".into()],
+        ..flags("http://127.0.0.1:3000")
+    })
+    .unwrap();
+    let config = &loaded.config;
+    assert_eq!(config.acme, Some(crate::model::Acme::default()));
+    let hosts: Vec<_> = config.site[0].hosts.iter().map(ToString::to_string).collect();
+    assert_eq!(hosts, ["www.example.com", "example.com"]);
+    let listen: Vec<_> =
+        config.listen.iter().map(|listen| (listen.address.to_string(), listen.tls)).collect();
+    assert_eq!(listen, [("0.0.0.0:80".to_owned(), false), ("0.0.0.0:443".to_owned(), true)]);
+    assert_eq!(config.site[0].https, None);
+    assert_eq!(from_flags(&flags("http://127.0.0.1:3000")).unwrap().config.acme, None);
+    let mistakes = from_flags(&Flags {
+        hosts: vec!["www.example.com:443".into()],
+        listen_tls: vec!["0.0.0.0:443".into()],
+        ..flags("http://127.0.0.1:3000")
+    });
+    assert!(mistakes.unwrap_err().to_string().contains("has no port"));
+}

@@ -29,7 +29,7 @@ pub(super) fn check(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
     }
     for (listen, node) in config.listen.iter().zip(tree.list_of("listen")) {
         if let Some(tls) = node.get("tls").filter(|_| listen.tls && !has_source(config)) {
-            let help = "add one: [[certificate]] with `chain` and `key`; or give a site \
+            let help = "add one: [[certificate]] with `chain` and `key`, or [acme]; or give a site \
                         `certificate = \"self\"` for development";
             mistakes
                 .push(Mistake::at(tls.span, "a listener has TLS, but there is no certificate").help(help));
@@ -45,7 +45,9 @@ pub(super) fn check(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
 
 /// Whether there is anything that a certificate can come from.
 fn has_source(config: &Config) -> bool {
-    !config.certificate.is_empty() || config.site.iter().any(|site| site.certificate.is_some())
+    !config.certificate.is_empty()
+        || config.acme.is_some()
+        || config.site.iter().any(|site| site.certificate.is_some())
 }
 
 /// Each `*` of `key` stands for one of `chain`.

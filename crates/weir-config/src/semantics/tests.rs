@@ -230,3 +230,26 @@ fn certificates_fit_their_keys_by_their_globs() {
         &[(11, "two certificates are the default")],
     );
 }
+
+#[test]
+fn ordering_needs_listeners() {
+    let tls = "[[listen]]\naddress = \"127.0.0.1:443\"\ntls = true\n";
+    let plain = "[[listen]]\naddress = \"127.0.0.1:80\"\n";
+    good(&site(&format!("{tls}{plain}[acme]")));
+    good(&site(&format!("{tls}[acme]\nchallenge = \"tls-alpn-01\"")));
+    good(&site(&format!("{tls}[acme]\ncontact = [\"a@b.example\", \"mailto:a@b.example\"]")));
+    expect(&site("[acme]"), &[(6, "certificates are ordered, but no listener has TLS")]);
+    expect(
+        &site(&format!("{tls}[acme]\nchallenge = \"http-01\"")),
+        &[(10, "`http-01` needs a listener without TLS, and there is none")],
+    );
+    expect(
+        &site(&format!("{tls}[acme]\ncontact = [\"admin\"]")),
+        &[(10, "a contact is a mail address or a URL")],
+    );
+    let same = "directory = \"https://ca.example/dir\"";
+    expect(
+        &site(&format!("{tls}[acme]\n{same}\n[acme.fallback]\n{same}")),
+        &[(12, "the fallback is the same certificate authority")],
+    );
+}

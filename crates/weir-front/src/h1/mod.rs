@@ -28,6 +28,8 @@ struct Conn {
     reader: RequestReader,
     content: Content,
     peer: Rc<PeerInfo>,
+    /// Whether the next request is the last: another process relays the connection.
+    is_last: bool,
     /// Since when no request is under way.
     free_since: Instant,
 }

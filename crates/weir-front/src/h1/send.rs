@@ -91,6 +91,7 @@ pub(super) async fn respond<S: Service>(
     };
     let framing = Framing::choose(framed, status, *length);
     let must_close = *must_close
+        || conn.is_last
         || framed.persistence == Persistence::Close
         || framing == Framing::Close
         || service.is_draining();

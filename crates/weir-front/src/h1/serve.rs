@@ -15,8 +15,7 @@ use super::content::Content;
 use super::socket::{ClientEnd, Socket};
 use super::{After, Conn, Framed, send};
 use crate::entrance::Entered;
-use crate::handover::HandedOver;
-use crate::listen::Stream;
+use crate::handover::{self, Departure, HandedOver, Relayed};
 use crate::message::{Done, Refused, Request, Service};
 use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
@@ -39,14 +38,15 @@ pub(crate) async fn serve<S: Service>(
     worker: Rc<Worker<S>>,
     entered: Entered,
     state: Rc<ConnectionState>,
-) -> Option<HandedOver> {
+) -> Option<Departure> {
     let service = worker.service();
-    let Entered { stream, input, peer, counted: _counted, .. } = entered;
+    let Entered { stream, input, peer, counted: _counted, is_relayed, .. } = entered;
     let mut conn = Conn {
         socket: Socket::new(stream, input, &peer.limits, service.observer().counters_shared()),
         reader: RequestReader::new(peer.limits.head),
         content: Content::none(),
         peer,
+        is_last: is_relayed,
         free_since: clock::mono(),
     };
     // All requests of the connection use one place: no request is allocated or moved.
@@ -191,12 +191,14 @@ impl Conn {
     }
 
     /// The connection for another process: its socket, and the bytes read of a request that has not begun.
-    fn depart(self) -> Option<HandedOver> {
+    fn depart(self) -> Option<Departure> {
+        let relayed = self.peer.secured.as_ref().map(Relayed::of);
         let (stream, input) = self.socket.into_parts();
-        let Stream::Plain(socket) = stream else { return None };
-        match socket.into_socket() {
-            Ok((socket, family)) => {
-                Some(HandedOver { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
+        match handover::depart(stream) {
+            Ok((socket, family, relay)) => {
+                let (peer, input) = (self.peer.peer, input.to_vec());
+                let handed_over = HandedOver { socket, family, peer, input, relayed, held: None };
+                Some(Departure { handed_over, relay })
             }
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way to another process");

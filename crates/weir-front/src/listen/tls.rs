@@ -18,6 +18,9 @@ const READ_BYTES: usize = 64 << 10;
 /// The most plaintext of one write.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// Records up to this length that wait go out with the next ones: tickets with the first response.
+const RIDE_ALONG_BYTES: usize = 4 << 10;
+
 /// What a thread's connections share: nothing in it outlives a call.
 struct Scratch {
     received: Box<[u8]>,
@@ -141,7 +144,9 @@ impl Tls {
     /// # Errors
     /// `WouldBlock` if nothing is taken.
     pub fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_flush()?;
+        if self.unsent.len() > RIDE_ALONG_BYTES {
+            self.try_flush()?;
+        }
         let mut before = Vec::new();
         SCRATCH.with_borrow_mut(|scratch| {
             let Scratch { records, gathered, .. } = scratch;
@@ -177,7 +182,7 @@ impl Tls {
             if !gathered.is_empty() {
                 seal(gathered, &mut filled)?;
             }
-            if !before.is_empty() {
+            if !before.is_empty() || !self.unsent.is_empty() {
                 self.unsent.extend_from_slice(&before);
                 self.unsent.extend_from_slice(&records[..filled]);
                 return Ok(taken);

@@ -9,6 +9,7 @@ use super::PROTOCOLS;
 use super::change::Change;
 use super::loader::Loader;
 use super::wanted::Wanted;
+use crate::acme;
 
 /// What is amiss with the certificates of a configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,12 @@ pub(crate) fn check(loaded: &Loaded) -> Findings {
     if loader.wanted().has_tls() {
         let set = handle.current();
         for host in loader.wanted().uncovered(&set) {
-            findings.warnings.push(format!("no certificate covers {host}: browsers cannot use it over TLS"));
+            let why = match acme::orderable(loaded, host) {
+                None => format!("no certificate covers {host}"),
+                Some(Ok(())) => continue,
+                Some(Err(why)) => format!("{host} needs a certificate in a file, since {why}"),
+            };
+            findings.warnings.push(format!("{why}: browsers cannot use it over TLS"));
         }
         let has_any = loader.wanted().sites.iter().any(super::wanted::WantedSite::has_every_host);
         if has_any && set.choose(None, true).is_none() {
@@ -64,7 +70,7 @@ pub(crate) fn check(loaded: &Loaded) -> Findings {
 /// A sentence.
 pub(super) fn usable(loader: &Loader) -> Result<(), String> {
     let Some(listener) = loader.wanted().listeners.first() else { return Ok(()) };
-    if loader.held().next().is_some() {
+    if loader.wanted().is_ordering || loader.held().next().is_some() {
         return Ok(());
     }
     let why: Vec<&str> = loader.broken().collect();

@@ -16,6 +16,8 @@ pub(crate) struct Wanted {
     pub(super) sites: Vec<WantedSite>,
     /// The addresses of listeners with TLS.
     pub(super) listeners: Vec<String>,
+    /// Certificates are ordered: there may be none yet.
+    pub(super) is_ordering: bool,
 }
 
 /// What a site wants.
@@ -42,6 +44,7 @@ impl Wanted {
             patterns: patterns.collect(),
             sites: loaded.resolved().iter().map(WantedSite::of).collect(),
             listeners: listeners.map(|listen| listen.address.to_string()).collect(),
+            is_ordering: config.acme.is_some(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! The start goes in the order of possible mistakes: configuration, state folder, admin address, logs,
 //! listeners. Weir accepts a client's connection only when nothing can fail any more.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -51,6 +52,10 @@ pub(crate) struct Run {
     /// Where clients connect; may be given several times [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen: Vec<String>,
+    /// Order a certificate for this host from Let's Encrypt, to whose terms of service you agree by it, and
+    /// listen on the ports 80 and 443; may be given several times.
+    #[arg(long, value_name = "NAME", requires = "origin", conflicts_with_all = ["config", "listen"])]
+    host: Vec<String>,
     /// Where metrics and health are [default: 127.0.0.1:9180].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     admin: Option<String>,
@@ -223,7 +228,9 @@ impl Run {
         };
         from_flags(&Flags {
             origin,
-            listen: self.listen.clone(),
+            listen: self.listen_on(80, &self.listen),
+            listen_tls: self.listen_on(443, &[]),
+            hosts: self.host.clone(),
             admin: self.admin.clone(),
             memory: self.memory.clone(),
             cache: self.cache.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
@@ -231,6 +238,20 @@ impl Run {
             ttl: self.ttl.clone(),
             ..Flags::default()
         })
+    }
+
+    /// The given addresses, or with `--host` a port of every address of this machine.
+    fn listen_on(&self, port: u16, given: &[String]) -> Vec<String> {
+        if self.host.is_empty() {
+            return given.to_vec();
+        }
+        let all = [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
+        // Not every machine has IPv6.
+        let is_there = |address: &IpAddr| address.is_ipv4() || TcpListener::bind((*address, 0)).is_ok();
+        all.into_iter()
+            .filter(is_there)
+            .map(|address| SocketAddr::from((address, port)).to_string())
+            .collect()
     }
 
     fn state_path(&self, loaded: &Loaded) -> anyhow::Result<PathBuf> {

@@ -5,9 +5,43 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weir_front::Relayed;
+use weir_tls::Agreed;
 
 /// The version of the conversation. A new process does not take over from one that offers another version.
 pub(crate) const PROTOCOL: u32 = 1;
+
+/// What TLS agreed on for a connection that is relayed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tls {
+    /// The name that the client asked for.
+    pub(crate) name: Option<Box<str>>,
+    /// The version: `TLSv1.3`.
+    pub(crate) version: String,
+    /// The group of the key exchange.
+    pub(crate) group: String,
+    /// Whether a session was resumed.
+    pub(crate) is_resumed: bool,
+    /// The client's verified certificate, in DER.
+    pub(crate) certificate: Option<Box<[u8]>>,
+    /// The site for which the client was asked for one.
+    pub(crate) asked_by: Option<Box<str>>,
+}
+
+impl Tls {
+    pub(crate) fn of(relayed: Relayed) -> Tls {
+        let Relayed { name, agreed, client_certificate, asked_by } = relayed;
+        let (version, group) = (agreed.version.to_owned(), agreed.group.to_owned());
+        let (is_resumed, certificate) = (agreed.is_resumed, client_certificate);
+        Tls { name, version, group, is_resumed, certificate, asked_by }
+    }
+
+    pub(crate) fn relayed(self) -> Relayed {
+        let Tls { name, version, group, is_resumed, certificate, asked_by } = self;
+        let agreed = Agreed::of_words(&version, &group, is_resumed);
+        Relayed { name, agreed, client_certificate: certificate, asked_by }
+    }
+}
 
 /// A message of either side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +95,9 @@ pub(crate) enum Message {
         peer: Option<SocketAddr>,
         /// Whether the socket is a Unix socket.
         unix: bool,
+        /// Its TLS, if the old process keeps the connection and relays it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls: Option<Tls>,
     },
     /// Carries marks for the ledger behind the line.
     Marks,

@@ -19,7 +19,7 @@ use weir_store::Mark;
 
 use super::link::{Link, Received};
 use super::living::Living;
-use super::message::{Message, PROTOCOL};
+use super::message::{Message, PROTOCOL, Tls};
 use super::{BY_STDIN, VARIABLE};
 use crate::wire_up::Server;
 
@@ -224,9 +224,10 @@ impl OldProcess {
     fn heed(&self, server: &Arc<Server>, received: Received) {
         let Received { message, bytes, mut sockets } = received;
         match message {
-            Message::Connection { peer, unix } => {
+            Message::Connection { peer, unix, tls } => {
                 let Some(socket) = sockets.pop() else { return };
-                server.adopt(handed_over(socket, peer, unix, bytes));
+                let relayed = tls.map(Tls::relayed);
+                server.adopt(HandedOver { relayed, ..handed_over(socket, peer, unix, bytes) });
             }
             Message::Marks => {
                 let failure = mark(server, &bytes).err();
@@ -242,7 +243,7 @@ impl OldProcess {
 
 fn handed_over(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> HandedOver {
     let family = if unix { Family::Unix } else { Family::Tcp };
-    HandedOver { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, held: None }
+    HandedOver { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, relayed: None, held: None }
 }
 
 /// Makes marks of the old process durable; blocks.

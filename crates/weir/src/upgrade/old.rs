@@ -18,7 +18,7 @@ use weir_front::listen::{Family, Keeper, Peer};
 use weir_store::{Mark, Successor};
 
 use super::link::{Link, Received, SOCKETS_MAX};
-use super::message::{Message, PROTOCOL};
+use super::message::{Message, PROTOCOL, Tls};
 use super::{BY_STDIN, VARIABLE};
 use crate::service::Service;
 use crate::wire_up::Server;
@@ -292,12 +292,13 @@ impl Started {
 fn attend_departures(link: Arc<Link>, departing: Receiver<HandedOver>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weir-handover".to_owned());
     thread.spawn(move || {
-        for HandedOver { socket, family, peer, input, held } in departing {
+        for HandedOver { socket, family, peer, input, relayed, held } in departing {
             let peer = match peer {
                 Peer::Ip(at) => Some(at),
                 Peer::Unix => None,
             };
-            let connection = Message::Connection { peer, unix: family == Family::Unix };
+            let (unix, tls) = (family == Family::Unix, relayed.map(Tls::of));
+            let connection = Message::Connection { peer, unix, tls };
             if let Err(error) = link.send(&connection, &input, &[socket]) {
                 tracing::debug!(%error, "connection lost on its way to the new process");
             }

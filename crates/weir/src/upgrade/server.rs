@@ -28,6 +28,7 @@ impl Server {
 
     /// Lets no request begin. Returns whether that succeeded. Blocks.
     pub(crate) fn shut(&self, patience: Duration) -> bool {
+        self.ordering.stop();
         self.edge.shut(patience)
     }
 
@@ -41,6 +42,9 @@ impl Server {
     pub(crate) fn resume(&self) {
         self.edge.resume_ledger();
         self.edge.open();
+        if let Err(error) = self.ordering.resume() {
+            tracing::error!(%error, "certificates are not ordered any more; restart Weir");
+        }
     }
 
     /// Sends marks to the new process from now on.

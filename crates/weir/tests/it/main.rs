@@ -29,6 +29,7 @@ mod arrive {
     pub(crate) mod malformed_requests;
     mod peers;
     mod places;
+    mod secured;
     mod slow;
     mod strangers;
 }
@@ -115,6 +116,7 @@ mod run {
     mod exchanged;
     mod file_size;
     mod load;
+    mod ordering;
     mod service;
     mod start;
     mod starts;

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod killed;
+mod secured;
 mod volumes;
 
 use std::os::unix::fs::PermissionsExt;

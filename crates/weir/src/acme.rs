@@ -1,0 +1,278 @@
+//! Joins `weir-acme`, which orders certificates, with the configuration, the set of certificates, the answers
+//! over HTTP, the log and the control plane. It orders while this process owns the state folder.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use parking_lot::Mutex;
+use weir_acme::plan::Why;
+use weir_acme::{
+    Acme, AuthoritySettings, Challenge, Clock, ExternalAccount, Failed, Issued, Name, Outside, Proof, Row,
+    Seconds, Settings, Step, Unorderable,
+};
+use weir_config::Loaded;
+use weir_config::model::{self, AcmeChallenge};
+use weir_config::value::{FilePath, HostPattern};
+use weir_control::state::ACME;
+use weir_control::{CertificateUse, rfc3339};
+use weir_edge::HttpProofs;
+use weir_observe::{Event, EventKind, Observatory};
+use weir_store::OsDisk;
+
+use crate::certificates::Keeper;
+
+/// What orders certificates in this process.
+pub(crate) struct Ordering {
+    folder: PathBuf,
+    outside: Arc<Joined>,
+    running: Mutex<Running>,
+}
+
+/// What is wanted, and the thread while there is one.
+struct Running {
+    settings: Option<Settings>,
+    acme: Option<Acme>,
+}
+
+/// Where proofs and certificates go in this process.
+struct Joined {
+    certificates: Keeper,
+    proofs: HttpProofs,
+    observatory: Arc<Observatory>,
+}
+
+impl Ordering {
+    /// Puts the certificates in use that were ordered before, and orders what is missing.
+    ///
+    /// # Errors
+    /// A file that the configuration names cannot be read, or no thread can be started.
+    pub(crate) fn start(
+        loaded: &Loaded,
+        state: &Path,
+        certificates: &Keeper,
+        proofs: &HttpProofs,
+        observatory: &Arc<Observatory>,
+    ) -> anyhow::Result<Ordering> {
+        let settings = settings(loaded, certificates).map_err(anyhow::Error::msg)?;
+        let outside = Arc::new(Joined {
+            certificates: certificates.clone(),
+            proofs: proofs.clone(),
+            observatory: observatory.clone(),
+        });
+        let running = Mutex::new(Running { settings, acme: None });
+        let ordering = Ordering { folder: state.join(ACME), outside, running };
+        ordering.resume().context("cannot order certificates")?;
+        Ok(ordering)
+    }
+
+    /// Puts another configuration in force, after its certificates in files; returns what is amiss.
+    pub(crate) fn configure(&self, loaded: &Loaded) -> Option<String> {
+        let settings = match settings(loaded, &self.outside.certificates) {
+            Ok(settings) => settings,
+            Err(error) => return Some(format!("[acme] stays as it was: {error}")),
+        };
+        let mut running = self.running.lock();
+        running.settings = settings;
+        match (&running.acme, &running.settings) {
+            (Some(acme), Some(settings)) => acme.configure(settings.clone()),
+            (Some(acme), None) => {
+                acme.stop();
+                running.acme = None;
+            }
+            (None, Some(_)) => {
+                drop(running);
+                return self.resume().err().map(|error| format!("[acme] does not work: {error}"));
+            }
+            (None, None) => {}
+        }
+        None
+    }
+
+    /// Puts the orders under way down: another process takes them up.
+    pub(crate) fn stop(&self) {
+        if let Some(acme) = self.running.lock().acme.take() {
+            acme.stop();
+        }
+    }
+
+    /// Orders, if it does not yet.
+    ///
+    /// # Errors
+    /// The roots of an authority cannot be used, or no thread can be started.
+    pub(crate) fn resume(&self) -> std::io::Result<()> {
+        let mut running = self.running.lock();
+        let Running { settings: Some(settings), acme: acme @ None } = &mut *running else { return Ok(()) };
+        let disk = Arc::new(OsDisk::at(&self.folder));
+        let kept = weir_acme::certificates(disk.clone(), settings, &Clock::wall());
+        self.outside.put(&kept);
+        *acme = Some(Acme::start(disk, settings.clone(), Clock::wall(), self.outside.clone())?);
+        Ok(())
+    }
+
+    /// Adds what is known of orders to the certificates in use.
+    pub(crate) fn add_to(&self, all: &mut Vec<CertificateUse>) {
+        let rows = self.running.lock().acme.as_ref().map(Acme::rows).unwrap_or_default();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for (at, shown) in all.iter().enumerate().filter(|(_, shown)| shown.source == "acme") {
+            known.extend(shown.names.first().map(|name| (name.clone(), at)));
+        }
+        for row in rows {
+            let name = Name::of(&row.host).map_or_else(|_| row.host.clone(), |name| name.to_string());
+            let (next, error) = (Some(next(&row)), row.last_error.as_ref().map(|error| error.what.clone()));
+            match known.get(&name) {
+                Some(at) => (all[*at].next, all[*at].error) = (next, error),
+                None => all.push(CertificateUse {
+                    names: vec![name],
+                    source: "acme".to_owned(),
+                    state: if matches!(row.step, Step::NeedsFile(_)) { "failed" } else { "ordered" }
+                        .to_owned(),
+                    next,
+                    error,
+                    ..CertificateUse::default()
+                }),
+            }
+        }
+    }
+}
+
+impl Joined {
+    fn put(&self, issued: &[Issued]) {
+        for failure in
+            self.certificates.issue(issued.iter().map(|issued| (&*issued.chain_pem, &*issued.key_pem)))
+        {
+            tracing::error!("a certificate of an authority cannot be used: {failure}");
+        }
+    }
+}
+
+impl Outside for Joined {
+    fn show(&self, proof: &Proof) {
+        match proof {
+            Proof::Http { host, proof } => self.proofs.show(host, &proof.token, &proof.authorization),
+            Proof::TlsAlpn { server_name, certificate, key } => {
+                if let Err(error) = self.certificates.challenge(server_name, certificate.clone(), key) {
+                    tracing::error!(
+                        server_name,
+                        error,
+                        "cannot answer a certificate authority by TLS-ALPN-01"
+                    );
+                }
+            }
+        }
+    }
+
+    fn withdraw(&self, proof: &Proof) {
+        match proof {
+            Proof::Http { proof, .. } => self.proofs.withdraw(&proof.token),
+            Proof::TlsAlpn { server_name, .. } => self.certificates.withdraw(server_name),
+        }
+    }
+
+    fn issued(&self, issued: Issued) {
+        self.put(&[issued]);
+    }
+
+    fn failed(&self, failed: Failed) {
+        self.observatory.events.tell(EventKind::Certificate, || Event {
+            kind: EventKind::Certificate,
+            wall: weir_clock::now().wall,
+            site: 0,
+            key: failed.host.into_bytes(),
+            bytes: None,
+            why: "order-failed",
+            volume: None,
+        });
+    }
+}
+
+/// Whether `[acme]` can have a certificate for a host; `None` without `[acme]`.
+pub(crate) fn orderable(loaded: &Loaded, host: &str) -> Option<Result<(), Unorderable>> {
+    let acme = loaded.config.acme.as_ref()?;
+    let directories = std::iter::once(&acme.directory).chain(acme.fallback.iter().map(|ca| &ca.directory));
+    let mut last = Ok(());
+    for directory in directories {
+        last = Name::orderable(host, directory.as_str()).map(drop);
+        if last.is_ok() {
+            break;
+        }
+    }
+    Some(last)
+}
+
+/// What the configuration asks for; `None` without `[acme]`.
+fn settings(loaded: &Loaded, certificates: &Keeper) -> Result<Option<Settings>, String> {
+    let Some(acme) = &loaded.config.acme else { return Ok(None) };
+    let first = AuthoritySettings {
+        directory: acme.directory.to_string(),
+        contact: contacts(&acme.contact),
+        roots: acme.ca_file.as_ref().map(roots).transpose()?,
+        profile: acme.profile.clone(),
+        external: acme.eab.as_ref().map(external),
+    };
+    let mut authorities = vec![first];
+    if let Some(second) = &acme.fallback {
+        authorities.push(AuthoritySettings {
+            directory: second.directory.to_string(),
+            contact: contacts(second.contact.as_ref().unwrap_or(&acme.contact)),
+            roots: second.ca_file.as_ref().map(roots).transpose()?,
+            profile: second.profile.clone(),
+            external: second.eab.as_ref().map(external),
+        });
+    }
+    let sites = loaded.resolved().iter().filter(|site| site.certificate.is_none());
+    let hosts = sites.flat_map(|site| &site.hosts).filter(|host| **host != HostPattern::Default);
+    let hosts = hosts.map(HostPattern::to_string).filter(|host| !certificates.has_own(host));
+    let challenges = challenges(loaded, acme.challenge);
+    Ok(Some(Settings { authorities, hosts: hosts.collect(), challenges }))
+}
+
+/// The ways of proving for which there is a listener, the preferred one first.
+fn challenges(loaded: &Loaded, wanted: Option<AcmeChallenge>) -> Vec<Challenge> {
+    let listeners = &loaded.config.listen;
+    match wanted {
+        Some(AcmeChallenge::Http01) => vec![Challenge::Http01],
+        Some(AcmeChallenge::TlsAlpn01) => vec![Challenge::TlsAlpn01],
+        None if listeners.iter().all(|listen| listen.tls) => vec![Challenge::TlsAlpn01],
+        None => vec![Challenge::Http01, Challenge::TlsAlpn01],
+    }
+}
+
+fn contacts(contacts: &[String]) -> Vec<String> {
+    let url = |contact: &String| match contact.contains(':') {
+        true => contact.clone(),
+        false => format!("mailto:{contact}"),
+    };
+    contacts.iter().map(url).collect()
+}
+
+fn roots(file: &FilePath) -> Result<String, String> {
+    std::fs::read_to_string(&file.0).map_err(|error| format!("cannot read {file}: {error}"))
+}
+
+fn external(external: &model::ExternalAccount) -> ExternalAccount {
+    ExternalAccount { key_id: external.key_id.clone(), hmac_key: external.hmac_key.clone() }
+}
+
+fn next(row: &Row) -> String {
+    match row.step {
+        Step::Orders => "an order is under way".to_owned(),
+        Step::Renews(at) => format!("is renewed from {} on", date(at)),
+        Step::Waits(at, why) => {
+            let why = match why {
+                Why::Backoff => "after failures",
+                Why::Budget => "since the day's orders are used up",
+                Why::Authority => "when the authority is asked again",
+                Why::Renewal | Why::Question => "as planned",
+            };
+            format!("is ordered at {}, {why}", date(at))
+        }
+        Step::NeedsFile(why) => format!("needs a file: {why}"),
+    }
+}
+
+fn date(at: Seconds) -> String {
+    rfc3339(UNIX_EPOCH.checked_add(Duration::from_secs(at)).unwrap_or(SystemTime::UNIX_EPOCH))
+}
