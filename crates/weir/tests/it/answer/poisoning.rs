@@ -66,7 +66,8 @@ fn no_attack_of_the_table_passes_a_trusted_proxy() {
 
 #[test]
 fn no_attack_of_the_table_reaches_a_clean_client_over_http_2() {
-    attack(Over::Http2, "trusted_proxies = []", |_| true);
+    // The crate `h2` drops a fragment: what is asked for, kept and served is the same URL without it.
+    attack(Over::Http2, "trusted_proxies = []", |row| row.name != "deception by fragment");
 }
 
 /// How attackers and clean clients reach Weir.
