@@ -114,7 +114,7 @@ rocksdb-tools:
 	  missing=" libclang-dev"; $(install)
 
 test-tools: $(NPM_FOLDERS:%=%/node_modules/.package-lock.json)
-	@$(call need,curl:curl chromium:chromium)
+	@$(call need,curl:curl chromium:chromium nghttp:nghttp2-client openssl:openssl)
 	@missing=; python3 -c 'import ensurepip' 2>/dev/null || missing=" python3-venv"; $(install)
 
 # npm before 10, as Debian 12 has it, cannot read a lock file in which an override names another package.
