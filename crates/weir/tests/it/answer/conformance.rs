@@ -175,8 +175,8 @@ fn report(config: &str, over: Over, rows: &BTreeMap<String, Row>) {
     };
     let (required, optimal, checks) = (count("required"), count("optimal"), count("check"));
     let line = format!(
-        "conformance {config} over {over:?}: {required} required and {optimal} optional tests pass; {checks} checks say \
-        yes\n"
+        "conformance {config} over {over:?}: {required} required and {optimal} optional tests pass; {checks} \
+        checks say yes\n"
     );
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -1,6 +1,6 @@
-//! Clients that others wrote, over TLS and HTTP/2: curl, openssl, nghttp, sslyze, a browser. A tool that is not
-//! here is said and its scenario skipped; testssl.sh takes minutes and runs only when it is asked for
-//! (`--ignored`).
+//! Clients that others wrote, over TLS and HTTP/2: curl, openssl, nghttp, h2spec, sslyze, a browser. A
+//! scenario whose tool is missing is skipped with a message; testssl.sh takes minutes and runs only when it is
+//! asked for (`--ignored`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -211,7 +211,8 @@ fn a_browser_loads_a_page_and_talks_by_web_socket_over_http_2() {
     let tls = TLS.replace("tls = true", "tls = true\nprotocols = [\"h2\"]");
     let weir = setup.run_config(&format!(
         "[admin]\nlisten = \"{{admin}}\"\n[[listen]]\naddress = \"{{listen}}\"\n{tls}\n\
-         [upstream.main]\norigins = [\"http://127.0.0.1:{port}\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n"
+         [upstream.main]\norigins = [\"http://127.0.0.1:{port}\"]\n\
+         [[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n"
     ));
     writeln!(node.stdin.take().unwrap(), "base https://localhost:{}", weir.tls().port()).unwrap();
     let said: Vec<String> = lines.collect();

@@ -15,8 +15,8 @@ fn form(bytes: &[u8]) -> Option<(Translated, &[u8])> {
     let text = String::from_utf8_lossy(head);
     let line = text.lines().next()?;
     let text = text.to_ascii_lowercase();
-    // Versions, connections, codings, absolute targets and blanks around values. Of two equal Hosts one becomes
-    // `:authority`, which is no field of those that are counted.
+    // Versions, connections, codings, absolute targets and blanks around values. Of two equal Hosts one
+    // becomes `:authority`, which is no field of those that are counted.
     let of_http1 = !line.ends_with(" HTTP/1.1")
         || line.contains("://")
         || text.contains("\r\nconnection:")
