@@ -1,5 +1,5 @@
 //! Clients that others wrote, over TLS and HTTP/2: curl, openssl, nghttp, h2spec, sslyze, a browser. A
-//! scenario whose tool is missing is skipped with a message; testssl.sh takes minutes and runs only when it is
+//! scenario whose tool is missing is skipped with a message; testssl.sh takes minutes and runs only when
 //! asked for (`--ignored`).
 
 use std::io::{BufRead, BufReader, Write};
