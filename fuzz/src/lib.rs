@@ -7,4 +7,5 @@
 
 pub mod listen;
 pub mod policy;
+pub mod tls;
 pub mod wire;

@@ -259,10 +259,20 @@ impl Shared {
                 Some(known) => Host { able, ..known },
                 None => Host { entry: self.book.host(&name, now), able, is_busy: false, name },
             };
+            self.show_again(&next);
             state.hosts.insert(host.clone(), next);
         }
         (state.settings, state.authorities, state.records) = (settings, authorities, records);
         Ok(())
+    }
+
+    /// Shows the answer of an order that another process began: the CA may ask for it before the order is
+    /// taken up.
+    fn show_again(&self, host: &Host) {
+        let pending = host.entry.record.order.as_ref().filter(|_| !host.is_busy);
+        if let Some(proof) = pending.and_then(|order| order.proof.clone()) {
+            self.outside.show(&Proof::Http { host: host.name.host(), proof });
+        }
     }
 
     fn rows(&self) -> Vec<Row> {

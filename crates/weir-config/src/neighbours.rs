@@ -5,7 +5,7 @@ use crate::shape::{CONFIG, Shape, TableShape};
 
 /// Keys of nginx, Varnish, HAProxy, Apache and Squid, Weir's keys that do the same, and a remark. A path
 /// leads from the top-level table to the key; `NAME` stands for any name.
-const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
+const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
     (
         &["rate_limit", "ratelimit", "limit_req", "limit_req_zone", "requests_per_second", "throttle"],
         &["limits.connections_per_client", "upstream.NAME.client_share"],
@@ -62,9 +62,24 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
     (&["proxy_next_upstream", "max_retries"], &["upstream.NAME.retries"], ""),
     (&["proxy_ssl_verify", "ssl_verify"], &["upstream.NAME.tls.verify"], ""),
     (
-        &["ssl", "ssl_certificate", "ssl_certificate_key", "certificate", "tls_certificate"],
-        &["listen", "trusted_proxies"],
-        "Weir does not end TLS: put a terminator in front (examples/behind-nginx.toml)",
+        &["ssl", "ssl_certificate", "ssl_certificate_key", "crt", "certificates", "tls_certificate"],
+        &["listen.tls", "certificate"],
+        "certificates are chosen by the names in them (docs/guide/certificates.md)",
+    ),
+    (
+        &["ssl_client_certificate", "ssl_verify_client", "ca_file", "sslcacertificatefile"],
+        &["site.client_certificate", "upstream.NAME.tls.ca_file"],
+        "",
+    ),
+    (
+        &["force_https", "https_redirect", "ssl_redirect", "redirect_scheme"],
+        &["site.https"],
+        "",
+    ),
+    (
+        &["strict_transport_security", "sts"],
+        &["site.hsts"],
+        "",
     ),
     (
         &["set_real_ip_from", "real_ip", "real_ip_header", "use_proxy"],

@@ -123,6 +123,9 @@ impl Template {
     /// # Errors
     /// What is wrong with the pair.
     pub fn identity(&self, pem: Pem<'_>, source: Source, now: SystemTime) -> Result<Identity, PairError> {
+        if is_encrypted(pem.key) {
+            return Err(PairError::Encrypted);
+        }
         let chain = certificates(pem.chain)?;
         let leaf = leaf(&chain, now)?;
         let certified = self.certified(chain, key(pem.key)?)?;
@@ -229,17 +232,16 @@ fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> 
 }
 
 fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, PairError> {
-    if has(text, b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(text, b"Proc-Type: 4,ENCRYPTED") {
-        return Err(PairError::Encrypted);
-    }
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
         rustls::pki_types::pem::Error::NoItemsFound => PairError::NoKey,
         error => PairError::NotPem { part: Part::Key, reason: error.to_string() },
     })
 }
 
-fn has(text: &[u8], words: &[u8]) -> bool {
-    text.windows(words.len()).any(|window| window == words)
+/// Whether a key asks for a password: in PKCS #8, or in the older form of openssl, which others cannot read.
+fn is_encrypted(text: &[u8]) -> bool {
+    const SIGNS: [&[u8]; 2] = [b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED"];
+    SIGNS.iter().any(|sign| text.windows(sign.len()).any(|window| window == *sign))
 }
 
 #[cfg(test)]

@@ -80,10 +80,20 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// What the tests of every crate may import besides.
 const FOR_TESTS: &[&str] = &["weir-testkit"];
 
-/// Foreign crates that only one crate may name.
-const ALONE: &[(&str, &str)] = &[("rocksdb", "weir-rocks"), ("librocksdb-sys", "weir-rocks")];
+/// Foreign crates that only these crates may name: the store of rows in one place, and TLS in one for each
+/// direction, beside what tests and loads.
+const ALONE: &[(&str, &str)] = &[
+    ("rocksdb", "weir-rocks"),
+    ("librocksdb-sys", "weir-rocks"),
+    ("rustls", "weir-tls"),
+    ("rustls", "weir-upstream"),
+    ("rustls", "weir-acme"),
+    ("rustls", "weir-stress"),
+    ("rustls", "weir-testkit"),
+    ("aws-lc-rs", "weir-tls"),
+];
 
-/// The import of a crate by another, or of a foreign crate that only one crate may name.
+/// The import of a crate by another, or of a foreign crate that only some may name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub(super) from: String,

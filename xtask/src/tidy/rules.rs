@@ -121,6 +121,11 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         &["HeaderName", "header::", "headers.get(", "headers.contains_key(", "headers().get("],
         "volumes carry headers and never read one by name",
     ),
+    (
+        "crates/weir-tls/src/",
+        &["weir_", "http::", "tokio", "TcpStream", "std::fs", "std::io", "std::thread"],
+        "TLS knows no HTTP, no socket and no file",
+    ),
     ("crates/weir-disk/src/", &["weir_", "http::", "bytes::"], "a disk knows no cache"),
     (
         "crates/weir-upstream/src/",
@@ -181,6 +186,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-observe/src/events.rs",
     "crates/weir-observe/src/observatory.rs",
     "crates/weir-edge/src/service.rs",
+    "crates/weir-front/src/h2/serve.rs",
     "crates/weir-front/src/handshakes.rs",
     "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",
