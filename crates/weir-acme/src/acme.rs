@@ -428,6 +428,7 @@ impl Driver {
             book: self.shared.book.clone(),
             clock: self.shared.clock.clone(),
             outside: self.shared.outside.clone(),
+            shown: Vec::new(),
         };
         let shared = self.shared.clone();
         let task = self.running.spawn(async move {
