@@ -10,13 +10,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acme::Outside;
 use crate::authority::Authority;
 use crate::book::{Book, BookError, Certificate};
 use crate::certificate;
 use crate::clock::Clock;
 use crate::fault::{Fault, kind, words};
 use crate::names::Name;
+use crate::outside::{Outside, Proof};
 use crate::plan::{self, Failure};
 use crate::record::{HttpProof, Pending, Record};
 use crate::settings::Challenge;
@@ -48,27 +48,6 @@ pub(crate) struct Shown {
     outside: Arc<dyn Outside>,
     proof: Proof,
     is_kept: bool,
-}
-
-/// The answer to a CA's question.
-#[derive(Debug, Clone)]
-pub enum Proof {
-    /// For `GET /.well-known/acme-challenge/TOKEN` with this host, over plain HTTP.
-    Http {
-        /// The host, as a site names it.
-        host: String,
-        /// Path and content.
-        proof: HttpProof,
-    },
-    /// For a handshake that offers `acme-tls/1` alone.
-    TlsAlpn {
-        /// What the ClientHello names.
-        server_name: String,
-        /// The certificate, in DER.
-        certificate: Vec<u8>,
-        /// Its key, in DER (PKCS #8).
-        key: Vec<u8>,
-    },
 }
 
 impl Shown {

@@ -1,5 +1,5 @@
-//! Something between Weir and the CA: it answers in its place, or loses the answer. And what a rate limit and an
-//! outage say is obeyed.
+//! Something between Weir and the CA: it answers in its place, or loses the answer. And what a rate limit and
+//! an outage say is obeyed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
