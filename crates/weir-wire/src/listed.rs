@@ -14,7 +14,7 @@ use crate::framing::{self, Expect, Framing, Persistence, Scheme, Version};
 use crate::host::{self, Host};
 use crate::limits::Limits;
 use crate::request::{self, RequestHead};
-use crate::syntax::is_ows;
+use crate::syntax::{is_ows, is_token};
 use crate::target;
 
 /// The fields that only HTTP/1 has (RFC 9113 section 8.2.2).
@@ -139,6 +139,10 @@ fn check_fields(headers: &HeaderMap) -> Result<Seen, Fault> {
     for (name, value) in headers {
         if OF_CONNECTIONS.contains(name) || (*name == TE && value != "trailers") {
             return Err(Fault::ConnectionField);
+        }
+        // The type allows a quote in names.
+        if !is_token(name.as_str().as_bytes()) {
+            return Err(Fault::FieldName);
         }
         if value.as_bytes().first().is_some_and(|byte| is_ows(*byte))
             || value.as_bytes().last().is_some_and(|byte| is_ows(*byte))

@@ -63,6 +63,15 @@ fn what_http_1_refuses_is_refused() {
     check(&[("expect", "a-miracle")], "expect");
 }
 
+/// The crate that reads field blocks makes names by this function, which allows a quote.
+#[test]
+fn a_name_is_a_token() {
+    let mut headers = HeaderMap::new();
+    headers.insert(HeaderName::from_lowercase(b"\"x\"").unwrap(), HeaderValue::from_static("a"));
+    let refused = of_list(pseudo("GET", "/"), headers, ListedContent::None, &Limits::default());
+    assert_eq!(refused.unwrap_err().reason(), "field-name");
+}
+
 #[test]
 fn pseudo_fields_are_held_to_the_grammar() {
     let check = |list: Pseudo, expect: &str| {
