@@ -412,9 +412,10 @@ fn receive<S: Service>(
         let worker = &leaving.worker;
         let Some(entered) = enter(worker, stream, peer, beginning).await else { return };
         let departure = match entered.protocol {
-            Protocol::Http1 => h1::serve(worker.clone(), entered, present).await,
+            // In memory of its own: a connection of one version needs no room for the other's.
+            Protocol::Http1 => Box::pin(h1::serve(worker.clone(), entered, present)).await,
             Protocol::Http2 => {
-                h2::serve(worker.clone(), entered, present).await;
+                Box::pin(h2::serve(worker.clone(), entered, present)).await;
                 None
             }
         };

@@ -51,7 +51,11 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
     let wire = Rc::new(RefCell::new(Wire::new(stream, input, counters)));
     let limits = &peer.limits;
     let mut deadline = Deadline::after(limits.head_time_max);
-    let Some(connection) = begin(&wire, limits, &mut deadline).await else { return };
+    let Some(connection) = begin(&wire, limits, &mut deadline).await else {
+        // Unread bytes would reset the connection.
+        let _ = tokio::time::timeout(LINGER_TIME_MAX, linger(&wire)).await;
+        return;
+    };
     state.set_used();
     let shared = Rc::new(Shared {
         worker,
