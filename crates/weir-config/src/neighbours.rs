@@ -71,16 +71,8 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
         &["site.client_certificate", "upstream.NAME.tls.ca_file"],
         "",
     ),
-    (
-        &["force_https", "https_redirect", "ssl_redirect", "redirect_scheme"],
-        &["site.https"],
-        "",
-    ),
-    (
-        &["strict_transport_security", "sts"],
-        &["site.hsts"],
-        "",
-    ),
+    (&["force_https", "https_redirect", "ssl_redirect", "redirect_scheme"], &["site.https"], ""),
+    (&["strict_transport_security", "sts"], &["site.hsts"], ""),
     (
         &["set_real_ip_from", "real_ip", "real_ip_header", "use_proxy"],
         &["trusted_proxies", "listen.proxy_protocol"],

@@ -409,7 +409,8 @@ fn receive<S: Service>(
         let leaving = leaving;
         let Arrival { stream, peer, held: counted, .. } = arrival;
         let worker = &leaving.worker;
-        let Some(entered) = enter(worker, stream, peer, beginning).await else { return };
+        // In memory of its own, which the connection does not hold afterwards.
+        let Some(entered) = Box::pin(enter(worker, stream, peer, beginning)).await else { return };
         let departure = match entered.protocol {
             Protocol::Http1 => h1::serve(worker.clone(), entered, present).await,
             Protocol::Http2 => None,
