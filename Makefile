@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: help build dist dist-test run check test torture lint fuzz bench room tools rocksdb-tools test-tools
+.PHONY: help build dist dist-test run check test torture lint fuzz bench room tools rocksdb-tools test-tools go-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -17,6 +17,7 @@ SEEDS ?= 10000
 TEST_THREADS ?= 6
 # What has a lock file of npm packages: the public suite, and what drives a browser.
 NPM_FOLDERS := tests/conformance tests/browser
+PEBBLE := $(addsuffix @v2.10.1,$(addprefix github.com/letsencrypt/pebble/v2/cmd/,pebble pebble-challtestsrv))
 # Cargo with RocksDB, whose library is built once and kept outside: 6 minutes of CPU.
 ROCKSDB_CARGO := crates/weir-rocks/with-library $(CARGO)
 
@@ -113,9 +114,17 @@ rocksdb-tools:
 	  ls /usr/lib/llvm-*/lib/libclang.so /usr/lib/libclang.so /usr/lib64/libclang.so 2>/dev/null | grep -q . || \
 	  missing=" libclang-dev"; $(install)
 
-test-tools: $(NPM_FOLDERS:%=%/node_modules/.package-lock.json)
+test-tools: go-tools $(NPM_FOLDERS:%=%/node_modules/.package-lock.json)
 	@$(call need,curl:curl chromium:chromium)
 	@missing=; python3 -c 'import ensurepip' 2>/dev/null || missing=" python3-venv"; $(install)
+
+# A certificate authority for tests. Without Go, or without a way to its modules, the tests that need it say so.
+go-tools:
+	@command -v go >/dev/null || { echo "make: no go here: what needs Pebble is skipped"; exit 0; }; \
+	for tool in $(PEBBLE); do name=$$(basename $${tool%@*}); \
+	  [ -x "$$(go env GOPATH)/bin/$$name" ] || command -v $$name >/dev/null || \
+	  { echo "make: installing $$name"; go install $$tool </dev/null; } || \
+	  echo "make: $$name cannot be installed: what needs it is skipped"; done
 
 # npm before 10, as Debian 12 has it, cannot read a lock file in which an override names another package.
 %/node_modules/.package-lock.json: %/package-lock.json

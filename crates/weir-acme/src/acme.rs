@@ -18,7 +18,8 @@ use crate::book::{Book, Certificate, Entry};
 use crate::clock::{Clock, Seconds};
 use crate::fault::Fault;
 use crate::names::{Name, Unorderable};
-use crate::order::{Attempt, Proof};
+use crate::order::Attempt;
+use crate::outside::{Failed, Issued, Outside, Proof};
 use crate::plan::{self, Failure, Known, Next, Why};
 use crate::record::{AuthorityRecord, Mishap, Record};
 use crate::renewal;
@@ -32,55 +33,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How long stopping waits for the thread.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 const STOP_STEP: Duration = Duration::from_millis(5);
-
-/// Where proofs are shown and certificates go. Called on the thread `weir-acme`; must not block.
-pub trait Outside: Send + Sync {
-    /// Lets the CA see an answer, until it is withdrawn.
-    fn show(&self, proof: &Proof);
-    /// Shows an answer no more.
-    fn withdraw(&self, proof: &Proof);
-    /// Serves a new certificate.
-    fn issued(&self, issued: Issued);
-    /// An order failed; what is valid is served as before.
-    fn failed(&self, failed: Failed);
-}
-
-/// A certificate of a host.
-#[derive(Clone)]
-pub struct Issued {
-    /// The host, as the site names it.
-    pub host: String,
-    /// Chain, as PEM.
-    pub chain_pem: String,
-    /// Key, as PEM.
-    pub key_pem: String,
-    /// Its last second.
-    pub not_after: Seconds,
-}
-
-impl std::fmt::Debug for Issued {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Issued")
-            .field("host", &self.host)
-            .field("not_after", &self.not_after)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An order that failed.
-#[derive(Clone, Debug)]
-pub struct Failed {
-    /// The host, as the site names it.
-    pub host: String,
-    /// The CA's directory.
-    pub directory: String,
-    /// Why.
-    pub what: String,
-    /// When it is tried again at the earliest.
-    pub again_at: Seconds,
-    /// The last second of the certificate that is served meanwhile, if there is one.
-    pub not_after: Option<Seconds>,
-}
 
 /// How one host stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -259,10 +211,20 @@ impl Shared {
                 Some(known) => Host { able, ..known },
                 None => Host { entry: self.book.host(&name, now), able, is_busy: false, name },
             };
+            self.show_again(&next);
             state.hosts.insert(host.clone(), next);
         }
         (state.settings, state.authorities, state.records) = (settings, authorities, records);
         Ok(())
+    }
+
+    /// Shows the answer of an order that another process began: the CA may ask for it before the order is
+    /// taken up.
+    fn show_again(&self, host: &Host) {
+        let pending = host.entry.record.order.as_ref().filter(|_| !host.is_busy);
+        if let Some(proof) = pending.and_then(|order| order.proof.clone()) {
+            self.outside.show(&Proof::Http { host: host.name.host(), proof });
+        }
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -418,6 +380,7 @@ impl Driver {
             book: self.shared.book.clone(),
             clock: self.shared.clock.clone(),
             outside: self.shared.outside.clone(),
+            shown: Vec::new(),
         };
         let shared = self.shared.clone();
         let task = self.running.spawn(async move {

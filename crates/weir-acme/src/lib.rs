@@ -14,14 +14,15 @@ mod clock;
 mod fault;
 mod names;
 mod order;
+mod outside;
 pub mod plan;
 pub mod record;
 mod renewal;
 mod settings;
 mod transport;
 
-pub use acme::{AT_ONCE_MAX, Acme, Failed, Issued, Outside, Row, Step, certificates};
+pub use acme::{AT_ONCE_MAX, Acme, Row, Step, certificates};
 pub use clock::{Clock, Seconds};
 pub use names::{Name, Unorderable};
-pub use order::Proof;
+pub use outside::{Failed, Issued, Outside, Proof};
 pub use settings::{AuthoritySettings, Challenge, ExternalAccount, LETS_ENCRYPT, Settings};

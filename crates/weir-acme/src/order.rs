@@ -10,14 +10,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acme::Outside;
 use crate::authority::Authority;
 use crate::book::{Book, BookError, Certificate};
 use crate::certificate;
 use crate::clock::Clock;
 use crate::fault::{Fault, kind, words};
 use crate::names::Name;
-use crate::plan;
+use crate::outside::{Outside, Proof};
+use crate::plan::{self, Failure};
 use crate::record::{HttpProof, Pending, Record};
 use crate::settings::Challenge;
 
@@ -39,62 +39,54 @@ pub(crate) struct Attempt {
     pub(crate) book: Book,
     pub(crate) clock: Clock,
     pub(crate) outside: Arc<dyn Outside>,
+    /// What the CA can see.
+    pub(crate) shown: Vec<Shown>,
 }
 
 /// Something that the CA can see, until this is dropped.
-struct Shown<'a> {
-    outside: &'a dyn Outside,
+pub(crate) struct Shown {
+    outside: Arc<dyn Outside>,
     proof: Proof,
+    is_kept: bool,
 }
 
-/// The answer to a CA's question.
-#[derive(Debug, Clone)]
-pub enum Proof {
-    /// For `GET /.well-known/acme-challenge/TOKEN` with this host, over plain HTTP.
-    Http {
-        /// The host, as a site names it.
-        host: String,
-        /// Path and content.
-        proof: HttpProof,
-    },
-    /// For a handshake that offers `acme-tls/1` alone.
-    TlsAlpn {
-        /// What the ClientHello names.
-        server_name: String,
-        /// The certificate, in DER.
-        certificate: Vec<u8>,
-        /// Its key, in DER (PKCS #8).
-        key: Vec<u8>,
-    },
-}
-
-impl<'a> Shown<'a> {
-    fn new(outside: &'a dyn Outside, proof: Proof) -> Shown<'a> {
+impl Shown {
+    fn new(outside: Arc<dyn Outside>, proof: Proof) -> Shown {
         outside.show(&proof);
-        Shown { outside, proof }
+        Shown { outside, proof, is_kept: false }
     }
 }
 
-impl Drop for Shown<'_> {
+impl Drop for Shown {
     fn drop(&mut self) {
-        self.outside.withdraw(&self.proof);
+        if !self.is_kept {
+            self.outside.withdraw(&self.proof);
+        }
     }
 }
 
 impl Attempt {
-    /// Gets the certificate and writes it.
+    /// Gets the certificate and writes it. Where the order stays, so does the answer: the CA may be about to
+    /// look, although it could not say so.
     pub(crate) async fn run(
         &mut self,
         register: impl Fn() -> Result<(), Fault>,
     ) -> Result<Certificate, Fault> {
+        let result = self.attempt(register).await;
+        let stays = |fault: &Fault| matches!(fault.failure, Failure::Outage { .. } | Failure::Unsettled);
+        let is_kept = result.as_ref().is_err_and(stays);
+        self.shown.iter_mut().for_each(|shown| shown.is_kept = is_kept);
+        self.shown.clear();
+        result
+    }
+
+    async fn attempt(&mut self, register: impl Fn() -> Result<(), Fault>) -> Result<Certificate, Fault> {
         let authority = self.authority.clone();
         let account = authority.account(&self.book, register).await?;
         let (mut order, mut pending) = self.order(&account).await?;
-        let outside = self.outside.clone();
-        let shown = match order.state().status {
-            OrderStatus::Pending => self.prove(&mut order, &mut pending, &*outside).await?,
-            _ => Vec::new(),
-        };
+        if order.state().status == OrderStatus::Pending {
+            self.prove(&mut order, &mut pending).await?;
+        }
         if order.state().status == OrderStatus::Pending {
             let polled = order.poll_ready(&POLICY).await;
             match polled {
@@ -106,7 +98,6 @@ impl Attempt {
                 Err(error) => return Err(error.into()),
             }
         }
-        drop(shown);
         if order.state().status == OrderStatus::Ready {
             order.finalize_csr(&certificate::request(&self.name, &pending.key)?).await?;
         }
@@ -137,6 +128,9 @@ impl Attempt {
                 Err(Error::Api(problem)) if !is_of_account(kind(&problem)) => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+        if let Some(proof) = pending.as_ref().and_then(|pending| pending.proof.clone()) {
+            self.outside.withdraw(&Proof::Http { host: self.name.host(), proof });
         }
         let key = match pending.filter(|pending| pending.url.is_none()) {
             Some(pending) => pending.key,
@@ -176,14 +170,8 @@ impl Attempt {
         account.new_order(&plain()).await
     }
 
-    /// Answers the questions of an order; the answers can be seen until they are dropped.
-    async fn prove<'a>(
-        &mut self,
-        order: &mut Order,
-        pending: &mut Pending,
-        outside: &'a dyn Outside,
-    ) -> Result<Vec<Shown<'a>>, Fault> {
-        let mut shown = Vec::new();
+    /// Answers the questions of an order.
+    async fn prove(&mut self, order: &mut Order, pending: &mut Pending) -> Result<(), Fault> {
         let challenge = match pending.challenge.as_deref() {
             Some("http-01") => Challenge::Http01,
             Some("tls-alpn-01") => Challenge::TlsAlpn01,
@@ -200,7 +188,7 @@ impl Attempt {
                 AuthorizationStatus::Pending => {}
                 AuthorizationStatus::Valid => continue,
                 // The order says why it failed.
-                _ => return Ok(shown),
+                _ => return Ok(()),
             }
             let Some(mut question) = authorization.challenge(wanted.clone()) else {
                 return Err(Fault::refused(format!("the CA offers no {}", challenge.word())));
@@ -210,12 +198,12 @@ impl Attempt {
             pending.challenge = Some(challenge.word().to_owned());
             pending.proof = http;
             self.remember(pending)?;
-            shown.push(Shown::new(outside, proof));
+            self.shown.push(Shown::new(self.outside.clone(), proof));
             if question.status == ChallengeStatus::Pending {
                 question.set_ready().await?;
             }
         }
-        Ok(shown)
+        Ok(())
     }
 
     fn proof(

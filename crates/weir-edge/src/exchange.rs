@@ -186,6 +186,7 @@ impl<'c> Note<'c> {
             address: self.request.peer.peer.ip(),
             client: self.client().and_then(|client| client.ip()),
             trust: self.request.peer.trust,
+            protocol: self.request.protocol,
             scheme: self.scheme,
             host: self.request.host.as_str(),
             request_id: self.request_id(),

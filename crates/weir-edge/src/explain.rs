@@ -400,6 +400,7 @@ fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Ask
         address: None,
         client: None,
         trust: Trust::Untrusted,
+        protocol: "HTTP/1.1",
         scheme: of.scheme(),
         host: of.host.as_str(),
         request_id: "",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use weir_observe::Count;
 
+use crate::h2::PREFACE;
 use crate::handover::Relayed;
 use crate::handshakes::{self, NotSecured};
 use crate::limits::ClientLimits;
@@ -14,9 +15,6 @@ use crate::listen::{self, Counted, Form, Peer, Plain, Stream, Tls, TooMany};
 use crate::message::{PeerInfo, Service, Trust};
 use crate::mode::{ListenerMode, Protocols, Transport};
 use crate::worker::Worker;
-
-/// What every HTTP/2 connection begins with (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The version that a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +147,7 @@ async fn spoken(socket: &Plain, input: &mut BytesMut, time_max: Duration) -> Opt
     let found = tokio::time::timeout(time_max, async {
         loop {
             let bytes = input.len().min(PREFACE.len());
-            if input[..bytes] != PREFACE[..bytes] {
+            if !PREFACE.starts_with(&input[..bytes]) {
                 return Some(Protocol::Http1);
             }
             if bytes == PREFACE.len() {

@@ -2,19 +2,22 @@
 //! with a value, and sends that. It knows bytes, streams and deadlines, and no word of caching.
 //!
 //! Read [`message`] first: it has all that passes between a connection and the service. Inside, [`listen`]
-//! accepts and spreads connections, [`worker`] keeps those of one core, and `h1` speaks HTTP/1.
+//! accepts and spreads connections, [`worker`] keeps those of one core, and `h1` and `h2`
+//! speak HTTP/1 and HTTP/2.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod entrance;
 mod h1;
+mod h2;
 mod handover;
 mod handshakes;
 mod limits;
 pub mod listen;
 pub mod message;
 mod mode;
+mod taking;
 pub mod worker;
 
 pub use handover::{HandedOver, HandoverSender, Relayed};

@@ -128,6 +128,11 @@ impl Request {
         Request { method, target, host, headers, content, upgrade, takes_interim, protocol, peer, at }
     }
 
+    /// The request of an HTTP/2 head.
+    pub fn of_list(head: RequestHead, peer: Rc<PeerInfo>, at: Now) -> Request {
+        Request { protocol: "HTTP/2.0", ..Request::of_head(head, peer, at) }
+    }
+
     /// Whether there is content at all.
     pub fn has_content(&self) -> bool {
         !matches!(self.content, Length::None | Length::Known(0))

@@ -22,6 +22,7 @@ use weir_tls::Certificates;
 
 use crate::entrance::{Beginning, Protocol, enter};
 use crate::h1;
+use crate::h2;
 use crate::handover::{Departure, HandedOver, HandoverSender};
 use crate::handshakes::Handshakes;
 use crate::listen::{Arrival, Arrivals, Bound, Idle, Plain, Seat, Slot};
@@ -413,7 +414,10 @@ fn receive<S: Service>(
         let Some(entered) = Box::pin(enter(worker, stream, peer, beginning)).await else { return };
         let departure = match entered.protocol {
             Protocol::Http1 => h1::serve(worker.clone(), entered, present).await,
-            Protocol::Http2 => None,
+            Protocol::Http2 => {
+                h2::serve(worker.clone(), entered, present).await;
+                None
+            }
         };
         if let Some(Departure { handed_over, relay }) = departure {
             worker.hand_over(HandedOver { held: Some(counted), ..handed_over });

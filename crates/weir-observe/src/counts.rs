@@ -80,6 +80,26 @@ rows! {
             "weir_connections_displaced",
             "Idle connections of clients closed to make room for others.",
             "idle connections closed for others";
+        Http2Connections: "weir_http2_connections", "Connections of clients that began HTTP/2.", "";
+        Http2ConnectionsClosed: "", "HTTP/2 connections that have ended.", "";
+        Http2Streams: "weir_http2_streams", "Streams that clients began on HTTP/2 connections.", "";
+        Http2StreamsClosed: "", "HTTP/2 streams that have ended.", "";
+        FloodsOfResets:
+            "weir_http2_floods_resets",
+            "HTTP/2 connections ended because the client reset too many streams.",
+            "HTTP/2 connections ended for resets";
+        FloodsOfMadeResets:
+            "weir_http2_floods_made_resets",
+            "HTTP/2 connections ended because the client made Weir reset too many streams.",
+            "HTTP/2 connections ended for streams it had to reset";
+        FloodsOfFrames:
+            "weir_http2_floods_frames",
+            "HTTP/2 connections ended because of too many frames without head or body.",
+            "HTTP/2 connections ended for idle frames";
+        FloodsOfHeads:
+            "weir_http2_floods_heads",
+            "HTTP/2 connections ended because heads did not end, or were far too large.",
+            "HTTP/2 connections ended for heads";
         TunnelsOpened: "weir_tunnels_opened", "Upgraded connections that became tunnels.", "";
         TunnelsClosed: "", "Tunnels that have ended.", "";
         Panics: "weir_panics", "Requests and fills that panicked: please report them.", "panics";
@@ -148,8 +168,29 @@ impl Level {
     /// Open tunnels.
     pub const TUNNELS: Level =
         level("weir_tunnels_open", "Open tunnels.", Count::TunnelsOpened, &[Count::TunnelsClosed]);
+    /// Open HTTP/2 connections.
+    pub const HTTP2_CONNECTIONS: Level = level(
+        "weir_http2_connections_open",
+        "Open connections of clients that speak HTTP/2.",
+        Count::Http2Connections,
+        &[Count::Http2ConnectionsClosed],
+    );
+    /// HTTP/2 streams under way.
+    pub const HTTP2_STREAMS: Level = level(
+        "weir_http2_streams_open",
+        "HTTP/2 streams under way.",
+        Count::Http2Streams,
+        &[Count::Http2StreamsClosed],
+    );
     /// All of them.
-    pub const ALL: [Level; 4] = [Level::REQUESTS, Level::CONNECTIONS, Level::TUNNELS, Level::FILLS];
+    pub const ALL: [Level; 6] = [
+        Level::REQUESTS,
+        Level::CONNECTIONS,
+        Level::HTTP2_CONNECTIONS,
+        Level::HTTP2_STREAMS,
+        Level::TUNNELS,
+        Level::FILLS,
+    ];
 
     /// How many there are, from the sums of all workers.
     pub fn now(&self, counts: &Counts) -> u64 {

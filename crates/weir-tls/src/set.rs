@@ -68,8 +68,14 @@ impl Set {
     /// The certificate for a client that asks for no name, on a connection to `address`: names are not sent
     /// where a URL has an address (RFC 6066 §3).
     pub fn choose_for_address(&self, address: IpAddr, takes_ecdsa: bool) -> Option<&Arc<Identity>> {
-        let slot = self.table.addresses.get(&address.to_canonical()).copied();
-        self.table.chosen(slot.unwrap_or(self.table.default), None, takes_ecdsa)
+        let address = address.to_canonical();
+        let slot = self.table.addresses.get(&address).copied();
+        // A site is called by its address as URLs are.
+        let host = match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        self.table.chosen(slot.unwrap_or(self.table.default), Some(&host), takes_ecdsa)
     }
 
     /// The certificate that answers a challenge for `name` (RFC 8737).

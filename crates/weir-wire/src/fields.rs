@@ -97,7 +97,7 @@ fn value_bounds(line: &[u8], after_colon: usize) -> (usize, usize) {
     (from, to)
 }
 
-fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(), Fault> {
+pub(crate) fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(), Fault> {
     let seen = &mut notes.seen;
     if *name == HOST {
         notes.host = place;

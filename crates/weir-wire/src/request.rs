@@ -235,7 +235,12 @@ fn replace_host(headers: &mut HeaderMap, host: &Host) -> Result<(), Fault> {
 }
 
 /// RFC 9110 section 10.1.1: `100-continue`, or an expectation that Weir cannot meet. Ignored on HTTP/1.0.
-fn expect(headers: &HeaderMap, seen: Seen, version: Version, framing: Framing) -> Result<Expect, Fault> {
+pub(crate) fn expect(
+    headers: &HeaderMap,
+    seen: Seen,
+    version: Version,
+    framing: Framing,
+) -> Result<Expect, Fault> {
     if !seen.has(Seen::EXPECT) || version == Version::Http10 {
         return Ok(Expect::Nothing);
     }

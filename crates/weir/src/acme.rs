@@ -45,7 +45,7 @@ struct Joined {
 }
 
 impl Ordering {
-    /// Puts the certificates in use that were ordered before, and orders what is missing.
+    /// Orders what is missing. [`serve_kept`] comes before.
     ///
     /// # Errors
     /// A file that the configuration names cannot be read, or no thread can be started.
@@ -82,7 +82,8 @@ impl Ordering {
                 acme.stop();
                 running.acme = None;
             }
-            (None, Some(_)) => {
+            (None, Some(settings)) => {
+                serve(&self.folder, settings, &self.outside.certificates);
                 drop(running);
                 return self.resume().err().map(|error| format!("[acme] does not work: {error}"));
             }
@@ -105,9 +106,10 @@ impl Ordering {
     pub(crate) fn resume(&self) -> std::io::Result<()> {
         let mut running = self.running.lock();
         let Running { settings: Some(settings), acme: acme @ None } = &mut *running else { return Ok(()) };
+        for (host, why) in settings.hosts.iter().filter_map(|host| Some((host, settings.able(host).err()?))) {
+            tracing::warn!("{host} needs a certificate in a file: {why}");
+        }
         let disk = Arc::new(OsDisk::at(&self.folder));
-        let kept = weir_acme::certificates(disk.clone(), settings, &Clock::wall());
-        self.outside.put(&kept);
         *acme = Some(Acme::start(disk, settings.clone(), Clock::wall(), self.outside.clone())?);
         Ok(())
     }
@@ -138,13 +140,25 @@ impl Ordering {
     }
 }
 
-impl Joined {
-    fn put(&self, issued: &[Issued]) {
-        for failure in
-            self.certificates.issue(issued.iter().map(|issued| (&*issued.chain_pem, &*issued.key_pem)))
-        {
-            tracing::error!("a certificate of an authority cannot be used: {failure}");
-        }
+/// Puts the certificates in use that were ordered before. It needs no authority, and comes before clients do.
+///
+/// # Errors
+/// A file that the configuration names cannot be read.
+pub(crate) fn serve_kept(loaded: &Loaded, state: &Path, certificates: &Keeper) -> anyhow::Result<()> {
+    if let Some(settings) = settings(loaded, certificates).map_err(anyhow::Error::msg)? {
+        serve(&state.join(ACME), &settings, certificates);
+    }
+    Ok(())
+}
+
+fn serve(folder: &Path, settings: &Settings, certificates: &Keeper) {
+    put(certificates, &weir_acme::certificates(Arc::new(OsDisk::at(folder)), settings, &Clock::wall()));
+}
+
+fn put(certificates: &Keeper, issued: &[Issued]) {
+    let pairs = issued.iter().map(|issued| (&*issued.chain_pem, &*issued.key_pem));
+    for failure in certificates.issue(pairs) {
+        tracing::error!("a certificate of an authority cannot be used: {failure}");
     }
 }
 
@@ -172,7 +186,7 @@ impl Outside for Joined {
     }
 
     fn issued(&self, issued: Issued) {
-        self.put(&[issued]);
+        put(&self.certificates, &[issued]);
     }
 
     fn failed(&self, failed: Failed) {

@@ -30,7 +30,7 @@ use weir_store::{
 };
 
 use crate::accounts;
-use crate::acme::Ordering;
+use crate::acme::{self, Ordering};
 use crate::certificates::Keeper;
 use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
@@ -162,6 +162,7 @@ impl Server {
             volumes::settings(memory_bytes),
             begin,
         )?;
+        acme::serve_kept(loaded, state, &certificates)?;
         let plan = compile(loaded, &observatory);
         let for_listeners = ForListeners { passed: handover.listeners, certificates: certificates.handle() };
         let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;

@@ -186,6 +186,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-observe/src/events.rs",
     "crates/weir-observe/src/observatory.rs",
     "crates/weir-edge/src/service.rs",
+    "crates/weir-front/src/h2/serve.rs",
     "crates/weir-front/src/handshakes.rs",
     "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",

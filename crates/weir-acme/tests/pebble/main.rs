@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bench;
+mod between;
 mod ordering;
 mod renewing;
 mod trouble;

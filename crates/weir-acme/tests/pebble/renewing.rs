@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use weir_acme::{AuthoritySettings, ExternalAccount, Settings, Step};
+use weir_acme::{AuthoritySettings, ExternalAccount, Settings};
 use weir_testkit::{Pebble, until};
 
 use crate::bench::{Bench, authority, row, settings};
@@ -19,17 +19,30 @@ fn suggest(bench: &Bench, pebble: &Pebble, response: &str) {
     assert!(done.success());
 }
 
+/// Whether this Pebble's directory has a member: older ones know neither ARI nor profiles.
+fn knows(pebble: &Pebble, member: &str) -> bool {
+    let asked = Command::new("curl").args(["-sfk", &pebble.directory()]).output().unwrap();
+    let is_known = String::from_utf8(asked.stdout).unwrap().contains(member);
+    if !is_known {
+        eprintln!("skipped: this pebble has no {member}");
+    }
+    is_known
+}
+
+/// Waits until the CA has said when to renew.
+fn until_answered(bench: &Bench) {
+    let record = bench.folder.path().join(format!("acme/hosts/{HOST}.json"));
+    let window = "\"window\": [";
+    until("the CA was asked", || std::fs::read_to_string(&record).is_ok_and(|text| text.contains(window)));
+}
+
 #[test]
 fn the_ca_has_a_certificate_renewed_and_is_told_which() {
     let bench = Bench::new("acme-ari");
-    let Some(pebble) = bench.pebble() else { return };
+    let Some(pebble) = bench.pebble().filter(|pebble| knows(pebble, "renewalInfo")) else { return };
     let acme = bench.acme(settings(&pebble, &[HOST]));
     bench.until_issued(1);
-    let planned = || match row(&acme, HOST).step {
-        Step::Renews(at) => at,
-        _ => 0,
-    };
-    until("the CA was asked", || pebble.log().contains("renewalInfo") && planned() > 0);
+    until_answered(&bench);
     // Pebble's window is at two thirds of the lifetime, and so is ours: the next one is of its own.
     let window = r#"{"suggestedWindow": {"start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"}}"#;
     suggest(&bench, &pebble, window);
@@ -49,10 +62,10 @@ fn the_ca_has_a_certificate_renewed_and_is_told_which() {
 #[test]
 fn nonsense_about_renewal_changes_nothing() {
     let bench = Bench::new("acme-nonsense");
-    let Some(pebble) = bench.pebble() else { return };
+    let Some(pebble) = bench.pebble().filter(|pebble| knows(pebble, "renewalInfo")) else { return };
     let acme = bench.acme(settings(&pebble, &[HOST]));
     bench.until_issued(1);
-    until("the CA was asked", || matches!(row(&acme, HOST).step, Step::Renews(_)));
+    until_answered(&bench);
     let before = row(&acme, HOST).step;
     let backwards =
         r#"{"suggestedWindow": {"start": "2020-01-02T00:00:00Z", "end": "2020-01-01T00:00:00Z"}}"#;
@@ -71,7 +84,7 @@ fn nonsense_about_renewal_changes_nothing() {
 #[test]
 fn a_profile_is_asked_for() {
     let bench = Bench::new("acme-profile");
-    let Some(pebble) = bench.pebble() else { return };
+    let Some(pebble) = bench.pebble().filter(|pebble| knows(pebble, "profiles")) else { return };
     let profile = |profile: &str| Settings {
         authorities: vec![AuthoritySettings { profile: Some(profile.to_owned()), ..authority(&pebble) }],
         ..settings(&pebble, &[HOST])

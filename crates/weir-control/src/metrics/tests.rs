@@ -68,7 +68,8 @@ fn every_metric_has_a_help_a_type_and_the_right_suffix() {
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
         let is_reserved = ["_count", "_sum", "_bucket", "_info"].iter().any(|suffix| name.ends_with(suffix));
         assert!(!is_reserved || name == "weir_build_info", "{name}");
-        let is_of_words = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        let is_of_words = name.bytes().all(is_word);
         assert!(is_of_words && name.starts_with("weir_") && !name.contains("__"), "{name}");
         // Base units, and behind everything but `_total`.
         let stem = name.strip_suffix("_total").unwrap_or(name);

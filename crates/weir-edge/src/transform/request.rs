@@ -158,6 +158,8 @@ pub struct From<'a> {
     pub client: Option<IpAddr>,
     /// Whether the peer is trusted.
     pub trust: Trust,
+    /// The protocol in which the request came: `HTTP/1.1`.
+    pub protocol: &'a str,
     /// The scheme the client used.
     pub scheme: &'a str,
     /// The request's normalised authority.
@@ -220,6 +222,15 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     values.next().is_none().then(|| value.as_bytes().trim_ascii())
 }
 
+/// The protocol's version as `Via` says it (RFC 9110 §7.6.3).
+fn received(protocol: &str) -> &str {
+    match protocol.strip_prefix("HTTP/") {
+        Some("2.0") => "2",
+        Some(version) => version,
+        None => "1.1",
+    }
+}
+
 /// The request id of a trusted peer, if it sent a valid one.
 pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
     let id = only(headers, &X_REQUEST_ID)?;
@@ -251,7 +262,7 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
         put(&mut out, X_FORWARDED_PORT, port(from.scheme, from.host).as_bytes());
     }
     put(&mut out, X_REQUEST_ID, from.request_id.as_bytes());
-    continue_list(&mut out, VIA, &["1.1 ", from.own_id]);
+    continue_list(&mut out, VIA, &[received(from.protocol), " ", from.own_id]);
     continue_list(&mut out, CDN_LOOP, &[from.own_id]);
     put(&mut out, X_FORWARDED_HOST, from.host.as_bytes());
     put(&mut out, HOST, from.host.as_bytes());

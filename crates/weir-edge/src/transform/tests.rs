@@ -28,6 +28,7 @@ fn from(trust: Trust) -> From<'static> {
         address: Some([192, 0, 2, 7].into()),
         client: None,
         trust,
+        protocol: "HTTP/1.1",
         scheme: "http",
         host: "site.example",
         request_id: "made-here",
@@ -190,6 +191,15 @@ fn request_ids_are_kept_from_trusted_peers_if_sane() {
     }
     let sent = towards_origin(&headers(&[("x-request-id", "one"), ("x-request-id", "two")]), &from(Trusted));
     assert_eq!(sent.get_all("x-request-id").iter().count(), 1);
+}
+
+#[test]
+fn via_says_in_which_version_the_request_came() {
+    for (protocol, version) in [("HTTP/1.0", "1.0"), ("HTTP/1.1", "1.1"), ("HTTP/2.0", "2")] {
+        let from = From { protocol, ..from(Untrusted) };
+        let sent = towards_origin(&HeaderMap::new(), &from);
+        assert_eq!(sent["via"], format!("{version} {OWN}"));
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::limits::ClientLimits;
 use crate::listen::Stream;
+use crate::taking::Taking;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::{Counters, SiteId};
 
@@ -41,34 +42,6 @@ pub(super) enum ClientEnd {
     /// The socket failed.
     #[error("client connection failed")]
     Io(#[from] io::Error),
-}
-
-/// How fast the client takes a response. Only the time counts during which the client is waited for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Taking {
-    waited: Duration,
-    bytes: u64,
-}
-
-impl Taking {
-    /// Begins to wait for the client. Returns until when at most.
-    fn wait(&mut self, now: Instant, window: Duration) -> Instant {
-        if self.waited.is_zero() {
-            // The bytes that filled the kernel's buffer before do not count.
-            self.bytes = 0;
-        }
-        now + window.saturating_sub(self.waited)
-    }
-
-    /// Adds a wait. True if the client was too slow over a whole window.
-    fn waited(&mut self, waited: Duration, window: Duration, rate_min: u64) -> bool {
-        self.waited += waited;
-        if self.waited < window {
-            return false;
-        }
-        let Taking { waited, bytes } = std::mem::take(self);
-        (bytes as f64) < rate_min as f64 * waited.as_secs_f64()
-    }
 }
 
 /// A client's connection.
@@ -286,7 +259,7 @@ impl Socket {
                 // A client that has left answers with a reset.
                 self.moved();
                 if let Some(taking) = &mut self.taking {
-                    taking.bytes += moved as u64;
+                    taking.took(moved as u64);
                 }
             }
             if is_full {
@@ -341,34 +314,5 @@ impl Socket {
             }
             self.input.clear();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WINDOW: Duration = Duration::from_secs(60);
-
-    /// Takes `bytes` after each of `waits` waits of ten seconds, and checks whether that was ever too slow at
-    /// 256 B/s.
-    fn check(bytes: u64, waits: usize, expect: bool) {
-        let (mut taking, begun) = (Taking { bytes: 1 << 20, ..Taking::default() }, clock::mono());
-        let is_too_slow = (0..waits).any(|_| {
-            assert!(taking.wait(begun, WINDOW) <= begun + WINDOW);
-            let is_too_slow = taking.waited(Duration::from_secs(10), WINDOW, 256);
-            taking.bytes += bytes;
-            is_too_slow
-        });
-        assert_eq!(is_too_slow, expect, "{bytes} bytes, {waits} waits");
-    }
-
-    #[test]
-    fn a_rate_is_judged_after_a_whole_window_of_waiting() {
-        check(0, 5, false);
-        check(0, 6, true);
-        check(2000, 12, true);
-        // The bytes of the last wait come after it, so that a few more are needed.
-        check(3100, 60, false);
     }
 }

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use bytes::BytesMut;
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets};
 
@@ -172,3 +173,133 @@ fn an_answer_goes_out_in_the_middle_of_a_handshake_message() {
     session.close(&mut out);
     assert!(!out.is_empty());
 }
+
+/// What happens to the bytes of a client on their way.
+#[derive(Debug, Clone)]
+enum Damage {
+    Flip(usize, u8),
+    Insert(usize, Vec<u8>),
+    Remove(usize, usize),
+    Repeat(usize, usize),
+}
+
+impl Damage {
+    fn any() -> impl Strategy<Value = Damage> {
+        let at = any::<usize>;
+        let records = vec![vec![22, 3, 3, 0, 2, 16, 0], vec![21, 3, 3, 0, 2, 1, 0], vec![20, 3, 3, 0, 1, 1]];
+        let record = proptest::sample::select(records);
+        prop_oneof![
+            (at(), 1u8..).prop_map(|(at, bits)| Damage::Flip(at, bits)),
+            (at(), proptest::collection::vec(any::<u8>(), 1..40))
+                .prop_map(|(at, with)| Damage::Insert(at, with)),
+            record.prop_map(|with| Damage::Insert(0, with)),
+            (at(), 1usize..80).prop_map(|(at, count)| Damage::Remove(at, count)),
+            (at(), 1usize..80).prop_map(|(at, count)| Damage::Repeat(at, count)),
+        ]
+    }
+
+    fn done_to(&self, bytes: &mut Vec<u8>) {
+        let place = |at: &usize| at % (bytes.len() + 1);
+        match self {
+            Damage::Flip(at, bits) => {
+                let at = place(at).min(bytes.len().saturating_sub(1));
+                bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bits);
+            }
+            Damage::Insert(at, with) => {
+                let at = place(at);
+                bytes.splice(at..at, with.iter().copied());
+            }
+            Damage::Remove(at, count) => {
+                let at = place(at);
+                bytes.drain(at..bytes.len().min(at + count));
+            }
+            Damage::Repeat(at, count) => {
+                let at = place(at);
+                let again = bytes[at..bytes.len().min(at + count)].to_vec();
+                bytes.splice(at..at, again);
+            }
+        }
+    }
+}
+
+/// A connection whose bytes from the client are damaged from the flight `damaged_at` on; answers go out in
+/// between, as a server's do.
+fn damaged(
+    client: &mut ClientConnection,
+    identity: &Identity,
+    (damage, damaged_at): (&Damage, usize),
+    piece: usize,
+) -> Result<(), TlsError> {
+    use std::io::Write;
+    let (mut out, mut plain) = (Vec::new(), BytesMut::new());
+    let mut opening = Opening::default();
+    let mut step = None;
+    for flight in 0..4 {
+        if !client.is_handshaking() {
+            client.writer().write_all(&[7; 300]).unwrap();
+            if flight == 3 {
+                client.send_close_notify();
+            }
+        }
+        let mut bytes = sent(client);
+        if flight == damaged_at {
+            damage.done_to(&mut bytes);
+        }
+        for bytes in bytes.chunks(piece) {
+            step = match step {
+                None => match opening.add(bytes, &mut out)? {
+                    Some(_) => {
+                        let begun = std::mem::take(&mut opening).begin(identity, &[])?;
+                        Some(begun.step(&mut plain, &mut out)?)
+                    }
+                    None => None,
+                },
+                Some(Step::More(mut handshake)) => {
+                    handshake.add(bytes);
+                    Some(handshake.step(&mut plain, &mut out)?)
+                }
+                Some(Step::Done(mut session)) => {
+                    session.read(&mut bytes.to_vec(), &mut plain, &mut out)?;
+                    if !session.is_peer_closed() {
+                        out.extend_from_slice(&write(&mut session, b"answer"));
+                    }
+                    Some(Step::Done(session))
+                }
+            };
+        }
+        // The client may refuse what it gets.
+        let _ = given(client, &std::mem::take(&mut out));
+    }
+    if let Some(Step::Done(mut session)) = step {
+        session.close(&mut out);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(512))]
+
+    /// No peer makes a worker panic: rustls asserts what it expects of its caller.
+    #[test]
+    fn damaged_bytes_end_in_words(
+        damage in Damage::any(),
+        damaged_at in 0usize..4,
+        piece in prop_oneof![1usize..40, 40usize..4000],
+        (is_old, own) in (any::<bool>(), any::<bool>()),
+    ) {
+        let version = if is_old { &rustls::version::TLS12 } else { &rustls::version::TLS13 };
+        let mut client = client(config(version, own.then_some("client")));
+        let identity = if own { &ASKING.1 } else { &ASKING.0 };
+        // Whether it ends well depends on the damage.
+        let _ = damaged(&mut client, identity, (&damage, damaged_at), piece);
+    }
+}
+
+/// An identity that asks clients for nothing, and one that asks for certificates.
+static ASKING: std::sync::LazyLock<(Identity, Identity)> = std::sync::LazyLock::new(|| {
+    let template = template();
+    let open = identity(&template, &ecdsa(&["a.example"]), "a");
+    let auth = template.client_auth("a", crate::ClientMode::Required, AUTHORITY.pem.as_bytes()).unwrap();
+    let asking = open.with_clients(&auth);
+    ((*open).clone(), asking)
+});

@@ -128,6 +128,8 @@ fn a_set_chooses_for_the_site_that_asks_for_client_certificates() {
         SiteClients { hosts: hosts(&["api.example.com"]), auth: Some(auth("api")) },
         SiteClients { hosts: hosts(&["*.in.example.com"]), auth: Some(auth("in")) },
         SiteClients { hosts: hosts(&["free.in.example.com"]), auth: None },
+        SiteClients { hosts: hosts(&["192.0.2.1", "[2001:db8::1]"]), auth: Some(auth("addresses")) },
+        SiteClients { hosts: hosts(&["192.0.2.2"]), auth: None },
         SiteClients { hosts: hosts(&["*"]), auth: Some(auth("rest")) },
     ];
     let set = Set::new(
@@ -135,6 +137,7 @@ fn a_set_chooses_for_the_site_that_asks_for_client_certificates() {
             file(&template, "com", &["*.example.com"]),
             file(&template, "in", &["*.in.example.com", "b.a.in.example.com"]),
             default(&file(&template, "rest", &["rest.example"])),
+            file(&template, "addresses", &["192.0.2.1", "2001:db8::1"]),
         ],
         sites,
     );
@@ -152,6 +155,17 @@ fn a_set_chooses_for_the_site_that_asks_for_client_certificates() {
         let identity = set.choose(name, true);
         assert_eq!(label(identity), certificate, "{name:?}");
         assert_eq!(identity.unwrap().client_auth.as_ref().map(|auth| &*auth.site), site, "{name:?}");
+    }
+    for (address, certificate, site) in [
+        ("192.0.2.1", "addresses", Some("addresses")),
+        ("::ffff:192.0.2.1", "addresses", Some("addresses")),
+        ("2001:db8::1", "addresses", Some("addresses")),
+        ("192.0.2.2", "rest", None),
+        ("192.0.2.3", "rest", Some("rest")),
+    ] {
+        let identity = set.choose_for_address(address.parse().unwrap(), true);
+        assert_eq!(label(identity), certificate, "{address}");
+        assert_eq!(identity.unwrap().client_auth.as_ref().map(|auth| &*auth.site), site, "{address}");
     }
 }
 

@@ -127,6 +127,11 @@ impl Loader {
         let wants =
             |name: &String| self.wanted.sites.iter().any(|site| site.name == *name && site.is_self_signed);
         self.own.retain(|site, _| wants(site));
+        let hosts = self.wanted.names();
+        self.issued.retain(|_, held| {
+            held.identity.names.dns().any(|name| hosts.contains(name))
+                || held.identity.names.addresses().iter().any(|at| hosts.contains(&*at.to_string()))
+        });
         self.unsigned.clear();
         let mut changes = Vec::new();
         self.load_pairs(Gone::Leave, now, &mut changes);

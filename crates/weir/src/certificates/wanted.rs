@@ -1,5 +1,6 @@
 //! What a configuration wants of certificates.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use weir_config::model::{ClientCertificateMode, SiteCertificate};
@@ -46,6 +47,12 @@ impl Wanted {
             listeners: listeners.map(|listen| listen.address.to_string()).collect(),
             is_ordering: config.acme.is_some(),
         }
+    }
+
+    /// The hosts of all sites, as certificates name them.
+    pub(super) fn names(&self) -> HashSet<&str> {
+        let hosts = self.sites.iter().flat_map(|site| &site.hosts);
+        hosts.map(|host| host.trim_matches(['[', ']'])).collect()
     }
 
     /// Whether a listener speaks TLS.

@@ -25,6 +25,8 @@ mod server;
 mod arrive {
     mod certificates;
     mod client;
+    mod http2;
+    mod http2_floods;
     mod limits;
     pub(crate) mod malformed_requests;
     mod peers;

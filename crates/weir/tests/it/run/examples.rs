@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use weir_testkit::{Authority, Origin, Resource, Setup, Weir, free_port, until};
+use weir_testkit::{Authority, Client, Origin, Resource, Setup, TlsClient, Weir, free_port, until};
 
 use crate::answer::lint::skipped;
 use crate::server::setup;
@@ -63,6 +63,39 @@ fn web_sockets_event_streams_and_polls_are_passed_on_and_pages_are_cached() {
     assert_eq!(client.recv_head_only().unwrap().status, 101);
     client.send("hello");
     assert_eq!(client.read_to_end(), b"hello");
+}
+
+#[test]
+fn https_is_served_with_files_and_http_is_sent_there() {
+    let (origin, authority) = (Origin::start(), Authority::new());
+    origin.put("/", Resource::fresh("page"));
+    let setup = setup();
+    let live = setup.folder().join("live/www.example.com");
+    std::fs::create_dir_all(&live).unwrap();
+    let (chain, key) = authority.issue(&["www.example.com", "example.com"]);
+    std::fs::write(live.join("fullchain.pem"), chain).unwrap();
+    std::fs::write(live.join("privkey.pem"), key).unwrap();
+    let text = example("https.toml")
+        .replace("0.0.0.0:80", "{listen}")
+        .replace("0.0.0.0:443", "{tls}")
+        .replace("/etc/letsencrypt/live", "{folder}/live")
+        .replace("http://127.0.0.1:3000", &origin.url());
+    let weir = setup.run_config(&format!("{text}\n[admin]\nlisten = \"{{admin}}\"\n"));
+    let tls = TlsClient::trusting(&authority).protocols(&["http/1.1"]);
+    let over_tls = |name: &str| Client::over(tls.connect(weir.tls(), name).unwrap()).get(name, "/", &[]);
+    for is_hit in [false, true] {
+        let page = over_tls("www.example.com");
+        assert_eq!((page.text().as_str(), page.is_hit()), ("page", is_hit));
+        assert_eq!(page.header("strict-transport-security").as_deref(), Some("max-age=31536000"));
+    }
+    let plain = weir.client().get("www.example.com", "/a?b", &[]);
+    let port = weir.tls().port();
+    let secure = format!("https://www.example.com:{port}/a?b");
+    assert_eq!((plain.status(), plain.header("location")), (308, Some(secure)));
+    assert_eq!(plain.header("strict-transport-security"), None);
+    let bare = over_tls("example.com");
+    let www = "https://www.example.com/".to_owned();
+    assert_eq!((bare.status(), bare.header("location")), (308, Some(www)));
 }
 
 #[test]

@@ -43,6 +43,9 @@ tls = true
 [admin]
 listen = \"{{admin}}\"
 
+[events]
+file = \"{{folder}}/events.json\"
+
 [acme]
 directory = \"{}\"
 ca_file = \"roots.pem\"
@@ -117,6 +120,11 @@ fn a_certificate_is_ordered_served_and_kept_through_upgrades_and_kills() {
     let other = TlsClient::insecure().connect(([127, 0, 0, 1], bench.tls_port).into(), "other.example.com");
     assert!(other.is_err(), "no certificate for a host that is not configured");
     assert_eq!(bench.orders(), 1);
+    until("its coming is an event", || {
+        let told = std::fs::read_to_string(bench.weir.folder().join("events.json")).unwrap_or_default();
+        told.lines()
+            .any(|line| line.contains("\"certificate\"") && line.contains(HOST) && line.contains("in-use"))
+    });
     let upgraded = bench.weir.upgrade(&[]);
     assert!(upgraded.stderr.is_empty(), "{upgraded:?}");
     assert_eq!(bench.status_by_curl(), "503");
@@ -124,6 +132,21 @@ fn a_certificate_is_ordered_served_and_kept_through_upgrades_and_kills() {
     bench.weir.restart();
     assert_eq!(bench.status_by_curl(), "503");
     assert_eq!(bench.orders(), 1, "{}", bench.weir.stderr());
+}
+
+#[test]
+fn an_order_of_a_killed_process_is_taken_up() {
+    let Some(mut bench) = bench(setup(), Listeners::Both, "", "") else { return };
+    let record = bench.weir.state().join(format!("acme/hosts/{HOST}.json"));
+    until("the order is known", || {
+        std::fs::read_to_string(&record).is_ok_and(|text| text.contains("/my-order/"))
+    });
+    bench.weir.signal("KILL");
+    bench.weir.restart();
+    // It counts as a failure, so that it is taken up after a minute.
+    bench.until_served();
+    assert_eq!(bench.orders(), 1);
+    assert_eq!(bench.status_by_curl(), "200");
 }
 
 #[test]

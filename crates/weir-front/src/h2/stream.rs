@@ -1,0 +1,193 @@
+//! One stream: its request is made from its fields, answered, and its response sent. It must not touch
+//! another stream.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use h2::ext::Protocol;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use weir_clock as clock;
+use weir_observe::{Count, SiteId};
+use weir_wire::{ListedContent, Pseudo, Refusal, RequestHead, of_list};
+
+use super::ahead::{Ahead, Piece};
+use super::client::{Content, Side, StreamClient};
+use super::send::{self, Through};
+use super::tunnel;
+use super::wire::Wire;
+use crate::message::{Done, End, PeerInfo, Refused, Request, Service};
+use crate::worker::Worker;
+
+/// Memory of the heads of streams under way. Streams beyond it are refused, so that the client repeats them.
+const HEADS_BYTES_MAX: usize = 192 << 10;
+/// What a field takes in memory beside its name and value.
+const FIELD_BYTES: usize = 104;
+
+const SEC_WEBSOCKET_KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
+
+/// What the streams of a connection share.
+pub(super) struct Shared<S: Service> {
+    pub(super) worker: Rc<Worker<S>>,
+    pub(super) peer: Rc<PeerInfo>,
+    pub(super) wire: Rc<RefCell<Wire>>,
+    pub(super) ahead: Rc<Ahead>,
+    /// Streams under way.
+    pub(super) streams: Cell<usize>,
+    /// Since when there are none.
+    pub(super) free_since: Cell<Instant>,
+    /// The memory of their heads.
+    pub(super) heads_bytes: Cell<usize>,
+}
+
+impl<S: Service> Shared<S> {
+    pub(super) fn count(&self, count: Count) {
+        self.worker.service().observer().counters().count(count);
+    }
+}
+
+/// Counts a stream while it is under way.
+pub(super) struct UnderWay<S: Service> {
+    shared: Rc<Shared<S>>,
+    head_bytes: usize,
+}
+
+impl<S: Service> UnderWay<S> {
+    pub(super) fn begin(shared: &Rc<Shared<S>>) -> UnderWay<S> {
+        shared.streams.set(shared.streams.get() + 1);
+        shared.count(Count::Http2Streams);
+        UnderWay { shared: Rc::clone(shared), head_bytes: 0 }
+    }
+
+    /// Counts the memory of its head; false if there is no room for it.
+    fn holds(&mut self, head: &RequestHead) -> bool {
+        let bytes = head.head_bytes + head.headers.len() * FIELD_BYTES;
+        let all = self.shared.heads_bytes.get() + bytes;
+        if all > HEADS_BYTES_MAX {
+            return false;
+        }
+        self.shared.heads_bytes.set(all);
+        self.head_bytes = bytes;
+        true
+    }
+}
+
+impl<S: Service> Drop for UnderWay<S> {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.heads_bytes.set(shared.heads_bytes.get() - self.head_bytes);
+        shared.streams.set(shared.streams.get() - 1);
+        shared.free_since.set(clock::mono());
+        shared.count(Count::Http2StreamsClosed);
+    }
+}
+
+/// Has the request of a stream answered, and sends the response.
+pub(super) async fn run<S: Service>(
+    mut under_way: UnderWay<S>,
+    request: http::Request<RecvStream>,
+    respond: SendResponse<Piece>,
+) {
+    let shared = Rc::clone(&under_way.shared);
+    let service = shared.worker.service();
+    let at = clock::now();
+    let (parts, stream) = request.into_parts();
+    let limits = &shared.peer.limits;
+    let is_whole = stream.is_end_stream();
+    let side = RefCell::new(Side::Waiting(respond));
+    let content = Content::new(stream, Rc::clone(&shared.wire), limits, at.mono);
+    let mut client = StreamClient { content, side: &side, site: SiteId::NONE };
+    let follows = match is_whole {
+        true => ListedContent::None,
+        false => match follows(&mut client, &parts, limits.head_time_max).await {
+            Ok(follows) => follows,
+            Err(why) => return refuse(&mut client, &shared, &why).await,
+        },
+    };
+    let is_connect = parts.method == Method::CONNECT;
+    let mut head = match head_of(parts, follows, &limits.head) {
+        Ok(head) => head,
+        Err(refusal) => return refuse(&mut client, &shared, &Refused::Malformed(refusal)).await,
+    };
+    if !under_way.holds(&head) {
+        return side.borrow_mut().reset(Reason::REFUSED_STREAM);
+    }
+    if is_connect {
+        tunnel::add_key(&mut head.headers, &SEC_WEBSOCKET_KEY);
+    }
+    client.content.expect(head.framing, head.expect);
+    let is_head = head.method == Method::HEAD;
+    let mut request = Request::of_list(head, Rc::clone(&shared.peer), at);
+    let plan = service.plan();
+    let mut note = service.begin(&plan, &mut request);
+    // In memory of its own, which a stalled response does not hold.
+    let mut response = Box::pin(service.call(&mut note, &mut client)).await;
+    let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
+    let done = match response.switch.take() {
+        Some(switch) if is_connect => tunnel::run(&mut client, &through, &mut response, *switch).await,
+        _ => send::respond(&mut client, &through, is_head, &mut response).await,
+    };
+    if done.sent.end == End::Whole {
+        shared.wire.borrow_mut().finished();
+    }
+    service.done(note, &done);
+    if done.sent.end == End::Whole && !is_whole {
+        client.content.discard().await;
+    }
+}
+
+/// Whether content follows a head that does not end its stream. A GET or HEAD may end with an empty frame.
+async fn follows(
+    client: &mut StreamClient<'_>,
+    parts: &Parts,
+    most: std::time::Duration,
+) -> Result<ListedContent, Refused> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return Ok(ListedContent::Some);
+    }
+    match tokio::time::timeout(most, client.content.is_empty()).await {
+        Ok(true) => Ok(ListedContent::None),
+        Ok(false) => Ok(ListedContent::Some),
+        Err(_) => Err(Refused::Late),
+    }
+}
+
+/// The request's head in the grammar that all versions share.
+fn head_of(parts: Parts, content: ListedContent, limits: &weir_wire::Limits) -> Result<RequestHead, Refusal> {
+    let Parts { method, uri, headers, extensions, .. } = parts;
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let path = uri.path_and_query().map_or("", |path| path.as_str());
+    // One allocation for both.
+    let both = Bytes::from([authority, path].concat());
+    let pseudo = Pseudo {
+        method,
+        scheme: uri.scheme_str().map(|scheme| match scheme {
+            "http" => Bytes::from_static(b"http"),
+            "https" => Bytes::from_static(b"https"),
+            other => Bytes::copy_from_slice(other.as_bytes()),
+        }),
+        authority: uri.authority().map(|authority| both.slice(..authority.as_str().len())),
+        path: both.slice(authority.len()..),
+        protocol: extensions.get::<Protocol>().map(|protocol| Bytes::copy_from_slice(protocol.as_ref())),
+    };
+    of_list(pseudo, headers, content, limits)
+}
+
+/// Answers a stream that is not a valid request.
+async fn refuse<S: Service>(client: &mut StreamClient<'_>, shared: &Shared<S>, why: &Refused) {
+    let service = shared.worker.service();
+    let limits = &shared.peer.limits;
+    let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
+    let done: Done = send::respond(client, &through, false, &mut service.refuse(why)).await;
+    service.refused(why, shared.peer.peer, &done);
+}
+
+/// A field that a proxy sets on its own.
+pub(super) fn set(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
+    // It fails only where the map is full; then the origin refuses the request.
+    let _ = headers.try_insert(name, value);
+}
