@@ -18,6 +18,8 @@ TEST_THREADS ?= 6
 # What has a lock file of npm packages: the public suite, and what drives a browser.
 NPM_FOLDERS := tests/conformance tests/browser
 PEBBLE := $(addsuffix @v2.10.1,$(addprefix github.com/letsencrypt/pebble/v2/cmd/,pebble pebble-challtestsrv))
+# And a tester of HTTP/2.
+GO_TOOLS := $(PEBBLE) github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 # Cargo with RocksDB, whose library is built once and kept outside: 6 minutes of CPU.
 ROCKSDB_CARGO := crates/weir-rocks/with-library $(CARGO)
 
@@ -115,13 +117,13 @@ rocksdb-tools:
 	  missing=" libclang-dev"; $(install)
 
 test-tools: go-tools $(NPM_FOLDERS:%=%/node_modules/.package-lock.json)
-	@$(call need,curl:curl chromium:chromium)
+	@$(call need,curl:curl chromium:chromium nghttp:nghttp2-client openssl:openssl)
 	@missing=; python3 -c 'import ensurepip' 2>/dev/null || missing=" python3-venv"; $(install)
 
 # A certificate authority for tests. Without Go, or without a way to its modules, the tests that need it say so.
 go-tools:
 	@command -v go >/dev/null || { echo "make: no go here: what needs Pebble is skipped"; exit 0; }; \
-	for tool in $(PEBBLE); do name=$$(basename $${tool%@*}); \
+	for tool in $(GO_TOOLS); do name=$$(basename $${tool%@*}); \
 	  [ -x "$$(go env GOPATH)/bin/$$name" ] || command -v $$name >/dev/null || \
 	  { echo "make: installing $$name"; go install $$tool </dev/null; } || \
 	  echo "make: $$name cannot be installed: what needs it is skipped"; done

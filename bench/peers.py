@@ -91,6 +91,36 @@ class Peer:
             f.write(conf)
         return [nginx, "-p", self.dir, "-c", path]
 
+    def _filled(self, conf, **values):
+        """A configuration of peers/ with its @names@ filled in, as a file."""
+        with open(os.path.join(HERE, "peers", conf)) as f:
+            text = f.read()
+        for name, value in dict(dir=self.dir, port=self.port, origin=self.origin, **self.options, **values).items():
+            text = text.replace(f"@{name}@", str(value))
+        path = os.path.join(self.dir, conf)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def _installed(self, name):
+        found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+        if not found:
+            raise SystemExit(f"bench: {name} is not installed; run `apt-get install {name}`")
+        return found
+
+    def _nginx_tls(self):
+        path = self._filled("tls.nginx.conf", user="user root;" if os.geteuid() == 0 else "")
+        return [self._installed("nginx"), "-p", self.dir, "-c", path]
+
+    def _haproxy_tls(self):
+        return [self._installed("haproxy"), "-db", "-f", self._filled("tls.haproxy.cfg")]
+
+    def _h2o_tls(self):
+        return [self._installed("h2o"), "-c", self._filled("tls.h2o.conf")]
+
+    def _weir_tls(self):
+        return [self.options.get("program") or program("weir"), "run", "--config", self._filled("tls.weir.toml", admin=free_port())]
+
     def _weir(self):
         """$WEIR_CMD may replace the command; it knows {port} {origin} {admin} {dir} {memory}."""
         words = (not self.options.get("program") and os.environ.get("WEIR_CMD")) or (

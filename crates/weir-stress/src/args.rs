@@ -21,6 +21,9 @@ pub struct StressArgs {
     /// End after so many requests (of each turn with --vs)
     #[arg(short = 'n', long, value_name = "N")]
     pub requests: Option<u64>,
+    /// Begin at most so many requests a second, evenly spaced, instead of one after the other
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
     /// Rounds of A B B A with --vs
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub rounds: usize,

@@ -31,6 +31,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const SEALED_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 512;
 const TICK_NS: u64 = 100_000_000;
+/// The longest wait for events, in nanoseconds, and the same where requests are spaced.
+const WAIT_NS: i64 = 50_000_000;
+const SPACED_WAIT_NS: i64 = 200_000;
 
 /// Runs the load.
 pub(crate) fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
@@ -49,6 +52,8 @@ struct Load<'a> {
     sealed: Vec<u8>,
     /// The value of the next request's `Range`.
     range: Vec<u8>,
+    /// The user who began last, where requests are spaced.
+    turn: usize,
 }
 
 impl<'a> Load<'a> {
@@ -63,6 +68,7 @@ impl<'a> Load<'a> {
             buffer: vec![0; if plan.content == Content::Discarded { DISCARD_BYTES } else { READ_BYTES }],
             sealed: vec![0; if plan.tls.is_some() { SEALED_BYTES } else { 0 }],
             range: Vec::new(),
+            turn: 0,
         })
     }
 
@@ -73,7 +79,8 @@ impl<'a> Load<'a> {
         }
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let mut tick_ns = TICK_NS;
-        let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        let is_spaced = self.plan.gap_ns.is_some();
+        let wait = Timespec { tv_sec: 0, tv_nsec: if is_spaced { SPACED_WAIT_NS } else { WAIT_NS } };
         while !self.score.is_done() {
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
@@ -84,6 +91,9 @@ impl<'a> Load<'a> {
             }
             for event in &events {
                 self.on_event(event.data.u64() as usize, event.flags);
+            }
+            if is_spaced {
+                self.begin_due();
             }
             if self.score.clock.nanoseconds() > tick_ns {
                 tick_ns = self.score.clock.nanoseconds() + TICK_NS;
@@ -100,6 +110,9 @@ impl<'a> Load<'a> {
     fn begin(&mut self, index: usize) {
         if !self.score.may_begin() {
             self.users[index].hang_up();
+            return;
+        }
+        if self.score.wait_ns() > 0 {
             return;
         }
         let user = &mut self.users[index];
@@ -142,12 +155,25 @@ impl<'a> Load<'a> {
         }
     }
 
+    /// Lets idle users begin what is due, each in its turn.
+    fn begin_due(&mut self) {
+        for _ in 0..self.users.len() {
+            if self.score.wait_ns() > 0 || !self.score.may_begin() {
+                return;
+            }
+            self.turn = (self.turn + 1) % self.users.len();
+            if self.users[self.turn].is_idle() {
+                self.begin(self.turn);
+            }
+        }
+    }
+
     fn on_event(&mut self, index: usize, flags: EventFlags) {
         match self.users[index].phase {
-            Phase::Idle => {}
+            Phase::Idle if self.plan.tls.is_none() => self.users[index].hang_up(),
             Phase::Connecting => self.on_connected(index, flags),
             _ if self.plan.tls.is_some() => self.on_sealed(index),
-            Phase::Handshake { .. } | Phase::Head | Phase::Body { .. } => self.on_readable(index),
+            _ => self.on_readable(index),
         }
     }
 
@@ -322,6 +348,7 @@ impl<'a> Load<'a> {
                 user.hang_up();
                 self.ask(index);
             }
+            Phase::Idle => user.hang_up(),
             Phase::Handshake { .. } => self.fail(index, Fault::Handshake, || "ended within".into()),
             _ => self.fail(index, Fault::Closed, || "ended before the head".into()),
         }

@@ -85,6 +85,8 @@ pub(crate) struct Plan {
     pub(crate) ranges_of: Option<u64>,
     pub(crate) requests_max: Option<u64>,
     pub(crate) time_ns: Option<u64>,
+    /// The time from one request's begin to the next one's, where they are spaced.
+    pub(crate) gap_ns: Option<u64>,
     pub(crate) timeout_ns: u64,
     pub(crate) pick: Pick,
     pub(crate) first: u64,
@@ -144,6 +146,7 @@ impl Plan {
             ranges_of: args.length.filter(|_| args.ranges),
             requests_max: args.requests,
             time_ns: seconds.map(clock::nanoseconds),
+            gap_ns: args.rate.map(|rate| (1e9 / rate) as u64),
             timeout_ns: clock::nanoseconds(args.timeout),
             pick: args.pick,
             first: args.first,
@@ -193,6 +196,9 @@ fn check(args: &StressArgs, target: &Target) -> Result<(), StressError> {
     let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0;
     if !args.seconds.is_none_or(is_time) || !is_time(args.timeout) {
         return refuse("seconds must be a number above 0");
+    }
+    if args.rate.is_some_and(|rate| !is_time(rate)) {
+        return refuse("--rate must be a number above 0");
     }
     if args.requests == Some(0) || args.rounds == 0 {
         return refuse("--requests and --rounds must be at least 1");

@@ -41,6 +41,8 @@ pub(crate) struct Score {
     started: u64,
     working: usize,
     faults_in_a_row: u64,
+    /// When the next request may begin, where they are spaced.
+    next_ns: u64,
     /// The digest of each object's body, if all must be equal.
     digests: HashMap<(u64, Option<(u64, u64)>), u64>,
 }
@@ -55,6 +57,7 @@ impl Score {
             started: 0,
             working: 0,
             faults_in_a_row: 0,
+            next_ns: 0,
             digests: HashMap::new(),
         }
     }
@@ -74,11 +77,17 @@ impl Score {
         self.plan.requests_max.is_none_or(|max| self.started < max) && !self.is_over()
     }
 
+    /// How long the next request must still wait. A late one lets those after it begin sooner.
+    pub(crate) fn wait_ns(&self) -> u64 {
+        self.plan.gap_ns.map_or(0, |_| self.next_ns.saturating_sub(self.clock.nanoseconds()))
+    }
+
     /// Counts a request that begins. Appends the object's path to `path`, and the value of `Range` to `range`
     /// where one is asked for.
     pub(crate) fn begin(&mut self, path: &mut Vec<u8>, range: &mut Vec<u8>) -> Want {
         self.started += 1;
         self.working += 1;
+        self.next_ns += self.plan.gap_ns.unwrap_or(0);
         let object = self.picker.next();
         let target = &self.plan.target;
         path.extend_from_slice(target.before.as_bytes());

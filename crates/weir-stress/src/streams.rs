@@ -91,7 +91,7 @@ async fn user(shared: Rc<Shared>) {
     let mut waiting: Vec<Ask> = Vec::new();
     loop {
         if waiting.is_empty() {
-            let Some(ask) = shared.begin() else { return };
+            let Some(ask) = shared.begin().await else { return };
             waiting.push(ask);
         }
         let timeout = Duration::from_nanos(shared.plan.timeout_ns);
@@ -132,7 +132,10 @@ async fn stream(
 ) -> Option<Ask> {
     let timeout = Duration::from_nanos(shared.plan.timeout_ns);
     loop {
-        let ask = waiting.take().or_else(|| shared.begin())?;
+        let ask = match waiting.take() {
+            Some(ask) => ask,
+            None => shared.begin().await?,
+        };
         let exchanged = tokio::time::timeout(timeout, exchange(&shared, &mut send, &ask)).await;
         let late = || Broken::Fault(Fault::Timeout, "no whole response in time".to_owned());
         match exchanged.unwrap_or_else(|_| Err(late())) {
@@ -256,7 +259,14 @@ where
 
 impl Shared {
     /// The next request, unless the load is at its end.
-    fn begin(&self) -> Option<Ask> {
+    async fn begin(&self) -> Option<Ask> {
+        loop {
+            let wait_ns = self.score.borrow().wait_ns();
+            if wait_ns == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_nanos(wait_ns)).await;
+        }
         let mut score = self.score.borrow_mut();
         if !score.may_begin() {
             return None;

@@ -41,6 +41,17 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// Whether somebody listens on this port of IPv4.
+pub(crate) fn is_listened_on(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let end = format!(":{port:04X}");
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    sockets.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        words.next().is_some_and(|local| local.ends_with(&end)) && words.nth(1) == Some(LISTEN)
+    })
+}
+
 /// A block of ports that no other process has, and the lock that keeps it so until this one ends.
 fn free_block() -> (u16, File) {
     let folder = std::env::temp_dir().join("weir-ports");
@@ -66,5 +77,14 @@ mod tests {
         let (other, _other) = free_block();
         assert_ne!(one, other);
         assert_ne!(free_port(), free_port());
+    }
+
+    #[test]
+    fn a_listener_is_seen_without_a_connection() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_listened_on(port));
+        drop(listener);
+        assert!(!is_listened_on(port));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// An authority that issues certificates. Each test makes its own.
@@ -24,6 +24,8 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Without a name of its own OpenSSL would take what it issues for self-signed.
+        params.distinguished_name = named("the test's authority");
         let pem = params.self_signed(&key).unwrap().pem();
         Self { issuer: Issuer::new(params, key), pem }
     }
@@ -123,11 +125,18 @@ impl Wanted<'_> {
             Key::Ed25519 => &rcgen::PKCS_ED25519,
         };
         let key = KeyPair::generate_for(kind).unwrap();
-        let mut params = CertificateParams::new(self.names).unwrap();
+        let mut params = CertificateParams::new(self.names.clone()).unwrap();
+        params.distinguished_name = named(self.names.first().map_or("nobody", String::as_str));
         (params.not_before, params.not_after) = (self.from.into(), self.until.into());
         let certificate = params.signed_by(&key, &self.authority.issuer).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut named = DistinguishedName::new();
+    named.push(DnType::CommonName, name);
+    named
 }
 
 /// The clients that an https origin accepts.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::group::MemoryGroup;
-use crate::ports::free_port;
+use crate::ports::{free_port, is_listened_on};
 use crate::response::Response;
 use crate::socket::{Address, PATIENCE};
 use crate::tls::Authority;
@@ -243,7 +243,7 @@ impl Weir {
         self.stderr = collect(child.stderr.take().unwrap());
         self.child = Some(child);
         let begun = Instant::now();
-        while Address::Tcp(self.addr()).connect().is_err() {
+        while Address::Tcp(self.addr()).connect().is_err() || !self.listens_with_tls() {
             if let Some(ended) = self.child.as_mut().and_then(|child| child.try_wait().unwrap()) {
                 self.child = None;
                 // Its last output may still be on its way.
@@ -254,6 +254,12 @@ impl Weir {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// Whether it listens on `{tls}`, if its config has that. A connection would count as a bad handshake.
+    fn listens_with_tls(&self) -> bool {
+        let config = std::fs::read_to_string(self.setup.folder.join("weir.toml")).unwrap_or_default();
+        !config.contains(&self.setup.tls.to_string()) || is_listened_on(self.setup.tls.port())
     }
 
     fn said(&self) -> String {

@@ -14,7 +14,7 @@ use crate::framing::{self, Expect, Framing, Persistence, Scheme, Version};
 use crate::host::{self, Host};
 use crate::limits::Limits;
 use crate::request::{self, RequestHead};
-use crate::syntax::is_ows;
+use crate::syntax::{is_ows, is_token};
 use crate::target;
 
 /// The fields that only HTTP/1 has (RFC 9113 section 8.2.2).
@@ -120,7 +120,8 @@ fn check_size(pseudo: &Pseudo, headers: &HeaderMap, limits: &Limits) -> Result<u
     if bytes > limits.head_bytes_max {
         return Err(Fault::HeadLarge);
     }
-    if headers.len() > limits.fields_max {
+    // `:authority` is the `Host` of HTTP/1.
+    if headers.len() + usize::from(pseudo.authority.is_some()) > limits.fields_max {
         return Err(Fault::FieldsMany);
     }
     Ok(bytes)
@@ -137,8 +138,16 @@ fn protocol_value(protocol: &Bytes) -> Result<HeaderValue, Fault> {
 fn check_fields(headers: &HeaderMap) -> Result<Seen, Fault> {
     let mut notes = Notes::default();
     for (name, value) in headers {
+        // The type's constructor for HTTP/2 takes a quote.
+        if !is_token(name.as_str().as_bytes()) {
+            return Err(Fault::FieldName);
+        }
         if OF_CONNECTIONS.contains(name) || (*name == TE && value != "trailers") {
             return Err(Fault::ConnectionField);
+        }
+        // The type allows a quote in names.
+        if !is_token(name.as_str().as_bytes()) {
+            return Err(Fault::FieldName);
         }
         if value.as_bytes().first().is_some_and(|byte| is_ows(*byte))
             || value.as_bytes().last().is_some_and(|byte| is_ows(*byte))

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use weir_config::model::Listen;
 use weir_config::value::{HostRule, ListenAddress};
 use weir_config::{Action, Loaded};
 
@@ -23,7 +24,7 @@ pub(crate) enum Before {
 /// The first line: `weir 0.1.0  http://127.0.0.1:8080 -> https://www.example.com  (sends Host:
 /// www.example.com)`.
 pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
-    let listeners: Vec<String> = loaded.config.listen.iter().map(|listen| url(&listen.address)).collect();
+    let listeners: Vec<String> = loaded.config.listen.iter().map(url).collect();
     let mut line = format!("weir {}  {}", env!("CARGO_PKG_VERSION"), listeners.join(", "));
     // Invariant: writing to a String cannot fail.
     match before {
@@ -47,7 +48,7 @@ pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
 
 /// Three commands that show a miss, a hit and a revalidation, and where to look.
 pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
-    let base = loaded.config.listen.first().map_or_else(String::new, |listen| url(&listen.address));
+    let base = loaded.config.listen.first().map_or_else(String::new, url);
     let curl = format!("curl -i {base}/hello");
     let no_cache = "-H 'Cache-Control: no-cache'";
     let width = curl.len() + no_cache.len() + 1;
@@ -60,8 +61,9 @@ pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
     )
 }
 
-fn url(address: &ListenAddress) -> String {
-    match address {
+fn url(listen: &Listen) -> String {
+    match &listen.address {
+        ListenAddress::Tcp(at) if listen.tls => format!("https://{at}"),
         ListenAddress::Tcp(at) => format!("http://{at}"),
         ListenAddress::Unix { path, .. } => format!("unix:{}", path.display()),
     }
@@ -97,6 +99,15 @@ mod tests {
         assert_eq!(line, format!("weir {}{expect}", env!("CARGO_PKG_VERSION")));
         let line = first_line(&flags("http://127.0.0.1:81"), &Before::Origin("http://127.0.0.1:81".into()));
         assert!(line.ends_with("  http://127.0.0.1:8080 -> http://127.0.0.1:81\n"), "{line}");
+        let secured = from_flags(&Flags {
+            origin: "http://127.0.0.1:81".into(),
+            hosts: vec!["a.example".into()],
+            listen: vec!["0.0.0.0:80".into()],
+            listen_tls: vec!["0.0.0.0:443".into()],
+            ..Flags::default()
+        });
+        let line = first_line(&secured.unwrap(), &Before::Origin("http://127.0.0.1:81".into()));
+        assert!(line.contains("  http://0.0.0.0:80, https://0.0.0.0:443 -> "), "{line}");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Diagnostics: `tracing` to the standard error. `WEIR_LOG` sets the level, for example `WEIR_LOG=debug` or
-//! `WEIR_LOG=weir_upstream=trace,info`; the default is `info`.
+//! `WEIR_LOG=weir_upstream=trace,info`; the default is `info`, without what the crate `h2` says of clients.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+
+/// A client could fill the log with warnings about itself.
+const DEFAULT: &str = "info,h2=off";
 
 /// Whether the standard error is a terminal that takes colours (<https://no-color.org>).
 pub(crate) fn is_coloured() -> bool {
@@ -12,8 +15,8 @@ pub(crate) fn is_coloured() -> bool {
 
 /// Starts the diagnostics. Called once.
 pub(crate) fn start() {
-    let wanted = std::env::var("WEIR_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = std::env::var("WEIR_LOG").unwrap_or_else(|_| DEFAULT.to_owned());
+    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

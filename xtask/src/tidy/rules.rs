@@ -147,6 +147,7 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         ],
         "edge answers with values; what a connection speaks is the front's",
     ),
+    ("crates/weir-edge/src/", &["h2::"], "HTTP/2 is the front's"),
     ("crates/weir-fill/src/reader", &["sleep"], "a reader is woken"),
     ("crates/weir-fill/src/transfer.rs", &["sleep"], "a writer is woken"),
     ("crates/weir-fill/src/gap/task.rs", &["sleep"], "a writer is woken"),

@@ -217,3 +217,14 @@ fn each_fault_of_a_stream_is_named() {
     let late = load(&format!("http://{silent}/ --http2 -n 1 -c 1 --timeout 0.2"));
     assert_eq!(faults(&late), [Fault::Timeout]);
 }
+
+#[test]
+fn a_spaced_load_keeps_its_rate() {
+    let (plain, at) = (super::floor(), streams(Manner::Right, None));
+    for line in [format!("http://{plain}/1KB -c 8"), format!("http://{at}/ --http2 -c 2 -m 4")] {
+        let report = load(&format!("{line} -n 100 --rate 400"));
+        assert!(report.is_clean(), "{report}");
+        // 99 gaps of 2.5 ms.
+        assert!(report.sides()[0].seconds > 0.24, "{report}");
+    }
+}

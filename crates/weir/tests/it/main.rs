@@ -33,6 +33,7 @@ mod arrive {
     mod places;
     mod secured;
     mod slow;
+    mod strangers;
 }
 
 /// What is answered from the store and what is not, and with which fields: the rules of the RFCs, of sites

@@ -3,6 +3,7 @@
 //! what reaches it.
 
 pub mod change;
+mod over_http2;
 mod table;
 
 use std::sync::{Arc, Mutex};

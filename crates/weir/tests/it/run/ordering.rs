@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use weir_testkit::{Origin, Pebble, PebbleSetup, Resource, Setup, TlsClient, Weir, free_port, until};
+use weir_testkit::{Origin, Pebble, PebbleSetup, Resource, TlsClient, Weir, free_port, until};
 
 use crate::server::setup;
 
@@ -18,11 +18,21 @@ struct Bench {
     _origin: Origin,
 }
 
-/// A Weir that orders for these hosts; `more` goes into `[acme]`, `of_site` into the site.
-fn bench(setup: Setup, listeners: Listeners, more: &str, of_site: &str) -> Option<Bench> {
+/// A Weir that orders from a Pebble that decides at once; `more` goes into `[acme]`, `of_site` into the site.
+fn bench(listeners: Listeners, more: &str, of_site: &str) -> Option<Bench> {
+    before(listeners, more, of_site, |pebble| pebble)
+}
+
+fn before(
+    listeners: Listeners,
+    more: &str,
+    of_site: &str,
+    pebble: impl FnOnce(PebbleSetup) -> PebbleSetup,
+) -> Option<Bench> {
+    let setup = setup();
     let (http_port, tls_port) = (free_port(), free_port());
     let folder = setup.folder().join("pebble");
-    let pebble = PebbleSetup::new(http_port, tls_port).start(&folder)?;
+    let pebble = pebble(PebbleSetup::new(http_port, tls_port)).start(&folder)?;
     setup.file("roots.pem", pebble.roots());
     let origin = Origin::start();
     origin.put("/", Resource::fresh("hello"));
@@ -111,7 +121,7 @@ fn curl(args: &[&str]) -> (bool, String) {
 fn a_certificate_is_ordered_served_and_kept_through_upgrades_and_kills() {
     // Neither a redirect nor maintenance keeps the CA from its answer.
     let of_site = "https = \"redirect\"\n[site.maintenance]";
-    let Some(mut bench) = bench(setup(), Listeners::Both, "challenge = \"http-01\"", of_site) else { return };
+    let Some(mut bench) = bench(Listeners::Both, "challenge = \"http-01\"", of_site) else { return };
     bench.until_served();
     assert_eq!(bench.status_by_curl(), "503");
     let shown = bench.certificates();
@@ -136,7 +146,7 @@ fn a_certificate_is_ordered_served_and_kept_through_upgrades_and_kills() {
 
 #[test]
 fn an_order_of_a_killed_process_is_taken_up() {
-    let Some(mut bench) = bench(setup(), Listeners::Both, "", "") else { return };
+    let Some(mut bench) = bench(Listeners::Both, "", "") else { return };
     let record = bench.weir.state().join(format!("acme/hosts/{HOST}.json"));
     until("the order is known", || {
         std::fs::read_to_string(&record).is_ok_and(|text| text.contains("/my-order/"))
@@ -150,8 +160,21 @@ fn an_order_of_a_killed_process_is_taken_up() {
 }
 
 #[test]
+fn an_order_is_taken_up_by_the_new_process_of_an_upgrade() {
+    // The CA takes its time to look, and finds the new process.
+    let slow = |pebble: PebbleSetup| pebble.env("PEBBLE_VA_NOSLEEP", "0").env("PEBBLE_VA_SLEEPTIME", "4");
+    let Some(mut bench) = before(Listeners::Both, "challenge = \"http-01\"", "", slow) else { return };
+    until("the CA is to look", || bench.pebble.log().contains("POST /chalZ/"));
+    let upgraded = bench.weir.upgrade(&[]);
+    assert_eq!(upgraded.code, Some(0), "{upgraded:?}");
+    bench.until_served();
+    assert_eq!(bench.orders(), 1, "{}", bench.weir.stderr());
+    assert_eq!(bench.status_by_curl(), "200");
+}
+
+#[test]
 fn a_certificate_comes_over_tls_alone() {
-    let Some(bench) = bench(setup(), Listeners::Tls, "", "") else { return };
+    let Some(bench) = bench(Listeners::Tls, "", "") else { return };
     bench.until_served();
     assert_eq!(bench.status_by_curl(), "200");
 }
