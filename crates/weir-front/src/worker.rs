@@ -410,7 +410,8 @@ fn receive<S: Service>(
         let leaving = leaving;
         let Arrival { stream, peer, held: counted, .. } = arrival;
         let worker = &leaving.worker;
-        let Some(entered) = enter(worker, stream, peer, beginning).await else { return };
+        // In memory of its own, which the connection does not hold afterwards.
+        let Some(entered) = Box::pin(enter(worker, stream, peer, beginning)).await else { return };
         let departure = match entered.protocol {
             // In memory of its own: a connection of one version needs no room for the other's.
             Protocol::Http1 => Box::pin(h1::serve(worker.clone(), entered, present)).await,

@@ -86,6 +86,11 @@ impl RequestReader {
         self.spare = headers;
     }
 
+    /// Gives back the memory that is kept for the next head.
+    pub fn shrink(&mut self) {
+        self.spare = HeaderMap::new();
+    }
+
     /// Whether a head has begun to arrive in `buf`. From then on a client that stalls is late (408) and not
     /// idle.
     #[must_use]

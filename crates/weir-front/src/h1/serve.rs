@@ -24,11 +24,33 @@ use weir_clock as clock;
 const LINGER_BYTES_MAX: u64 = 1 << 20;
 const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// A connection that is idle for as long gives back all memory but its own.
+const DORMANT_AFTER: Duration = Duration::from_secs(1);
+
 /// What comes next on an idle connection.
 enum Next {
     /// A request, written to the caller's place for it.
     Request(Framed),
     Refused(Refused),
+    /// None has come for a while.
+    Dormant,
+    Ended,
+    Leave,
+}
+
+/// What ends the rest of an idle connection.
+enum Woken {
+    /// The client has sent something.
+    Sent,
+    /// It was idle for too long.
+    Expired,
+    /// It is to go to another process.
+    Left,
+}
+
+/// Why a connection is not busy any more.
+enum Rest {
+    Dormant,
     Ended,
     Leave,
 }
@@ -49,30 +71,18 @@ pub(crate) async fn serve<S: Service>(
         is_last: is_relayed,
         free_since: clock::mono(),
     };
-    // All requests of the connection use one place: no request is allocated or moved.
-    let mut request = None;
     loop {
         worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
-        let next = conn.next(&worker, &state, &mut request).await;
-        worker.set_idle(&state, None);
-        state.set_used();
-        let after = match next {
-            Next::Request(framed) => conn.answer(service, &mut request, framed).await,
-            Next::Refused(why) => conn.refuse(service, &why).await,
-            Next::Ended => return None,
-            Next::Leave => return conn.depart(),
+        let rest = match conn.wake(&worker, &state).await {
+            // In memory of its own, which an idle connection does not hold.
+            Woken::Sent => Box::pin(conn.work(&worker, &state)).await,
+            Woken::Expired => Rest::Ended,
+            Woken::Left => Rest::Leave,
         };
-        match after {
-            After::KeepAlive if !service.is_draining() && conn.go_on().await => {}
-            After::Cut => return None,
-            After::Reset => {
-                conn.socket.reset();
-                return None;
-            }
-            After::KeepAlive | After::Close => {
-                conn.socket.linger(LINGER_BYTES_MAX, LINGER_TIME_MAX).await;
-                return None;
-            }
+        match rest {
+            Rest::Dormant => conn.shrink(),
+            Rest::Ended => return None,
+            Rest::Leave => return conn.depart(),
         }
     }
 }
@@ -90,6 +100,71 @@ async fn wait_at_gate<S: Service>(worker: &Worker<S>, state: &ConnectionState) -
 }
 
 impl Conn {
+    /// Waits for what ends the rest of an idle connection.
+    async fn wake<S: Service>(&mut self, worker: &Worker<S>, state: &ConnectionState) -> Woken {
+        let until = self.free_since + self.peer.limits.idle_time_max;
+        poll_fn(|cx| {
+            match worker.gate_state() {
+                GateState::Open => {}
+                GateState::Shut => {
+                    state.wake_by(cx);
+                    return Poll::Pending;
+                }
+                GateState::Left => return Poll::Ready(Woken::Left),
+            }
+            let woken = match self.socket.poll_sent(cx, until) {
+                Poll::Ready(true) => Poll::Ready(Woken::Sent),
+                Poll::Ready(false) => Poll::Ready(Woken::Expired),
+                Poll::Pending => Poll::Pending,
+            };
+            if woken.is_pending() {
+                state.wake_by(cx);
+            }
+            woken
+        })
+        .await
+    }
+
+    /// Gives back what an idle connection does not need.
+    fn shrink(&mut self) {
+        self.socket.shrink();
+        self.reader.shrink();
+    }
+
+    /// Answers one request after another, until none has come for a while.
+    async fn work<S: Service>(&mut self, worker: &Worker<S>, state: &ConnectionState) -> Rest {
+        let service = worker.service();
+        // All requests of the connection use one place: no request is allocated or moved.
+        let mut request = None;
+        loop {
+            worker.set_idle(state, self.socket.input.is_empty().then_some(self.free_since));
+            let next = self.next(worker, state, &mut request).await;
+            if let Next::Dormant = next {
+                return Rest::Dormant;
+            }
+            worker.set_idle(state, None);
+            state.set_used();
+            let after = match next {
+                Next::Request(framed) => self.answer(service, &mut request, framed).await,
+                Next::Refused(why) => self.refuse(service, &why).await,
+                Next::Ended | Next::Dormant => return Rest::Ended,
+                Next::Leave => return Rest::Leave,
+            };
+            match after {
+                After::KeepAlive if !service.is_draining() && self.go_on().await => {}
+                After::Cut => return Rest::Ended,
+                After::Reset => {
+                    self.socket.reset();
+                    return Rest::Ended;
+                }
+                After::KeepAlive | After::Close => {
+                    self.socket.linger(LINGER_BYTES_MAX, LINGER_TIME_MAX).await;
+                    return Rest::Ended;
+                }
+            }
+        }
+    }
+
     /// Makes the request that the service sees from a head that has just been read.
     fn begin(&mut self, head: RequestHead, place: &mut Option<Request>) -> Framed {
         let at = clock::now();
@@ -143,8 +218,8 @@ impl Conn {
         state: &ConnectionState,
         place: &mut Option<Request>,
     ) -> Next {
-        let mut until = self.free_since + self.peer.limits.idle_time_max;
-        let mut begun = false;
+        let idle_time_max = self.peer.limits.idle_time_max;
+        let mut begun: Option<Instant> = None;
         loop {
             if worker.gate_state() != GateState::Open && wait_at_gate(worker, state).await == GateState::Left
             {
@@ -156,14 +231,20 @@ impl Conn {
                     Ok(None) => {}
                     Err(refusal) => return Next::Refused(Refused::Malformed(refusal)),
                 }
-                if !begun && self.reader.has_begun(&self.socket.input) {
-                    begun = true;
-                    until = clock::mono() + self.peer.limits.head_time_max;
+                if begun.is_none() && self.reader.has_begun(&self.socket.input) {
+                    begun = Some(clock::mono());
                 }
             }
+            let is_empty = self.socket.input.is_empty();
+            let until = match begun {
+                Some(begun) => begun + self.peer.limits.head_time_max,
+                None if is_empty => self.free_since + idle_time_max.min(DORMANT_AFTER),
+                None => self.free_since + idle_time_max,
+            };
             match self.read(until, worker, state).await {
                 None | Some(Ok(_)) => {}
-                Some(Err(ClientEnd::TimedOut)) if begun => return Next::Refused(Refused::Late),
+                Some(Err(ClientEnd::TimedOut)) if begun.is_some() => return Next::Refused(Refused::Late),
+                Some(Err(ClientEnd::TimedOut)) if is_empty => return Next::Dormant,
                 Some(Err(_)) => return Next::Ended,
             }
         }

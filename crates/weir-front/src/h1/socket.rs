@@ -79,7 +79,7 @@ impl Socket {
         Socket {
             stream,
             input,
-            out: Vec::with_capacity(1024),
+            out: Vec::new(),
             deadline: Deadline::after(limits.send_stall_max),
             send_stall: limits.send_stall_max,
             read_rate_min: limits.read_rate_min,
@@ -100,6 +100,23 @@ impl Socket {
     /// The stream, and the bytes that were received and not consumed.
     pub(super) fn into_parts(self) -> (Stream, BytesMut) {
         (self.stream, self.input)
+    }
+
+    /// Gives back the memory that the next request needs again.
+    pub(super) fn shrink(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+        self.out = Vec::new();
+    }
+
+    /// Polls whether the client has sent something. Ready with false at `until`.
+    pub(super) fn poll_sent(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<bool> {
+        if !self.input.is_empty() || self.stream.poll_readable(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        self.deadline.set(until);
+        self.deadline.poll(cx).map(|()| false)
     }
 
     /// Counts bytes that were written.

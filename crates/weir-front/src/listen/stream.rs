@@ -75,6 +75,11 @@ impl Stream {
         }
     }
 
+    /// Polls whether reading may succeed.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket().poll_readable(cx)
+    }
+
     /// Polls whether writing may succeed.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket().poll_writable(cx)
