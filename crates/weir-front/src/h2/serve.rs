@@ -51,9 +51,10 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
     let wire = Rc::new(RefCell::new(Wire::new(stream, input, counters)));
     let limits = &peer.limits;
     let mut deadline = Deadline::after(limits.head_time_max);
-    let Some(connection) = begin(&wire, limits, &mut deadline).await else {
+    // What only the begin and the end need is in memory that the connection does not hold.
+    let Some(connection) = Box::pin(begin(&wire, limits, &mut deadline)).await else {
         // Unread bytes would reset the connection.
-        let _ = tokio::time::timeout(LINGER_TIME_MAX, linger(&wire)).await;
+        let _ = tokio::time::timeout(LINGER_TIME_MAX, Box::pin(linger(&wire))).await;
         return;
     };
     state.set_used();
@@ -78,7 +79,7 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         last_word: LastWord(Some(Rc::clone(&shared.wire))),
     };
     poll_fn(|cx| serving.poll(cx)).await;
-    serving.end().await;
+    Box::pin(serving.end()).await;
 }
 
 /// Waits for the client's preface.
