@@ -4,7 +4,8 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use weir_testkit::{Authority, Client, Resource, TlsClient, Weir, pattern, until};
+use weir_testkit::h2::code;
+use weir_testkit::{Authority, Client, H2Client, Resource, TlsClient, Trouble, Weir, pattern, until};
 
 use super::{origin, upgraded};
 use crate::server::setup;
@@ -108,4 +109,74 @@ fn a_request_on_an_old_connection_hears_of_purges_and_a_download_ends_whole() {
     slow.read_exact(&mut end).unwrap();
     began.append(&mut end);
     assert!(began[body..] == large[..]);
+}
+
+/// As [`visit`], over HTTP/2: what is refused as unprocessed is sent again over another connection.
+fn visit_by_streams(
+    client: &TlsClient,
+    weir: std::net::SocketAddr,
+    stop: &AtomicBool,
+    done: &AtomicUsize,
+) -> usize {
+    let connect = || H2Client::over(client.connect(weir, "x").unwrap());
+    let (mut connection, mut closed) = (connect(), 0);
+    for round in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            return closed;
+        }
+        let stream = connection.ask("GET", "x", &format!("/a?{}", round % 7), &[]);
+        match connection.recv(stream) {
+            Ok(answer) => {
+                assert_eq!((answer.status(), &answer.body), (200, &pattern(1, 3000)), "{:?}", answer.head);
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(Trouble::Reset(code::REFUSED_STREAM, _)) => {}
+            Err(why) => {
+                let said = connection.goaway();
+                assert!(said.is_some_and(|said| said.last < stream), "{why}, after {said:?}");
+            }
+        }
+        if connection.goaway().is_some() {
+            (connection, closed) = (connect(), closed + 1);
+        }
+    }
+    closed
+}
+
+#[test]
+fn no_stream_fails_in_three_upgrades_and_what_is_under_way_ends_whole() {
+    let (authority, origin) = (Authority::new(), origin());
+    let large = pattern(7, 8 << 20);
+    origin.put("/large", Resource::fresh(large.clone()));
+    let mut weir = start(&origin, &authority);
+    let client = TlsClient::trusting(&authority).protocols(&["h2"]);
+    let mut slow = H2Client::over(client.connect(weir.tls(), "x").unwrap());
+    slow.get("x", "/large", &[]);
+    slow.hold_windows();
+    slow.open(0, 1 << 26);
+    let download = slow.ask("GET", "x", "/large", &[]);
+    slow.recv_head(download).unwrap();
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..6)
+        .map(|_| {
+            let (client, to, stop, done) = (client.clone(), weir.tls(), stop.clone(), done.clone());
+            std::thread::spawn(move || visit_by_streams(&client, to, &stop, &done))
+        })
+        .collect();
+    for round in 0..3 {
+        let goal = done.load(Ordering::SeqCst) + 60;
+        until("requests are answered", || done.load(Ordering::SeqCst) >= goal);
+        upgraded(&mut weir, &[]);
+        if round == 0 {
+            assert_eq!(slow.await_goaway().unwrap().code, code::NO_ERROR);
+            slow.open(download, 1 << 26);
+            assert!(slow.recv(download).unwrap().body == large);
+        }
+    }
+    let goal = done.load(Ordering::SeqCst) + 60;
+    until("requests are answered", || done.load(Ordering::SeqCst) >= goal);
+    stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        assert!(client.join().unwrap() >= 3, "each upgrade ends a connection");
+    }
 }
