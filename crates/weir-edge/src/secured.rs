@@ -71,7 +71,9 @@ pub(crate) fn unfit(peer: &PeerInfo, site: &Site, host: &str) -> Option<Unfit> {
 
 /// The `https` URL of a request without TLS to a site that wants it.
 pub(crate) fn redirect(plan: &Plan, site: &Site, name: &str, view: &RequestView<'_>) -> Option<String> {
-    if !site.redirects_to_https || view.scheme == "https" || !view.path_and_query.starts_with('/') {
+    // A request of HTTP/1.0 may name no host: then there is no URL to send it to.
+    let has_url = !name.is_empty() && view.path_and_query.starts_with('/');
+    if !site.redirects_to_https || view.scheme == "https" || !has_url {
         return None;
     }
     let port = plan.https_port().map_or_else(String::new, |port| format!(":{port}"));

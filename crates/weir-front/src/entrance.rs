@@ -95,6 +95,9 @@ pub(crate) async fn enter<S: Service>(
         }
         Ok(Err(NotSecured::Closed)) => None,
         Ok(Err(error)) => {
+            if worker.handshakes().is_worth_saying(&error) {
+                tracing::info!(%error, %peer, "a client's certificate is refused");
+            }
             tracing::debug!(%error, %peer, "TLS handshake failed");
             counters.count(Count::TlsFailed);
             None

@@ -4,9 +4,11 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::sync::oneshot;
+use weir_clock as clock;
 use weir_tls::{
     CHALLENGE_PROTOCOL, Certificates, Handshake, Hello, Identity, KeyKind, Opening, Session, Set, Step,
     TlsError,
@@ -35,6 +37,9 @@ pub(crate) enum NotSecured {
     TooMany,
 }
 
+/// The least time between two log lines about refused certificates.
+const SAY_PAUSE: Duration = Duration::from_secs(60);
+
 /// What a step has made.
 struct Made {
     step: Result<Step, TlsError>,
@@ -54,6 +59,8 @@ pub(crate) struct Handshakes {
     core: usize,
     certificates: Certificates,
     under_way: Cell<usize>,
+    /// When a refused certificate was last logged.
+    said_at: Cell<Option<Instant>>,
     /// The thread, once there was a slow step.
     jobs: OnceCell<mpsc::Sender<Job>>,
 }
@@ -69,12 +76,31 @@ impl Drop for UnderWay<'_> {
 
 impl Handshakes {
     pub(crate) fn new(core: usize, certificates: Certificates) -> Handshakes {
-        Handshakes { core, certificates, under_way: Cell::new(0), jobs: OnceCell::new() }
+        Handshakes {
+            core,
+            certificates,
+            under_way: Cell::new(0),
+            said_at: Cell::new(None),
+            jobs: OnceCell::new(),
+        }
     }
 
     /// The certificates in use.
     pub(crate) fn certificates(&self) -> Arc<Set> {
         self.certificates.current()
+    }
+
+    /// Whether the log should have an error that its client may be unable to see: a certificate of its own
+    /// that is refused. Once a minute at most, since clients make such errors.
+    pub(crate) fn is_worth_saying(&self, error: &NotSecured) -> bool {
+        let NotSecured::Tls(error) = error else { return false };
+        let now = clock::mono();
+        let is_due = self.said_at.get().is_none_or(|at| now >= at + SAY_PAUSE);
+        let is_worth = is_due && error.is_of_certificate();
+        if is_worth {
+            self.said_at.set(Some(now));
+        }
+        is_worth
     }
 
     /// Counts a handshake until the place is dropped; `None` where there are too many.

@@ -38,6 +38,11 @@ pub enum TlsError {
 }
 
 impl TlsError {
+    /// Whether the peer has shown a certificate that is refused.
+    pub fn is_of_certificate(&self) -> bool {
+        matches!(self, TlsError::Protocol(rustls::Error::InvalidCertificate(_)))
+    }
+
     /// Whether the peer did not speak TLS at all.
     pub fn is_not_tls(&self) -> bool {
         matches!(self, TlsError::Protocol(rustls::Error::InvalidMessage(_)))

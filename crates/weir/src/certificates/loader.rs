@@ -134,7 +134,11 @@ impl Loader {
         });
         self.unsigned.clear();
         let mut changes = Vec::new();
-        self.load_pairs(Gone::Leave, now, &mut changes);
+        // Files that are gone altogether are being replaced, or were lost: no listener is left without any.
+        let finds_any =
+            self.wanted.patterns.iter().any(|pattern| pattern.pairs().into_iter().next().is_some());
+        let gone = if finds_any || self.wanted.patterns.is_empty() { Gone::Leave } else { Gone::Stay };
+        self.load_pairs(gone, now, &mut changes);
         self.sign(now, &mut changes);
         self.put();
         self.age(now, &mut changes);

@@ -127,6 +127,22 @@ fn a_changed_pair_is_taken_up_by_a_reload_and_one_that_does_not_fit_is_not() {
 }
 
 #[test]
+fn a_reload_that_finds_no_file_leaves_the_certificates_in_use() {
+    let authority = Authority::new();
+    let setup = setup();
+    setup.certificate("live-a", &authority, &["a.example"]);
+    let weir = setup.run_config(&sites("[\"a.example\"]", ""));
+    let client = TlsClient::trusting(&authority);
+    let first = leaf(&client, &weir, "a.example").unwrap();
+    for ending in ["pem", "key"] {
+        fs::remove_file(weir.folder().join(format!("live-a.{ending}"))).unwrap();
+    }
+    let said = weir.reload();
+    assert!(said.stdout.contains("live-a.pem: the file is gone"), "{said:?}");
+    assert_eq!(leaf(&client, &weir, "a.example").unwrap(), first);
+}
+
+#[test]
 fn a_changed_pair_is_taken_up_by_itself() {
     let authority = Authority::new();
     let setup = setup();
@@ -195,6 +211,7 @@ fn a_site_asks_its_clients_for_certificates() {
         let found = [&without, &known, &stranger].map(|client| answers(client, name));
         assert_eq!(found, expected, "{name}");
     }
+    weir.await_stderr("a client's certificate is refused");
 }
 
 #[test]

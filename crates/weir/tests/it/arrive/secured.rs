@@ -86,6 +86,9 @@ fn a_site_sends_requests_without_tls_to_https() {
     );
     assert_eq!(sent.header("strict-transport-security"), None, "{:?}", sent.head);
     assert_eq!(get("/health", &[]).status(), 200);
+    let mut old = weir.client();
+    assert!(old.send("GET /x HTTP/1.0\r\n\r\n"));
+    assert_eq!(old.recv().unwrap().header("location"), None, "there is no URL to go to");
     // A trusted proxy has ended TLS: loopback is one.
     assert_eq!(get("/x", &[("X-Forwarded-Proto", "https")]).status(), 200);
     let client = TlsClient::trusting(&authority);
