@@ -111,14 +111,13 @@ impl TlsClient {
     /// Connects, says this name, and completes the handshake. An address as the name is not said.
     ///
     /// # Errors
-    /// Those of the system and of TLS, such as `received fatal alert: UnrecognisedName`.
-    ///
-    /// # Panics
-    /// Nobody listens.
+    /// Those of the system, such as that nobody listens, and of TLS, such as `received fatal alert:
+    /// UnrecognisedName`.
     pub fn connect(&self, to: SocketAddr, name: &str) -> Result<Socket> {
-        let to = Address::Tcp(to);
-        let Ok(Socket::Tcp(stream)) = to.connect() else { panic!("connect to {to:?}") };
-        self.over(stream, name)
+        match Address::Tcp(to).connect()? {
+            Socket::Tcp(stream) => self.over(stream, name),
+            _ => Err(Error::other("an address of TCP gives a socket of TCP")),
+        }
     }
 
     /// As [`TlsClient::connect`], over an open stream, on which a PROXY header may have been sent.
