@@ -2,7 +2,6 @@
 //! protocol is found out that takes over. It must not read a request.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use weir_observe::Count;
@@ -73,7 +72,7 @@ pub(crate) async fn enter<S: Service>(
         let protocol = match mode.protocols {
             Protocols::Http1 => Protocol::Http1,
             Protocols::Http2 => Protocol::Http2,
-            Protocols::Both => spoken(&socket, &mut input, limits.idle_time_max).await?,
+            Protocols::Both => spoken(&socket, &mut input, &limits).await?,
         };
         let is_relayed = relayed.is_some();
         let secured = match relayed {
@@ -146,8 +145,12 @@ fn counted<S: Service>(
 }
 
 /// Finds out by its first bytes what a connection without TLS speaks; `None` if it ends before.
-async fn spoken(socket: &Plain, input: &mut BytesMut, time_max: Duration) -> Option<Protocol> {
-    let found = tokio::time::timeout(time_max, async {
+async fn spoken(socket: &Plain, input: &mut BytesMut, limits: &ClientLimits) -> Option<Protocol> {
+    if input.is_empty() {
+        let first = handshakes::receive(socket, input);
+        tokio::time::timeout(limits.idle_time_max, first).await.ok()?.ok()?;
+    }
+    let found = tokio::time::timeout(limits.head_time_max, async {
         loop {
             let bytes = input.len().min(PREFACE.len());
             if !PREFACE.starts_with(&input[..bytes]) {

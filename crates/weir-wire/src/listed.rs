@@ -145,10 +145,6 @@ fn check_fields(headers: &HeaderMap) -> Result<Seen, Fault> {
         if OF_CONNECTIONS.contains(name) || (*name == TE && value != "trailers") {
             return Err(Fault::ConnectionField);
         }
-        // The type allows a quote in names.
-        if !is_token(name.as_str().as_bytes()) {
-            return Err(Fault::FieldName);
-        }
         if value.as_bytes().first().is_some_and(|byte| is_ows(*byte))
             || value.as_bytes().last().is_some_and(|byte| is_ows(*byte))
         {

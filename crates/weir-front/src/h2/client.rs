@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use h2::{Reason, RecvStream, SendStream, server::SendResponse};
@@ -93,7 +93,10 @@ impl Content {
     /// Whether the message has ended. Waits for the first byte of content, or for its end.
     pub(super) async fn is_empty(&mut self) -> bool {
         match std::future::poll_fn(|cx| self.stream.poll_data(cx)).await {
-            None => true,
+            None => {
+                self.drop_trailers();
+                true
+            }
             Some(Ok(bytes)) => bytes.is_empty() && self.stream.is_end_stream(),
             Some(Err(_)) => false,
         }
@@ -127,10 +130,17 @@ impl Content {
     ) -> Poll<Option<Result<bytes::Bytes, h2::Error>>> {
         self.release();
         let data = ready!(self.stream.poll_data(cx));
-        if let Some(Ok(bytes)) = &data {
-            self.unreleased = bytes.len();
+        match &data {
+            Some(Ok(bytes)) => self.unreleased = bytes.len(),
+            _ => self.drop_trailers(),
         }
         Poll::Ready(data)
+    }
+
+    /// Takes the trailers out of the crate, which would hold them as long as the stream lives. They go nowhere:
+    /// no rule for fields has seen them (RFC 9110 §6.5.1).
+    fn drop_trailers(&mut self) {
+        let _ = self.stream.poll_trailers(&mut Context::from_waker(Waker::noop()));
     }
 
     /// Opens the window for what was taken (RFC 9113 §6.9).
@@ -174,6 +184,7 @@ impl Content {
             Some(Err(_)) => Err(ContentError::Gone),
             None => {
                 self.is_done = true;
+                self.drop_trailers();
                 Ok(Part::End)
             }
         }

@@ -64,8 +64,9 @@ impl<S: Service> UnderWay<S> {
     }
 
     /// Counts the memory of its head; false if there is no room for it.
-    fn holds(&mut self, head: &RequestHead) -> bool {
-        let bytes = head.head_bytes + head.headers.len() * FIELD_BYTES;
+    fn holds(&mut self, fields: &HeaderMap) -> bool {
+        let texts: usize = fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let bytes = texts + fields.len() * FIELD_BYTES;
         let all = self.shared.heads_bytes.get() + bytes;
         if all > HEADS_BYTES_MAX {
             return false;
@@ -101,8 +102,15 @@ pub(super) async fn run<S: Service>(
     let side = RefCell::new(Side::Waiting(respond));
     let content = Content::new(stream, Rc::clone(&shared.wire), limits, at.mono);
     let mut client = StreamClient { content, side: &side, site: SiteId::NONE };
+    // Before anything is waited for.
+    if !under_way.holds(&parts.headers) {
+        return side.borrow_mut().reset(Reason::REFUSED_STREAM);
+    }
+    let has_too_many = parts.headers.len() > limits.head.fields_max;
     let follows = match is_whole {
         true => ListedContent::None,
+        // It is refused at once.
+        false if has_too_many => ListedContent::Some,
         false => match follows(&mut client, &parts, limits.head_time_max).await {
             Ok(follows) => follows,
             Err(why) => return refuse(&mut client, &shared, &why).await,
@@ -113,9 +121,6 @@ pub(super) async fn run<S: Service>(
         Ok(head) => head,
         Err(refusal) => return refuse(&mut client, &shared, &Refused::Malformed(refusal)).await,
     };
-    if !under_way.holds(&head) {
-        return side.borrow_mut().reset(Reason::REFUSED_STREAM);
-    }
     if is_connect {
         tunnel::add_key(&mut head.headers, &SEC_WEBSOCKET_KEY);
     }

@@ -198,6 +198,44 @@ fn a_bomb_of_indexed_fields_is_refused_and_takes_no_memory() {
     assert!(origin.total() <= 2);
 }
 
+/// What ten connections hold after each has sent these frames for a hundred streams. The field that index 62
+/// stands for is one byte on the wire.
+fn held_after(make: impl Fn(u32) -> Vec<Frame>) -> u64 {
+    let origin = origin();
+    let weir = weir(&origin, "send_stall = \"5s\"");
+    let before = warm(&weir);
+    let mut all = Vec::new();
+    for _ in 0..10 {
+        let mut frames = hostile(&weir, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+        let first = [block("GET", "/small", &[]), hpack::incremental("x", "")].concat();
+        frames.send_frame(&Frame::headers(1, flag::END_STREAM, first));
+        for number in 1..100 {
+            for frame in make(2 * number + 1) {
+                frames.send_frame(&frame);
+            }
+        }
+        all.push(frames);
+    }
+    assert_eq!(client(&weir).get(HOST, "/small", &[]).status(), 200);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    weir.anonymous().saturating_sub(before)
+}
+
+#[test]
+fn heads_that_wait_for_their_end_and_trailers_hold_little() {
+    let many = || hpack::indexed(62).repeat(1000);
+    let half_open = |stream| vec![Frame::headers(stream, 0, [block("GET", "/small", &[]), many()].concat())];
+    let grown = held_after(half_open);
+    assert!(grown < 10 * MIB, "ten connections with half-open streams hold {grown} bytes");
+    let trailers = |stream| {
+        let head = Frame::headers(stream, 0, block("POST", "/small", &[]));
+        vec![head, Frame::headers(stream, flag::END_STREAM, many())]
+    };
+    let grown = held_after(trailers);
+    // A request that waits for an origin takes 10 to 20 KiB; with its trailers it took 110.
+    assert!(grown < 32 * MIB, "ten connections with trailers hold {grown} bytes");
+}
+
 #[test]
 fn windows_that_never_open_hold_little() {
     let origin = origin();
