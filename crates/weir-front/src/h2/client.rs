@@ -137,8 +137,8 @@ impl Content {
         Poll::Ready(data)
     }
 
-    /// Takes the trailers out of the crate, which would hold them as long as the stream lives. They go nowhere:
-    /// no rule for fields has seen them (RFC 9110 §6.5.1).
+    /// Takes the trailers out of the crate, which would hold them as long as the stream lives. They go
+    /// nowhere: no rule for fields has seen them (RFC 9110 §6.5.1).
     fn drop_trailers(&mut self) {
         let _ = self.stream.poll_trailers(&mut Context::from_waker(Waker::noop()));
     }
