@@ -20,13 +20,14 @@ use crate::revalidate;
 use crate::secured::is_early;
 use crate::{fetch, pass, purge, serve};
 
-/// Walks one request to its response.
+/// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the walk
+/// of a hit is small.
 pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Response {
     let mut exchange = Exchange { note, client };
     match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply),
         Routed::To(route) => respond(&mut exchange, route).await,
-        Routed::Purge(route) => purge::by_client::purge(&mut exchange, route).await,
+        Routed::Purge(route) => Box::pin(purge::by_client::purge(&mut exchange, route)).await,
     }
 }
 
@@ -36,15 +37,15 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let beside = Beside { is_too_large: request.is_too_large(), is_upgrade: request.upgrade.is_some() };
     let ask = match decide::consulted(&exchange.view(), &route.rules, beside) {
         Consulted::LookUp(ask) => ask,
-        Consulted::Pass(reason) => return pass::pass(exchange, route, CacheStatus::pass(reason)).await,
-        Consulted::Upgrade => return pass::pass(exchange, route, CacheStatus::upgrade()).await,
+        Consulted::Pass(reason) => return past(exchange, route, CacheStatus::pass(reason)).await,
+        Consulted::Upgrade => return past(exchange, route, CacheStatus::upgrade()).await,
         Consulted::TooLarge => return local::too_large(exchange),
     };
     let Held { generation, has_siblings } = lookup::find(exchange, route).await;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     let cache_status = CacheStatus::miss(MissReason::Gone);
     if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
-        return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
+        return past(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
     }
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
     match (decision, generation) {
@@ -54,19 +55,24 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         }
         (Decision::Complete(reuse, missing), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
-            complete(&mut job, generation, reuse.reusable, missing).await
+            Box::pin(complete(&mut job, generation, reuse.reusable, missing)).await
         }
         (Decision::Revalidate(revalidation), Some(generation)) => {
-            revalidate::now(&mut job, generation, revalidation).await
+            Box::pin(revalidate::now(&mut job, generation, revalidation)).await
         }
         (Decision::GatewayTimeout, _) => local::only_if_cached(job.exchange),
         (Decision::Fetch(reason), _) => {
             job.cache_status = CacheStatus::miss(reason);
-            fetch::fetch(&mut job).await
+            Box::pin(fetch::fetch(&mut job)).await
         }
         // The other decisions are made only about a stored response.
-        (_, None) => fetch::fetch(&mut job).await,
+        (_, None) => Box::pin(fetch::fetch(&mut job)).await,
     }
+}
+
+/// Sends the request past the cache.
+async fn past<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>, why: CacheStatus) -> Response {
+    Box::pin(pass::pass(exchange, route, why)).await
 }
 
 /// A response served stale within its window is validated in the background (RFC 5861 §3).

@@ -206,7 +206,8 @@ impl Reader {
                 Act::LeaveFill => self.leave_fill(),
                 Act::BeginGap => self.begin(Refill::begin),
                 Act::BeginWhole => self.begin(Refill::begin_whole),
-                Act::AskOwn => self.ask_own().await?,
+                // Few readers do it, and it takes much memory.
+                Act::AskOwn => Box::pin(self.ask_own()).await?,
                 Act::End => return Ok(None),
                 Act::Cut(why) => return Err(self.cut(why)),
             };

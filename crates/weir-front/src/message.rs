@@ -285,6 +285,10 @@ pub struct Switch {
     pub stream: Box<dyn Duplex>,
 }
 
+/// Room for the fields of most responses, and for the longest of their late ones.
+const USUAL_FIELDS: usize = 24;
+const USUAL_LATE_BYTES: usize = 128;
+
 /// A status and fields that many responses share, encoded once.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -314,7 +318,7 @@ impl Prepared {
 
     /// The fields by name. Values are not copied.
     pub fn fields(&self) -> HeaderMap {
-        let mut fields = HeaderMap::new();
+        let mut fields = HeaderMap::with_capacity(USUAL_FIELDS);
         let mut at = 0;
         while let Some(length) = memchr::memchr(b'\n', &self.text[at..]) {
             // Invariant: every line ends with CRLF and was written from a field. The status line has no colon
@@ -360,19 +364,22 @@ impl Head {
             Head::Made(_, fields) => *fields,
             Head::None => HeaderMap::new(),
         };
-        late.write(&mut ByName(&mut fields));
+        late.write(&mut ByName { fields: &mut fields, text: Vec::with_capacity(USUAL_LATE_BYTES) });
         fields
     }
 }
 
-struct ByName<'m>(&'m mut HeaderMap);
+struct ByName<'m> {
+    fields: &'m mut HeaderMap,
+    text: Vec<u8>,
+}
 
 impl Fields for ByName<'_> {
     fn add(&mut self, name: &'static str, value: impl FnOnce(&mut Vec<u8>)) {
-        let mut text = Vec::new();
-        value(&mut text);
-        if let Ok(value) = HeaderValue::try_from(text) {
-            self.0.append(HeaderName::from_static(name), value);
+        self.text.clear();
+        value(&mut self.text);
+        if let Ok(value) = HeaderValue::from_bytes(&self.text) {
+            self.fields.append(HeaderName::from_static(name), value);
         }
     }
 }

@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use weir_clock as clock;
 use weir_observe::Counters;
 
 use super::ahead::{Ahead, Piece, Progress};
 use super::client::{Side, StreamClient};
+use super::heads;
 use crate::limits::ClientLimits;
 use crate::message::{Body, Client, Done, End, Head, Pace, Response, Sent, Service, Turn, Upload, gone};
 use crate::taking::Taking;
@@ -80,10 +81,7 @@ pub(super) async fn respond<S: Service>(
         };
     };
     let extent = Extent::choose(is_head, status, *length);
-    let mut fields = std::mem::replace(head, Head::None).fields(late);
-    if let Some(length) = extent.declared() {
-        fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-    }
+    let fields = heads::fields(std::mem::replace(head, Head::None), late, extent.declared());
     let ends = matches!(extent, Extent::Nothing(_) | Extent::Length(0));
     let Some(stream) = send_head(client, status, fields, ends) else {
         let sent = Sent { end: End::ClientGone, ..NOTHING_SENT };
@@ -108,7 +106,8 @@ pub(super) async fn respond<S: Service>(
         };
         let end = match sending.at_once() {
             Some(end) => end,
-            None => sending.run().await,
+            // In memory of its own, which a body at hand does not need.
+            None => Box::pin(sending.run()).await,
         };
         sent = Sent { end, ..sending.sent };
     }
@@ -191,9 +190,8 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         // Invariant of the protocol: never more bytes than were declared.
         let mut left = self.extent.declared().map_or(u64::MAX, |length| length - self.sent.body_bytes);
         let sent = match self.body.at_hand().is_some() && self.extent != Extent::Open {
-            // In memory of their own, as much as each needs.
-            true => Box::pin(self.at_hand(&mut left)).await,
-            false => Box::pin(self.pieces(&mut left)).await,
+            true => self.at_hand(&mut left).await,
+            false => self.pieces(&mut left).await,
         };
         if let Err(end) = sent {
             return end;

@@ -18,6 +18,7 @@ use weir_observe::Count;
 
 use super::ahead::{Ahead, Piece};
 use super::floods::Flood;
+use super::heads::Sender;
 use super::send::AHEAD_OF_STREAM_BYTES_MAX;
 use super::stream::{self, Shared, UnderWay};
 use super::wire::{Io, Wire};
@@ -66,6 +67,7 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         streams: Cell::new(0),
         free_since: Cell::new(now),
         heads_bytes: Cell::new(0),
+        _sender: Sender::begin(),
     });
     shared.count(Count::Http2Connections);
     let mut serving = Serving {

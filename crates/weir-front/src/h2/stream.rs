@@ -17,6 +17,7 @@ use weir_wire::{ListedContent, Pseudo, Refusal, RequestHead, of_list};
 
 use super::ahead::{Ahead, Piece};
 use super::client::{Content, Side, StreamClient};
+use super::heads::Sender;
 use super::send::{self, Through};
 use super::tunnel;
 use super::wire::Wire;
@@ -42,6 +43,7 @@ pub(super) struct Shared<S: Service> {
     pub(super) free_since: Cell<Instant>,
     /// The memory of their heads.
     pub(super) heads_bytes: Cell<usize>,
+    pub(super) _sender: Sender,
 }
 
 impl<S: Service> Shared<S> {
@@ -87,7 +89,7 @@ impl<S: Service> Drop for UnderWay<S> {
     }
 }
 
-/// Has the request of a stream answered, and sends the response.
+/// Has the request of a stream answered, and sends the response. What few streams need is in memory of its own.
 pub(super) async fn run<S: Service>(
     mut under_way: UnderWay<S>,
     request: http::Request<RecvStream>,
@@ -111,15 +113,17 @@ pub(super) async fn run<S: Service>(
         true => ListedContent::None,
         // It is refused at once.
         false if has_too_many => ListedContent::Some,
-        false => match follows(&mut client, &parts, limits.head_time_max).await {
+        false => match Box::pin(follows(&mut client, &parts, limits.head_time_max)).await {
             Ok(follows) => follows,
-            Err(why) => return refuse(&mut client, &shared, &why).await,
+            Err(why) => return Box::pin(refuse(&mut client, &shared, &why)).await,
         },
     };
     let is_connect = parts.method == Method::CONNECT;
     let mut head = match head_of(parts, follows, &limits.head) {
         Ok(head) => head,
-        Err(refusal) => return refuse(&mut client, &shared, &Refused::Malformed(refusal)).await,
+        Err(refusal) => {
+            return Box::pin(refuse(&mut client, &shared, &Refused::Malformed(refusal))).await;
+        }
     };
     if is_connect {
         tunnel::add_key(&mut head.headers, &SEC_WEBSOCKET_KEY);
@@ -129,11 +133,12 @@ pub(super) async fn run<S: Service>(
     let mut request = Request::of_list(head, Rc::clone(&shared.peer), at);
     let plan = service.plan();
     let mut note = service.begin(&plan, &mut request);
-    // In memory of its own, which a stalled response does not hold.
-    let mut response = Box::pin(service.call(&mut note, &mut client)).await;
+    let mut response = service.call(&mut note, &mut client).await;
     let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
     let done = match response.switch.take() {
-        Some(switch) if is_connect => tunnel::run(&mut client, &through, &mut response, *switch).await,
+        Some(switch) if is_connect => {
+            Box::pin(tunnel::run(&mut client, &through, &mut response, *switch)).await
+        }
         _ => send::respond(&mut client, &through, is_head, &mut response).await,
     };
     if done.sent.end == End::Whole {
@@ -141,7 +146,7 @@ pub(super) async fn run<S: Service>(
     }
     service.done(note, &done);
     if done.sent.end == End::Whole && !is_whole {
-        client.content.discard().await;
+        Box::pin(client.content.discard()).await;
     }
 }
 
