@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::counters::{Counters, SITES_MAX};
 use super::counts::Count;
 use super::events::Events;
+use super::history::History;
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
@@ -32,6 +33,8 @@ pub struct Observatory {
     sites: Mutex<Sites>,
     /// Events of what is stored.
     pub events: Events,
+    /// What operators and clients have changed, or tried to.
+    pub history: History,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +74,7 @@ impl Observatory {
             commands,
             sites: Mutex::default(),
             events: Events::default(),
+            history: History::default(),
         }))
     }
 

@@ -414,7 +414,10 @@ fn the_right_to_purge_is_inherited_and_a_route_may_pass_the_method() {
 /// One request to the control socket.
 fn tell(client: &mut Client, body: &str) -> (u16, Value) {
     let length = body.len();
-    client.send(format!("POST /purge HTTP/1.1\r\nHost: weir\r\nContent-Length: {length}\r\n\r\n{body}"));
+    client.send(format!(
+        "POST /v1/purge HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: \
+         {length}\r\n\r\n{body}"
+    ));
     let answer = client.recv().unwrap();
     (answer.status(), serde_json::from_slice(&answer.body).unwrap())
 }
