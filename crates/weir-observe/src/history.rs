@@ -2,8 +2,9 @@
 //! file `audit` of the state folder.
 //!
 //! The thread `weir-history` writes, many entries at a time, with one sync. No purge waits for a disk that
-//! fails: entries then wait, bounded, and the caller is told if it wants to be. Refused attempts are written up to a
-//! number a minute, and counted beyond it, so that nobody can push the changes out. The file is rotated.
+//! fails: entries then wait, bounded, and the caller is told if it wants to be. Refused attempts are written
+//! up to a number a minute, and counted beyond it, so that nobody can push the changes out. The file is
+//! rotated.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

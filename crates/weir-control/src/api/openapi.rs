@@ -16,8 +16,8 @@ use crate::control::Control;
 const DESCRIPTION: &str = "\
 The same on the control socket, where every process that may open it may do all, and on the admin listener, \
 where all but `/metrics` and `/health/*` needs a token: `Authorization: Bearer`. `x-role` says which role an \
-operation needs (`admin` may do all), and `x-sites` what a token gets that is limited to sites: `own` concerns \
-those alone, `whole` is refused.";
+operation needs (`admin` may do all), and `x-sites` what a token gets that is limited to sites: `own` \
+concerns those alone, `whole` is refused.";
 const SERVER: &str = "http://127.0.0.1:9180";
 
 pub(super) fn show(_: &Arc<Control>, _: &Call) -> Result<Answer, Refusal> {

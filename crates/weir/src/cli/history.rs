@@ -101,7 +101,8 @@ mod tests {
         };
         let shown = HistoryShown { entries: vec![entry], lost: 2, ..HistoryShown::default() };
         let expect = "2026-11-23T10:00:00.000Z  token:cms (192.0.2.1)  purge  done  \
-                      {\"tags\":[\"a\\u001b[2J\\u202e\"]}  at a.test  mark 7\n2 entries were lost because it could not be written\n";
+                      {\"tags\":[\"a\\u001b[2J\\u202e\"]}  at a.test  mark 7\n\
+                      2 entries were lost because it could not be written\n";
         assert_eq!(show(&shown), expect);
         assert_eq!(show(&HistoryShown::default()), "nothing like that is in the history\n");
     }

@@ -109,6 +109,7 @@ mod operate {
     mod events;
     mod listing;
     mod observe;
+    mod upstream_log;
 }
 
 /// The process itself: it starts, reloads, is upgraded and ends.
