@@ -37,4 +37,5 @@ pub use resolve::{
 };
 pub use show::{show, show_json};
 pub use source::Place;
+pub use tree::{HIDDEN, is_secret};
 pub use weir_policy::RangeRules;

@@ -12,6 +12,7 @@ use crate::{
     shape::CONFIG,
     source::{Place, Source, Sources},
     tree::{self, Environment, Node, Value},
+    value::ListenAddress,
 };
 use std::{
     collections::BTreeSet,
@@ -48,7 +49,22 @@ impl Loaded {
 
     /// Warnings: what may go wrong on this machine, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect()
+        let memory = memory::warning(self.memory_bytes(), &self.config.cache.volume);
+        memory.into_iter().chain(self.clear_tokens()).collect()
+    }
+
+    /// A warning where tokens of the API can be read on their way.
+    fn clear_tokens(&self) -> Option<String> {
+        let admin = &self.config.admin;
+        let is_reached =
+            matches!(&admin.listen, ListenAddress::Tcp(at) if !at.ip().to_canonical().is_loopback());
+        (is_reached && !admin.tls).then(|| {
+            format!(
+                "[admin] listens on {} without TLS, where tokens of the API can be read on their way; set \
+                 `tls = true` there, or listen on loopback",
+                admin.listen
+            )
+        })
     }
 
     /// The place of `[upstream.NAME]`.

@@ -190,6 +190,10 @@ fn read_timeout_default() -> Duration {
 pub struct Admin {
     /// Its address.
     pub listen: ListenAddress,
+    /// Whether its connections begin with TLS, with the certificates of the listeners for clients. Needs a
+    /// restart.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
     /// Host names that it answers to, beside its addresses and `localhost`; `*` for any. A request for
     /// another host is answered 421, so that no web page can read customers' names through a browser (DNS
     /// rebinding). `/health/*` answers to any name.
@@ -199,7 +203,8 @@ pub struct Admin {
 
 impl Default for Admin {
     fn default() -> Admin {
-        Admin { listen: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180))), hosts: Vec::new() }
+        let listen = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)));
+        Admin { listen, tls: false, hosts: Vec::new() }
     }
 }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use weir_config::Mistakes;
 use weir_config::value::HostPattern;
 use weir_observe::{Entry, HistoryState, Snapshot};
 
@@ -63,8 +64,10 @@ pub enum ReloadError {
     /// The file has mistakes; the text shows them all.
     #[error("{mistakes}")]
     Mistakes {
-        /// The mistakes, rendered.
+        /// The mistakes, rendered, with lines of the file, which may have secrets.
         mistakes: String,
+        /// The same without them.
+        sentences: String,
     },
     /// The file has no mistakes and cannot be put in force.
     #[error(transparent)]
@@ -171,7 +174,10 @@ impl Control {
                 tracing::error!("configuration not reloaded; the old one stays in force:\n{error}");
             }
         }
-        let refused = result.as_ref().err().map(ToString::to_string);
+        let refused = result.as_ref().err().map(|error| match error {
+            ReloadError::Mistakes { sentences, .. } => sentences.clone(),
+            error => error.to_string(),
+        });
         reloads.last = Some(LastReload::at(clock::wall(), refused));
         drop(reloads);
         let warnings = result?;
@@ -185,6 +191,7 @@ impl Control {
         let Source::File(path) = &self.source else { return Err(ReloadError::NoFile) };
         let loaded = weir_config::load(path).map_err(|mistakes| ReloadError::Mistakes {
             mistakes: mistakes.to_string().trim_end().to_owned(),
+            sentences: without_lines(&mistakes),
         })?;
         Ok(self.data_plane.swap(loaded)?.warnings)
     }
@@ -210,7 +217,17 @@ impl Control {
     /// # Errors
     /// A sentence, when the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explained, String> {
-        self.data_plane.explain(question)
+        let mut explained = self.data_plane.explain(question)?;
+        // What the configuration adds may be a secret; what the question has itself is none.
+        if let Some(asked) = &mut explained.origin_request {
+            let added = asked.headers.iter_mut().filter(|field| !question.headers.contains(field));
+            for (name, value) in added {
+                if weir_config::is_secret(name) {
+                    *value = weir_config::HIDDEN.to_owned();
+                }
+            }
+        }
+        Ok(explained)
     }
 
     /// Purges, and returns once the purge is durable.
@@ -306,4 +323,13 @@ impl Control {
             Source::Flags => None,
         }
     }
+}
+
+/// The mistakes of a file without its lines, a line each.
+fn without_lines(mistakes: &Mistakes) -> String {
+    let sentence = |(place, sentence): (Option<weir_config::Place>, String)| match place {
+        Some(place) => format!("{place}: {sentence}"),
+        None => sentence,
+    };
+    mistakes.sentences().into_iter().map(sentence).collect::<Vec<_>>().join("\n")
 }

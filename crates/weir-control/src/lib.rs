@@ -32,12 +32,13 @@ mod listener;
 mod metrics;
 mod open;
 mod places;
+mod tls;
 mod tokens;
 mod users;
 
 pub use answer::Refused;
 pub use call::Role;
-pub use client::{AskError, Asked};
+pub use client::{Ask, AskError, Asked, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
     CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained, Inventory,

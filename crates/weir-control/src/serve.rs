@@ -17,12 +17,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::Notify;
+use weir_tls::Certificates;
 
 use crate::access::Peer;
 use crate::control::Control;
 use crate::listener::{AdminListener, ServeError};
-use crate::places::Places;
-use crate::{clock, exchange, users};
+use crate::places::{Place, Places};
+use crate::{clock, exchange, tls, users};
 
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -44,13 +45,15 @@ struct Counter {
     /// keep the commands out.
     shown: Arc<Places>,
     told: Arc<Places>,
+    /// Of the admin listener, where it speaks TLS.
+    certificates: Option<Certificates>,
     /// Whether connections are no longer accepted.
     closes: Notify,
     is_closed: AtomicBool,
 }
 
 impl ControlThread {
-    /// Starts serving.
+    /// Starts serving; the admin listener over TLS, where it gets certificates.
     ///
     /// # Errors
     /// When the thread or its runtime cannot be started.
@@ -58,6 +61,7 @@ impl ControlThread {
         control: Arc<Control>,
         admin: AdminListener,
         socket: StdUnixListener,
+        certificates: Option<Certificates>,
     ) -> Result<ControlThread, ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -79,6 +83,7 @@ impl ControlThread {
         let counter = Arc::new(Counter {
             shown: Arc::default(),
             told: Arc::default(),
+            certificates,
             closes: Notify::new(),
             is_closed: AtomicBool::new(false),
         });
@@ -120,17 +125,18 @@ enum Admin {
 }
 
 async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
-    let Counter { shown, told, closes, is_closed } = &*counter;
+    let Counter { shown, told, certificates, closes, is_closed } = &*counter;
     let admin_accepts = async {
         loop {
             match &admin {
                 Admin::Tcp(listener) => {
                     let accepted = listener.accept().await;
                     let peer = |from: &(_, std::net::SocketAddr)| Peer::Client(Some(from.1.ip()));
-                    accept(accepted, peer, shown, &control).await;
+                    accept(accepted, peer, Server { places: shown, certificates }, &control).await;
                 }
                 Admin::Unix(listener) => {
-                    accept(listener.accept().await, |_| Peer::Client(None), shown, &control).await;
+                    let server = Server { places: shown, certificates };
+                    accept(listener.accept().await, |_| Peer::Client(None), server, &control).await;
                 }
             }
         }
@@ -138,7 +144,7 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
     let socket_accepts = async {
         loop {
             let peer = |from: &(UnixStream, _)| Peer::User(users::of(&from.0));
-            accept(socket.accept().await, peer, told, &control).await;
+            accept(socket.accept().await, peer, Server { places: told, certificates: &None }, &control).await;
         }
     };
     tokio::select! {
@@ -151,10 +157,16 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
     std::future::pending().await
 }
 
+/// One of the two servers.
+struct Server<'s> {
+    places: &'s Arc<Places>,
+    certificates: &'s Option<Certificates>,
+}
+
 async fn accept<S, A>(
     accepted: io::Result<(S, A)>,
     peer: impl Fn(&(S, A)) -> Peer,
-    places: &Arc<Places>,
+    server: Server<'_>,
     control: &Arc<Control>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -170,26 +182,45 @@ async fn accept<S, A>(
         }
     };
     // Otherwise all connections have requests under way.
-    let Some(place) = places.take().map(Arc::new) else { return };
-    let (control, own) = (control.clone(), place.clone());
+    let Some(place) = server.places.take().map(Arc::new) else { return };
+    let (control, certificates) = (control.clone(), server.certificates.clone());
+    tokio::spawn(async move {
+        let Some(certificates) = certificates else { return connection(stream, peer, place, control).await };
+        let at = match &peer {
+            Peer::Client(at) => *at,
+            Peer::User(_) => None,
+        };
+        // A handshake that fails is the client's affair.
+        if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls::accept(stream, &certificates)).await {
+            connection(stream, peer, place, control).await;
+        } else {
+            tracing::debug!(?at, "a handshake with the admin listener failed");
+        }
+    });
+}
+
+/// Serves a connection to its end.
+async fn connection<S>(stream: S, peer: Peer, place: Arc<Place>, control: Arc<Control>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let time = match peer {
         Peer::Client(_) => CONNECTION_TIME,
         Peer::User(_) => SOCKET_TIME,
     };
-    tokio::spawn(async move {
-        let service = service_fn(move |request| {
-            let answering = exchange::respond(control.clone(), peer.clone(), own.clone(), request);
-            async { Ok::<_, Infallible>(answering.await) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIME)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
-        tokio::select! {
-            _ = tokio::time::timeout(time, connection) => {}
-            () = place.closed() => {}
-        }
+    let own = place.clone();
+    let service = service_fn(move |request| {
+        let answering = exchange::respond(control.clone(), peer.clone(), own.clone(), request);
+        async { Ok::<_, Infallible>(answering.await) }
     });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
+    tokio::select! {
+        _ = tokio::time::timeout(time, connection) => {}
+        () = place.closed() => {}
+    }
 }

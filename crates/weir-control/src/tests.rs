@@ -133,6 +133,10 @@ impl DataPlane for Scripted {
     }
 }
 
+fn asked(method: Method, path: &str, body: &str) -> Ask {
+    Ask { method, path: path.to_owned(), body: body.into(), patience: Duration::from_secs(10) }
+}
+
 /// A control plane that serves, with its folder.
 struct Running {
     folder: PathBuf,
@@ -157,12 +161,13 @@ impl Running {
         let control = Control::new(data_plane.clone(), source(config), state.path());
         let admin = AdminListener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let at = admin.tcp().unwrap();
-        ControlThread::start(control, admin, state.bind_socket().unwrap()).unwrap();
+        ControlThread::start(control, admin, state.bind_socket().unwrap(), None).unwrap();
         Running { folder, data_plane, admin: at, _state: state }
     }
 
     fn ask(&self, method: Method, path: &str, body: &str) -> Asked {
-        client::ask(&self.folder.join("state"), method, path, body.into(), Duration::from_secs(10)).unwrap()
+        let way = Way::Folder(self.folder.join("state"));
+        client::ask(&way, asked(method, path, body)).unwrap()
     }
 
     fn admin(&self, request_line: &str) -> (u16, String) {
@@ -499,8 +504,7 @@ fn metrics_show_what_was_counted() {
 #[test]
 fn nobody_there_is_said() {
     let folder = std::env::temp_dir().join("weir-control-nobody");
-    let error =
-        client::ask(&folder, Method::GET, "/v1/status", Vec::new(), Duration::from_secs(1)).unwrap_err();
+    let error = client::ask(&Way::Folder(folder), asked(Method::GET, "/v1/status", "")).unwrap_err();
     assert!(error.to_string().starts_with("no Weir runs with the state folder"), "{error}");
 }
 

@@ -75,6 +75,7 @@ struct Fixed {
     /// The configured value; the default depends on the volumes, which may change.
     memory: Option<u64>,
     admin: String,
+    admin_tls: bool,
     state: Option<PathText>,
 }
 
@@ -83,6 +84,7 @@ impl Fixed {
         Fixed {
             memory: loaded.config.cache.memory.map(|size| size.0),
             admin: loaded.config.admin.listen.to_string(),
+            admin_tls: loaded.config.admin.tls,
             state: loaded.config.state.path.clone(),
         }
     }
@@ -91,6 +93,7 @@ impl Fixed {
         [
             (self.memory != wanted.memory, "[cache] memory"),
             (self.admin != wanted.admin, "[admin] listen"),
+            (self.admin_tls != wanted.admin_tls, "[admin] tls"),
             (self.state != wanted.state, "[state] path"),
         ]
         .into_iter()

@@ -48,6 +48,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-tls",
             "weir-edge",
         ],
     ),

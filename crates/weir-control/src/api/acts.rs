@@ -15,6 +15,10 @@ use crate::data_plane::{PurgeOrder, PurgeScope, UpgradeOrder};
 pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let reloaded = control.reload().map_err(|error| match error {
         error @ ReloadError::NoFile => Refusal::new(StatusCode::CONFLICT, "no-file", error.to_string()),
+        // Over the network nothing of the file is shown.
+        ReloadError::Mistakes { sentences, .. } if call.caller.door == Door::Listener => {
+            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", sentences)
+        }
         error => Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", error.to_string()),
     });
     settled(control, entry(call, "reload"), reloaded)

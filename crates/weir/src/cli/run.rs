@@ -97,6 +97,7 @@ struct Begun {
     terminal: Option<Terminal>,
     /// The admin listener's address, as the configuration has it.
     admin_address: String,
+    admin_tls: bool,
 }
 
 impl Run {
@@ -120,18 +121,20 @@ impl Run {
         if old_process.is_some() {
             begun.state.take();
         }
-        let Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
+        let Begun { server, state, admin, socket, start, signals, runtime, terminal, .. } = begun;
+        let (admin_address, admin_tls) = (begun.admin_address, begun.admin_tls);
         crate::events::watch(&server);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
         let control = Control::new(server.clone(), source, state.path());
         let admin_socket = admin.copy()?;
         let control_socket = socket.as_fd().try_clone_to_owned()?;
+        let certificates = admin_tls.then(|| server.certificates.handle());
         let upgrader = Arc::new(Upgrader {
             invocation,
             server: server.clone(),
             state: Arc::new(state),
             service: Arc::new(Service::of_environment()),
-            control: ControlThread::start(control.clone(), admin, socket)?,
+            control: ControlThread::start(control.clone(), admin, socket, certificates)?,
             control_socket,
             admin_socket,
             admin_address,
@@ -210,7 +213,19 @@ impl Run {
             Handover { listeners, has_volumes, tickets, until_ledger_is_free: &until_ledger_is_free };
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
-        Ok(Some(Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address }))
+        let admin_tls = loaded.config.admin.tls;
+        Ok(Some(Begun {
+            server,
+            state,
+            admin,
+            socket,
+            start,
+            signals,
+            runtime,
+            terminal,
+            admin_address,
+            admin_tls,
+        }))
     }
 
     fn before(&self) -> anyhow::Result<Before> {
