@@ -38,7 +38,8 @@ const HIDDEN: [HeaderName; 5] = [
 
 /// Removes the fields of tags that clients do not get. True where there was one.
 pub fn hide(headers: &mut HeaderMap) -> bool {
-    HIDDEN.iter().fold(false, |had, name| headers.remove(name).is_some() || had)
+    let had = HIDDEN.iter().filter(|name| headers.remove(*name).is_some()).count();
+    had > 0
 }
 
 /// Whether there is a field of tags that clients do not get.

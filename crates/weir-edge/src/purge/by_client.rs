@@ -76,7 +76,8 @@ fn wanted(exchange: &Exchange<'_, '_>, route: Option<&Route>) -> Result<Wanted, 
             Refused::NotAllowed => not_allowed(),
             Refused::OneUrl => {
                 let text = "this client may purge one URL at a time here: more takes `purge` in the \
-                            site's own rules, and where a trusted proxy names no client, `purge.key` or `purge.local = true`";
+                            site's own rules, and where a trusted proxy names no client, `purge.key` or \
+                            `purge.local = true`";
                 Reply::error(StatusCode::FORBIDDEN, "purge-unnamed", text)
             }
             Refused::NoSite => {

@@ -98,7 +98,7 @@ fn drupal() {
 fn foshttpcache() {
     let fields = |tags, host, url| {
         let all = [("x-cache-tags", tags), ("x-host", host), ("x-url", url), ("x-content-type", ".*")];
-        ask("BAN", "/", if tags == "" { &all[1..] } else { &all })
+        ask("BAN", "/", if tags.is_empty() { &all[1..] } else { &all })
     };
     assert_eq!(fields(r"(^|,)(a|b\-c)(,|$)", ".*", ".*"), of(hard(&["a", "b-c"]), Hosts::Own));
     assert_eq!(fields("", ".*", "^/foo/.*"), of(prefix("/foo/"), Hosts::All));
