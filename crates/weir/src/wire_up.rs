@@ -372,7 +372,7 @@ impl DataPlane for Server {
         let target = match order.scope.clone() {
             PurgeScope::Url(url) => PurgeTarget::Url(url),
             PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
-            PurgeScope::Tags(tags) => PurgeTarget::Tags(tags),
+            PurgeScope::Tags(tags) => PurgeTarget::Tags { tags, site: None },
             PurgeScope::Site(site) => PurgeTarget::Site(site),
             PurgeScope::All => PurgeTarget::All,
         };

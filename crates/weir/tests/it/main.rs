@@ -97,6 +97,7 @@ mod store {
 
 /// What purges and unsafe requests take out of the cache.
 mod invalidate {
+    mod dialects;
     mod invalidation;
     mod purge;
     mod sweeping;
@@ -104,6 +105,7 @@ mod invalidate {
 
 /// What the operator learns from a running Weir, and tells it.
 mod operate {
+    mod access;
     pub(crate) mod accounts;
     mod control;
     mod events;
