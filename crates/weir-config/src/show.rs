@@ -6,7 +6,7 @@ use crate::{
     resolve::{Action, JOINED, Layer, Layers, ResolvedRoute},
     shape::{CONFIG, Shape},
     source::Span,
-    tree::{Node, Table, toml_key},
+    tree::{HIDDEN, Node, Table, Value, is_secret, toml_key},
 };
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
@@ -176,13 +176,14 @@ fn push(out: &mut Vec<Setting>, key: String, node: &Node, layer: Layer) {
     out.push(Setting { value: shown(&key, node), key, layer, span: node.span });
 }
 
-/// A value as it was written, without the secret of `purge.key`.
+/// A value as it was written, but for one that its name says is a secret.
 fn shown(key: &str, node: &Node) -> String {
-    let text = node.to_toml();
-    let secret = node.get("key").and_then(|purge_key| purge_key.get("secret"));
-    match secret.filter(|secret| key == "purge" && secret.as_text().is_some()) {
-        Some(secret) => text.replace(&secret.to_toml(), "\"…\""),
-        None => text,
+    // A variable is named, and no secret.
+    let is_text = matches!(&node.value, Value::Text(text) if text.written.is_none());
+    let name = key.rsplit_once('.').map(|(_, name)| name);
+    match name.filter(|name| is_text && is_secret(name)) {
+        Some(_) => format!("\"{HIDDEN}\""),
+        None => node.to_toml(),
     }
 }
 

@@ -166,7 +166,8 @@ impl Node {
             }
             Value::Table(table) => {
                 let item = |entry: &Entry| {
-                    let is_hidden = matches!(entry.node.value, Value::Text(_)) && is_secret(&entry.key);
+                    let is_literal = matches!(&entry.node.value, Value::Text(text) if text.written.is_none());
+                    let is_hidden = is_literal && is_secret(&entry.key);
                     let value = if is_hidden { toml_text(HIDDEN) } else { entry.node.to_toml() };
                     format!("{} = {value}", toml_key(&entry.key))
                 };

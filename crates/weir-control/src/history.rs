@@ -1,13 +1,14 @@
 //! The history as it is asked for and shown. The data plane's room of observation writes it.
 
 use std::collections::VecDeque;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_observe::{AUDIT, AUDIT_FILES_MAX};
+use weir_observe::{AUDIT, AUDIT_BYTES_MAX, AUDIT_FILES_MAX};
 
 /// What is asked for. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,10 +100,7 @@ pub(crate) fn read(
     let mut found = VecDeque::new();
     for number in 0..AUDIT_FILES_MAX {
         let name = if number == 0 { AUDIT.to_owned() } else { format!("{AUDIT}.{number}") };
-        let bytes = match std::fs::read(state.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            read => read?,
-        };
+        let Some(bytes) = content(&state.join(name))? else { continue };
         // A line that a full disk has torn is none.
         let lines = bytes.split(|byte| *byte == b'\n').rev();
         for entry in lines.filter_map(|line| serde_json::from_slice::<HistoryEntry>(line).ok()) {
@@ -115,6 +113,20 @@ pub(crate) fn read(
         }
     }
     Ok(found.into())
+}
+
+/// What a file holds; `None` where it is missing, or something else has its name.
+fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let mut bytes = Vec::new();
+    // The last write may have gone beyond the length at which files are rotated.
+    File::open(path)?.take(2 * AUDIT_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]

@@ -32,13 +32,13 @@ pub(super) struct Find {
     cache: Option<PathBuf>,
     /// Ask the Weir at this URL of an admin listener, with a token: from --token-file, else from the
     /// variable WEIR_TOKEN.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["state", "cache"])]
+    #[arg(id = "remote", long = "url", value_name = "URL", conflicts_with_all = ["state", "cache"])]
     url: Option<Uri>,
     /// The file that holds the token.
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, value_name = "FILE", requires = "remote")]
     token_file: Option<PathBuf>,
     /// The authorities that the certificate of --url may come from, as PEM [default: those of the system].
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, value_name = "FILE", requires = "remote")]
     ca_file: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]

@@ -76,7 +76,7 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("DELETE", "/v1/tokens/none", ""), "admin", false),
 ];
 
-/// Words of refusals by who asks.
+/// Words of refusals that depend on the caller.
 const BY_CALLER: [&str; 4] = ["no-token", "role", "whole", "other-site"];
 
 #[test]
