@@ -23,7 +23,7 @@ use crate::taking::Taking;
 /// The most bytes of a piece, and the most that the crate holds of a stream.
 pub(super) const AHEAD_OF_STREAM_BYTES_MAX: usize = 64 << 10;
 
-/// The bytes of a body without a length that are taken before there is room for them, to see whether more come.
+/// The bytes of a body without a length that are taken before there is room for them, to see whether it ends.
 const EARLY_BYTES_MAX: usize = 1 << 10;
 
 pub(super) const NOTHING_SENT: Sent =
