@@ -330,7 +330,7 @@ impl Default for Limits {
     }
 }
 
-/// The access log.
+/// The logs: of clients' requests, and of Weir's requests to origins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -338,8 +338,16 @@ pub struct Log {
     /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessFormat>,
-    /// The file, or the standard output.
+    /// The file of the access log, or the standard output.
     pub path: LogTarget,
+    /// Where one line goes for each request to an origin, as JSON: what for, to where, and what it became.
+    /// Default: there is no such log. On SIGUSR1 Weir opens its file again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<LogTarget>,
+    /// A log file that would grow beyond this is renamed to `FILE.1`, in place of the one before, and begun
+    /// again; at least 64KiB. Default: log files grow until something else rotates them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<Size>,
 }
 
 /// The form of the access log.

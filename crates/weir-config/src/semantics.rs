@@ -12,7 +12,7 @@ use crate::{
     nearest::nearest,
     source::Span,
     tree::{Node, Table},
-    value::{ByteRate, HostPattern, ListenAddress, Size},
+    value::{ByteRate, HostPattern, ListenAddress, LogTarget, Size},
 };
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -53,6 +53,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     if let Some(events) = tree.get("events").and_then(Node::as_table) {
         exclusive(events, &["file", "socket"], mistakes);
     }
+    logs(config, tree, mistakes);
     hosts(config, tree, mistakes);
     listeners(config, tree, mistakes);
     certificates::check(config, tree, mistakes);
@@ -219,6 +220,27 @@ fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
         );
     }
 }
+
+/// The logs need a file each, and one that is rotated needs room for some lines.
+fn logs(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
+    let Some(log) = tree.get("log").and_then(Node::as_table) else { return };
+    if let Some(entry) = log.entry("max_size")
+        && config.log.max_size.is_some_and(|size| size.0 < LOG_BYTES_MIN)
+    {
+        mistakes.push(Mistake::at(entry.node.span, "`max_size` is at least 64KiB"));
+    }
+    let is_file = matches!(config.log.path, LogTarget::File(_));
+    if let (Some(access), Some(upstream)) = (log.entry("path"), log.entry("upstream"))
+        && is_file
+        && config.log.upstream.as_ref() == Some(&config.log.path)
+    {
+        let mistake = Mistake::at(upstream.node.span, "both logs have the same file");
+        mistakes.push(mistake.other(access.node.span, "the access log goes here"));
+    }
+}
+
+/// The smallest file that a log is rotated at.
+const LOG_BYTES_MIN: u64 = 64 << 10;
 
 /// No host may belong to two sites.
 fn hosts(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {

@@ -19,13 +19,14 @@ use crate::plan::Plan;
 use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
+use weir_fill::asks;
 use weir_fill::events::{EvictionEvents, report_purge};
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
 use weir_front::{Certificates, ListenerMode};
 
 use crate::service;
-use weir_observe::{Observatory, Snapshot};
+use weir_observe::{Observatory, Observer, Snapshot};
 
 /// Time between two searches for space that invalidations left behind.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -135,7 +136,7 @@ impl Edge {
                 left.address
             );
         }
-        let keeper = Keeper::start().map_err(StartError::Thread)?;
+        let keeper = Keeper::start(observatory.observer(0)).map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
@@ -403,25 +404,28 @@ fn make_upstreams(
 /// Starts a thread with a runtime for work that belongs to no core.
 struct Keeper {
     runtime: tokio::runtime::Handle,
+    /// Only for the log of requests to origins.
+    observer: Observer,
     _end: mpsc::Sender<()>,
 }
 
 impl Keeper {
-    fn start() -> io::Result<Keeper> {
+    fn start(observer: Observer) -> io::Result<Keeper> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, mut ended) = mpsc::channel(1);
         std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
             runtime.block_on(ended.recv());
         })?;
-        Ok(Keeper { runtime: handle, _end: end })
+        Ok(Keeper { runtime: handle, observer, _end: end })
     }
 
     /// Tends an upstream until it is dropped. Logs at the start where an origin cannot be reached.
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
         let upstream = upstream.clone();
-        self.runtime.spawn(async move { upstream.probe().await });
+        let log = self.observer.wants_asked().then(|| asks::probe(&self.observer, upstream.name()));
+        self.runtime.spawn(async move { upstream.probe(log).await });
     }
 
     /// Gives back the space of what was invalidated, step by step, and logs where the ledger cannot be

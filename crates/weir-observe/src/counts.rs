@@ -107,6 +107,10 @@ rows! {
             "weir_log_lines_dropped",
             "Lines of the access log dropped.",
             "log lines dropped";
+        UpstreamLogDropped:
+            "weir_upstream_log_lines_dropped",
+            "Lines of the upstream log dropped.",
+            "upstream log lines dropped";
         Events: "weir_events", "Events written.", "";
         EventsDropped: "weir_events_dropped", "Events dropped.", "events dropped";
     }

@@ -185,7 +185,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-fill/src/gap/task.rs",
     "crates/weir-fill/src/task.rs",
     "crates/weir-observe/src/events.rs",
-    "crates/weir-observe/src/observatory.rs",
+    "crates/weir-observe/src/log.rs",
     "crates/weir-edge/src/service.rs",
     "crates/weir-front/src/h2/serve.rs",
     "crates/weir-front/src/handshakes.rs",

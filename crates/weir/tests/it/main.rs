@@ -110,6 +110,7 @@ mod operate {
     mod events;
     mod listing;
     mod observe;
+    mod upstream_log;
 }
 
 /// The process itself: it starts, reloads, is upgraded and ends.
