@@ -31,7 +31,7 @@ const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
 const PROCESS_BYTES: u64 = (32 + CLIENTS) * MIB;
 
-/// What the index has still to let go of: the heads of the objects that it dropped last. Their bodies are free.
+/// What the index has still to let go of: the heads of the objects that it dropped last, without bodies.
 const HEADS_BYTES: f64 = 400_000.0;
 
 const CONFIG: &str = r#"

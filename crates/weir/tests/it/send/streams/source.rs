@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use weir_testkit::{Exchange, Origin, pattern};
 
+use crate::counted::part;
+
 /// The longest body.
 pub const BYTES_MAX: usize = 4 << 20;
 /// Bodies that differ.
@@ -64,18 +66,24 @@ fn answer(exchange: &mut Exchange<'_>) -> Result<(), String> {
     let (number, bytes, at) = (number(), number() as usize, number() as usize);
     let body = content(number, bytes);
     match word {
-        "kept" => send(exchange, "Cache-Control: max-age=600\r\n", number, body),
+        "kept" => {
+            let lines = kept(number);
+            // A reader that falls behind what memory holds asks for the rest.
+            if !send_rest(exchange, &lines, body) {
+                send(exchange, &lines, number, body);
+            }
+        }
         "passed" => send(exchange, "Cache-Control: no-store\r\n", number, body),
         "mended" => mended(exchange, number, body, at),
         "cut" | "hung" => {
-            let field = if number % 2 == 0 { "no-store" } else { "max-age=600" };
+            let field = if number.is_multiple_of(2) { "no-store" } else { "max-age=600" };
             let lines = format!("Cache-Control: {field}\r\nContent-Length: {bytes}\r\n");
             exchange.send(format!("HTTP/1.1 200 OK\r\n{lines}\r\n"));
             exchange.send(&body[..at]);
             if word == "hung" {
                 exchange.peer_left_within(PATIENCE);
             }
-            if number % 3 == 0 { exchange.reset() } else { exchange.close() }
+            if number.is_multiple_of(3) { exchange.reset() } else { exchange.close() }
         }
         "take" => {
             let came = exchange.body();
@@ -114,7 +122,7 @@ fn answer(exchange: &mut Exchange<'_>) -> Result<(), String> {
 
 /// Sends a body whole: with its length or in chunks, at once or in pieces.
 fn send(exchange: &mut Exchange<'_>, lines: &str, number: u64, body: &[u8]) {
-    let is_chunked = number % 3 == 0;
+    let is_chunked = number.is_multiple_of(3);
     let framing = match is_chunked {
         true => "Transfer-Encoding: chunked".to_owned(),
         false => format!("Content-Length: {}", body.len()),
@@ -144,25 +152,32 @@ fn send(exchange: &mut Exchange<'_>, lines: &str, number: u64, body: &[u8]) {
     }
 }
 
+/// The fields of what may be stored, and of which parts can be had.
+fn kept(number: u64) -> String {
+    format!("Cache-Control: max-age=600\r\nETag: \"{number}\"\r\nAccept-Ranges: bytes\r\n")
+}
+
+/// Sends the part of a body that the request asks for. False if it asks for the whole.
+fn send_rest(exchange: &mut Exchange<'_>, lines: &str, body: &[u8]) -> bool {
+    let all = body.len() as u64;
+    let range = exchange.request.header("range").unwrap_or_default();
+    let Some(part) = part(&range, all).filter(|part| !part.is_empty()) else { return false };
+    let (first, last, length) = (part.start, part.end - 1, part.end - part.start);
+    exchange.send(format!(
+        "HTTP/1.1 206 Partial Content\r\n{lines}Content-Range: bytes {first}-{last}/{all}\r\n\
+         Content-Length: {length}\r\n\r\n"
+    ));
+    exchange.send(&body[part.start as usize..part.end as usize]);
+    true
+}
+
 /// A body that breaks off at first, and of which the rest can be had.
 fn mended(exchange: &mut Exchange<'_>, number: u64, body: &[u8], at: usize) {
-    let lines = format!("Cache-Control: max-age=600\r\nETag: \"{number}\"\r\nAccept-Ranges: bytes\r\n");
-    let range = exchange.request.header("range");
-    let from = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-')?.0.parse::<usize>().ok());
-    match from {
-        Some(from) if from < body.len() => {
-            let (last, all) = (body.len() - 1, body.len());
-            exchange.send(format!(
-                "HTTP/1.1 206 Partial Content\r\n{lines}Content-Range: bytes {from}-{last}/{all}\r\n\
-                 Content-Length: {}\r\n\r\n",
-                all - from
-            ));
-            exchange.send(&body[from..]);
-        }
-        _ => {
-            exchange.send(format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n", body.len()));
-            exchange.send(&body[..at]);
-            exchange.close();
-        }
+    let lines = kept(number);
+    if send_rest(exchange, &lines, body) {
+        return;
     }
+    exchange.send(format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n", body.len()));
+    exchange.send(&body[..at]);
+    exchange.close();
 }
