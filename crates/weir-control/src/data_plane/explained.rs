@@ -1,9 +1,10 @@
 //! What `weir explain` asks and what it gets.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A request to explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The method.
@@ -16,7 +17,7 @@ pub struct Question {
 }
 
 /// What would happen to a request. Fields that do not apply are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Explained {
     /// The site that answers for the host.
@@ -77,7 +78,7 @@ pub struct Explained {
 }
 
 /// One value of the configuration and where it stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// The key.
     pub key: String,
@@ -90,7 +91,7 @@ pub struct Setting {
 }
 
 /// A request to an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
@@ -99,7 +100,7 @@ pub struct OriginRequest {
 }
 
 /// One stored variant under a key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StoredVariant {
     /// Whether it matches the request.
@@ -140,7 +141,7 @@ pub struct StoredVariant {
 }
 
 /// A field that a response varies on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectingField {
     /// The field.
     pub field: String,

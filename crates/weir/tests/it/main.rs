@@ -98,6 +98,7 @@ mod store {
 
 /// What purges and unsafe requests take out of the cache.
 mod invalidate {
+    mod dialects;
     mod invalidation;
     mod purge;
     mod sweeping;
