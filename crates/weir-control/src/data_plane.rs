@@ -11,7 +11,9 @@ use weir_observe::Snapshot;
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
-pub use self::explained::{Explained, OriginRequest, Question, SelectingField, Setting, StoredVariant};
+pub use self::explained::{
+    Explained, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
+};
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.

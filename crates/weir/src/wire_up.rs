@@ -2,6 +2,7 @@
 //! it, and gives the edge to the control plane as its [`DataPlane`].
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,10 +14,10 @@ use weir_config::model::{self, Log};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question,
-    SelectingField, Setting, Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
-    UpstreamState, Verified, rfc3339,
+    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, HeldRange, Holding, Inventory,
+    LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope,
+    Question, SelectingField, Setting, Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder,
+    Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
@@ -516,7 +517,27 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
         tags: variant.tags,
         body_bytes: variant.length,
-        held_bytes: variant.held_bytes,
+        held_bytes: length_of(&variant.held),
+        held: held_ranges(variant.length, &variant.held),
+        memory_bytes: variant.memory_bytes,
+        volume: variant.volume.map(|volume| volume.to_string()),
+        fields: variant.fields,
         etag: variant.etag,
     }
 }
+
+/// What is held of a body of which something is missing.
+fn held_ranges(length: Option<u64>, held: &[Range<u64>]) -> Vec<HeldRange> {
+    if length == Some(length_of(held)) {
+        return Vec::new();
+    }
+    let ranges = held.iter().map(|run| HeldRange { first: run.start, last: run.end - 1 });
+    ranges.take(HELD_RANGES_MAX).collect()
+}
+
+fn length_of(held: &[Range<u64>]) -> u64 {
+    held.iter().map(|run| run.end - run.start).sum()
+}
+
+/// The most ranges of one body that are shown.
+const HELD_RANGES_MAX: usize = 1000;

@@ -132,11 +132,31 @@ pub struct StoredVariant {
     /// The body's length, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u64>,
-    /// Bytes of the body that are held.
+    /// Bytes of the body that are held, in memory or on a volume.
     pub held_bytes: u64,
+    /// Where these bytes are in the body, if some are missing; at most 1000 ranges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldRange>,
+    /// How many of them are in memory.
+    pub memory_bytes: u64,
+    /// The volume that it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// Its fields, as they are stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(String, String)>,
     /// The entity tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
+}
+
+/// Bytes of a body that follow one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldRange {
+    /// The first byte.
+    pub first: u64,
+    /// The last byte.
+    pub last: u64,
 }
 
 /// A field that a response varies on.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use http::Method;
-use weir_control::{Explained, Question, Setting, StoredVariant};
+use weir_control::{Explained, HeldRange, Question, Setting, StoredVariant};
 
 use super::find::Find;
 
@@ -124,6 +124,32 @@ fn setting_text(setting: &Setting) -> String {
     format!("{text:<40}  {:<8}  {}", setting.from, setting.place)
 }
 
+/// The most ranges of one body that are printed.
+const RANGES_SHOWN_MAX: usize = 16;
+
+/// Which bytes of a body are held.
+fn held_text(held: &[HeldRange]) -> Option<String> {
+    let range = |range: &HeldRange| format!("{}-{}", range.first, range.last);
+    let shown: Vec<String> = held.iter().take(RANGES_SHOWN_MAX).map(range).collect();
+    let more = match held.len().saturating_sub(RANGES_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} ranges more"),
+    };
+    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+}
+
+/// Where the body is.
+fn where_text(variant: &StoredVariant) -> Option<String> {
+    let memory = match variant.memory_bytes {
+        0 => None,
+        bytes if bytes == variant.held_bytes => Some("in memory".to_owned()),
+        bytes => Some(format!("{bytes} bytes in memory")),
+    };
+    let volume = variant.volume.as_ref().map(|volume| format!("on the volume {volume}"));
+    let places: Vec<String> = memory.into_iter().chain(volume).collect();
+    (!places.is_empty()).then(|| places.join(", "))
+}
+
 fn variant_text(variant: &StoredVariant) -> Vec<String> {
     let mut text = format!(
         "{}, age {} s of {} s ({}), ",
@@ -167,6 +193,9 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
     let flags: Vec<String> = flags.collect();
     lines.extend(joined(&flags).map(|flags| format!("  {flags}")));
     lines.extend(joined(&variant.tags).map(|tags| format!("  tags: {tags}")));
+    lines.extend(held_text(&variant.held).map(|held| format!("  holds {held}")));
+    lines.extend(where_text(variant).map(|place| format!("  {place}")));
+    lines.extend(variant.fields.iter().map(|(name, value)| format!("  {name}: {value}")));
     lines
 }
 
@@ -193,6 +222,7 @@ mod tests {
             body_bytes: Some(10),
             held_bytes: 10,
             etag: Some("\"x\"".into()),
+            memory_bytes: 10,
             ..StoredVariant::default()
         };
         let explained = Explained {
@@ -209,6 +239,7 @@ GET http://a/
   site         a
   route        /*  (weir.toml:3)
   stored       200, age 2 s of 60 s (max-age), 58 s left, 10 bytes, \"x\"  <- matches
+                 in memory
   verdict      hit: 58 s left
 ";
         assert_eq!(show(&question, &explained), expect);
@@ -238,6 +269,12 @@ GET http://a/
                 SelectingField { field: "x-mode".into(), value: None },
             ],
             tags: texts(&["t1", "t2"]),
+            body_bytes: Some(20),
+            held_bytes: 12,
+            held: vec![HeldRange { first: 0, last: 9 }, HeldRange { first: 15, last: 16 }],
+            memory_bytes: 2,
+            volume: Some("/srv/one".into()),
+            fields: vec![("content-type".into(), "text/plain".into())],
             ..StoredVariant::default()
         };
         let asked = OriginRequest { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
@@ -267,11 +304,14 @@ GET http://a/?a=1&b=2
   not in key   user-agent
   origin gets  GET /?a=1
                  host: a
-  stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 0 bytes so far
+  stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 12 of 20 bytes
                  for accept-language: de
                  for requests without x-mode
                  no-cache; stale-while-revalidate 30 s; stale-if-unreachable 3600 s
                  tags: t1; t2
+                 holds 0-9, 15-16
+                 2 bytes in memory, on the volume /srv/one
+                 content-type: text/plain
   not stored   no-store  (the last response to this key)
   failed       connection-refused  (the origin, a moment ago)
   bypass by    cookie session*; path /live/**
