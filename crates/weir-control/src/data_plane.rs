@@ -12,7 +12,7 @@ use weir_observe::Snapshot;
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::explained::{
-    Explained, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
+    Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
 };
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
@@ -285,6 +285,18 @@ pub struct CertificatesUse {
     pub all: Vec<CertificateUse>,
     /// How often files could not be used, since the start.
     pub failures: u64,
+    /// Orders that have ended since the start; absent without `[acme]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orders: Option<OrdersEnded>,
+}
+
+/// How many orders of certificates have ended, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrdersEnded {
+    /// With a certificate.
+    pub issued: u64,
+    /// Without one.
+    pub failed: u64,
 }
 
 /// A certificate, or a pair of files that is to be one.

@@ -30,10 +30,10 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
-    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained, HeldRange,
-    Inventory, LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder,
-    PurgeScope, Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder,
-    Upgraded, UpstreamState, Verified, VolumeUse,
+    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained,
+    ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listing, OrdersEnded, OriginRequest,
+    OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField, Setting,
+    StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use sites::{

@@ -23,7 +23,7 @@ use crate::late::Late;
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::purge;
 use crate::response::{self, Response};
-use crate::secured;
+use crate::secured::{self, Unsecured};
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
@@ -165,8 +165,12 @@ pub(crate) fn placed<'r>(
     if let Some(route) = purged_by(site, view, path) {
         return Placed { site: Some(site), route: Some(route), to: Routed::Purge(route) };
     }
-    if let Some(target) = secured::redirect(plan, site, host.name(), view) {
-        return Placed { site: Some(site), ..local(to_https(target)) };
+    if let Some(unsecured) = secured::unsecured(plan, site, host.name(), view) {
+        let reply = match unsecured {
+            Unsecured::Redirect(target) => to_https(target),
+            Unsecured::Refuse => Reply::error(StatusCode::FORBIDDEN, "needs-https", "this site needs TLS"),
+        };
+        return Placed { site: Some(site), ..local(reply) };
     }
     let Some(route) = site.route(view.method, view.scheme, path) else {
         let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");

@@ -2,7 +2,6 @@
 //! it, and gives the edge to the control plane as its [`DataPlane`].
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,10 +13,9 @@ use weir_config::model::{self, Log};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, HeldRange, Holding, Inventory,
-    LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope,
-    Question, SelectingField, Setting, Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder,
-    Upgraded, UpstreamState, Verified, rfc3339,
+    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, Holding, Inventory, LedgerState,
+    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder,
+    SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
@@ -34,6 +32,7 @@ use crate::accounts;
 use crate::acme::{self, Ordering};
 use crate::certificates::Keeper;
 use crate::events;
+use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
 use crate::volumes;
 
@@ -226,7 +225,7 @@ impl Server {
 
     fn certificates_in_use(&self) -> CertificatesUse {
         let mut shown = self.certificates.in_use();
-        self.ordering.add_to(&mut shown.all);
+        self.ordering.add_to(&mut shown);
         shown
     }
 
@@ -361,7 +360,9 @@ impl DataPlane for Server {
         let Question { method, url, headers } = question.clone();
         let explanation = self.edge.explain(&weir_edge::Question { method, url, headers })?;
         let loaded = self.loaded.lock().clone();
-        Ok(explained(explanation, &loaded))
+        let site = explanation.site.clone();
+        let tls = explained::tls(&question.url, site.as_deref(), &loaded, &self.certificates);
+        Ok(Explained { tls, ..explained(explanation, &loaded) })
     }
 
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
@@ -463,81 +464,3 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
     };
     pairs.map(byte).collect()
 }
-
-fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained {
-    let settings = explanation.place.as_deref().map_or_else(Vec::new, |place| settings(loaded, place));
-    Explained {
-        site: explanation.site,
-        route: explanation.route,
-        defined_at: explanation.place,
-        settings,
-        upstream: explanation.upstream,
-        key: explanation.key,
-        query_dropped: explanation.dropped,
-        not_in_key: explanation.not_in_key,
-        origin_request: explanation
-            .asked
-            .map(|asked| OriginRequest { line: asked.line, headers: asked.headers }),
-        verdict: explanation.verdict.to_owned(),
-        reason: explanation.reason.to_owned(),
-        explanation: explanation.because,
-        cache_status: explanation.cache_status,
-        not_stored: explanation.not_stored.map(str::to_owned),
-        failed: explanation.failed.map(str::to_owned),
-        stored: explanation.stored.into_iter().map(variant).collect(),
-        hint: explanation.hint.map(str::to_owned),
-        bypass: explanation.bypass,
-        refresh: explanation.refresh,
-    }
-}
-
-/// What the configuration sets for the route at `place`.
-fn settings(loaded: &Loaded, place: &str) -> Vec<Setting> {
-    let shown = weir_config::show_json(loaded);
-    let sites = shown.as_array().map(Vec::as_slice).unwrap_or_default();
-    let routes = sites.iter().filter_map(|site| site["routes"].as_array()).flatten();
-    let mut here = routes.filter(|route| route["place"] == place);
-    let settings = here.next().map(|route| route["settings"].clone()).unwrap_or_default();
-    serde_json::from_value(settings).unwrap_or_default()
-}
-
-fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
-    let selecting = variant.selecting.into_iter();
-    StoredVariant {
-        selected: variant.selected,
-        status: variant.status,
-        age_s: variant.freshness.age.as_secs(),
-        lifetime_s: variant.freshness.lifetime.as_secs(),
-        source: variant.freshness.source.word().to_owned(),
-        ttl_left_s: variant.freshness.left_s(),
-        while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
-        if_error_s: variant.freshness.if_error.as_secs(),
-        if_unreachable_s: variant.if_unreachable.as_secs(),
-        flags: variant.marks.into_iter().map(str::to_owned).collect(),
-        vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
-        tags: variant.tags,
-        body_bytes: variant.length,
-        held_bytes: length_of(&variant.held),
-        held: held_ranges(variant.length, &variant.held),
-        memory_bytes: variant.memory_bytes,
-        volume: variant.volume.map(|volume| volume.to_string()),
-        fields: variant.fields,
-        etag: variant.etag,
-    }
-}
-
-/// What is held of a body of which something is missing.
-fn held_ranges(length: Option<u64>, held: &[Range<u64>]) -> Vec<HeldRange> {
-    if length == Some(length_of(held)) {
-        return Vec::new();
-    }
-    let ranges = held.iter().map(|run| HeldRange { first: run.start, last: run.end - 1 });
-    ranges.take(HELD_RANGES_MAX).collect()
-}
-
-fn length_of(held: &[Range<u64>]) -> u64 {
-    held.iter().map(|run| run.end - run.start).sum()
-}
-
-/// The most ranges of one body that are shown.
-const HELD_RANGES_MAX: usize = 1000;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::CertificateUse;
+
 /// A request to explain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,6 +64,9 @@ pub struct Explained {
     /// Why the origin gave no response for this key a moment ago.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// What a client meets before the request, for an `https` URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ExplainedTls>,
     /// What is stored under the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
@@ -96,6 +101,22 @@ pub struct OriginRequest {
     pub line: String,
     /// Its fields, without those that differ in each request.
     pub headers: Vec<(String, String)>,
+}
+
+/// What a client of TLS meets that asks for the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedTls {
+    /// The listeners that have TLS.
+    pub listeners: Vec<String>,
+    /// The certificate that the client gets; absent where the handshake fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateUse>,
+    /// Whether that certificate names the host.
+    pub covered: bool,
+    /// `required` or `optional`: the client is asked for a certificate of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<String>,
 }
 
 /// One stored variant under a key.

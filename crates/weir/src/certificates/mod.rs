@@ -122,6 +122,13 @@ impl Keeper {
         failures
     }
 
+    /// The certificate that a client gets that asks for a host, and whether it names that host.
+    pub(crate) fn for_host(&self, host: &str) -> Option<(CertificateUse, bool)> {
+        let set = self.shared.handle.current();
+        let identity = set.choose(Some(host), true)?;
+        Some((told(identity, weir_clock::now().wall), identity.names.cover(host)))
+    }
+
     /// Whether a host has a certificate that does not come from an authority by an order.
     pub(crate) fn has_own(&self, host: &str) -> bool {
         let set = self.shared.handle.current();
@@ -155,7 +162,7 @@ impl Keeper {
             all.push(CertificateUse { error: pair.failure.clone(), ..shown });
         }
         all.extend(loader.others().map(|held| told(&held.identity, now)));
-        CertificatesUse { all, failures: loader.failures }
+        CertificatesUse { all, failures: loader.failures, orders: None }
     }
 }
 

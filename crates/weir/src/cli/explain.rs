@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use http::Method;
-use weir_control::{Explained, HeldRange, Question, Setting, StoredVariant};
+use weir_control::{CertificateUse, Explained, ExplainedTls, HeldRange, Question, Setting, StoredVariant};
 
 use super::find::Find;
 
@@ -67,6 +67,7 @@ impl Page {
 
 fn show(question: &Question, explained: &Explained) -> String {
     let mut page = Page(format!("{} {}\n", question.method, question.url));
+    page.lines("tls", explained.tls.iter().flat_map(tls_text));
     page.line_if("site", explained.site.as_deref());
     let route = match (&explained.route, &explained.defined_at) {
         (Some(route), Some(place)) => Some(format!("{route}  ({place})")),
@@ -122,6 +123,36 @@ fn verdict_text(explained: &Explained) -> String {
 fn setting_text(setting: &Setting) -> String {
     let text = format!("{} = {}", setting.key, setting.value);
     format!("{text:<40}  {:<8}  {}", setting.from, setting.place)
+}
+
+/// What a client of TLS meets.
+fn tls_text(tls: &ExplainedTls) -> Vec<String> {
+    if tls.listeners.is_empty() {
+        return vec!["no listener has TLS".to_owned()];
+    }
+    let mut lines = Vec::new();
+    match &tls.certificate {
+        None => {
+            lines.push("no certificate for this host: the handshake fails (unrecognized_name)".to_owned())
+        }
+        Some(certificate) => {
+            let CertificateUse { names, key, state, expires, source, .. } = certificate;
+            let until = expires.as_deref().map_or_else(String::new, |until| format!(" until {until}"));
+            lines.push(format!("{}  ({key}, {state}{until}, {source})", names.join(", ")));
+            if !tls.covered {
+                lines.push("the default; it does not name this host, so browsers refuse it".to_owned());
+            }
+        }
+    }
+    match tls.client_certificate.as_deref() {
+        Some(asked) => lines.push(format!(
+            "client certificate {asked}; a connection that was made for another site gets 421"
+        )),
+        None => {
+            lines.push("a connection with a certificate that does not name this host gets 421".to_owned())
+        }
+    }
+    lines
 }
 
 /// The most ranges of one body that are printed.
@@ -320,6 +351,40 @@ GET http://a/?a=1&b=2
   cache-status weir; fwd=bypass; detail=bypass-cookie
 ";
         assert_eq!(show(&question, &explained), expect);
+    }
+
+    #[test]
+    fn it_says_what_a_client_of_tls_meets() {
+        let certificate = CertificateUse {
+            names: texts(&["a.example", "b.example"]),
+            key: "ecdsa".into(),
+            state: "valid".into(),
+            expires: Some("2027-01-01T00:00:00Z".into()),
+            source: "/etc/a.pem".into(),
+            ..CertificateUse::default()
+        };
+        let tls = ExplainedTls {
+            listeners: texts(&["0.0.0.0:443"]),
+            certificate: Some(certificate),
+            covered: true,
+            client_certificate: None,
+        };
+        let first = "a.example, b.example  (ecdsa, valid until 2027-01-01T00:00:00Z, /etc/a.pem)";
+        let without = "a connection with a certificate that does not name this host gets 421";
+        assert_eq!(tls_text(&tls), [first, without]);
+        let asks =
+            ExplainedTls { covered: false, client_certificate: Some("required".into()), ..tls.clone() };
+        assert_eq!(
+            tls_text(&asks),
+            [
+                first,
+                "the default; it does not name this host, so browsers refuse it",
+                "client certificate required; a connection that was made for another site gets 421",
+            ]
+        );
+        let none = ExplainedTls { certificate: None, ..tls.clone() };
+        assert!(tls_text(&none)[0].contains("unrecognized_name"));
+        assert_eq!(tls_text(&ExplainedTls { listeners: Vec::new(), ..tls }), ["no listener has TLS"]);
     }
 
     #[test]
