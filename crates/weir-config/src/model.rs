@@ -54,7 +54,8 @@ pub struct Config {
     pub state: State,
     /// What Weir keeps of the origins' responses.
     pub cache: Cache,
-    /// The listener for metrics and health. It must never be reachable from outside.
+    /// The listener for metrics, health and the API. All but metrics and health needs a token (`weir token
+    /// add`).
     pub admin: Admin,
     /// A health path for load balancers in front.
     pub health: Health,
@@ -183,7 +184,7 @@ fn read_timeout_default() -> Duration {
     Duration::seconds(2)
 }
 
-/// The listener for metrics and health. It must never be reachable from outside.
+/// The listener for metrics, health and the API. All but metrics and health needs a token: `weir token add`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {

@@ -11,6 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
+use crate::answer::{JSON, Refused};
 use crate::state;
 
 /// How long to wait before the next try where the socket's queue is full.
@@ -31,9 +32,12 @@ impl Asked {
         if self.status.is_success() {
             return None;
         }
-        let value: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
-        let sentence = value.as_ref().and_then(|value| value.get("error")?.as_str());
-        Some(sentence.map_or_else(|| format!("the running Weir answered {}", self.status), str::to_owned))
+        let refused: Option<Refused> = serde_json::from_slice(&self.body).ok();
+        Some(match refused {
+            None => format!("the running Weir answered {}", self.status),
+            Some(Refused { message, help, .. }) if help.is_empty() => message,
+            Some(Refused { message, help, .. }) => format!("{message}; {help}"),
+        })
     }
 }
 
@@ -105,6 +109,7 @@ async fn exchange(folder: &Path, method: Method, path: &str, body: Vec<u8>) -> R
         .method(method)
         .uri(path)
         .header(http::header::HOST, "weir")
+        .header(http::header::CONTENT_TYPE, JSON)
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| silent(error.to_string()))?;
     let response = sender.send_request(request).await.map_err(|error| silent(error.to_string()))?;

@@ -1,23 +1,31 @@
-//! The commands of the control plane: reload, status, explain, purge.
+//! The commands of the control plane, from the API and from signals: reload, status, explain, purge.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_config::value::HostPattern;
-use weir_observe::Snapshot;
+use weir_observe::{Entry, HistoryState, Snapshot};
 
 use crate::clock;
 use crate::data_plane::{
     DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
     UpgradeOrder, Upgraded, Verified,
 };
+use crate::guesses::Guesses;
+use crate::history::{self, HistoryOrder, HistoryShown};
 use crate::metrics::Seen;
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
+use crate::tokens::Tokens;
+
+/// How long a command waits for its entry in the history. A disk that hangs holds up nothing for longer.
+const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where the configuration came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +37,7 @@ pub enum Source {
 }
 
 /// A reload that succeeded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloaded {
     /// The number of the plan now in force.
     pub plan: u64,
@@ -80,6 +88,9 @@ pub struct Control {
     source: Source,
     started: (Instant, SystemTime),
     reloads: Mutex<Reloads>,
+    state: PathBuf,
+    tokens: Tokens,
+    guesses: Guesses,
 }
 
 #[derive(Default)]
@@ -90,10 +101,55 @@ struct Reloads {
 }
 
 impl Control {
-    /// The control plane over a running data plane.
-    pub fn new(data_plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
+    /// The control plane over a running data plane, with its state folder.
+    pub fn new(data_plane: Arc<dyn DataPlane>, source: Source, state: &Path) -> Arc<Control> {
         let started = (clock::mono(), clock::wall());
-        Arc::new(Control { data_plane, source, started, reloads: Mutex::default() })
+        let (reloads, guesses) = (Mutex::default(), Guesses::default());
+        let (tokens, state) = (Tokens::of(state), state.to_owned());
+        Arc::new(Control { data_plane, source, started, reloads, state, tokens, guesses })
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.guesses
+    }
+
+    /// Records an entry in the history, and waits until it is written, or the disk has failed.
+    pub(crate) async fn record(&self, entry: Entry) {
+        let (written, wait) = oneshot::channel();
+        self.data_plane.history().record_then(entry, Box::new(move |result| drop(written.send(result))));
+        let _ = tokio::time::timeout(RECORD_PATIENCE, wait).await;
+    }
+
+    /// As [`Control::record`], for a thread that may block.
+    pub fn record_now(&self, entry: Entry) {
+        let (written, wait) = mpsc::channel();
+        self.data_plane.history().record_then(entry, Box::new(move |result| drop(written.send(result))));
+        let _ = wait.recv_timeout(RECORD_PATIENCE);
+    }
+
+    /// Records an attempt that was refused. Does not wait.
+    pub(crate) fn note_refused(&self, entry: Entry) {
+        self.data_plane.history().record(entry);
+    }
+
+    /// Some of the history; of `own` sites alone, where there are some. Blocks.
+    pub(crate) fn history(&self, order: &HistoryOrder, own: Option<&[String]>) -> io::Result<HistoryShown> {
+        let HistoryState { failure, lost } = self.data_plane.history().state();
+        Ok(HistoryShown { entries: history::read(&self.state, order, own)?, failure, lost })
+    }
+
+    /// The name of the site that has this name or this host.
+    pub(crate) fn site_named(&self, name: &str) -> Option<String> {
+        self.data_plane.site_named(name)
+    }
+
+    /// The name of the site that a URL leads to.
+    pub(crate) fn site_of_url(&self, url: &str) -> Option<String> {
+        self.data_plane.site_of_url(url)
     }
 
     /// Loads the file again and puts it in force. One reload at a time. Blocks.

@@ -4,10 +4,11 @@ mod explained;
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
-use weir_observe::Snapshot;
+use weir_observe::{History, Snapshot};
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
@@ -69,6 +70,15 @@ pub trait DataPlane: Send + Sync {
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
     fn admin_hosts(&self) -> Vec<HostPattern>;
 
+    /// What operators and clients have changed, or tried to.
+    fn history(&self) -> &History;
+
+    /// The name of the site that has this name or this host.
+    fn site_named(&self, name: &str) -> Option<String>;
+
+    /// The name of the site that a URL leads to, with its scheme or without.
+    fn site_of_url(&self, url: &str) -> Option<String>;
+
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
 
@@ -84,7 +94,7 @@ pub trait DataPlane: Send + Sync {
 }
 
 /// An upgrade that is ordered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UpgradeOrder {
     /// The program; `None`: the one that now lies where this one was started from.
@@ -92,7 +102,7 @@ pub struct UpgradeOrder {
 }
 
 /// A process that has taken over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Upgraded {
     /// Its pid.
@@ -123,7 +133,7 @@ pub struct ListOrder {
 }
 
 /// A page of what is cached.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listing {
     /// Some objects.
     pub objects: Vec<CachedObject>,
@@ -133,7 +143,7 @@ pub struct Listing {
 }
 
 /// A cached object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedObject {
     /// Its URL as it stands in the key.
     pub url: String,
@@ -164,7 +174,7 @@ pub struct CachedObject {
 }
 
 /// What a verification of the volume found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// Objects whose every byte is what was stored.
     pub objects: u64,
@@ -191,7 +201,7 @@ pub struct Verified {
 pub type PurgeDone = Box<dyn FnOnce(Result<u64, String>) + Send>;
 
 /// A purge that is ordered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeOrder {
     /// What is purged.
@@ -202,7 +212,7 @@ pub struct PurgeOrder {
 }
 
 /// What is purged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PurgeScope {
     /// All keys and variants of a URL; without a scheme of http and https.
@@ -218,10 +228,11 @@ pub enum PurgeScope {
 }
 
 /// A purge that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Purged {
     /// The number of its mark in the ledger; the largest, where there are several.
     #[serde(with = "crate::digits")]
+    #[schemars(with = "String")]
     pub mark: u64,
     /// What was purged.
     pub scope: PurgeScope,
@@ -230,7 +241,7 @@ pub struct Purged {
 }
 
 /// The phase of a running Weir.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Requests are taken.
@@ -252,7 +263,7 @@ pub struct Swapped {
 pub struct SwapError(pub String);
 
 /// What is there now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Inventory {
     /// The number of the plan in force; 1 at the start, one more with each reload.
     pub plan: u64,
@@ -279,7 +290,7 @@ pub struct Inventory {
 }
 
 /// The certificates for clients.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificatesUse {
     /// All of them, those included that cannot be used.
     pub all: Vec<CertificateUse>,
@@ -300,7 +311,7 @@ pub struct OrdersEnded {
 }
 
 /// A certificate, or a pair of files that is to be one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CertificateUse {
     /// Its names and addresses; empty where nothing could be read yet.
@@ -328,7 +339,7 @@ pub struct CertificateUse {
 }
 
 /// What the cache holds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheUse {
     /// Objects, each variant counted.
     pub objects: u64,
@@ -344,7 +355,7 @@ pub struct CacheUse {
 }
 
 /// What a volume holds, and what was done with it since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeUse {
     /// Its folder.
     pub path: String,
@@ -435,7 +446,7 @@ pub struct VolumeUse {
 }
 
 /// What a volume's catalogue uses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CatalogueUse {
     /// Bytes on the drive, which count as the volume's.
     pub disk_bytes: u64,
@@ -452,13 +463,15 @@ pub struct CatalogueUse {
 }
 
 /// The state of the ledger of purges and invalidations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerState {
     /// Its number: that of the newest mark, or of the start.
     #[serde(with = "crate::digits")]
+    #[schemars(with = "String")]
     pub number: u64,
     /// All marks up to this number are on disk.
     #[serde(with = "crate::digits")]
+    #[schemars(with = "String")]
     pub durable: u64,
     /// How many marks are kept.
     pub marks: u64,
@@ -468,7 +481,7 @@ pub struct LedgerState {
 }
 
 /// An upstream and its origins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UpstreamState {
     /// Its name.
     pub name: String,
@@ -477,7 +490,7 @@ pub struct UpstreamState {
 }
 
 /// An origin now; counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginState {
     /// The origin as configured.
     pub name: String,

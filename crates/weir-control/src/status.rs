@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
@@ -11,7 +12,7 @@ use crate::data_plane::{
 };
 
 /// A Weir at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The version of the program.
     pub version: String,
@@ -68,7 +69,7 @@ pub struct Status {
 }
 
 /// The latest reload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastReload {
     /// When, RFC 3339.
     pub at: String,
@@ -84,7 +85,7 @@ impl LastReload {
 }
 
 /// The certificates for clients, in short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificatesState {
     /// Those in use.
     pub in_use: usize,
@@ -109,7 +110,7 @@ impl CertificatesState {
 }
 
 /// Clients' connections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     /// Open now.
     pub open: u64,
@@ -125,7 +126,7 @@ pub struct Connections {
 }
 
 /// Requests since the start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
     /// Under way now.
     pub running: u64,
@@ -147,7 +148,7 @@ pub struct Requests {
 }
 
 /// The requests of one outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeStatus {
     /// How many.
     pub count: u64,
@@ -160,7 +161,7 @@ pub struct OutcomeStatus {
 }
 
 /// Bytes of bodies since the start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bytes {
     /// Sent to clients.
     pub clients: u64,
@@ -171,7 +172,7 @@ pub struct Bytes {
 }
 
 /// Origin transfers into the cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fills {
     /// Running now.
     pub running: u64,

@@ -271,6 +271,16 @@ impl Edge {
         explain::explain(&self.shared, question)
     }
 
+    /// The name of the site that has this name or this host.
+    pub fn site_named(&self, name: &str) -> Option<String> {
+        purge::site(&self.plan(), name).ok().map(|site| site.name.to_string())
+    }
+
+    /// The name of the site that a URL leads to, as [`Edge::purge`] reads it.
+    pub fn site_of_url(&self, url: &str) -> Option<String> {
+        purge::site_of_url(&self.plan(), url).map(|site| site.name.to_string())
+    }
+
     /// Purges at once what the order names, including what is being fetched. The ledger's thread calls
     /// `acknowledge` with the number of the largest mark when that mark is durable. The cost does not depend
     /// on how much is held.

@@ -66,6 +66,11 @@ pub(crate) fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
     })
 }
 
+/// The site that a URL leads to, or a URL prefix.
+pub(crate) fn site_of_url<'p>(plan: &'p Plan, text: &str) -> Option<&'p Site> {
+    places(plan, text).ok()?.first().map(|place| place.site)
+}
+
 /// The prefixes of keys that a URL prefix stands for, with the site of each.
 pub(crate) fn texts(plan: &Plan, text: &str) -> Result<Vec<(u64, String)>, String> {
     Ok(places(plan, text)?.into_iter().map(|place| (place.site.mark, place.text())).collect())

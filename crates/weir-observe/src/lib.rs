@@ -12,6 +12,7 @@ mod asked;
 mod counters;
 mod counts;
 mod events;
+mod history;
 mod latency;
 mod lines;
 mod log;
@@ -25,8 +26,11 @@ pub use asked::{Asked, AskedEnd, AskedId, AskedObject, Purpose};
 pub use counters::Counters;
 pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
+pub use history::{
+    AUDIT, AUDIT_BYTES_MAX, AUDIT_FILES_MAX, Act, Actor, Entry, History, HistoryState, Written,
+};
 pub use latency::{Latency, bounds_us};
-pub use lines::Colour;
+pub use lines::{Colour, steers};
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
 pub use observatory::{Observatory, Observer, text};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing, Tls};

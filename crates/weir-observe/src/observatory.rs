@@ -10,6 +10,7 @@ use super::asked::Asked;
 use super::counters::{Counters, SITES_MAX};
 use super::counts::Count;
 use super::events::Events;
+use super::history::History;
 use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
@@ -27,6 +28,8 @@ pub struct Observatory {
     sites: Mutex<Sites>,
     /// Events of what is stored.
     pub events: Events,
+    /// What operators and clients have changed, or tried to.
+    pub history: History,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +51,7 @@ impl Observatory {
             upstream: Log::start("weir-log-origin", workers, open.upstream)?,
             sites: Mutex::default(),
             events: Events::default(),
+            history: History::default(),
         }))
     }
 

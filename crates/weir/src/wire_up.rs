@@ -21,7 +21,7 @@ use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
-use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
+use weir_observe::{History, LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::drives::{Begin, Drives};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
@@ -137,6 +137,7 @@ impl Server {
     ) -> anyhow::Result<Server> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
+        observatory.history.open(state).context("cannot start the thread of the history")?;
         let events = events::settings(&loaded.config.events);
         observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
         let certificates = Keeper::start(loaded, &observatory, &handover.tickets)?;
@@ -198,6 +199,7 @@ impl Server {
     pub(crate) fn finish_logs(&self, patience: Duration) {
         self.observatory.finish(patience);
         self.observatory.events.finish(patience);
+        self.observatory.history.finish(patience);
     }
 
     /// Waits until the ledger and what was stored are on disk.
@@ -427,6 +429,18 @@ impl DataPlane for Server {
 
     fn admin_hosts(&self) -> Vec<HostPattern> {
         self.loaded.lock().config.admin.hosts.clone()
+    }
+
+    fn history(&self) -> &History {
+        &self.observatory.history
+    }
+
+    fn site_named(&self, name: &str) -> Option<String> {
+        self.edge.site_named(name)
+    }
+
+    fn site_of_url(&self, url: &str) -> Option<String> {
+        self.edge.site_of_url(url)
     }
 
     fn phase(&self) -> Phase {

@@ -1,11 +1,12 @@
 //! What `weir explain` asks and what it gets.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::CertificateUse;
 
 /// A request to explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The method.
@@ -18,7 +19,7 @@ pub struct Question {
 }
 
 /// What would happen to a request. Fields that do not apply are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Explained {
     /// The site that answers for the host.
@@ -82,7 +83,7 @@ pub struct Explained {
 }
 
 /// One value of the configuration and where it stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// The key.
     pub key: String,
@@ -95,7 +96,7 @@ pub struct Setting {
 }
 
 /// A request to an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
@@ -120,7 +121,7 @@ pub struct ExplainedTls {
 }
 
 /// One stored variant under a key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StoredVariant {
     /// Whether it matches the request.
@@ -181,7 +182,7 @@ pub struct HeldRange {
 }
 
 /// A field that a response varies on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectingField {
     /// The field.
     pub field: String,

@@ -32,7 +32,7 @@ impl Explain {
         }
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
         let question = Question { method: self.method, url, headers: self.headers };
-        let asked = self.find.ask(Method::POST, "/explain", serde_json::to_vec(&question)?)?;
+        let asked = self.find.ask(Method::POST, "/v1/explain", serde_json::to_vec(&question)?)?;
         self.find.answer(&asked, |explained| show(&question, explained))
     }
 }

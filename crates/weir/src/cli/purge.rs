@@ -37,7 +37,7 @@ pub(crate) struct Purge {
 impl Purge {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let order = PurgeOrder { scope: scope(self.url, self.prefix, self.site, self.tag), soft: self.soft };
-        let asked = self.find.ask(Method::POST, "/purge", serde_json::to_vec(&order)?)?;
+        let asked = self.find.ask(Method::POST, "/v1/purge", serde_json::to_vec(&order)?)?;
         self.find.answer(&asked, show)
     }
 }

@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot::{self, Receiver};
 use weir_config::{Flags, Loaded, Mistakes, from_flags};
-use weir_control::{AdminListener, Control, ControlThread, DataPlane, Source, StateFolder, UpgradeOrder};
+use weir_control::{AdminListener, Control, ControlThread, Source, StateFolder, UpgradeOrder};
+use weir_observe::{Act, Actor, Entry};
 
 use super::check::report;
 use super::find::default_state;
@@ -122,7 +123,7 @@ impl Run {
         let Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
         crate::events::watch(&server);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
-        let control = Control::new(server.clone(), source);
+        let control = Control::new(server.clone(), source, state.path());
         let admin_socket = admin.copy()?;
         let control_socket = socket.as_fd().try_clone_to_owned()?;
         let upgrader = Arc::new(Upgrader {
@@ -346,6 +347,13 @@ fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::
     Ok(ended)
 }
 
+/// The entry in the history of what a signal has asked for.
+fn by_signal(act: &str, failure: Option<String>) -> Entry {
+    let result = if failure.is_some() { Act::Failed } else { Act::Done };
+    let why = failure.as_deref().and_then(|why| why.lines().next()).unwrap_or_default().to_owned();
+    Entry { actor: Actor::Signal, act: act.to_owned(), result, why, ..Entry::default() }
+}
+
 /// A running Weir.
 struct Running<'a> {
     upgrader: &'a Arc<Upgrader>,
@@ -373,15 +381,18 @@ impl Running<'_> {
                     // The command logs its own result; the next signal does not wait for it.
                     drop(tokio::task::spawn_blocking(move || {
                         service.reloading();
-                        let how = if control.reload().is_ok() { "reloaded" } else { "a reload was refused" };
+                        let reloaded = control.reload().map_err(|error| error.to_string());
+                        let how = if reloaded.is_ok() { "reloaded" } else { "a reload was refused" };
+                        control.record_now(by_signal("reload", reloaded.err()));
                         service.ready(how);
                     }));
                 }
                 Wish::Upgrade => {
-                    let server = self.upgrader.server.clone();
+                    let control = self.control.clone();
                     // As above.
                     drop(tokio::task::spawn_blocking(move || {
-                        server.upgrade(&UpgradeOrder::default()).is_ok()
+                        let upgraded = control.upgrade(&UpgradeOrder::default());
+                        control.record_now(by_signal("upgrade", upgraded.err()));
                     }));
                 }
                 Wish::End => return self.drain(signals).await,

@@ -21,7 +21,7 @@ pub(crate) struct ShowStatus {
 
 impl ShowStatus {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask(Method::GET, "/status", Vec::new())?;
+        let asked = self.find.ask(Method::GET, "/v1/status", Vec::new())?;
         self.find.answer(&asked, show)
     }
 }

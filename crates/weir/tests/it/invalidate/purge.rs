@@ -414,7 +414,10 @@ fn the_right_to_purge_is_inherited_and_a_route_may_pass_the_method() {
 /// One request to the control socket.
 fn tell(client: &mut Client, body: &str) -> (u16, Value) {
     let length = body.len();
-    client.send(format!("POST /purge HTTP/1.1\r\nHost: weir\r\nContent-Length: {length}\r\n\r\n{body}"));
+    client.send(format!(
+        "POST /v1/purge HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: \
+         {length}\r\n\r\n{body}"
+    ));
     let answer = client.recv().unwrap();
     (answer.status(), serde_json::from_slice(&answer.body).unwrap())
 }
@@ -539,7 +542,7 @@ fn a_purge_that_cannot_be_written_is_reported_and_in_force() {
         (1..=64).map(|number| tell(&mut control, &format!(r#"{{"scope":{{"tags":["{number}"]}}}}"#)));
     let (status_code, refusal) = tries.find(|(status, _)| *status != 200).unwrap();
     assert_eq!(status_code, 500, "{refusal}");
-    let error = refusal["error"].as_str().unwrap();
+    let error = refusal["message"].as_str().unwrap();
     assert!(
         error.starts_with("purged until a restart only: the ledger cannot be written: File too large"),
         "{error}"
@@ -622,7 +625,7 @@ fn a_purge_that_cannot_be_is_refused_with_an_explanation() {
     ] {
         let (said, refusal) = tell(&mut client, body);
         assert_eq!(said, status, "{refusal}");
-        assert!(refusal["error"].as_str().is_some_and(|error| error.contains(expect)), "{refusal}");
+        assert!(refusal["message"].as_str().is_some_and(|error| error.contains(expect)), "{refusal}");
     }
     assert_eq!(status(&weir)["ledger"]["marks"], json!(0));
 }

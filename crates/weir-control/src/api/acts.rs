@@ -1,0 +1,110 @@
+//! The operations that change something. Each leaves an entry in the history before it is answered.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use weir_observe::{Act, Entry};
+
+use crate::answer::{self, Answer, Refusal, Waiting};
+use crate::call::{Call, Caller, Door};
+use crate::control::{Control, PurgeError, ReloadError};
+use crate::data_plane::{PurgeOrder, PurgeScope, UpgradeOrder};
+
+pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let reloaded = control.reload().map_err(|error| match error {
+        error @ ReloadError::NoFile => Refusal::new(StatusCode::CONFLICT, "no-file", error.to_string()),
+        error => Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", error.to_string()),
+    });
+    settled(control, entry(call, "reload"), reloaded)
+}
+
+pub(super) fn verify(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let verified =
+        control.verify().map_err(|sentence| Refusal::new(StatusCode::CONFLICT, "unverifiable", sentence));
+    settled(control, entry(call, "verify"), verified)
+}
+
+pub(super) fn upgrade(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let order: UpgradeOrder = call.content("an order")?;
+    let mut entry = entry(call, "upgrade");
+    if let Some(program) = &order.program {
+        entry.scope = Value::from(program.to_string_lossy());
+    }
+    if order.program.is_some() && call.caller.door != Door::Socket {
+        let message = "only the control socket may name the program";
+        let refusal = Refusal::new(StatusCode::FORBIDDEN, "program", message)
+            .help("leave `program` out: the one that lies where this one was started from is used");
+        return settled(control, entry, Err::<(), _>(refusal));
+    }
+    let upgraded = control
+        .upgrade(&order)
+        .map_err(|sentence| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "upgrade", sentence));
+    settled(control, entry, upgraded)
+}
+
+/// It waits for the disk without holding a thread.
+pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
+    Box::pin(async move {
+        let order: PurgeOrder = call.content("a purge")?;
+        let mut entry = entry(&call, "purge");
+        entry.scope = serde_json::to_value(&order).unwrap_or_default();
+        let site = site_of(&control, &order.scope);
+        entry.sites = site.iter().cloned().collect();
+        let purged = match own(&call.caller, &order.scope, site.as_deref()) {
+            Err(refusal) => Err(refusal),
+            Ok(()) => control.purge(order).await.map_err(|error| match error {
+                PurgeError::Order(sentence) => Refusal::unfit(sentence),
+                error @ PurgeError::Unwritten(_) => {
+                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", error.to_string())
+                }
+            }),
+        };
+        entry.mark = purged.as_ref().ok().map(|purged| purged.mark);
+        ended(&mut entry, &purged);
+        control.record(entry).await;
+        Ok(answer::ok(&purged.map_err(Refusal::recorded)?))
+    })
+}
+
+/// The site that a scope is in, if it is in one.
+fn site_of(control: &Control, scope: &PurgeScope) -> Option<String> {
+    match scope {
+        PurgeScope::Url(url) | PurgeScope::Prefix(url) => control.site_of_url(url),
+        PurgeScope::Site(name) => control.site_named(name),
+        PurgeScope::Tags(_) | PurgeScope::All => None,
+    }
+}
+
+/// Refuses a scope that goes beyond the caller's sites.
+fn own(caller: &Caller, scope: &PurgeScope, site: Option<&str>) -> Result<(), Refusal> {
+    match scope {
+        PurgeScope::Tags(_) | PurgeScope::All => crate::access::check_whole(caller),
+        _ => caller.check_site(site),
+    }
+}
+
+/// The entry of a call, without what it concerns and how it ended.
+pub(super) fn entry(call: &Call, act: &str) -> Entry {
+    let (actor, request_id) = (call.caller.actor.clone(), call.request_id.clone());
+    Entry { actor, act: act.to_owned(), request_id, ..Entry::default() }
+}
+
+/// Records how a call ended, waits until that is written, and answers. Blocks.
+pub(super) fn settled<T: Serialize>(
+    control: &Control,
+    mut entry: Entry,
+    result: Result<T, Refusal>,
+) -> Result<Answer, Refusal> {
+    ended(&mut entry, &result);
+    control.record_now(entry);
+    Ok(answer::ok(&result.map_err(Refusal::recorded)?))
+}
+
+fn ended<T>(entry: &mut Entry, result: &Result<T, Refusal>) {
+    let Err(refusal) = result else { return };
+    let is_refused = refusal.status.is_client_error();
+    entry.result = if is_refused { Act::Refused } else { Act::Failed };
+    entry.why = refusal.refused.message.lines().next().unwrap_or_default().to_owned();
+}
