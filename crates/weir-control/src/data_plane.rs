@@ -275,6 +275,8 @@ pub struct Inventory {
     pub workers: usize,
     /// Where clients connect.
     pub listeners: Vec<String>,
+    /// How, for each of these.
+    pub listening: Vec<Listening>,
     /// What the cache holds.
     pub cache: CacheUse,
     /// What each volume holds.
@@ -287,6 +289,17 @@ pub struct Inventory {
     pub upstreams: Vec<UpstreamState>,
     /// The certificates for clients.
     pub certificates: CertificatesUse,
+}
+
+/// A place where clients connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Listening {
+    /// The address, or the unix socket.
+    pub address: String,
+    /// Whether connections begin with TLS.
+    pub tls: bool,
+    /// What clients may speak, the preferred first: `h2`, `http/1.1`.
+    pub protocols: Vec<String>,
 }
 
 /// The certificates for clients.
@@ -302,7 +315,7 @@ pub struct CertificatesUse {
 }
 
 /// How many orders of certificates have ended, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OrdersEnded {
     /// With a certificate.
     pub issued: u64,

@@ -40,6 +40,9 @@ pub struct Status {
     pub last_reload: Option<LastReload>,
     /// Where clients connect.
     pub listeners: Vec<String>,
+    /// How, for each of these.
+    #[serde(default)]
+    pub listening: Vec<Listening>,
     /// Worker threads.
     pub workers: usize,
     /// Clients' connections.
@@ -203,6 +206,7 @@ impl Status {
             reloads_refused: 0,
             last_reload: None,
             listeners: inventory.listeners,
+            listening: inventory.listening,
             workers: inventory.workers,
             connections: Connections {
                 open: snapshot.now(&Level::CONNECTIONS),

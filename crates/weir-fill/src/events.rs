@@ -48,6 +48,7 @@ impl Watcher for EvictionEvents {
             bytes: Some(evicted.bytes),
             why,
             volume: Some(Arc::clone(evicted.volume)),
+            purge: None,
         });
     }
 
@@ -67,6 +68,7 @@ pub fn report(events: &Events, kind: EventKind, generation: &Generation, why: &'
         bytes: generation.length().filter(|_| kind == EventKind::Stored).or(Some(generation.held_bytes())),
         why,
         volume: None,
+        purge: None,
     });
 }
 
@@ -88,5 +90,6 @@ pub fn report_purge(events: &Events, what: &str, why: &'static str) {
         bytes: None,
         why,
         volume: None,
+        purge: None,
     });
 }

@@ -109,9 +109,6 @@ impl Ordering {
     pub(crate) fn resume(&self) -> std::io::Result<()> {
         let mut running = self.running.lock();
         let Running { settings: Some(settings), acme: acme @ None } = &mut *running else { return Ok(()) };
-        for (host, why) in settings.hosts.iter().filter_map(|host| Some((host, settings.able(host).err()?))) {
-            tracing::warn!("{host} needs a certificate in a file: {why}");
-        }
         let disk = Arc::new(OsDisk::at(&self.folder));
         *acme = Some(Acme::start(disk, settings.clone(), Clock::wall(), self.outside.clone())?);
         Ok(())
@@ -211,6 +208,7 @@ impl Outside for Joined {
             bytes: None,
             why: "order-failed",
             volume: None,
+            purge: None,
         });
     }
 }

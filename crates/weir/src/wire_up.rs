@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use parking_lot::Mutex;
 use weir_accounts::Accounts;
-use weir_config::model::{self, Log};
+use weir_config::model::{self, Listen, Log, Protocol};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
@@ -278,6 +278,16 @@ fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
     Plan::compile(loaded, &|name| observatory.site(name))
 }
 
+/// How clients connect to an address.
+fn listening(loaded: &Loaded, address: String) -> Listening {
+    let listen = loaded.config.listen.iter().find(|listen| listen.address.to_string() == address);
+    let protocols = listen.map_or(&[][..], Listen::protocols).iter().map(|protocol| match protocol {
+        Protocol::H2 => "h2".to_owned(),
+        Protocol::Http1 => "http/1.1".to_owned(),
+    });
+    Listening { address, tls: listen.is_some_and(|listen| listen.tls), protocols: protocols.collect() }
+}
+
 /// The quotas of sites, by the mark in their keys.
 fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
     let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
@@ -309,7 +319,7 @@ impl DataPlane for Server {
         let certificates = self.certificates.prepare(&loaded).map_err(SwapError)?;
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
-        warnings.extend(self.certificates.configure(certificates));
+        warnings.extend(self.certificates.configure(&loaded, certificates));
         warnings.extend(self.ordering.configure(&loaded));
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
@@ -342,6 +352,7 @@ impl DataPlane for Server {
             sites,
             routes,
             workers: self.edge.workers(),
+            listening: self.edge.listening().iter().map(|address| listening(&loaded, address.to_string())).collect(),
             listeners: self.edge.listening().iter().map(ToString::to_string).collect(),
             cache: CacheUse {
                 objects: usage.generations,

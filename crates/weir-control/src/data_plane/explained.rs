@@ -105,7 +105,7 @@ pub struct OriginRequest {
 }
 
 /// What a client of TLS meets that asks for the host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExplainedTls {
     /// The listeners that have TLS.
@@ -173,7 +173,7 @@ pub struct StoredVariant {
 }
 
 /// Bytes of a body that follow one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldRange {
     /// The first byte.
     pub first: u64,

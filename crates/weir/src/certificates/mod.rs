@@ -69,6 +69,9 @@ impl Keeper {
         let prepared = loader.prepare(Wanted::of(loaded)).map_err(anyhow::Error::msg)?;
         let changes = loader.configure(prepared, now);
         check::usable(&loader).map_err(anyhow::Error::msg)?;
+        for warning in check::warnings(loaded, &loader, &handle.current()) {
+            tracing::warn!("{warning}");
+        }
         let shared = Shared { loader: Mutex::new(loader), handle, ring, observatory: observatory.clone() };
         let shared = Arc::new(shared);
         shared.tell(&changes);
@@ -103,11 +106,12 @@ impl Keeper {
     }
 
     /// Puts the certificates of a configuration in force, and returns warnings.
-    pub(crate) fn configure(&self, prepared: Prepared) -> Vec<String> {
+    pub(crate) fn configure(&self, loaded: &Loaded, prepared: Prepared) -> Vec<String> {
         let mut loader = self.shared.loader.lock();
         let changes = loader.configure(prepared, weir_clock::now().wall);
         let mut warnings: Vec<String> = loader.broken().map(str::to_owned).collect();
         warnings.extend(check::usable(&loader).err());
+        warnings.extend(check::warnings(loaded, &loader, &self.shared.handle.current()));
         drop(loader);
         self.shared.tell(&changes);
         warnings
@@ -184,7 +188,16 @@ impl Shared {
                 let (subject, why) = change.told();
                 let key = subject.into_bytes();
                 let wall = weir_clock::now().wall;
-                Event { kind: EventKind::Certificate, wall, site: 0, key, bytes: None, why, volume: None }
+                Event {
+                    kind: EventKind::Certificate,
+                    wall,
+                    site: 0,
+                    key,
+                    bytes: None,
+                    why,
+                    volume: None,
+                    purge: None,
+                }
             });
         }
     }

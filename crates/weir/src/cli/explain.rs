@@ -8,6 +8,7 @@ use http::Method;
 use weir_control::{CertificateUse, Explained, ExplainedTls, HeldRange, Question, Setting, StoredVariant};
 
 use super::find::Find;
+use crate::print::plain;
 
 /// The command line of `weir explain`.
 #[derive(Debug, Args)]
@@ -33,7 +34,7 @@ impl Explain {
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
         let question = Question { method: self.method, url, headers: self.headers };
         let asked = self.find.ask(Method::POST, "/v1/explain", serde_json::to_vec(&question)?)?;
-        self.find.answer(&asked, |explained| show(&question, explained))
+        self.find.answer(&asked, |explained| plain(&show(&question, explained)))
     }
 }
 
