@@ -32,8 +32,8 @@ pub use flags::{Flags, from_flags};
 pub use load::{Loaded, load, load_with};
 pub use mistake::Mistakes;
 pub use resolve::{
-    Action, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedRate, ResolvedRoute,
-    ResolvedSite,
+    Action, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedPurge, ResolvedRate,
+    ResolvedRoute, ResolvedSite,
 };
 pub use show::{show, show_json};
 pub use source::Place;

@@ -51,6 +51,7 @@ impl Loaded {
         let mut warnings: Vec<String> =
             memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect();
         warnings.extend(self.without_tls());
+        warnings.extend(self.open_to_proxies());
         warnings
     }
 
@@ -82,6 +83,20 @@ impl Loaded {
                 )
             })
             .collect()
+    }
+
+    /// A warning for each site where who comes through a trusted proxy may purge anything.
+    fn open_to_proxies(&self) -> impl Iterator<Item = String> {
+        let is_local = |site: &&ResolvedSite| site.routes.iter().any(|route| route.purge.is_local);
+        self.sites.iter().filter(is_local).map(|site| {
+            format!(
+                "the site {} has `purge.local = true`: whatever a proxy in `trusted_proxies` passes on \
+                 without \
+                 naming its client may purge it; make sure that the proxy passes on no PURGE and BAN, or use \
+                 `purge.key`",
+                site.name
+            )
+        })
     }
 
     /// The place of `[upstream.NAME]`.

@@ -30,6 +30,22 @@ const OWN_FIELDS: [&str; 9] = [
     "upgrade",
 ];
 
+/// Fields that requests have for other purposes.
+const KNOWN_FIELDS: [&str; 12] = [
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "cache-control",
+    "cookie",
+    "forwarded",
+    "origin",
+    "range",
+    "referer",
+    "user-agent",
+    "via",
+    "x-forwarded-for",
+];
+
 /// Bodies are held in units of this many bytes.
 const CHUNK_UNIT_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
@@ -127,10 +143,24 @@ impl Whole<'_> {
         if let Some(rate) = layer.get("rate").and_then(Node::as_table) {
             self.rate(rate);
         }
+        let key = layer.get("purge").and_then(|purge| purge.get("key"));
+        if let Some(header) = key.and_then(|key| key.get("header")) {
+            self.purge_header(header);
+        }
         for edits in ["request_headers", "response_headers"] {
             if let Some(set) = layer.get(edits).and_then(|edits| edits.get("set")).and_then(Node::as_table) {
                 self.own_fields(set);
             }
+        }
+    }
+
+    /// Origins do not get the field of `purge.key`, so that it must be none that they need.
+    fn purge_header(&mut self, header: &Node) {
+        let name = header.as_text().unwrap_or_default().to_ascii_lowercase();
+        if OWN_FIELDS.contains(&name.as_str()) || KNOWN_FIELDS.contains(&name.as_str()) {
+            let mistake =
+                Mistake::at(header.span, format!("`{name}` has another meaning, and no origin gets it then"));
+            self.mistakes.push(mistake.help("a field of its own: header = \"X-Purge-Key\""));
         }
     }
 

@@ -217,7 +217,17 @@ fn push(out: &mut Vec<Setting>, key: String, node: &Node, layer: Layer) {
     if out.iter().any(|known| known.key.eq_ignore_ascii_case(&key)) {
         return;
     }
-    out.push(Setting { key, value: node.to_toml(), layer, span: node.span });
+    out.push(Setting { value: shown(&key, node), key, layer, span: node.span });
+}
+
+/// A value as it was written, without the secret of `purge.key`.
+fn shown(key: &str, node: &Node) -> String {
+    let text = node.to_toml();
+    let secret = node.get("key").and_then(|purge_key| purge_key.get("secret"));
+    match secret.filter(|secret| key == "purge" && secret.as_text().is_some()) {
+        Some(secret) => text.replace(&secret.to_toml(), "\"…\""),
+        None => text,
+    }
 }
 
 /// Whether a key is one of those that are inherited.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
 use crate::data_plane::{
-    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse,
+    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Listening, Phase, UpstreamState,
+    VolumeUse,
 };
 
 /// A Weir at one moment.

@@ -213,7 +213,8 @@ impl<'c> Note<'c> {
     /// The client that the response's fields are written for, and the response's age when it goes out.
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
         let own_id = &self.core.shared.own_id;
-        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
+        let trust = self.request.peer.trust;
+        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s, trust }
     }
 
     /// The first words of a log line about this exchange.

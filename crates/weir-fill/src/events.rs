@@ -78,18 +78,3 @@ pub fn report_stored(events: &Events, generation: &Generation) {
         report(events, EventKind::Stored, generation, "");
     }
 }
-
-/// Reports a purge, in the words of the request for it.
-pub fn report_purge(events: &Events, what: &str, why: &'static str) {
-    let kind = EventKind::Purged;
-    events.tell(kind, || Event {
-        kind,
-        wall: clock::now().wall,
-        site: 0,
-        key: what.as_bytes().to_vec(),
-        bytes: None,
-        why,
-        volume: None,
-        purge: None,
-    });
-}

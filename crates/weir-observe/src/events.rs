@@ -172,7 +172,8 @@ impl Events {
 
     /// Tells of a purge that the history has an entry of.
     pub(super) fn tell_purge(&self, entry: &Entry) {
-        if entry.act != "purge" || entry.result != Act::Done {
+        // One that could not be written is in force until a restart.
+        if entry.act != "purge" || entry.result == Act::Refused {
             return;
         }
         let why = if matches!(entry.actor, Actor::Client(_)) { "request" } else { "command" };

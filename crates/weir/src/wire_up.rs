@@ -14,8 +14,8 @@ use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder,
-    SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    ListOrder, Listening, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites,
+    SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
@@ -347,12 +347,18 @@ impl DataPlane for Server {
     fn inventory(&self) -> Inventory {
         let Extent { sites, routes } = *self.extent.lock();
         let usage = self.edge.usage();
+        let loaded = self.loaded.lock().clone();
         Inventory {
             plan: self.edge.plan().number,
             sites,
             routes,
             workers: self.edge.workers(),
-            listening: self.edge.listening().iter().map(|address| listening(&loaded, address.to_string())).collect(),
+            listening: self
+                .edge
+                .listening()
+                .iter()
+                .map(|address| listening(&loaded, address.to_string()))
+                .collect(),
             listeners: self.edge.listening().iter().map(ToString::to_string).collect(),
             cache: CacheUse {
                 objects: usage.generations,
@@ -382,7 +388,7 @@ impl DataPlane for Server {
         let target = match order.scope.clone() {
             PurgeScope::Url(url) => PurgeTarget::Url(url),
             PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
-            PurgeScope::Tags(tags) => PurgeTarget::Tags(tags),
+            PurgeScope::Tags(tags) => PurgeTarget::Tags { tags, site: None },
             PurgeScope::Site(site) => PurgeTarget::Site(site),
             PurgeScope::All => PurgeTarget::All,
         };

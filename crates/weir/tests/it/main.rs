@@ -97,6 +97,7 @@ mod store {
 
 /// What purges and unsafe requests take out of the cache.
 mod invalidate {
+    mod dialects;
     mod invalidation;
     mod purge;
     mod sweeping;

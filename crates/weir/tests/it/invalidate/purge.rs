@@ -353,7 +353,7 @@ fn purge_requests_of_allowed_clients_are_done() {
     assert_eq!(origin.total(), 5);
     let done = request(&weir, "PURGE", "/x", "");
     assert_eq!(done.status(), 200);
-    assert_eq!(done.text(), format!("purged: mark {}\n", number(&weir)));
+    assert_eq!(done.text(), format!("purged: mark {}, exact; 4 held\n", number(&weir)));
     assert_eq!(done.header("cache-status").as_deref(), Some("weir; detail=purged"));
     assert!(weir.get("/y").is_hit());
     for language in ["de", "fr"] {
@@ -621,7 +621,7 @@ fn a_purge_that_cannot_be_is_refused_with_an_explanation() {
         ("", 400, "not a purge: "),
         ("[]", 400, "not a purge: "),
         (r#"{"scope":"some"}"#, 400, "unknown variant `some`"),
-        (r#"{"scope":{"tags":[]}}"#, 422, "name 1 to 512 tags at once, not 0"),
+        (r#"{"scope":{"tags":[]}}"#, 422, "name 1 to 4096 tags at once, not 0"),
     ] {
         let (said, refusal) = tell(&mut client, body);
         assert_eq!(said, status, "{refusal}");
