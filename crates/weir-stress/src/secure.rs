@@ -109,8 +109,8 @@ pub(crate) fn said(error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(wrong) = error else { return error.to_string() };
     let advice = match wrong {
         Wrong::UnknownIssuer => {
-            "no authority of --ca (without it: of this machine) has signed the server's certificate; name its \
-             authority with --ca, or believe every certificate with --insecure"
+            "no authority of --ca (without it: of this machine) has signed the server's certificate; \
+             name its authority with --ca, or believe every certificate with --insecure"
         }
         Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
             "ask for a name that the certificate has, or believe every certificate with --insecure"

@@ -1,5 +1,5 @@
-//! What `weir explain` is told: the edge's explanation with what the configuration says of the route, and what a
-//! client of TLS meets before its request. It must not decide anything.
+//! What `weir explain` is told: the edge's explanation with what the configuration says of the route, and
+//! what a client of TLS meets before its request. It must not decide anything.
 
 use std::ops::Range;
 

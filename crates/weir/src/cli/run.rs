@@ -222,8 +222,8 @@ impl Run {
         for host in &self.host {
             if let Some(Err(why)) = crate::acme::orderable(loaded, host) {
                 anyhow::bail!(
-                    "--host {host}: {why}; for a name of this machine or network use a file: \
-                     `certificate = \"self\"` in a site, or `[[certificate]]` with files of your own authority"
+                    "--host {host}: {why}; for a name of this machine or network use --config with \
+                     `certificate = \"self\"` in a site, or with `[[certificate]]`"
                 );
             }
         }
