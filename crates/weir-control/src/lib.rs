@@ -41,10 +41,10 @@ pub use call::Role;
 pub use client::{Ask, AskError, Asked, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
-    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained, Inventory,
-    LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope,
-    Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
-    UpstreamState, Verified, VolumeUse,
+    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained,
+    ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing, OrdersEnded,
+    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField,
+    Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use listener::{AdminListener, ServeError};

@@ -20,7 +20,7 @@ use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_fill::asks;
-use weir_fill::events::{EvictionEvents, report_purge};
+use weir_fill::events::EvictionEvents;
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
 use weir_front::{Certificates, ListenerMode};
@@ -291,7 +291,6 @@ impl Edge {
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
-        report_purge(&self.shared.observatory.events, &format!("{:?}", order.target), "command");
         Ok(())
     }
 

@@ -6,8 +6,7 @@ use http::header::ALLOW;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use weir_clock as clock;
-use weir_fill::events;
-use weir_observe::Count;
+use weir_observe::{Actor, Count, Entry};
 use weir_policy::purge::read;
 use weir_store::{Scope, Stamp, Unwritten};
 
@@ -39,7 +38,7 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
     shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
-    events::report_purge(&shared.observatory.events, &wanted.text, "request");
+    shared.observatory.history.record(entry(exchange, &wanted));
     let counters = exchange.core.observer.counters();
     counters.count(Count::Purges);
     if wanted.is_wider {
@@ -52,6 +51,16 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
         Err(_) => unwritten("the ledger's thread has ended"),
     };
     local::answer(exchange, reply)
+}
+
+/// The purge as an entry of the history.
+fn entry(exchange: &Exchange<'_, '_>, wanted: &Wanted) -> Entry {
+    let actor = match exchange.client() {
+        Some(client) => Actor::Client(client.ip().map_or_else(|| "unix".to_owned(), |ip| ip.to_string())),
+        None => Actor::Nobody,
+    };
+    let (act, request_id) = ("purge".to_owned(), exchange.request_id().to_owned());
+    Entry { actor, act, scope: wanted.text.as_str().into(), request_id, ..Entry::default() }
 }
 
 fn wanted(exchange: &Exchange<'_, '_>, route: Option<&Route>) -> Result<Wanted, Box<Reply>> {

@@ -181,6 +181,7 @@ impl Run {
                 return Ok(None);
             }
         };
+        self.check_hosts(&loaded)?;
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
         let tickets = offer.as_mut().map(UpgradeOffer::tickets).unwrap_or_default();
@@ -226,6 +227,22 @@ impl Run {
             admin_address,
             admin_tls,
         }))
+    }
+
+    /// Each `--host` is to have a certificate from the authority.
+    ///
+    /// # Errors
+    /// There is one that it issues none for.
+    fn check_hosts(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        for host in &self.host {
+            if let Some(Err(why)) = crate::acme::orderable(loaded, host) {
+                anyhow::bail!(
+                    "--host {host}: {why}; for a name of this machine or network use --config with \
+                     `certificate = \"self\"` in a site, or with `[[certificate]]`"
+                );
+            }
+        }
+        Ok(())
     }
 
     fn before(&self) -> anyhow::Result<Before> {
