@@ -99,6 +99,7 @@ mod store {
 mod invalidate {
     mod dialects;
     mod invalidation;
+    mod orders;
     mod purge;
     mod sweeping;
 }
