@@ -83,6 +83,7 @@ mod range {
 mod send {
     mod rates;
     mod slow_readers;
+    mod streams;
 }
 
 /// What memory and volumes keep, and what drives do to it.
