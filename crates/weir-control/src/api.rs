@@ -208,8 +208,8 @@ pub(crate) static TABLE: &[Operation] = &[
         path: "/v1/purge",
         role: Role::Purge,
         reach: Reach::OwnSites,
-        summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, nothing is \
-                  purged.",
+        summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, none \
+                  is carried out.",
         query: &[],
         input: Some(schema_of::<PurgeOrder>),
         output: done("It is purged.", schema_of::<Purged>),

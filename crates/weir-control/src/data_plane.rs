@@ -35,8 +35,9 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done` with the number of the mark once the purge is durable, or with why it is
-    /// not. `done` may be called from any thread, also before this returns.
+    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done` with
+    /// the number of the mark once the purge is durable, or with why it is not. `done` may be called from any
+    /// thread, also before this returns.
     ///
     /// # Errors
     /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.

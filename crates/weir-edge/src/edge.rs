@@ -300,8 +300,8 @@ impl Edge {
         Ok(held)
     }
 
-    /// What the orders would take, each object once: how many and their bytes. Reads every head, and blocks for
-    /// as long as that takes.
+    /// What the orders would take, each object once: how many and their bytes. Reads every head, and blocks
+    /// for as long as that takes.
     ///
     /// # Errors
     /// A sentence: an order names something that cannot exist, or a drive fails.

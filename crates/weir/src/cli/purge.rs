@@ -15,9 +15,12 @@ use crate::print::{counted, size};
 /// Counting reads the head of everything that is held.
 const PATIENCE: Duration = Duration::from_hours(1);
 
+/// What can be purged.
+const WHAT: [&str; 5] = ["urls", "prefix", "tag", "site", "all"];
+
 /// The command line of `weir purge`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["urls", "prefix", "tag", "site", "all"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(WHAT)))]
 pub(crate) struct Purge {
     /// URLs with all their variants, as clients ask for them. Without `http://` or `https://` one means both.
     /// `-` reads them from the standard input, one a line.
@@ -123,8 +126,8 @@ fn show(purged: &Purged) -> String {
     };
     let hint = match purged.scopes.as_slice() {
         [PurgeScope::Url(_)] if purged.held == Some(0) => {
-            "a URL has the host with its port, the path and the query as clients ask for them; `--prefix` takes \
-             all that begins with a text\n"
+            "a URL has the host with its port, the path and the query as clients ask for them; \
+             `--prefix` takes all that begins with a text\n"
         }
         _ => "",
     };
