@@ -48,8 +48,41 @@ impl Loaded {
 
     /// Warnings: what may go wrong on this machine, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let memory = memory::warning(self.memory_bytes(), &self.config.cache.volume);
-        memory.into_iter().chain(self.open_to_proxies()).collect()
+        let mut warnings: Vec<String> =
+            memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect();
+        warnings.extend(self.without_tls());
+        warnings.extend(self.open_to_proxies());
+        warnings
+    }
+
+    /// What sites ask of TLS although no listener has it.
+    fn without_tls(&self) -> Vec<String> {
+        if self.config.listen.iter().any(|listen| listen.tls) {
+            return Vec::new();
+        }
+        // A proxy in front may have TLS, and say so.
+        let has_proxies = self.tree.get("trusted_proxies").is_some();
+        let asks = |site: &ResolvedSite| {
+            let by_proxy = [("https", site.https.is_some()), ("hsts", site.hsts.is_some())];
+            let by_proxy = by_proxy.into_iter().filter(|_| !has_proxies);
+            let own = [
+                ("client_certificate", site.client_certificate.is_some()),
+                ("certificate", site.certificate.is_some()),
+            ];
+            by_proxy.chain(own).filter(|(_, is_set)| *is_set).map(|(key, _)| format!("`{key}`")).collect()
+        };
+        let asked = self.sites.iter().map(|site| (site, asks(site)));
+        let asked = asked.filter(|(_, keys): &(_, Vec<String>)| !keys.is_empty());
+        asked
+            .map(|(site, keys)| {
+                format!(
+                    "{}: the site {} sets {}, and no `[[listen]]` has `tls = true`",
+                    site.place,
+                    site.name,
+                    keys.join(", ")
+                )
+            })
+            .collect()
     }
 
     /// A warning for each site where who comes through a trusted proxy may purge anything.

@@ -12,7 +12,9 @@ use weir_observe::{History, Snapshot};
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
-pub use self::explained::{Explained, OriginRequest, Question, SelectingField, Setting, StoredVariant};
+pub use self::explained::{
+    Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
+};
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.
@@ -35,9 +37,9 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done` with
-    /// the number of the mark once the purge is durable, or with why it is not. `done` may be called from any
-    /// thread, also before this returns.
+    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done`
+    /// with the number of the mark once the purge is durable, or with why it is not. It may be called from
+    /// any thread, also before this returns.
     ///
     /// # Errors
     /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.
@@ -313,6 +315,8 @@ pub struct Inventory {
     pub workers: usize,
     /// Where clients connect.
     pub listeners: Vec<String>,
+    /// How, for each of these.
+    pub listening: Vec<Listening>,
     /// What the cache holds.
     pub cache: CacheUse,
     /// What each volume holds.
@@ -327,6 +331,17 @@ pub struct Inventory {
     pub certificates: CertificatesUse,
 }
 
+/// A place where clients connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Listening {
+    /// The address, or the unix socket.
+    pub address: String,
+    /// Whether connections begin with TLS.
+    pub tls: bool,
+    /// What clients may speak, the preferred first: `h2`, `http/1.1`.
+    pub protocols: Vec<String>,
+}
+
 /// The certificates for clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificatesUse {
@@ -334,6 +349,18 @@ pub struct CertificatesUse {
     pub all: Vec<CertificateUse>,
     /// How often files could not be used, since the start.
     pub failures: u64,
+    /// Orders that have ended since the start; absent without `[acme]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orders: Option<OrdersEnded>,
+}
+
+/// How many orders of certificates have ended, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OrdersEnded {
+    /// With a certificate.
+    pub issued: u64,
+    /// Without one.
+    pub failed: u64,
 }
 
 /// A certificate, or a pair of files that is to be one.

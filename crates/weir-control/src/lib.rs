@@ -41,9 +41,10 @@ pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
     CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, Counted, DataPlane, Explained,
-    Inventory, LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder,
-    PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, Setting, StoredVariant, SwapError, Swapped,
-    UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing, OrdersEnded,
+    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX,
+    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
+    Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use listener::{AdminListener, ServeError};

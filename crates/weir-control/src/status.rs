@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
 use crate::data_plane::{
-    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse,
+    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Listening, Phase, UpstreamState,
+    VolumeUse,
 };
 
 /// A Weir at one moment.
@@ -40,6 +41,9 @@ pub struct Status {
     pub last_reload: Option<LastReload>,
     /// Where clients connect.
     pub listeners: Vec<String>,
+    /// How, for each of these.
+    #[serde(default)]
+    pub listening: Vec<Listening>,
     /// Worker threads.
     pub workers: usize,
     /// Clients' connections.
@@ -203,6 +207,7 @@ impl Status {
             reloads_refused: 0,
             last_reload: None,
             listeners: inventory.listeners,
+            listening: inventory.listening,
             workers: inventory.workers,
             connections: Connections {
                 open: snapshot.now(&Level::CONNECTIONS),

@@ -21,7 +21,7 @@ use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_fill::asks;
-use weir_fill::events::{EvictionEvents, report_purge};
+use weir_fill::events::EvictionEvents;
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
 use weir_front::{Certificates, ListenerMode};
@@ -294,9 +294,6 @@ impl Edge {
         let marks = purge::marks_of(&plan, orders)?;
         let held = purge::held_of(&self.shared.store, &plan, orders, &marks);
         self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
-        for order in orders {
-            report_purge(&self.shared.observatory.events, &format!("{:?}", order.target), "command");
-        }
         Ok(held)
     }
 

@@ -23,7 +23,7 @@ use crate::exchange::Exchange;
 use crate::late::Late;
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::response::{self, Response};
-use crate::secured;
+use crate::secured::{self, Unsecured};
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
@@ -166,8 +166,12 @@ pub(crate) fn placed<'r>(
         let text = "no site has this host";
         return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", text));
     };
-    if let Some(target) = secured::redirect(plan, site, host.name(), view) {
-        return Placed { site: Some(site), ..local(to_https(target)) };
+    if let Some(unsecured) = secured::unsecured(plan, site, host.name(), view) {
+        let reply = match unsecured {
+            Unsecured::Redirect(target) => to_https(target),
+            Unsecured::Refuse => Reply::error(StatusCode::FORBIDDEN, "needs-https", "this site needs TLS"),
+        };
+        return Placed { site: Some(site), ..local(reply) };
     }
     let Some(route) = site.route(view.method, view.scheme, path) else {
         let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");

@@ -183,7 +183,11 @@ pub struct HistoryState {
 pub struct History {
     queue: OnceLock<Sender<Command>>,
     shared: Arc<Shared>,
+    listener: OnceLock<Listener>,
 }
+
+/// Is told of each entry when it is recorded.
+type Listener = Box<dyn Fn(&Entry) + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
@@ -226,6 +230,11 @@ impl History {
         thread::Builder::new().name("weir-history".to_owned()).spawn(move || writer.run()).map(drop)
     }
 
+    /// Sets what is told of each entry. Only the first call has an effect.
+    pub(super) fn watch(&self, listener: impl Fn(&Entry) + Send + Sync + 'static) {
+        let _ = self.listener.set(Box::new(listener));
+    }
+
     /// Records an entry. Never waits; an entry that finds no room is counted as lost.
     pub fn record(&self, entry: Entry) {
         self.send(entry, None);
@@ -238,6 +247,9 @@ impl History {
     }
 
     fn send(&self, entry: Entry, written: Option<Written>) {
+        if let Some(listener) = self.listener.get() {
+            listener(&entry);
+        }
         let answer = |written: Option<Written>, result| {
             if let Some(written) = written {
                 written(result);

@@ -25,7 +25,7 @@ mod snapshot;
 pub use asked::{Asked, AskedEnd, AskedId, AskedObject, Purpose};
 pub use counters::Counters;
 pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
-pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
+pub use events::{Event, EventKind, EventSettings, EventTarget, Events, PurgeTold, States};
 pub use history::{
     AUDIT, AUDIT_BYTES_MAX, AUDIT_FILES_MAX, Act, Actor, Entry, History, HistoryState, Written,
 };

@@ -45,14 +45,21 @@ impl Observatory {
     /// When a log cannot be opened or a thread cannot be started.
     pub fn start(workers: usize, logs: &[LogSettings]) -> Result<Arc<Observatory>, LogError> {
         let open = OpenLogs::open(logs)?;
-        Ok(Arc::new(Observatory {
+        let observatory = Arc::new(Observatory {
             workers: (0..workers).map(|_| Arc::new(Counters::new())).collect(),
             access: Log::start("weir-log", workers, open.access)?,
             upstream: Log::start("weir-log-origin", workers, open.upstream)?,
             sites: Mutex::default(),
             events: Events::default(),
             history: History::default(),
-        }))
+        });
+        let events = Arc::downgrade(&observatory);
+        observatory.history.watch(move |entry| {
+            if let Some(observatory) = events.upgrade() {
+                observatory.events.tell_purge(entry);
+            }
+        });
+        Ok(observatory)
     }
 
     /// The observer of a worker.

@@ -221,6 +221,12 @@ pub const REASONS: &[Reason] = {
             "no-client-certificate",
             "403: the site asks for a client certificate, and the request came without TLS.",
         ),
+        row(
+            Local,
+            "needs-https",
+            "403: the site sends requests without TLS to `https`, and this one names no URL that it could be \
+             sent to: `OPTIONS *`, or HTTP/1.0 without `Host`.",
+        ),
         row(Local, "https", "308: the site sends requests without TLS to `https`."),
         row(
             Local,

@@ -9,14 +9,13 @@ use std::time::Duration;
 use anyhow::Context;
 use parking_lot::Mutex;
 use weir_accounts::Accounts;
-use weir_config::model::{self, Log};
+use weir_config::model::{self, Listen, Log, Protocol};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question,
-    SelectingField, Setting, Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
-    UpstreamState, Verified, rfc3339,
+    ListOrder, Listening, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites,
+    SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
@@ -33,6 +32,7 @@ use crate::accounts;
 use crate::acme::{self, Ordering};
 use crate::certificates::Keeper;
 use crate::events;
+use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
 use crate::volumes;
 
@@ -227,7 +227,7 @@ impl Server {
 
     fn certificates_in_use(&self) -> CertificatesUse {
         let mut shown = self.certificates.in_use();
-        self.ordering.add_to(&mut shown.all);
+        self.ordering.add_to(&mut shown);
         shown
     }
 
@@ -278,6 +278,16 @@ fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
     Plan::compile(loaded, &|name| observatory.site(name))
 }
 
+/// How clients connect to an address.
+fn listening(loaded: &Loaded, address: String) -> Listening {
+    let listen = loaded.config.listen.iter().find(|listen| listen.address.to_string() == address);
+    let protocols = listen.map_or(&[][..], Listen::protocols).iter().map(|protocol| match protocol {
+        Protocol::H2 => "h2".to_owned(),
+        Protocol::Http1 => "http/1.1".to_owned(),
+    });
+    Listening { address, tls: listen.is_some_and(|listen| listen.tls), protocols: protocols.collect() }
+}
+
 /// The quotas of sites, by the mark in their keys.
 fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
     let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
@@ -309,7 +319,7 @@ impl DataPlane for Server {
         let certificates = self.certificates.prepare(&loaded).map_err(SwapError)?;
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
-        warnings.extend(self.certificates.configure(certificates));
+        warnings.extend(self.certificates.configure(&loaded, certificates));
         warnings.extend(self.ordering.configure(&loaded));
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
@@ -337,11 +347,18 @@ impl DataPlane for Server {
     fn inventory(&self) -> Inventory {
         let Extent { sites, routes } = *self.extent.lock();
         let usage = self.edge.usage();
+        let loaded = self.loaded.lock().clone();
         Inventory {
             plan: self.edge.plan().number,
             sites,
             routes,
             workers: self.edge.workers(),
+            listening: self
+                .edge
+                .listening()
+                .iter()
+                .map(|address| listening(&loaded, address.to_string()))
+                .collect(),
             listeners: self.edge.listening().iter().map(ToString::to_string).collect(),
             cache: CacheUse {
                 objects: usage.generations,
@@ -362,7 +379,9 @@ impl DataPlane for Server {
         let Question { method, url, headers } = question.clone();
         let explanation = self.edge.explain(&weir_edge::Question { method, url, headers })?;
         let loaded = self.loaded.lock().clone();
-        Ok(explained(explanation, &loaded))
+        let site = explanation.site.clone();
+        let tls = explained::tls(&question.url, site.as_deref(), &loaded, &self.certificates);
+        Ok(Explained { tls, ..explained(explanation, &loaded) })
     }
 
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
@@ -472,64 +491,6 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
         _ => None,
     };
     pairs.map(byte).collect()
-}
-
-fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained {
-    let settings = explanation.place.as_deref().map_or_else(Vec::new, |place| settings(loaded, place));
-    Explained {
-        site: explanation.site,
-        route: explanation.route,
-        defined_at: explanation.place,
-        settings,
-        upstream: explanation.upstream,
-        key: explanation.key,
-        query_dropped: explanation.dropped,
-        not_in_key: explanation.not_in_key,
-        origin_request: explanation
-            .asked
-            .map(|asked| OriginRequest { line: asked.line, headers: asked.headers }),
-        verdict: explanation.verdict.to_owned(),
-        reason: explanation.reason.to_owned(),
-        explanation: explanation.because,
-        cache_status: explanation.cache_status,
-        not_stored: explanation.not_stored.map(str::to_owned),
-        failed: explanation.failed.map(str::to_owned),
-        stored: explanation.stored.into_iter().map(variant).collect(),
-        hint: explanation.hint.map(str::to_owned),
-        bypass: explanation.bypass,
-        refresh: explanation.refresh,
-    }
-}
-
-/// What the configuration sets for the route at `place`.
-fn settings(loaded: &Loaded, place: &str) -> Vec<Setting> {
-    let shown = weir_config::show_json(loaded);
-    let sites = shown.as_array().map(Vec::as_slice).unwrap_or_default();
-    let routes = sites.iter().filter_map(|site| site["routes"].as_array()).flatten();
-    let mut here = routes.filter(|route| route["place"] == place);
-    let settings = here.next().map(|route| route["settings"].clone()).unwrap_or_default();
-    serde_json::from_value(settings).unwrap_or_default()
-}
-
-fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
-    let selecting = variant.selecting.into_iter();
-    StoredVariant {
-        selected: variant.selected,
-        status: variant.status,
-        age_s: variant.freshness.age.as_secs(),
-        lifetime_s: variant.freshness.lifetime.as_secs(),
-        source: variant.freshness.source.word().to_owned(),
-        ttl_left_s: variant.freshness.left_s(),
-        while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
-        if_error_s: variant.freshness.if_error.as_secs(),
-        if_unreachable_s: variant.if_unreachable.as_secs(),
-        flags: variant.marks.into_iter().map(str::to_owned).collect(),
-        vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
-        tags: variant.tags,
-        body_bytes: variant.length,
-        held_bytes: variant.held_bytes,
-        etag: variant.etag,
-    }
 }
 
 /// The purges of an order, as the edge takes them.

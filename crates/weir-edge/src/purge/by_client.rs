@@ -6,7 +6,6 @@ use http::header::ALLOW;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use weir_clock as clock;
-use weir_fill::events;
 use weir_observe::{Act, Actor, Count, Entry};
 use weir_policy::purge::read;
 use weir_store::{Scope, Stamp, Unwritten};
@@ -46,7 +45,6 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
     shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
-    events::report_purge(&shared.observatory.events, &wanted.text, "request");
     let counters = exchange.core.observer.counters();
     counters.count(Count::Purges);
     if wanted.is_wider {

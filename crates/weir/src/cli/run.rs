@@ -178,6 +178,7 @@ impl Run {
                 return Ok(None);
             }
         };
+        self.check_hosts(&loaded)?;
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
         let tickets = offer.as_mut().map(UpgradeOffer::tickets).unwrap_or_default();
@@ -211,6 +212,22 @@ impl Run {
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
         Ok(Some(Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address }))
+    }
+
+    /// Each `--host` is to have a certificate from the authority.
+    ///
+    /// # Errors
+    /// There is one that it issues none for.
+    fn check_hosts(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        for host in &self.host {
+            if let Some(Err(why)) = crate::acme::orderable(loaded, host) {
+                anyhow::bail!(
+                    "--host {host}: {why}; for a name of this machine or network use --config with \
+                     `certificate = \"self\"` in a site, or with `[[certificate]]`"
+                );
+            }
+        }
+        Ok(())
     }
 
     fn before(&self) -> anyhow::Result<Before> {
