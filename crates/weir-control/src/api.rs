@@ -16,8 +16,8 @@ use crate::answer::{Answer, JSON, Refusal, Waiting};
 use crate::call::{Call, Role};
 use crate::control::{Control, Reloaded};
 use crate::data_plane::{
-    CertificateUse, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded, Verified,
-    VolumeUse,
+    CertificateUse, Counted, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded,
+    Verified, VolumeUse,
 };
 use crate::history::HistoryShown;
 use crate::sites::Sites;
@@ -208,11 +208,24 @@ pub(crate) static TABLE: &[Operation] = &[
         path: "/v1/purge",
         role: Role::Purge,
         reach: Reach::OwnSites,
-        summary: "Purges. The answer comes once the purge is durable.",
+        summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, none \
+                  is carried out.",
         query: &[],
         input: Some(schema_of::<PurgeOrder>),
         output: done("It is purged.", schema_of::<Purged>),
         act: Act::Waits(acts::purge),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/purge/dry-run",
+        role: Role::Purge,
+        reach: Reach::OwnSites,
+        summary: "What a purge would take: objects and bytes, exactly. Reads the head of everything held; \
+                  nothing is purged.",
+        query: &[],
+        input: Some(schema_of::<PurgeOrder>),
+        output: done("What it would take.", schema_of::<Counted>),
+        act: Act::Blocks(acts::count_purged),
     },
     Operation {
         method: Method::POST,

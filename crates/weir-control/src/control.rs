@@ -15,8 +15,8 @@ use weir_observe::{Entry, HistoryState, Snapshot};
 
 use crate::clock;
 use crate::data_plane::{
-    DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
-    UpgradeOrder, Upgraded, Verified,
+    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question,
+    SwapError, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, HistoryOrder, HistoryShown};
@@ -240,14 +240,23 @@ impl Control {
     pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
-        self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
+        let held = self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
         let mark = match done.await {
             Ok(Ok(mark)) => mark,
             Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
             Err(_) => return Err(PurgeError::Unwritten("the ledger's thread has ended".to_owned())),
         };
-        tracing::info!(mark, scope = ?order.scope, soft = order.soft, "purged");
-        Ok(Purged { mark, scope: order.scope, soft: order.soft })
+        let scopes: Vec<_> = order.all().cloned().collect();
+        tracing::info!(mark, ?scopes, soft = order.soft, "purged");
+        Ok(Purged { mark, scopes, soft: order.soft, held })
+    }
+
+    /// What a purge would take. Blocks.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
+        self.data_plane.count_purged(order)
     }
 
     /// Verifies the volume. Blocks.

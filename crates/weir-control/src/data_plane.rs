@@ -37,12 +37,19 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. Calls `done` with the number of the mark once the purge is durable, or with why it is
-    /// not. `done` may be called from any thread, also before this returns.
+    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done`
+    /// with the number of the mark once the purge is durable, or with why it is not. It may be called from
+    /// any thread, also before this returns.
     ///
     /// # Errors
     /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String>;
+
+    /// What a purge would take. Reads the head of everything held, and blocks.
+    ///
+    /// # Errors
+    /// A sentence, when the order makes no sense or a drive fails.
+    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String>;
 
     /// Reads all that the volumes hold, checks every byte and drops what is wrong. Blocks for as long as that
     /// takes.
@@ -204,8 +211,12 @@ pub type PurgeDone = Box<dyn FnOnce(Result<u64, String>) + Send>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeOrder {
-    /// What is purged.
-    pub scope: PurgeScope,
+    /// What is purged, where that is one thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<PurgeScope>,
+    /// What is purged, where that is several: at most 1000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<PurgeScope>,
     /// Whether it only becomes stale.
     #[serde(default)]
     pub soft: bool,
@@ -219,8 +230,15 @@ pub enum PurgeScope {
     Url(String),
     /// All URLs that begin with this.
     Prefix(String),
-    /// All objects with one of these tags.
+    /// All objects with one of these tags: of all sites, or of those of the token.
     Tags(Vec<String>),
+    /// The same of one site.
+    TagsOf {
+        /// The site, by its name or one of its hosts.
+        site: String,
+        /// The tags.
+        tags: Vec<String>,
+    },
     /// All of a site.
     Site(String),
     /// Everything.
@@ -235,9 +253,31 @@ pub struct Purged {
     #[schemars(with = "String")]
     pub mark: u64,
     /// What was purged.
-    pub scope: PurgeScope,
+    pub scopes: Vec<PurgeScope>,
     /// Whether it only became stale.
     pub soft: bool,
+    /// How many objects were held of it; absent where finding that out would have taken a search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
+}
+
+/// What a purge would take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counted {
+    /// Objects, each once.
+    pub objects: u64,
+    /// Bytes of their bodies, in memory and on volumes, each once.
+    pub bytes: u64,
+}
+
+/// The most scopes of an order.
+pub const SCOPES_MAX: usize = 1000;
+
+impl PurgeOrder {
+    /// All that is purged.
+    pub fn all(&self) -> impl Iterator<Item = &PurgeScope> {
+        self.scope.iter().chain(&self.scopes)
+    }
 }
 
 /// The phase of a running Weir.

@@ -41,10 +41,11 @@ pub use call::Role;
 pub use client::{Ask, AskError, Asked, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
-    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained,
+    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, Counted, DataPlane, Explained,
     ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing, OrdersEnded,
-    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField,
-    Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX,
+    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
+    Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use listener::{AdminListener, ServeError};

@@ -66,13 +66,17 @@ impl DataPlane for Scripted {
         }
     }
 
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
-        match &order.scope {
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
+        match order.all().next().unwrap() {
             PurgeScope::Site(name) => return Err(format!("no site is named {name}")),
             PurgeScope::All => drop(std::thread::spawn(move || done(Err("no space".to_owned())))),
             _ => done(Ok(17)),
         }
-        Ok(())
+        Ok(Some(3))
+    }
+
+    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
+        Ok(Counted { objects: order.all().count() as u64, bytes: 5 })
     }
 
     fn verify(&self) -> Result<Verified, String> {
@@ -280,7 +284,7 @@ fn purge_answers_with_the_mark_or_says_why_not() {
     ] {
         let done = ask(&format!(r#"{{"scope":{scope},"soft":true}}"#));
         let done: Purged = serde_json::from_slice(&done.body).unwrap();
-        assert_eq!(done, Purged { mark: 17, scope: expect, soft: true });
+        assert_eq!(done, Purged { mark: 17, scopes: vec![expect], soft: true, held: Some(3) });
     }
     for (body, status, expect) in [
         (r#"{"scope":{"site":"x"}}"#, 422, "no site is named x"),
@@ -288,7 +292,7 @@ fn purge_answers_with_the_mark_or_says_why_not() {
         (r#"{"scope":"every"}"#, 400, "unknown variant `every`, expected one of `url`, `prefix`"),
         (r#"{"scope":{"url":"a","site":"b"}}"#, 400, "not a purge: "),
         (r#"{"scope":"all","sotf":true}"#, 400, "unknown field `sotf`"),
-        ("{}", 400, "missing field `scope`"),
+        ("{}", 422, "name what is to be purged"),
         ("", 400, "not a purge: "),
     ] {
         let refused = ask(body);

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use weir_store::{Acknowledge, LedgerState, Store, Usage};
+use weir_store::volume::Stock;
+use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
 use crate::explain::{self, Explanation, Question};
@@ -281,17 +282,31 @@ impl Edge {
         purge::site_of_url(&self.plan(), url).map(|site| site.name.to_string())
     }
 
-    /// Purges at once what the order names, including what is being fetched. The ledger's thread calls
+    /// Purges at once what the orders name, including what is being fetched. The ledger's thread calls
     /// `acknowledge` with the number of the largest mark when that mark is durable. The cost does not depend
-    /// on how much is held.
+    /// on how much is held. Returns how many objects that are, where it is known without a search.
     ///
     /// # Errors
-    /// A sentence, where the order names something that cannot exist. Then nothing is purged and
+    /// A sentence, where an order names something that cannot exist. Then nothing is purged and
     /// `acknowledge` is not called.
-    pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
-        let marks = purge::marks(&self.plan(), order)?;
+    pub fn purge(&self, orders: &[PurgeOrder], acknowledge: Acknowledge) -> Result<Option<u64>, String> {
+        let plan = self.plan();
+        let marks = purge::marks_of(&plan, orders)?;
+        let held = purge::held_of(&self.shared.store, &plan, orders, &marks);
         self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
-        Ok(())
+        Ok(held)
+    }
+
+    /// What the orders would take, each object once: how many and their bytes. Reads every head, and blocks
+    /// for as long as that takes.
+    ///
+    /// # Errors
+    /// A sentence: an order names something that cannot exist, or a drive fails.
+    pub fn count_purged(&self, orders: &[PurgeOrder]) -> Result<Stock, String> {
+        let marks = purge::marks_of(&self.plan(), orders)?;
+        let scopes: Vec<Scope> = marks.iter().map(|mark| mark.scope).collect();
+        let counted = self.shared.store.count(&scopes, weir_clock::now());
+        counted.map_err(|error| format!("a volume cannot be read: {error}"))
     }
 
     /// The ledger's state.

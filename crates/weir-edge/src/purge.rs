@@ -7,11 +7,13 @@ mod held;
 pub(crate) mod rights;
 mod wanted;
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
 use weir_policy::{CacheKey, KeyRules, RequestView, write_url};
-use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope};
+use weir_store::{Force, MARKS_MAX, Mark, PREFIX_BYTES_MAX, Scope, Store};
 use weir_wire::{Host, Scheme};
 
 use crate::plan::{Plan, Site};
@@ -44,6 +46,32 @@ pub struct PurgeOrder {
     pub target: PurgeTarget,
     /// Whether the objects are removed, or stale from now on.
     pub force: Force,
+}
+
+/// The marks for several orders, each once.
+///
+/// # Errors
+/// As for one: then none is carried out.
+pub(crate) fn marks_of(plan: &Plan, orders: &[PurgeOrder]) -> Result<Vec<Mark>, String> {
+    let mut seen = HashSet::new();
+    let mut all = Vec::with_capacity(orders.len());
+    for order in orders {
+        all.extend(marks(plan, order)?.into_iter().filter(|mark| seen.insert(*mark)));
+        if all.len() > MARKS_MAX {
+            return Err(format!("that makes more than {MARKS_MAX} marks; name less at once, or a site"));
+        }
+    }
+    Ok(all)
+}
+
+/// How many objects the orders take; `None` where finding that out would take a search.
+pub(crate) fn held_of(store: &Store, plan: &Plan, orders: &[PurgeOrder], marks: &[Mark]) -> Option<u64> {
+    let url = |order: &PurgeOrder| match &order.target {
+        PurgeTarget::Url(url) => Some(url.clone()),
+        _ => None,
+    };
+    let urls: Option<Vec<String>> = orders.iter().map(url).collect();
+    held::held(store, plan, urls.as_deref(), marks)
 }
 
 /// The marks for an order.

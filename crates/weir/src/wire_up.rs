@@ -13,7 +13,7 @@ use weir_config::model::{self, Listen, Log, Protocol};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, Holding, Inventory, LedgerState,
+    CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
     ListOrder, Listening, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites,
     SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
@@ -387,19 +387,16 @@ impl DataPlane for Server {
         Ok(Explained { tls, ..explained(explanation, &loaded) })
     }
 
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
-        let target = match order.scope.clone() {
-            PurgeScope::Url(url) => PurgeTarget::Url(url),
-            PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
-            PurgeScope::Tags(tags) => PurgeTarget::Tags { tags, site: None },
-            PurgeScope::Site(site) => PurgeTarget::Site(site),
-            PurgeScope::All => PurgeTarget::All,
-        };
-        let force = if order.soft { Force::Soft } else { Force::Hard };
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
         let acknowledge = move |written: Result<Stamp, Unwritten>| {
             done(written.map(Stamp::number).map_err(|error| error.to_string()));
         };
-        self.edge.purge(&EdgeOrder { target, force }, Box::new(acknowledge))
+        self.edge.purge(&purges(order), Box::new(acknowledge))
+    }
+
+    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
+        let stock = self.edge.count_purged(&purges(order))?;
+        Ok(Counted { objects: stock.objects, bytes: stock.bytes })
     }
 
     fn verify(&self) -> Result<Verified, String> {
@@ -497,4 +494,18 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
         _ => None,
     };
     pairs.map(byte).collect()
+}
+
+/// The purges of an order, as the edge takes them.
+fn purges(order: &PurgeOrder) -> Vec<EdgeOrder> {
+    let force = if order.soft { Force::Soft } else { Force::Hard };
+    let target = |scope: PurgeScope| match scope {
+        PurgeScope::Url(url) => PurgeTarget::Url(url),
+        PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
+        PurgeScope::Tags(tags) => PurgeTarget::Tags { tags, site: None },
+        PurgeScope::TagsOf { site, tags } => PurgeTarget::Tags { tags, site: Some(site) },
+        PurgeScope::Site(site) => PurgeTarget::Site(site),
+        PurgeScope::All => PurgeTarget::All,
+    };
+    order.all().cloned().map(|scope| EdgeOrder { target: target(scope), force }).collect()
 }

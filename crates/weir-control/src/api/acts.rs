@@ -1,5 +1,6 @@
 //! The operations that change something. Each leaves an entry in the history before it is answered.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -10,7 +11,7 @@ use weir_observe::{Act, Entry};
 use crate::answer::{self, Answer, Refusal, Waiting};
 use crate::call::{Call, Caller, Door};
 use crate::control::{Control, PurgeError, ReloadError};
-use crate::data_plane::{PurgeOrder, PurgeScope, UpgradeOrder};
+use crate::data_plane::{PurgeOrder, PurgeScope, SCOPES_MAX, UpgradeOrder};
 
 pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let reloaded = control.reload().map_err(|error| match error {
@@ -51,12 +52,11 @@ pub(super) fn upgrade(control: &Arc<Control>, call: &Call) -> Result<Answer, Ref
 /// It waits for the disk without holding a thread.
 pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
     Box::pin(async move {
-        let order: PurgeOrder = call.content("a purge")?;
+        let order = ordered(&call)?;
         let mut entry = entry(&call, "purge");
         entry.scope = serde_json::to_value(&order).unwrap_or_default();
-        let site = site_of(&control, &order.scope);
-        entry.sites = site.iter().cloned().collect();
-        let purged = match own(&call.caller, &order.scope, site.as_deref()) {
+        entry.sites = sites_of(&control, &order);
+        let purged = match all_own(&control, &call.caller, &order) {
             Err(refusal) => Err(refusal),
             Ok(()) => control.purge(order).await.map_err(|error| match error {
                 PurgeError::Order(sentence) => Refusal::unfit(sentence),
@@ -72,11 +72,51 @@ pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
+/// What a purge would take.
+pub(super) fn count_purged(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let order = ordered(call)?;
+    all_own(control, &call.caller, &order)?;
+    Ok(answer::ok(&control.count_purged(&order).map_err(Refusal::unfit)?))
+}
+
+/// The purge that is asked for. Tags mean those of the caller's sites.
+fn ordered(call: &Call) -> Result<PurgeOrder, Refusal> {
+    let mut order: PurgeOrder = call.content("a purge")?;
+    if order.all().count() > SCOPES_MAX {
+        return Err(Refusal::unfit(format!("name at most {SCOPES_MAX} scopes at once")));
+    }
+    if let Some(own) = &call.caller.sites {
+        let scopes = order.all().flat_map(|scope| match scope {
+            PurgeScope::Tags(tags) => {
+                let of = |site: &String| PurgeScope::TagsOf { site: site.clone(), tags: tags.clone() };
+                own.iter().map(of).collect()
+            }
+            other => vec![other.clone()],
+        });
+        order = PurgeOrder { scopes: scopes.collect(), scope: None, ..order };
+    }
+    if order.all().next().is_none() {
+        return Err(Refusal::unfit("name what is to be purged: `scope` or `scopes`".to_owned()));
+    }
+    Ok(order)
+}
+
+/// The sites of an order; none where one of its scopes is in no single site.
+fn sites_of(control: &Control, order: &PurgeOrder) -> Vec<String> {
+    let sites: Option<BTreeSet<String>> = order.all().map(|scope| site_of(control, scope)).collect();
+    sites.unwrap_or_default().into_iter().collect()
+}
+
+/// Refuses an order of which a scope goes beyond the caller's sites.
+fn all_own(control: &Control, caller: &Caller, order: &PurgeOrder) -> Result<(), Refusal> {
+    order.all().try_for_each(|scope| own(caller, scope, site_of(control, scope).as_deref()))
+}
+
 /// The site that a scope is in, if it is in one.
 fn site_of(control: &Control, scope: &PurgeScope) -> Option<String> {
     match scope {
         PurgeScope::Url(url) | PurgeScope::Prefix(url) => control.site_of_url(url),
-        PurgeScope::Site(name) => control.site_named(name),
+        PurgeScope::Site(name) | PurgeScope::TagsOf { site: name, .. } => control.site_named(name),
         PurgeScope::Tags(_) | PurgeScope::All => None,
     }
 }

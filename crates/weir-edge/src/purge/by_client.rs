@@ -6,7 +6,7 @@ use http::header::ALLOW;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use weir_clock as clock;
-use weir_observe::{Actor, Count, Entry};
+use weir_observe::{Act, Actor, Count, Entry};
 use weir_policy::purge::read;
 use weir_store::{Scope, Stamp, Unwritten};
 
@@ -21,6 +21,8 @@ use crate::route::Rights;
 
 /// The methods that every client may use.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+/// The most characters of a refused request line in the history.
+const ACT_CHARS_MAX: usize = 200;
 const CACHE_PURGE_RESULT: HeaderName = HeaderName::from_static("cache-purge-result");
 
 /// Purges what the request asks for, where its client may; `route` is that of its own URL. Answers once the
@@ -30,37 +32,53 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
         Ok(wanted) => wanted,
         Err(reply) => {
             exchange.core.observer.counters().count(Count::PurgesRefused);
+            let act = format!("{} {}", exchange.request.method, exchange.path_and_query());
+            let act = act.chars().take(ACT_CHARS_MAX).collect();
+            let entry = Entry { act, result: Act::Refused, why: reply.word.to_owned(), ..entry(exchange) };
+            exchange.core.shared.observatory.history.record(entry);
             return local::answer(exchange, *reply);
         }
     };
     let shared = &exchange.core.shared;
-    let held = held(&shared.store, &exchange.running.plan, &wanted);
+    let urls = wanted.url.as_ref().map(std::slice::from_ref);
+    let held = held(&shared.store, &exchange.running.plan, urls, &wanted.marks);
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
     shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
-    shared.observatory.history.record(entry(exchange, &wanted));
     let counters = exchange.core.observer.counters();
     counters.count(Count::Purges);
     if wanted.is_wider {
         counters.count(Count::PurgesWidened);
         tracing::warn!(purged = wanted.text, "a purge says more than can be read, and more was purged");
     }
-    let reply = match written.await {
-        Ok(Ok(stamp)) => purged(stamp, &wanted, held),
-        Ok(Err(error)) => unwritten(&error.to_string()),
-        Err(_) => unwritten("the ledger's thread has ended"),
+    let written = written.await.map_err(|_| "the ledger's thread has ended".to_owned());
+    let written = written.and_then(|written| written.map_err(|error| error.to_string()));
+    let mut entry = Entry { act: "purge".to_owned(), ..entry(exchange) };
+    (entry.scope, entry.sites) = (wanted.scope.clone(), wanted.sites.clone());
+    let reply = match written {
+        Ok(stamp) => {
+            entry.mark = Some(stamp.number());
+            if wanted.is_wider {
+                entry.why = "more than was asked for: it could not be read or told apart".to_owned();
+            }
+            purged(stamp, &wanted, held)
+        }
+        Err(why) => {
+            (entry.result, entry.why) = (Act::Failed, why.clone());
+            unwritten(&why)
+        }
     };
+    exchange.core.shared.observatory.history.record(entry);
     local::answer(exchange, reply)
 }
 
-/// The purge as an entry of the history.
-fn entry(exchange: &Exchange<'_, '_>, wanted: &Wanted) -> Entry {
+/// An entry of the history by this request's client.
+fn entry(exchange: &Exchange<'_, '_>) -> Entry {
     let actor = match exchange.client() {
         Some(client) => Actor::Client(client.ip().map_or_else(|| "unix".to_owned(), |ip| ip.to_string())),
         None => Actor::Nobody,
     };
-    let (act, request_id) = ("purge".to_owned(), exchange.request_id().to_owned());
-    Entry { actor, act, scope: wanted.text.as_str().into(), request_id, ..Entry::default() }
+    Entry { actor, request_id: exchange.request_id().to_owned(), ..Entry::default() }
 }
 
 fn wanted(exchange: &Exchange<'_, '_>, route: Option<&Route>) -> Result<Wanted, Box<Reply>> {

@@ -1,23 +1,23 @@
 //! How much is held of what is about to be purged, where that is known without a search.
 
 use weir_policy::{CacheKey, KeyRules};
-use weir_store::{Scope, Store};
+use weir_store::{Mark, Scope, Store};
 
-use super::wanted::Wanted;
 use super::{Place, places};
 use crate::plan::Plan;
 
 /// Objects in memory up to which they are looked at one by one.
 const LOOKED_MAX: usize = 1000;
 
-/// How many objects a purge takes; `None` where finding that out would take a search.
-pub(super) fn held(store: &Store, plan: &Plan, wanted: &Wanted) -> Option<u64> {
-    let Some(url) = &wanted.url else {
-        let scopes: Vec<Scope> = wanted.marks.iter().map(|mark| mark.scope).collect();
+/// How many objects a purge takes, of these URLs alone or by these marks; `None` where finding that out would
+/// take a search.
+pub(super) fn held(store: &Store, plan: &Plan, urls: Option<&[String]>, marks: &[Mark]) -> Option<u64> {
+    let Some(urls) = urls else {
+        let scopes: Vec<Scope> = marks.iter().map(|mark| mark.scope).collect();
         return store.count_in_memory(&scopes, LOOKED_MAX);
     };
-    let places = places(plan, url).unwrap_or_default();
-    places.iter().try_fold(0, |sum, place| Some(sum + of_url(store, place)?))
+    let places = urls.iter().flat_map(|url| places(plan, url).unwrap_or_default());
+    places.into_iter().try_fold(0, |sum, place| Some(sum + of_url(store, &place)?))
 }
 
 /// How many variants are held of a URL.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
 use weir_policy::purge::{Asked, Everything, Hosts, What};
 use weir_policy::tags::tag_hash;
 use weir_store::{Force, Mark, Scope};
@@ -28,6 +29,10 @@ pub(crate) struct Wanted {
     pub(crate) url: Option<String>,
     /// What goes, for people.
     pub(crate) text: String,
+    /// The same as JSON, as the API has it.
+    pub(crate) scope: Value,
+    /// The sites that are concerned.
+    pub(crate) sites: Vec<String>,
     /// Whether more goes than was asked for.
     pub(crate) is_wider: bool,
 }
@@ -114,19 +119,39 @@ impl<'a> From<'a> {
                 wanted.add_sites(&may, is_everywhere, force);
             }
         }
-        wanted.text = described(asked, &may);
+        (wanted.text, wanted.scope) = (described(asked, &may), scope(asked, &self.host_text(asked)));
+        let mut sites: Vec<String> = may.iter().map(|(site, _)| site.name.to_string()).collect();
+        sites.dedup();
+        wanted.sites = sites;
         Ok(wanted)
     }
 
     fn one_url(&self, path: &str) -> Result<Wanted, Refused> {
-        self.plan.site(self.host.name()).ok_or(Refused::NoSite)?;
+        let site = self.plan.site(self.host.name()).ok_or(Refused::NoSite)?;
         if self.own == Rights::Nothing {
             return Err(Refused::NotAllowed);
         }
         let url = format!("{}{path}", self.host.as_str());
         let scopes = places(self.plan, &url).map_err(|_| Refused::NoSite)?;
         let marks = scopes.iter().flat_map(Place::urls).map(Mark::hard).collect();
-        Ok(Wanted { marks, result: "exact", text: url.clone(), url: Some(url), is_wider: false })
+        Ok(Wanted {
+            marks,
+            result: "exact",
+            text: url.clone(),
+            scope: json!({ "url": url }),
+            sites: vec![site.name.to_string()],
+            url: Some(url),
+            is_wider: false,
+        })
+    }
+
+    /// The hosts that are named, for the history.
+    fn host_text(&self, asked: &Asked) -> String {
+        match &asked.hosts {
+            Hosts::Own => self.host.as_str().to_owned(),
+            Hosts::Named(names) => names.join("|"),
+            Hosts::All => "*".to_owned(),
+        }
     }
 
     /// The sites that are meant.
@@ -220,6 +245,23 @@ impl Wanted {
             }
         }
     }
+}
+
+/// What goes as JSON, with the hosts that the request names.
+fn scope(asked: &Asked, hosts: &str) -> Value {
+    let shown = |tags: &[Vec<u8>]| tags.iter().map(|tag| tag.escape_ascii().to_string()).collect::<Vec<_>>();
+    let mut scope = match &asked.what {
+        What::Url(path) => json!({ "url": format!("{hosts}{path}") }),
+        What::Prefix(path) => json!({ "prefix": format!("{hosts}{path}") }),
+        What::Tags { hard, soft } if soft.is_empty() => json!({ "host": hosts, "tags": shown(hard) }),
+        What::Tags { hard, soft } => json!({ "host": hosts, "tags": shown(hard), "soft-tags": shown(soft) }),
+        What::Everything(Everything::Hard) => json!({ "host": hosts, "all": true }),
+        What::Everything(Everything::Soft) => json!({ "host": hosts, "all": true, "soft": true }),
+    };
+    if let Some(unread) = &asked.unread {
+        scope["unread"] = Value::from(unread.chars().take(TEXT_CHARS_MAX).collect::<String>());
+    }
+    scope
 }
 
 /// The most characters of a description, and the most names in it.

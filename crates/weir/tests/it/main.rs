@@ -100,6 +100,7 @@ mod store {
 mod invalidate {
     mod dialects;
     mod invalidation;
+    mod orders;
     mod purge;
     mod sweeping;
 }
