@@ -35,7 +35,7 @@ pub struct Refused {
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) refused: Refused,
-    pub(crate) field: Option<(HeaderName, HeaderValue)>,
+    pub(crate) field: Option<Box<(HeaderName, HeaderValue)>>,
     /// Whether the history has it already.
     pub(crate) is_recorded: bool,
 }
@@ -55,7 +55,7 @@ impl Refusal {
 
     /// The same with a field of the response.
     pub(crate) fn field(mut self, name: HeaderName, value: HeaderValue) -> Refusal {
-        self.field = Some((name, value));
+        self.field = Some(Box::new((name, value)));
         self
     }
 
@@ -77,7 +77,7 @@ impl Refusal {
 
     pub(crate) fn answer(self) -> Answer {
         let mut answer = json(self.status, &self.refused);
-        if let Some((name, value)) = self.field {
+        if let Some((name, value)) = self.field.map(|field| *field) {
             answer.headers_mut().insert(name, value);
         }
         answer

@@ -198,7 +198,7 @@ struct Shared {
 }
 
 enum Command {
-    Write(Entry, SystemTime, Option<Written>),
+    Write(Box<Entry>, SystemTime, Option<Written>),
     Finish(Sender<()>),
 }
 
@@ -257,7 +257,7 @@ impl History {
         };
         let Some(queue) = self.queue.get() else { return answer(written, Ok(())) };
         let is_refused = entry.result == Act::Refused;
-        let command = Command::Write(entry, weir_clock::now().wall, written);
+        let command = Command::Write(Box::new(entry), weir_clock::now().wall, written);
         // Refused attempts leave room for changes.
         let sent = if is_refused && queue.len() >= QUEUE_REFUSED_MAX {
             Err(TrySendError::Full(command))
