@@ -5,6 +5,7 @@
 //! drives stand beside their readers (`weir_store::fuzzing`), which are private.
 #![forbid(unsafe_code)]
 
+pub mod http2;
 pub mod listen;
 pub mod policy;
 pub mod tls;

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use weir_policy::purge::pattern::{self, TagPattern, UrlPattern};
 use weir_policy::{
     Answer, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, ResponseView, Stored,
     Verdict, accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
@@ -127,4 +128,50 @@ fn moment() -> Now {
 fn later(now: Now, seconds: u64) -> Now {
     let more = Duration::from_secs(seconds);
     Now { mono: now.mono + more, wall: now.wall + more }
+}
+
+/// Reads any bytes as each kind of pattern in a request for a purge. What is read as tags, a URL or hosts is
+/// read as the same when it is written again in the forms of the senders.
+pub fn purge_pattern(data: &[u8]) {
+    if let TagPattern::Tags(tags) = pattern::list(data) {
+        assert!(!tags.is_empty() && tags.iter().all(|tag| !tag.is_empty()));
+    }
+    if let TagPattern::Tags(tags) = pattern::tags(data) {
+        let names: Vec<Vec<u8>> = tags.iter().map(|tag| quoted(tag)).collect();
+        let all = names.join(&b'|');
+        let magento: Vec<Vec<u8>> =
+            names.iter().map(|name| [b"((^|,)", name.as_slice(), b"(,|$))"].concat()).collect();
+        for form in [
+            [b"(^|,)(", all.as_slice(), b")(,|$)"].concat(),
+            [b"(", all.as_slice(), br")($|\,)"].concat(),
+            magento.join(&b'|'),
+        ] {
+            assert_eq!(pattern::tags(&form), TagPattern::Tags(tags.clone()), "{}", form.escape_ascii());
+        }
+    }
+    match pattern::url(data) {
+        UrlPattern::Prefix(path) => {
+            assert_eq!(
+                pattern::url(&[b"^", &*quoted(path.as_bytes()), b".*"].concat()),
+                UrlPattern::Prefix(path)
+            );
+        }
+        UrlPattern::Exact(path) => {
+            assert_eq!(
+                pattern::url(&[b"^", &*quoted(path.as_bytes()), b"$"].concat()),
+                UrlPattern::Exact(path)
+            );
+        }
+        UrlPattern::All | UrlPattern::Unread => {}
+    }
+    let _ = pattern::hosts(data);
+}
+
+/// A text with a backslash before each byte that is no letter, digit, underscore or slash.
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let quote = |byte: &u8| match byte.is_ascii_alphanumeric() || b"_/".contains(byte) {
+        true => vec![*byte],
+        false => vec![b'\\', *byte],
+    };
+    text.iter().flat_map(quote).collect()
 }

@@ -32,9 +32,10 @@ pub use flags::{Flags, from_flags};
 pub use load::{Loaded, load, load_with};
 pub use mistake::Mistakes;
 pub use resolve::{
-    Action, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedRate, ResolvedRoute,
-    ResolvedSite,
+    Action, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedPurge, ResolvedRate,
+    ResolvedRoute, ResolvedSite,
 };
 pub use show::{show, show_json};
 pub use source::Place;
+pub use tree::{HIDDEN, is_secret};
 pub use weir_policy::RangeRules;

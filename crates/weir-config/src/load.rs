@@ -12,6 +12,7 @@ use crate::{
     shape::CONFIG,
     source::{Place, Source, Sources},
     tree::{self, Environment, Node, Value},
+    value::ListenAddress,
 };
 use std::{
     collections::BTreeSet,
@@ -48,7 +49,70 @@ impl Loaded {
 
     /// Warnings: what may go wrong on this machine, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect()
+        let mut warnings: Vec<String> =
+            memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect();
+        warnings.extend(self.clear_tokens());
+        warnings.extend(self.without_tls());
+        warnings.extend(self.open_to_proxies());
+        warnings
+    }
+
+    /// A warning where tokens of the API can be read on their way.
+    fn clear_tokens(&self) -> Option<String> {
+        let admin = &self.config.admin;
+        let is_reached =
+            matches!(&admin.listen, ListenAddress::Tcp(at) if !at.ip().to_canonical().is_loopback());
+        (is_reached && !admin.tls).then(|| {
+            format!(
+                "[admin] listens on {} without TLS, where tokens of the API can be read on their way; set \
+                 `tls = true` there, or listen on loopback",
+                admin.listen
+            )
+        })
+    }
+
+    /// What sites ask of TLS although no listener has it.
+    fn without_tls(&self) -> Vec<String> {
+        if self.config.listen.iter().any(|listen| listen.tls) {
+            return Vec::new();
+        }
+        // A proxy in front may have TLS, and say so.
+        let has_proxies = self.tree.get("trusted_proxies").is_some();
+        let asks = |site: &ResolvedSite| {
+            let by_proxy = [("https", site.https.is_some()), ("hsts", site.hsts.is_some())];
+            let by_proxy = by_proxy.into_iter().filter(|_| !has_proxies);
+            let own = [
+                ("client_certificate", site.client_certificate.is_some()),
+                ("certificate", site.certificate.is_some()),
+            ];
+            by_proxy.chain(own).filter(|(_, is_set)| *is_set).map(|(key, _)| format!("`{key}`")).collect()
+        };
+        let asked = self.sites.iter().map(|site| (site, asks(site)));
+        let asked = asked.filter(|(_, keys): &(_, Vec<String>)| !keys.is_empty());
+        asked
+            .map(|(site, keys)| {
+                format!(
+                    "{}: the site {} sets {}, and no `[[listen]]` has `tls = true`",
+                    site.place,
+                    site.name,
+                    keys.join(", ")
+                )
+            })
+            .collect()
+    }
+
+    /// A warning for each site where who comes through a trusted proxy may purge anything.
+    fn open_to_proxies(&self) -> impl Iterator<Item = String> {
+        let is_local = |site: &&ResolvedSite| site.routes.iter().any(|route| route.purge.is_local);
+        self.sites.iter().filter(is_local).map(|site| {
+            format!(
+                "the site {} has `purge.local = true`: whatever a proxy in `trusted_proxies` passes on \
+                 without \
+                 naming its client may purge it; make sure that the proxy passes on no PURGE and BAN, or use \
+                 `purge.key`",
+                site.name
+            )
+        })
     }
 
     /// The place of `[upstream.NAME]`.

@@ -54,7 +54,8 @@ pub struct Config {
     pub state: State,
     /// What Weir keeps of the origins' responses.
     pub cache: Cache,
-    /// The listener for metrics and health. It must never be reachable from outside.
+    /// The listener for metrics, health and the API. All but metrics and health needs a token (`weir token
+    /// add`).
     pub admin: Admin,
     /// A health path for load balancers in front.
     pub health: Health,
@@ -183,12 +184,16 @@ fn read_timeout_default() -> Duration {
     Duration::seconds(2)
 }
 
-/// The listener for metrics and health. It must never be reachable from outside.
+/// The listener for metrics, health and the API. All but metrics and health needs a token: `weir token add`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
     /// Its address.
     pub listen: ListenAddress,
+    /// Whether its connections begin with TLS, with the certificates of the listeners for clients. Needs a
+    /// restart.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
     /// Host names that it answers to, beside its addresses and `localhost`; `*` for any. A request for
     /// another host is answered 421, so that no web page can read customers' names through a browser (DNS
     /// rebinding). `/health/*` answers to any name.
@@ -198,7 +203,8 @@ pub struct Admin {
 
 impl Default for Admin {
     fn default() -> Admin {
-        Admin { listen: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180))), hosts: Vec::new() }
+        let listen = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)));
+        Admin { listen, tls: false, hosts: Vec::new() }
     }
 }
 
@@ -330,7 +336,7 @@ impl Default for Limits {
     }
 }
 
-/// The access log.
+/// The logs: of clients' requests, and of Weir's requests to origins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -338,8 +344,16 @@ pub struct Log {
     /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessFormat>,
-    /// The file, or the standard output.
+    /// The file of the access log, or the standard output.
     pub path: LogTarget,
+    /// Where one line goes for each request to an origin, as JSON: what for, to where, and what it became.
+    /// Default: there is no such log. On SIGUSR1 Weir opens its file again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<LogTarget>,
+    /// A log file that would grow beyond this is renamed to `FILE.1`, in place of the one before, and begun
+    /// again; at least 64KiB. Default: log files grow until something else rotates them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<Size>,
 }
 
 /// The form of the access log.

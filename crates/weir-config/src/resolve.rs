@@ -10,7 +10,7 @@ pub(crate) use inherit::JOINED;
 use crate::{
     mistake::Mistake,
     model::{
-        Answer, ClientCertificate, Config, FieldEdits, Https, Page, Route, Rules, SchemeName, Site,
+        Answer, ClientCertificate, Config, FieldEdits, Https, Page, Purge, Route, Rules, SchemeName, Site,
         SiteCertificate, Text,
     },
     source::{Place, Sources, Span},
@@ -25,6 +25,8 @@ use weir_policy::{CacheRules, RangeRules};
 
 /// The default of `revalidation_wait`.
 const REVALIDATION_WAIT: Duration = Duration::from_secs(2);
+/// The shortest secret of `purge.key`: who guesses has few tries at many characters.
+const SECRET_BYTES_MIN: usize = 16;
 
 /// A site after inheritance.
 #[derive(Debug, Clone)]
@@ -70,8 +72,10 @@ pub struct ResolvedRoute {
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
-    /// Who may send `PURGE` requests.
-    pub purgers: Vec<TrustedProxy>,
+    /// Whether all clients get the fields of tags that else only caches get.
+    pub show_tags: bool,
+    /// Who may purge with requests.
+    pub purge: ResolvedPurge,
     /// How fast bodies go out; `None`: as fast as clients take them.
     pub rate: Option<ResolvedRate>,
     /// Changes to requests on their way to the origin.
@@ -82,6 +86,17 @@ pub struct ResolvedRoute {
     pub error_pages: Vec<(PageFor, PageContent)>,
     /// While this is set, every request is answered 503.
     pub maintenance: Option<Closed>,
+}
+
+/// Who may purge with requests.
+#[derive(Debug, Clone, Default)]
+pub struct ResolvedPurge {
+    /// Clients by their address.
+    pub allow: Vec<TrustedProxy>,
+    /// A field and the secret that it must have. The value is sensitive.
+    pub key: Option<(HeaderName, HeaderValue)>,
+    /// Whether `allow` is good for more than one URL where a trusted proxy names no client.
+    pub is_local: bool,
 }
 
 /// How fast the body of a response goes out. All given bounds hold.
@@ -306,7 +321,8 @@ impl<'a> Resolver<'a> {
             revalidation_wait: rules.revalidation_wait.map_or(REVALIDATION_WAIT, |after| after.0),
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
-            purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),
+            show_tags: rules.show_tags.unwrap_or(false),
+            purge: self.purge(rules.purge.as_ref(), layers),
             rate: rules.resolved_rate(),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),
             response_edits: self.edits(rules.response_headers.as_ref(), "response_headers", layers),
@@ -319,6 +335,24 @@ impl<'a> Resolver<'a> {
                 }
             }),
         }
+    }
+
+    fn purge(&mut self, purge: Option<&Purge>, layers: Layers<'a>) -> ResolvedPurge {
+        let Some(purge) = purge else { return ResolvedPurge::default() };
+        let key = purge.key.as_ref().and_then(|key| {
+            let span = layers.span(&["purge", "key", "secret"]);
+            let mut secret = match &key.secret {
+                Text::Inline(text) => HeaderValue::from_str(text).ok()?,
+                Text::File(from) => self.secret(&from.file.0, span)?,
+            };
+            if secret.len() < SECRET_BYTES_MIN {
+                let title = format!("the secret of `purge.key` has fewer than {SECRET_BYTES_MIN} characters");
+                self.mistakes.push(Mistake::at(span, title).help("for example: openssl rand -hex 32"));
+            }
+            secret.set_sensitive(true);
+            Some((key.header.0.clone(), secret))
+        });
+        ResolvedPurge { allow: purge.allow.clone(), key, is_local: purge.local }
     }
 
     fn action(&mut self, route: &Route, rules: &Rules, layers: Layers<'a>) -> Action {

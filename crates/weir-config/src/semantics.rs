@@ -12,7 +12,7 @@ use crate::{
     nearest::nearest,
     source::Span,
     tree::{Node, Table},
-    value::{ByteRate, HostPattern, ListenAddress, Size},
+    value::{ByteRate, HostPattern, ListenAddress, LogTarget, Size},
 };
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -28,6 +28,22 @@ const OWN_FIELDS: [&str; 9] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+];
+
+/// Fields that requests have for other purposes.
+const KNOWN_FIELDS: [&str; 12] = [
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "cache-control",
+    "cookie",
+    "forwarded",
+    "origin",
+    "range",
+    "referer",
+    "user-agent",
+    "via",
+    "x-forwarded-for",
 ];
 
 /// Bodies are held in units of this many bytes.
@@ -53,6 +69,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     if let Some(events) = tree.get("events").and_then(Node::as_table) {
         exclusive(events, &["file", "socket"], mistakes);
     }
+    logs(config, tree, mistakes);
     hosts(config, tree, mistakes);
     listeners(config, tree, mistakes);
     certificates::check(config, tree, mistakes);
@@ -126,10 +143,24 @@ impl Whole<'_> {
         if let Some(rate) = layer.get("rate").and_then(Node::as_table) {
             self.rate(rate);
         }
+        let key = layer.get("purge").and_then(|purge| purge.get("key"));
+        if let Some(header) = key.and_then(|key| key.get("header")) {
+            self.purge_header(header);
+        }
         for edits in ["request_headers", "response_headers"] {
             if let Some(set) = layer.get(edits).and_then(|edits| edits.get("set")).and_then(Node::as_table) {
                 self.own_fields(set);
             }
+        }
+    }
+
+    /// Origins do not get the field of `purge.key`, so that it must be none that they need.
+    fn purge_header(&mut self, header: &Node) {
+        let name = header.as_text().unwrap_or_default().to_ascii_lowercase();
+        if OWN_FIELDS.contains(&name.as_str()) || KNOWN_FIELDS.contains(&name.as_str()) {
+            let mistake =
+                Mistake::at(header.span, format!("`{name}` has another meaning, and no origin gets it then"));
+            self.mistakes.push(mistake.help("a field of its own: header = \"X-Purge-Key\""));
         }
     }
 
@@ -219,6 +250,27 @@ fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
         );
     }
 }
+
+/// The logs need a file each, and one that is rotated needs room for some lines.
+fn logs(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
+    let Some(log) = tree.get("log").and_then(Node::as_table) else { return };
+    if let Some(entry) = log.entry("max_size")
+        && config.log.max_size.is_some_and(|size| size.0 < LOG_BYTES_MIN)
+    {
+        mistakes.push(Mistake::at(entry.node.span, "`max_size` is at least 64KiB"));
+    }
+    let is_file = matches!(config.log.path, LogTarget::File(_));
+    if let (Some(access), Some(upstream)) = (log.entry("path"), log.entry("upstream"))
+        && is_file
+        && config.log.upstream.as_ref() == Some(&config.log.path)
+    {
+        let mistake = Mistake::at(upstream.node.span, "both logs have the same file");
+        mistakes.push(mistake.other(access.node.span, "the access log goes here"));
+    }
+}
+
+/// The smallest file that a log is rotated at.
+const LOG_BYTES_MIN: u64 = 64 << 10;
 
 /// No host may belong to two sites.
 fn hosts(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {

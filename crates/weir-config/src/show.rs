@@ -6,7 +6,7 @@ use crate::{
     resolve::{Action, JOINED, Layer, Layers, ResolvedRoute},
     shape::{CONFIG, Shape},
     source::Span,
-    tree::{Node, Table, toml_key},
+    tree::{HIDDEN, Node, Table, Value, is_secret, toml_key},
 };
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
@@ -25,9 +25,23 @@ struct Setting {
 /// All sites and routes as a text.
 pub fn show(loaded: &Loaded) -> String {
     let mut out = String::new();
+    for of_tls in loaded.tree.list_of("listen").iter().filter(|listen| listen.get("tls").is_some()) {
+        whole(&mut out, loaded, "listen", of_tls);
+    }
+    for certificate in loaded.tree.list_of("certificate") {
+        whole(&mut out, loaded, "certificate", certificate);
+    }
+    if let Some(acme) = loaded.tree.get("acme") {
+        whole(&mut out, loaded, "acme", acme);
+    }
     for (site, layers) in sites(loaded) {
         let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
         line(&mut out, 0, &format!("site {}", hosts.join(", ")), "", &site.place.to_string());
+        for setting in of_site(layers) {
+            let text = format!("{} = {}", setting.key, shortened(&setting.value));
+            let place = loaded.sources.place(setting.span).to_string();
+            line(&mut out, 2, &text, layer_name(setting.layer), &place);
+        }
         for (number, route) in site.routes.iter().enumerate() {
             let layers = layers_of(layers, number);
             let title = match layers.route {
@@ -50,16 +64,44 @@ pub fn show(loaded: &Loaded) -> String {
     out
 }
 
+/// A table with all its keys.
+fn whole(out: &mut String, loaded: &Loaded, title: &str, node: &Node) {
+    line(out, 0, title, "", &loaded.sources.place(node.span).to_string());
+    for entry in node.as_table().iter().flat_map(|table| &table.entries) {
+        let value = entry.node.to_toml();
+        // The key of an account at an authority.
+        let value = if value.contains("hmac_key") { "(not shown)".to_owned() } else { shortened(&value) };
+        let text = format!("{} = {value}", toml_key(&entry.key));
+        line(out, 2, &text, "", &loaded.sources.place(entry.node.span).to_string());
+    }
+    out.push('\n');
+}
+
+/// The keys about TLS that a site has and no route inherits.
+const OF_SITE: [&str; 4] = ["certificate", "https", "hsts", "client_certificate"];
+
+fn of_site(layers: Layers<'_>) -> Vec<Setting> {
+    let mut out = Vec::new();
+    for key in OF_SITE {
+        if let Some(node) = layers.site.get(key) {
+            push(&mut out, key.to_owned(), node, Layer::Site);
+        }
+    }
+    out
+}
+
 /// All sites and routes as JSON.
 pub fn show_json(loaded: &Loaded) -> Json {
     let site = |(site, layers): (&crate::resolve::ResolvedSite, Layers<'_>)| {
         let routes = site.routes.iter().enumerate();
+        let settings = of_site(layers).into_iter().map(|setting| setting_json(loaded, setting));
         json!({
             "hosts": site.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "customer": site.customer,
             "description": site.description,
             "quota_bytes": site.quota_bytes,
             "place": site.place.to_string(),
+            "settings": settings.collect::<Vec<_>>(),
             "routes": routes
                 .map(|(number, route)| route_json(loaded, route, layers_of(layers, number)))
                 .collect::<Vec<_>>(),
@@ -69,18 +111,20 @@ pub fn show_json(loaded: &Loaded) -> Json {
 }
 
 fn route_json(loaded: &Loaded, route: &ResolvedRoute, layers: Layers<'_>) -> Json {
-    let setting = |setting: Setting| {
-        json!({
-            "key": setting.key,
-            "value": setting.value,
-            "from": layer_name(setting.layer),
-            "place": loaded.sources.place(setting.span).to_string(),
-        })
-    };
+    let settings = settings(layers).into_iter().map(|setting| setting_json(loaded, setting));
     json!({
         "conditions": route.conditions.to_string(),
         "place": route.place.to_string(),
-        "settings": settings(layers).into_iter().map(setting).collect::<Vec<_>>(),
+        "settings": settings.collect::<Vec<_>>(),
+    })
+}
+
+fn setting_json(loaded: &Loaded, setting: Setting) -> Json {
+    json!({
+        "key": setting.key,
+        "value": setting.value,
+        "from": layer_name(setting.layer),
+        "place": loaded.sources.place(setting.span).to_string(),
     })
 }
 
@@ -173,7 +217,18 @@ fn push(out: &mut Vec<Setting>, key: String, node: &Node, layer: Layer) {
     if out.iter().any(|known| known.key.eq_ignore_ascii_case(&key)) {
         return;
     }
-    out.push(Setting { key, value: node.to_toml(), layer, span: node.span });
+    out.push(Setting { value: shown(&key, node), key, layer, span: node.span });
+}
+
+/// A value as it was written, but for one that its name says is a secret.
+fn shown(key: &str, node: &Node) -> String {
+    // A variable is named, and no secret.
+    let is_text = matches!(&node.value, Value::Text(text) if text.written.is_none());
+    let name = key.rsplit_once('.').map(|(_, name)| name);
+    match name.filter(|name| is_text && is_secret(name)) {
+        Some(_) => format!("\"{HIDDEN}\""),
+        None => node.to_toml(),
+    }
 }
 
 /// Whether a key is one of those that are inherited.

@@ -165,12 +165,28 @@ impl Node {
                 format!("[{}]", items.join(", "))
             }
             Value::Table(table) => {
-                let item = |entry: &Entry| format!("{} = {}", toml_key(&entry.key), entry.node.to_toml());
+                let item = |entry: &Entry| {
+                    let is_literal = matches!(&entry.node.value, Value::Text(text) if text.written.is_none());
+                    let is_hidden = is_literal && is_secret(&entry.key);
+                    let value = if is_hidden { toml_text(HIDDEN) } else { entry.node.to_toml() };
+                    format!("{} = {value}", toml_key(&entry.key))
+                };
                 let items: Vec<String> = table.entries.iter().map(item).collect();
                 format!("{{ {} }}", items.join(", "))
             }
         }
     }
+}
+
+/// What stands for a secret where the configuration is shown.
+pub const HIDDEN: &str = "***";
+
+/// Whether what goes by this name, a field or a key of a table, is likely to be a secret.
+pub fn is_secret(name: &str) -> bool {
+    const PARTS: [&str; 9] =
+        ["auth", "secret", "token", "password", "passwd", "credential", "cookie", "api-key", "apikey"];
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    PARTS.iter().any(|part| name.contains(part)) || name.ends_with("-key")
 }
 
 /// A key as a file may have it.

@@ -1,20 +1,97 @@
-//! Responses of the control plane's two servers.
+//! Responses of the control plane: whole bodies, and refusals as JSON.
+
+use std::pin::Pin;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// A whole response.
+/// The content type of JSON.
+pub(crate) const JSON: &str = "application/json";
+
+/// A response.
 pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// What an operation that waits returns.
+pub(crate) type Waiting = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
+
+/// Why the API refuses a request: a word for programs, a sentence for people, and what to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Refused {
+    /// The word, which stays the same across versions.
+    pub error: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do; empty where the message says it.
+    #[serde(default)]
+    pub help: String,
+}
+
+/// A refusal with its status.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) refused: Refused,
+    pub(crate) field: Option<Box<(HeaderName, HeaderValue)>>,
+    /// Whether the history has it already.
+    pub(crate) is_recorded: bool,
+}
+
+impl Refusal {
+    /// A refusal whose sentence says what to do.
+    pub(crate) fn new(status: StatusCode, word: &str, message: impl Into<String>) -> Refusal {
+        let refused = Refused { error: word.to_owned(), message: message.into(), help: String::new() };
+        Refusal { status, refused, field: None, is_recorded: false }
+    }
+
+    /// The same with what to do.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Refusal {
+        self.refused.help = help.into();
+        self
+    }
+
+    /// The same with a field of the response.
+    pub(crate) fn field(mut self, name: HeaderName, value: HeaderValue) -> Refusal {
+        self.field = Some(Box::new((name, value)));
+        self
+    }
+
+    /// The same, once the history has it.
+    pub(crate) fn recorded(mut self) -> Refusal {
+        self.is_recorded = true;
+        self
+    }
+
+    /// The request's body is not what the operation takes.
+    pub(crate) fn malformed(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, "malformed", message)
+    }
+
+    /// What is asked for makes no sense here.
+    pub(crate) fn unfit(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "unfit", message)
+    }
+
+    pub(crate) fn answer(self) -> Answer {
+        let mut answer = json(self.status, &self.refused);
+        if let Some((name, value)) = self.field.map(|field| *field) {
+            answer.headers_mut().insert(name, value);
+        }
+        answer
+    }
+}
 
 /// A response with a body of a content type.
 pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }
 
@@ -26,19 +103,12 @@ pub(crate) fn text(status: StatusCode, line: &str) -> Answer {
 /// A value as JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     match serde_json::to_vec(value) {
-        Ok(body) => typed(status, "application/json", body),
+        Ok(body) => typed(status, JSON, body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
-/// A refusal as JSON: `{"error": "..."}`.
-pub(crate) fn refusal(status: StatusCode, sentence: &str) -> Answer {
-    json(status, &serde_json::json!({ "error": sentence }))
-}
-
-/// 405 with the allowed methods.
-pub(crate) fn method_not_allowed(allowed: &'static str) -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    answer
+/// A value as JSON, with 200.
+pub(crate) fn ok(value: &impl Serialize) -> Answer {
+    json(StatusCode::OK, value)
 }

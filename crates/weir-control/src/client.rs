@@ -1,20 +1,61 @@
-//! Sends commands to a running Weir over its control socket.
+//! Sends commands to a running Weir: over its control socket, or over its admin listener with a token.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
-use crate::state;
+use crate::answer::{JSON, Refused};
+use crate::{state, tls};
 
 /// How long to wait before the next try where the socket's queue is full.
 const TURN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Where a running Weir is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By the control socket of its state folder.
+    Folder(PathBuf),
+    /// By its admin listener.
+    Url(Remote),
+}
+
+/// An admin listener, and what opens it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// `http://HOST:PORT` or `https://HOST:PORT`.
+    pub url: Uri,
+    /// The token.
+    pub token: String,
+    /// The authorities that its certificate may come from, as PEM; absent: those of the system.
+    pub roots: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Remote").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The method.
+    pub method: Method,
+    /// The path with its query.
+    pub path: String,
+    /// The content, JSON.
+    pub body: Vec<u8>,
+    /// How long an answer may take.
+    pub patience: Duration,
+}
 
 /// An answer of a running Weir.
 #[derive(Clone, Debug)]
@@ -31,9 +72,12 @@ impl Asked {
         if self.status.is_success() {
             return None;
         }
-        let value: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
-        let sentence = value.as_ref().and_then(|value| value.get("error")?.as_str());
-        Some(sentence.map_or_else(|| format!("the running Weir answered {}", self.status), str::to_owned))
+        let refused: Option<Refused> = serde_json::from_slice(&self.body).ok();
+        Some(match refused {
+            None => format!("the running Weir answered {}", self.status),
+            Some(Refused { message, help, .. }) if help.is_empty() => message,
+            Some(Refused { message, help, .. }) => format!("{message}; {help}"),
+        })
     }
 }
 
@@ -60,59 +104,110 @@ pub enum AskError {
         folder: PathBuf,
     },
     /// It did not answer.
-    #[error("the Weir with the state folder {} did not answer: {why}", folder.display())]
+    #[error("the Weir {at} did not answer: {why}")]
     Silent {
-        /// The state folder.
-        folder: PathBuf,
+        /// Where it is.
+        at: String,
         /// What happened.
         why: String,
     },
 }
 
-/// Sends one request to the Weir of a state folder and waits for its answer, for at most `patience`.
+impl Way {
+    fn silent(&self, why: impl ToString) -> AskError {
+        let at = match self {
+            Way::Folder(folder) => format!("with the state folder {}", folder.display()),
+            Way::Url(remote) => format!("at {}", remote.url),
+        };
+        AskError::Silent { at, why: why.to_string() }
+    }
+
+    fn unreachable(&self, error: &io::Error) -> AskError {
+        match (self, error.kind()) {
+            (Way::Folder(folder), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                AskError::NotRunning { folder: folder.clone() }
+            }
+            (Way::Folder(folder), io::ErrorKind::PermissionDenied) => {
+                AskError::Denied { folder: folder.clone() }
+            }
+            _ => self.silent(error),
+        }
+    }
+}
+
+/// Asks a running Weir and waits for its answer.
 ///
 /// # Errors
 /// When none runs there, it may not be asked or does not answer.
-pub fn ask(
-    folder: &Path,
-    method: Method,
-    path: &str,
-    body: Vec<u8>,
-    patience: Duration,
-) -> Result<Asked, AskError> {
-    let silent = |why: String| AskError::Silent { folder: folder.to_owned(), why };
+pub fn ask(way: &Way, asked: Ask) -> Result<Asked, AskError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| silent(error.to_string()))?;
+        .map_err(|error| way.silent(error))?;
     runtime.block_on(async {
-        let asked = tokio::time::timeout(patience, exchange(folder, method, path, body)).await;
-        match asked {
-            Err(_) => Err(silent(format!("nothing came for {} s", patience.as_secs()))),
+        let patience = asked.patience;
+        match tokio::time::timeout(patience, over(way, asked)).await {
+            Err(_) => Err(way.silent(format!("nothing came for {} s", patience.as_secs()))),
             Ok(asked) => asked,
         }
     })
 }
 
-async fn exchange(folder: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<Asked, AskError> {
-    let silent = |why: String| AskError::Silent { folder: folder.to_owned(), why };
-    let (socket, _open) = state::socket_of(folder).map_err(|error| unreachable_as(folder, &error))?;
-    let stream = connect(&socket).await.map_err(|error| unreachable_as(folder, &error))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| silent(error.to_string()))?;
+async fn over(way: &Way, asked: Ask) -> Result<Asked, AskError> {
+    match way {
+        Way::Folder(folder) => {
+            let (socket, _open) = state::socket_of(folder).map_err(|error| way.unreachable(&error))?;
+            let stream = connect(&socket).await.map_err(|error| way.unreachable(&error))?;
+            exchange(way, stream, asked).await
+        }
+        Way::Url(remote) => {
+            let host = remote.url.host().unwrap_or_default();
+            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            let is_https = remote.url.scheme_str() == Some("https");
+            let port = remote.url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+            let stream = TcpStream::connect((host, port)).await.map_err(|error| way.unreachable(&error))?;
+            if !is_https {
+                return exchange(way, stream, asked).await;
+            }
+            let stream = tls::connect(stream, host, remote.roots.as_deref()).await;
+            exchange(way, stream.map_err(|error| way.silent(error))?, asked).await
+        }
+    }
+}
+
+async fn exchange<S>(way: &Way, stream: S, asked: Ask) -> Result<Asked, AskError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let request = request(way, asked)?;
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| way.silent(error))?;
     let connection = tokio::spawn(connection);
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::HOST, "weir")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| silent(error.to_string()))?;
-    let response = sender.send_request(request).await.map_err(|error| silent(error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(|error| way.silent(error))?;
     let status = response.status();
-    let body = response.into_body().collect().await.map_err(|error| silent(error.to_string()))?.to_bytes();
+    let body = response.into_body().collect().await.map_err(|error| way.silent(error))?.to_bytes();
     drop(sender);
     connection.abort();
     Ok(Asked { status, body })
+}
+
+fn request(way: &Way, asked: Ask) -> Result<Request<Full<Bytes>>, AskError> {
+    let host = match way {
+        Way::Folder(_) => "weir",
+        Way::Url(remote) => remote.url.authority().map_or("", |authority| authority.as_str()),
+    };
+    let mut request = Request::builder()
+        .method(asked.method)
+        .uri(asked.path)
+        .header(http::header::HOST, host)
+        .header(http::header::CONTENT_TYPE, JSON);
+    if let Way::Url(remote) = way {
+        let value = HeaderValue::from_str(&format!("Bearer {}", remote.token));
+        let mut value = value.map_err(|_| way.silent("the token is none"))?;
+        value.set_sensitive(true);
+        request = request.header(http::header::AUTHORIZATION, value);
+    }
+    request.body(Full::new(Bytes::from(asked.body))).map_err(|error| way.silent(error))
 }
 
 /// Connects, and waits its turn where many clients ask at once.
@@ -122,14 +217,5 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(TURN_PAUSE).await,
             connected => return connected,
         }
-    }
-}
-
-fn unreachable_as(folder: &Path, error: &io::Error) -> AskError {
-    let folder = folder.to_owned();
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning { folder },
-        io::ErrorKind::PermissionDenied => AskError::Denied { folder },
-        _ => AskError::Silent { folder, why: error.to_string() },
     }
 }

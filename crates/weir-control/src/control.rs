@@ -1,23 +1,32 @@
-//! The commands of the control plane: reload, status, explain, purge.
+//! The commands of the control plane, from the API and from signals: reload, status, explain, purge.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use weir_config::Mistakes;
 use weir_config::value::HostPattern;
-use weir_observe::Snapshot;
+use weir_observe::{Entry, HistoryState, Snapshot};
 
 use crate::clock;
 use crate::data_plane::{
-    DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
-    UpgradeOrder, Upgraded, Verified,
+    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question,
+    SwapError, UpgradeOrder, Upgraded, Verified,
 };
+use crate::guesses::Guesses;
+use crate::history::{self, HistoryOrder, HistoryShown};
 use crate::metrics::Seen;
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
+use crate::tokens::Tokens;
+
+/// How long a command waits for its entry in the history. A disk that hangs holds up nothing for longer.
+const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where the configuration came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +38,7 @@ pub enum Source {
 }
 
 /// A reload that succeeded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloaded {
     /// The number of the plan now in force.
     pub plan: u64,
@@ -55,8 +64,10 @@ pub enum ReloadError {
     /// The file has mistakes; the text shows them all.
     #[error("{mistakes}")]
     Mistakes {
-        /// The mistakes, rendered.
+        /// The mistakes, rendered, with lines of the file, which may have secrets.
         mistakes: String,
+        /// The same without them.
+        sentences: String,
     },
     /// The file has no mistakes and cannot be put in force.
     #[error(transparent)]
@@ -80,6 +91,9 @@ pub struct Control {
     source: Source,
     started: (Instant, SystemTime),
     reloads: Mutex<Reloads>,
+    state: PathBuf,
+    tokens: Tokens,
+    guesses: Guesses,
 }
 
 #[derive(Default)]
@@ -90,10 +104,55 @@ struct Reloads {
 }
 
 impl Control {
-    /// The control plane over a running data plane.
-    pub fn new(data_plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
+    /// The control plane over a running data plane, with its state folder.
+    pub fn new(data_plane: Arc<dyn DataPlane>, source: Source, state: &Path) -> Arc<Control> {
         let started = (clock::mono(), clock::wall());
-        Arc::new(Control { data_plane, source, started, reloads: Mutex::default() })
+        let (reloads, guesses) = (Mutex::default(), Guesses::default());
+        let (tokens, state) = (Tokens::of(state), state.to_owned());
+        Arc::new(Control { data_plane, source, started, reloads, state, tokens, guesses })
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.guesses
+    }
+
+    /// Records an entry in the history, and waits until it is written, or the disk has failed.
+    pub(crate) async fn record(&self, entry: Entry) {
+        let (written, wait) = oneshot::channel();
+        self.data_plane.history().record_then(entry, Box::new(move |result| drop(written.send(result))));
+        let _ = tokio::time::timeout(RECORD_PATIENCE, wait).await;
+    }
+
+    /// As [`Control::record`], for a thread that may block.
+    pub fn record_now(&self, entry: Entry) {
+        let (written, wait) = mpsc::channel();
+        self.data_plane.history().record_then(entry, Box::new(move |result| drop(written.send(result))));
+        let _ = wait.recv_timeout(RECORD_PATIENCE);
+    }
+
+    /// Records an attempt that was refused. Does not wait.
+    pub(crate) fn note_refused(&self, entry: Entry) {
+        self.data_plane.history().record(entry);
+    }
+
+    /// Some of the history; of `own` sites alone, where there are some. Blocks.
+    pub(crate) fn history(&self, order: &HistoryOrder, own: Option<&[String]>) -> io::Result<HistoryShown> {
+        let HistoryState { failure, lost } = self.data_plane.history().state();
+        Ok(HistoryShown { entries: history::read(&self.state, order, own)?, failure, lost })
+    }
+
+    /// The name of the site that has this name or this host.
+    pub(crate) fn site_named(&self, name: &str) -> Option<String> {
+        self.data_plane.site_named(name)
+    }
+
+    /// The name of the site that a URL leads to.
+    pub(crate) fn site_of_url(&self, url: &str) -> Option<String> {
+        self.data_plane.site_of_url(url)
     }
 
     /// Loads the file again and puts it in force. One reload at a time. Blocks.
@@ -115,7 +174,10 @@ impl Control {
                 tracing::error!("configuration not reloaded; the old one stays in force:\n{error}");
             }
         }
-        let refused = result.as_ref().err().map(ToString::to_string);
+        let refused = result.as_ref().err().map(|error| match error {
+            ReloadError::Mistakes { sentences, .. } => sentences.clone(),
+            error => error.to_string(),
+        });
         reloads.last = Some(LastReload::at(clock::wall(), refused));
         drop(reloads);
         let warnings = result?;
@@ -129,6 +191,7 @@ impl Control {
         let Source::File(path) = &self.source else { return Err(ReloadError::NoFile) };
         let loaded = weir_config::load(path).map_err(|mistakes| ReloadError::Mistakes {
             mistakes: mistakes.to_string().trim_end().to_owned(),
+            sentences: without_lines(&mistakes),
         })?;
         Ok(self.data_plane.swap(loaded)?.warnings)
     }
@@ -154,7 +217,17 @@ impl Control {
     /// # Errors
     /// A sentence, when the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explained, String> {
-        self.data_plane.explain(question)
+        let mut explained = self.data_plane.explain(question)?;
+        // What the configuration adds may be a secret; what the question has itself is none.
+        if let Some(asked) = &mut explained.origin_request {
+            let added = asked.headers.iter_mut().filter(|field| !question.headers.contains(field));
+            for (name, value) in added {
+                if weir_config::is_secret(name) {
+                    *value = weir_config::HIDDEN.to_owned();
+                }
+            }
+        }
+        Ok(explained)
     }
 
     /// Purges, and returns once the purge is durable.
@@ -167,14 +240,23 @@ impl Control {
     pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
-        self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
+        let held = self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
         let mark = match done.await {
             Ok(Ok(mark)) => mark,
             Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
             Err(_) => return Err(PurgeError::Unwritten("the ledger's thread has ended".to_owned())),
         };
-        tracing::info!(mark, scope = ?order.scope, soft = order.soft, "purged");
-        Ok(Purged { mark, scope: order.scope, soft: order.soft })
+        let scopes: Vec<_> = order.all().cloned().collect();
+        tracing::info!(mark, ?scopes, soft = order.soft, "purged");
+        Ok(Purged { mark, scopes, soft: order.soft, held })
+    }
+
+    /// What a purge would take. Blocks.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
+        self.data_plane.count_purged(order)
     }
 
     /// Verifies the volume. Blocks.
@@ -250,4 +332,13 @@ impl Control {
             Source::Flags => None,
         }
     }
+}
+
+/// The mistakes of a file without its lines, a line each.
+fn without_lines(mistakes: &Mistakes) -> String {
+    let sentence = |(place, sentence): (Option<weir_config::Place>, String)| match place {
+        Some(place) => format!("{place}: {sentence}"),
+        None => sentence,
+    };
+    mistakes.sentences().into_iter().map(sentence).collect::<Vec<_>>().join("\n")
 }

@@ -4,14 +4,17 @@ mod explained;
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
-use weir_observe::Snapshot;
+use weir_observe::{History, Snapshot};
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
-pub use self::explained::{Explained, OriginRequest, Question, SelectingField, Setting, StoredVariant};
+pub use self::explained::{
+    Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
+};
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.
@@ -34,12 +37,19 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. Calls `done` with the number of the mark once the purge is durable, or with why it is
-    /// not. `done` may be called from any thread, also before this returns.
+    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done`
+    /// with the number of the mark once the purge is durable, or with why it is not. It may be called from
+    /// any thread, also before this returns.
     ///
     /// # Errors
     /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String>;
+
+    /// What a purge would take. Reads the head of everything held, and blocks.
+    ///
+    /// # Errors
+    /// A sentence, when the order makes no sense or a drive fails.
+    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String>;
 
     /// Reads all that the volumes hold, checks every byte and drops what is wrong. Blocks for as long as that
     /// takes.
@@ -67,6 +77,15 @@ pub trait DataPlane: Send + Sync {
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
     fn admin_hosts(&self) -> Vec<HostPattern>;
 
+    /// What operators and clients have changed, or tried to.
+    fn history(&self) -> &History;
+
+    /// The name of the site that has this name or this host.
+    fn site_named(&self, name: &str) -> Option<String>;
+
+    /// The name of the site that a URL leads to, with its scheme or without.
+    fn site_of_url(&self, url: &str) -> Option<String>;
+
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
 
@@ -82,7 +101,7 @@ pub trait DataPlane: Send + Sync {
 }
 
 /// An upgrade that is ordered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UpgradeOrder {
     /// The program; `None`: the one that now lies where this one was started from.
@@ -90,7 +109,7 @@ pub struct UpgradeOrder {
 }
 
 /// A process that has taken over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Upgraded {
     /// Its pid.
@@ -121,7 +140,7 @@ pub struct ListOrder {
 }
 
 /// A page of what is cached.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listing {
     /// Some objects.
     pub objects: Vec<CachedObject>,
@@ -131,7 +150,7 @@ pub struct Listing {
 }
 
 /// A cached object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedObject {
     /// Its URL as it stands in the key.
     pub url: String,
@@ -162,7 +181,7 @@ pub struct CachedObject {
 }
 
 /// What a verification of the volume found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// Objects whose every byte is what was stored.
     pub objects: u64,
@@ -189,26 +208,37 @@ pub struct Verified {
 pub type PurgeDone = Box<dyn FnOnce(Result<u64, String>) + Send>;
 
 /// A purge that is ordered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeOrder {
-    /// What is purged.
-    pub scope: PurgeScope,
+    /// What is purged, where that is one thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<PurgeScope>,
+    /// What is purged, where that is several: at most 1000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<PurgeScope>,
     /// Whether it only becomes stale.
     #[serde(default)]
     pub soft: bool,
 }
 
 /// What is purged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PurgeScope {
     /// All keys and variants of a URL; without a scheme of http and https.
     Url(String),
     /// All URLs that begin with this.
     Prefix(String),
-    /// All objects with one of these tags.
+    /// All objects with one of these tags: of all sites, or of those of the token.
     Tags(Vec<String>),
+    /// The same of one site.
+    TagsOf {
+        /// The site, by its name or one of its hosts.
+        site: String,
+        /// The tags.
+        tags: Vec<String>,
+    },
     /// All of a site.
     Site(String),
     /// Everything.
@@ -216,19 +246,42 @@ pub enum PurgeScope {
 }
 
 /// A purge that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Purged {
     /// The number of its mark in the ledger; the largest, where there are several.
     #[serde(with = "crate::digits")]
+    #[schemars(with = "String")]
     pub mark: u64,
     /// What was purged.
-    pub scope: PurgeScope,
+    pub scopes: Vec<PurgeScope>,
     /// Whether it only became stale.
     pub soft: bool,
+    /// How many objects were held of it; absent where finding that out would have taken a search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
+}
+
+/// What a purge would take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counted {
+    /// Objects, each once.
+    pub objects: u64,
+    /// Bytes of their bodies, in memory and on volumes, each once.
+    pub bytes: u64,
+}
+
+/// The most scopes of an order.
+pub const SCOPES_MAX: usize = 1000;
+
+impl PurgeOrder {
+    /// All that is purged.
+    pub fn all(&self) -> impl Iterator<Item = &PurgeScope> {
+        self.scope.iter().chain(&self.scopes)
+    }
 }
 
 /// The phase of a running Weir.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Requests are taken.
@@ -250,7 +303,7 @@ pub struct Swapped {
 pub struct SwapError(pub String);
 
 /// What is there now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Inventory {
     /// The number of the plan in force; 1 at the start, one more with each reload.
     pub plan: u64,
@@ -262,6 +315,8 @@ pub struct Inventory {
     pub workers: usize,
     /// Where clients connect.
     pub listeners: Vec<String>,
+    /// How, for each of these.
+    pub listening: Vec<Listening>,
     /// What the cache holds.
     pub cache: CacheUse,
     /// What each volume holds.
@@ -276,17 +331,40 @@ pub struct Inventory {
     pub certificates: CertificatesUse,
 }
 
+/// A place where clients connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Listening {
+    /// The address, or the unix socket.
+    pub address: String,
+    /// Whether connections begin with TLS.
+    pub tls: bool,
+    /// What clients may speak, the preferred first: `h2`, `http/1.1`.
+    pub protocols: Vec<String>,
+}
+
 /// The certificates for clients.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificatesUse {
     /// All of them, those included that cannot be used.
     pub all: Vec<CertificateUse>,
     /// How often files could not be used, since the start.
     pub failures: u64,
+    /// Orders that have ended since the start; absent without `[acme]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orders: Option<OrdersEnded>,
+}
+
+/// How many orders of certificates have ended, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OrdersEnded {
+    /// With a certificate.
+    pub issued: u64,
+    /// Without one.
+    pub failed: u64,
 }
 
 /// A certificate, or a pair of files that is to be one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CertificateUse {
     /// Its names and addresses; empty where nothing could be read yet.
@@ -314,7 +392,7 @@ pub struct CertificateUse {
 }
 
 /// What the cache holds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheUse {
     /// Objects, each variant counted.
     pub objects: u64,
@@ -330,7 +408,7 @@ pub struct CacheUse {
 }
 
 /// What a volume holds, and what was done with it since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeUse {
     /// Its folder.
     pub path: String,
@@ -421,7 +499,7 @@ pub struct VolumeUse {
 }
 
 /// What a volume's catalogue uses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CatalogueUse {
     /// Bytes on the drive, which count as the volume's.
     pub disk_bytes: u64,
@@ -438,13 +516,15 @@ pub struct CatalogueUse {
 }
 
 /// The state of the ledger of purges and invalidations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerState {
     /// Its number: that of the newest mark, or of the start.
     #[serde(with = "crate::digits")]
+    #[schemars(with = "String")]
     pub number: u64,
     /// All marks up to this number are on disk.
     #[serde(with = "crate::digits")]
+    #[schemars(with = "String")]
     pub durable: u64,
     /// How many marks are kept.
     pub marks: u64,
@@ -454,7 +534,7 @@ pub struct LedgerState {
 }
 
 /// An upstream and its origins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UpstreamState {
     /// Its name.
     pub name: String,
@@ -463,7 +543,7 @@ pub struct UpstreamState {
 }
 
 /// An origin now; counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginState {
     /// The origin as configured.
     pub name: String,

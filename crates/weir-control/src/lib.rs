@@ -3,9 +3,9 @@
 //!
 //! It runs on a thread and a runtime of its own, and asks the data plane through [`DataPlane`]. It may fail
 //! or hang without affecting a request. Rooms: [`data_plane`] what it asks of the data plane; [`state`] the
-//! state folder; [`control`] the commands; `metrics` and `status` what it shows; `admin` and `socket` the
-//! paths of the two servers; [`serve`] their connections, `places` how many; [`client`] talks to a running
-//! Weir.
+//! state folder; [`control`] the commands; [`api`] the table of paths; `access` who may, with `tokens`;
+//! `exchange` one request; `metrics` and `status` what it shows; [`serve`] the connections, `places` how
+//! many; [`client`] talks to a running Weir.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -13,34 +13,49 @@
 pub mod client;
 pub mod control;
 pub mod data_plane;
+pub mod history;
 pub mod query;
 pub mod serve;
 pub mod sites;
 pub mod state;
 pub mod status;
 
-mod admin;
+mod access;
 mod answer;
+pub mod api;
+mod call;
 mod clock;
 mod digits;
+mod exchange;
+mod guesses;
+mod listener;
 mod metrics;
+mod open;
 mod places;
-mod socket;
+mod tls;
+mod tokens;
+mod users;
 
-pub use client::{AskError, Asked};
+pub use answer::Refused;
+pub use call::Role;
+pub use client::{Ask, AskError, Asked, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
-    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, DataPlane, Explained, Inventory,
-    LedgerState, ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope,
-    Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
-    UpstreamState, Verified, VolumeUse,
+    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, Counted, DataPlane, Explained,
+    ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing, OrdersEnded,
+    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX,
+    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
+    Verified, VolumeUse,
 };
-pub use serve::{AdminListener, ControlThread, ServeError};
+pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
+pub use listener::{AdminListener, ServeError};
+pub use serve::ControlThread;
 pub use sites::{
     AccountsUse, Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,
 };
 pub use state::{StateError, StateFolder};
 pub use status::{CertificatesState, Status, rfc3339};
+pub use tokens::{TokenError, TokenMade, TokenOrder, TokenShown, Tokens};
 
 #[cfg(test)]
 mod tests;

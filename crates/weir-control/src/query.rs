@@ -1,17 +1,20 @@
-//! The queries of `GET /objects` and `GET /sites`, written by the command line and read by the socket.
+//! The queries of `/v1/objects` and `/v1/sites`, written by the command line and read by the API.
 
 use std::fmt::Write;
 
 use crate::data_plane::ListOrder;
+use crate::history::HistoryOrder;
 use crate::sites::SitesOrder;
 
 /// The path.
-pub const OBJECTS: &str = "/objects";
+pub const OBJECTS: &str = "/v1/objects";
 /// The path of the accounts.
-pub const SITES: &str = "/sites";
-/// How many objects a page has by default.
+pub const SITES: &str = "/v1/sites";
+/// The path of the history.
+pub const HISTORY: &str = "/v1/history";
+/// How many objects or entries a page has by default.
 pub const LIMIT: usize = 100;
-/// How many objects a page has at most.
+/// How many objects or entries a page has at most.
 pub const LIMIT_MAX: usize = 10_000;
 
 /// Path and query for an order.
@@ -53,11 +56,52 @@ pub(crate) fn read(query: &str) -> Result<ListOrder, String> {
             "prefix" => order.prefix = Some(value),
             "tag" => order.tag = Some(value),
             "after" => order.after = Some(value),
-            "limit" => {
-                let limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-                order.limit = limit.ok_or_else(|| format!("limit is between 1 and {LIMIT_MAX}"))?;
-            }
+            "limit" => order.limit = limit(&value)?,
             _ => return Err(format!("{name} is not known; there are site, prefix, tag, limit and after")),
+        }
+    }
+    Ok(order)
+}
+
+fn limit(value: &str) -> Result<usize, String> {
+    let limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+    limit.ok_or_else(|| format!("limit is between 1 and {LIMIT_MAX}"))
+}
+
+/// Path and query for the history.
+pub fn write_history(order: &HistoryOrder) -> String {
+    let mut text = format!("{HISTORY}?limit={}", order.limit);
+    let HistoryOrder { site, actor, act, result, since, .. } = order;
+    let fields = [("site", site), ("actor", actor), ("act", act), ("result", result), ("since", since)];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            text += &format!("&{name}=");
+            encode(&mut text, value);
+        }
+    }
+    text
+}
+
+/// What a query asks for of the history.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn read_history(query: &str) -> Result<HistoryOrder, String> {
+    let mut order = HistoryOrder { limit: LIMIT, ..HistoryOrder::default() };
+    for field in fields(query) {
+        let (name, value) = field?;
+        match name {
+            "site" => order.site = Some(value),
+            "actor" => order.actor = Some(value),
+            "act" => order.act = Some(value),
+            "result" => order.result = Some(value),
+            "since" => order.since = Some(value),
+            "limit" => order.limit = limit(&value)?,
+            _ => {
+                return Err(format!(
+                    "{name} is not known; there are site, actor, act, result, since and limit"
+                ));
+            }
         }
     }
     Ok(order)
@@ -173,6 +217,18 @@ mod tests {
         for query in ["days=2", "format=xml", "limit=1", "site=%"] {
             assert!(read_sites(query).is_err(), "{query}");
         }
+    }
+
+    #[test]
+    fn the_history_is_asked_for_in_the_same_way() {
+        let text = |text: &str| Some(text.to_owned());
+        let (site, actor, act) = (text("ö"), text("token:cms"), text("GET /v1/status"));
+        let order = HistoryOrder { limit: 3, site, actor, act, result: text("done"), since: text("2026") };
+        let written = write_history(&order);
+        let (path, query) = written.split_once('?').unwrap();
+        assert!(path == HISTORY && written.parse::<http::Uri>().is_ok(), "{written}");
+        assert_eq!(read_history(query), Ok(order));
+        assert!(read_history("limit=0").is_err() && read_history("mark=1").is_err());
     }
 
     #[test]

@@ -4,169 +4,35 @@
 //! beside the runtime. Health is answered at once, whatever other connections do.
 
 use std::convert::Infallible;
-use std::fs::Permissions;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::Notify;
-use weir_config::value::ListenAddress;
+use weir_tls::Certificates;
 
-use crate::answer::{self, Answer};
+use crate::access::Peer;
 use crate::control::Control;
+use crate::listener::{AdminListener, ServeError};
 use crate::places::{Place, Places};
-use crate::{admin, clock, socket};
+use crate::{clock, exchange, tls, users};
 
 const HEAD_TIME: Duration = Duration::from_secs(10);
+const HEAD_BYTES_MAX: usize = 64 << 10;
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
 /// Only the owner uses the control socket, and verifying a large volume takes long.
 const SOCKET_TIME: Duration = Duration::from_hours(24);
-const HEAD_BYTES_MAX: usize = 64 << 10;
-const BODY_BYTES_MAX: usize = 1 << 20;
-/// The mode of the admin listener's socket file where none is named.
-const UNIX_MODE: u32 = 0o660;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Between two looks at what is waited for.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
-
-/// The control plane's servers cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The admin address cannot be listened on.
-    #[error("cannot listen on {address} for metrics and health: {}", hint(source))]
-    Bind {
-        /// The address.
-        address: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// The thread or its runtime cannot be started.
-    #[error(
-        "cannot start the control plane's thread: {0}; raise the limits of threads and open files for this \
-         user"
-    )]
-    Thread(#[source] io::Error),
-}
-
-fn hint(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            "the address is in use, perhaps by another Weir; stop it or name another address with --admin or \
-             [admin] listen"
-                .to_owned()
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have the address; name one it has with --admin or [admin] \
-             listen"
-                .to_owned()
-        }
-        io::ErrorKind::PermissionDenied => {
-            "permission denied; name a port above 1023 or a folder you may write to, with --admin or [admin] \
-             listen"
-                .to_owned()
-        }
-        _ => format!("{error}; name another address with --admin or [admin] listen"),
-    }
-}
-
-/// The admin listener, bound and not yet served.
-#[derive(Debug)]
-pub enum AdminListener {
-    /// TCP.
-    Tcp(std::net::TcpListener),
-    /// A unix socket and its path.
-    Unix(StdUnixListener, PathBuf),
-}
-
-impl AdminListener {
-    /// Binds the admin address.
-    ///
-    /// # Errors
-    /// When it is in use or not available.
-    pub fn bind(address: &ListenAddress) -> Result<AdminListener, ServeError> {
-        let fail = |source| ServeError::Bind { address: address.to_string(), source };
-        match address {
-            ListenAddress::Tcp(at) => {
-                let listener = std::net::TcpListener::bind(at).map_err(fail)?;
-                listener.set_nonblocking(true).map_err(fail)?;
-                Ok(AdminListener::Tcp(listener))
-            }
-            ListenAddress::Unix { path, mode } => {
-                remove_leftover(path).map_err(fail)?;
-                let listener = StdUnixListener::bind(path).map_err(fail)?;
-                let mode = Permissions::from_mode(mode.unwrap_or(UNIX_MODE));
-                std::fs::set_permissions(path, mode).map_err(fail)?;
-                listener.set_nonblocking(true).map_err(fail)?;
-                Ok(AdminListener::Unix(listener, path.clone()))
-            }
-        }
-    }
-
-    /// The listener of the old process of an upgrade, for that address.
-    pub fn inherit(address: &ListenAddress, socket: OwnedFd) -> AdminListener {
-        match address {
-            ListenAddress::Tcp(_) => AdminListener::Tcp(socket.into()),
-            ListenAddress::Unix { path, .. } => AdminListener::Unix(socket.into(), path.clone()),
-        }
-    }
-
-    /// A copy of the socket, for the new process.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub fn copy(&self) -> io::Result<OwnedFd> {
-        match self {
-            AdminListener::Tcp(listener) => listener.as_fd().try_clone_to_owned(),
-            AdminListener::Unix(listener, _) => listener.as_fd().try_clone_to_owned(),
-        }
-    }
-
-    /// The TCP address it got, for port 0.
-    pub fn tcp(&self) -> Option<SocketAddr> {
-        match self {
-            AdminListener::Tcp(listener) => listener.local_addr().ok(),
-            AdminListener::Unix(..) => None,
-        }
-    }
-
-    /// The address it got, as text.
-    pub fn address(&self) -> String {
-        match self {
-            AdminListener::Tcp(listener) => {
-                listener.local_addr().map_or_else(|_| "?".to_owned(), |at| format!("http://{at}"))
-            }
-            AdminListener::Unix(_, path) => format!("unix:{}", path.display()),
-        }
-    }
-}
-
-/// Removes a socket on which nobody listens any more.
-fn remove_leftover(path: &std::path::Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    use std::os::unix::net::UnixStream;
-    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    if metadata.file_type().is_socket() && UnixStream::connect(path).is_err_and(refused) {
-        std::fs::remove_file(path)?;
-    }
-    Ok(())
-}
 
 /// The running thread of the control plane. It ends with the process.
 #[derive(Debug)]
@@ -179,13 +45,15 @@ struct Counter {
     /// keep the commands out.
     shown: Arc<Places>,
     told: Arc<Places>,
+    /// Of the admin listener, where it speaks TLS.
+    certificates: Option<Certificates>,
     /// Whether connections are no longer accepted.
     closes: Notify,
     is_closed: AtomicBool,
 }
 
 impl ControlThread {
-    /// Starts serving.
+    /// Starts serving; the admin listener over TLS, where it gets certificates.
     ///
     /// # Errors
     /// When the thread or its runtime cannot be started.
@@ -193,6 +61,7 @@ impl ControlThread {
         control: Arc<Control>,
         admin: AdminListener,
         socket: StdUnixListener,
+        certificates: Option<Certificates>,
     ) -> Result<ControlThread, ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -214,6 +83,7 @@ impl ControlThread {
         let counter = Arc::new(Counter {
             shown: Arc::default(),
             told: Arc::default(),
+            certificates,
             closes: Notify::new(),
             is_closed: AtomicBool::new(false),
         });
@@ -254,37 +124,27 @@ enum Admin {
     Unix(UnixListener),
 }
 
-/// Which of the two servers a connection belongs to.
-#[derive(Clone, Copy)]
-enum Paths {
-    Admin(Reach),
-    Socket,
-}
-
-/// How clients reach the admin listener: a web page can make a browser ask what it reaches by the network.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Network,
-    File,
-}
-
 async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
-    let Counter { shown, told, closes, is_closed } = &*counter;
+    let Counter { shown, told, certificates, closes, is_closed } = &*counter;
     let admin_accepts = async {
         loop {
             match &admin {
                 Admin::Tcp(listener) => {
-                    accept(listener.accept().await, shown, &control, Paths::Admin(Reach::Network)).await;
+                    let accepted = listener.accept().await;
+                    let peer = |from: &(_, std::net::SocketAddr)| Peer::Client(Some(from.1.ip()));
+                    accept(accepted, peer, Server { places: shown, certificates }, &control).await;
                 }
                 Admin::Unix(listener) => {
-                    accept(listener.accept().await, shown, &control, Paths::Admin(Reach::File)).await;
+                    let server = Server { places: shown, certificates };
+                    accept(listener.accept().await, |_| Peer::Client(None), server, &control).await;
                 }
             }
         }
     };
     let socket_accepts = async {
         loop {
-            accept(socket.accept().await, told, &control, Paths::Socket).await;
+            let peer = |from: &(UnixStream, _)| Peer::User(users::of(&from.0));
+            accept(socket.accept().await, peer, Server { places: told, certificates: &None }, &control).await;
         }
     };
     tokio::select! {
@@ -297,88 +157,70 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
     std::future::pending().await
 }
 
+/// One of the two servers.
+struct Server<'s> {
+    places: &'s Arc<Places>,
+    certificates: &'s Option<Certificates>,
+}
+
 async fn accept<S, A>(
     accepted: io::Result<(S, A)>,
-    places: &Arc<Places>,
+    peer: impl Fn(&(S, A)) -> Peer,
+    server: Server<'_>,
     control: &Arc<Control>,
-    paths: Paths,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = match accepted {
-        Ok((stream, _)) => stream,
+    let (stream, peer) = match accepted {
+        Ok(accepted) => {
+            let peer = peer(&accepted);
+            (accepted.0, peer)
+        }
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection to the control plane");
             return tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     };
     // Otherwise all connections have requests under way.
-    let Some(place) = places.take().map(Arc::new) else { return };
-    let (control, own) = (control.clone(), place.clone());
+    let Some(place) = server.places.take().map(Arc::new) else { return };
+    let (control, certificates) = (control.clone(), server.certificates.clone());
     tokio::spawn(async move {
-        let service = service_fn(move |request| respond(control.clone(), paths, own.clone(), request));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIME)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
-        let time = match paths {
-            Paths::Admin(_) => CONNECTION_TIME,
-            Paths::Socket => SOCKET_TIME,
+        let Some(certificates) = certificates else { return connection(stream, peer, place, control).await };
+        let at = match &peer {
+            Peer::Client(at) => *at,
+            Peer::User(_) => None,
         };
-        tokio::select! {
-            _ = tokio::time::timeout(time, connection) => {}
-            () = place.closed() => {}
+        // A handshake that fails is the client's affair.
+        if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls::accept(stream, &certificates)).await {
+            connection(stream, peer, place, control).await;
+        } else {
+            tracing::debug!(?at, "a handshake with the admin listener failed");
         }
     });
 }
 
-async fn respond(
-    control: Arc<Control>,
-    paths: Paths,
-    place: Arc<Place>,
-    request: Request<Incoming>,
-) -> Result<Answer, Infallible> {
-    let (head, body) = request.into_parts();
-    let work = place.work();
-    if let Paths::Admin(reach) = paths {
-        if let Some(health) = admin::health(&control, &head.method, &head.uri) {
-            return Ok(health);
-        }
-        if reach == Reach::Network && !admin::is_for_us(&control, &head) {
-            return Ok(admin::misdirected());
-        }
-    }
-    if !work.is_for_all {
-        return Ok(answer::refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests are under way; try again",
-        ));
-    }
-    let body = match tokio::time::timeout(HEAD_TIME, Limited::new(body, BODY_BYTES_MAX).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => {
-            return Ok(answer::refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or broken"));
-        }
-        Err(_) => return Ok(answer::refusal(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+/// Serves a connection to its end.
+async fn connection<S>(stream: S, peer: Peer, place: Arc<Place>, control: Arc<Control>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let time = match peer {
+        Peer::Client(_) => CONNECTION_TIME,
+        Peer::User(_) => SOCKET_TIME,
     };
-    if matches!(paths, Paths::Socket) && head.uri.path() == socket::PURGE && head.method == Method::POST {
-        return Ok(socket::purge(&control, &body).await);
-    }
-    let act = move || act(&control, paths, &head, &body);
-    Ok(tokio::task::spawn_blocking(act).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a control request panicked");
-        answer::refusal(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "an internal error; see the diagnostics of this Weir",
-        )
-    }))
-}
-
-fn act(control: &Arc<Control>, paths: Paths, head: &http::request::Parts, body: &Bytes) -> Answer {
-    match paths {
-        Paths::Admin(_) => admin::answer(control, head),
-        Paths::Socket => socket::answer(control, &head.method, &head.uri, body),
+    let own = place.clone();
+    let service = service_fn(move |request| {
+        let answering = exchange::respond(control.clone(), peer.clone(), own.clone(), request);
+        async { Ok::<_, Infallible>(answering.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
+    tokio::select! {
+        _ = tokio::time::timeout(time, connection) => {}
+        () = place.closed() => {}
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::Outcome;
 
@@ -27,7 +28,7 @@ pub struct More {
 }
 
 /// The accounts of sites.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sites {
     /// The day of UTC from which on `used` counts; absent where that is all time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +53,7 @@ impl Sites {
 }
 
 /// A file of the accounts that cannot be read as a whole. Counts of its month may be smaller than they were.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnsoundFile {
     /// Its name in the folder of the accounts.
     pub file: String,
@@ -67,7 +68,7 @@ pub struct UnsoundFile {
 }
 
 /// An account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SiteAccount {
     /// The site's name; `-` for what belongs to no site.
     pub site: String,
@@ -96,7 +97,7 @@ pub struct SiteAccount {
 }
 
 /// What the cache holds of a site, exactly. Purged objects count only on volumes, until they are swept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holding {
     /// In memory.
     pub memory: Stock,
@@ -107,7 +108,7 @@ pub struct Holding {
 }
 
 /// The state of the accounts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccountsUse {
     /// Why the last write failed; absent where it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +123,7 @@ pub struct AccountsUse {
 }
 
 /// A number of objects and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stock {
     /// Objects, each variant counted.
     pub objects: u64,
@@ -131,7 +132,7 @@ pub struct Stock {
 }
 
 /// What an account has used in a day.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsedIn {
     /// The day of UTC (`2026-11-22`), or the month (`2024-10`) whose days are no longer kept.
     pub day: String,
@@ -141,7 +142,7 @@ pub struct UsedIn {
 }
 
 /// What an account has used in a span of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Used {
     /// Requests that have ended: the sum of the seven below.
     pub requests: u64,

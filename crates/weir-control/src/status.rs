@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
 use crate::data_plane::{
-    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse,
+    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Listening, Phase, UpstreamState,
+    VolumeUse,
 };
 
 /// A Weir at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The version of the program.
     pub version: String,
@@ -39,6 +41,9 @@ pub struct Status {
     pub last_reload: Option<LastReload>,
     /// Where clients connect.
     pub listeners: Vec<String>,
+    /// How, for each of these.
+    #[serde(default)]
+    pub listening: Vec<Listening>,
     /// Worker threads.
     pub workers: usize,
     /// Clients' connections.
@@ -68,7 +73,7 @@ pub struct Status {
 }
 
 /// The latest reload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastReload {
     /// When, RFC 3339.
     pub at: String,
@@ -84,7 +89,7 @@ impl LastReload {
 }
 
 /// The certificates for clients, in short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificatesState {
     /// Those in use.
     pub in_use: usize,
@@ -109,7 +114,7 @@ impl CertificatesState {
 }
 
 /// Clients' connections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     /// Open now.
     pub open: u64,
@@ -125,7 +130,7 @@ pub struct Connections {
 }
 
 /// Requests since the start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
     /// Under way now.
     pub running: u64,
@@ -147,7 +152,7 @@ pub struct Requests {
 }
 
 /// The requests of one outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeStatus {
     /// How many.
     pub count: u64,
@@ -160,7 +165,7 @@ pub struct OutcomeStatus {
 }
 
 /// Bytes of bodies since the start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bytes {
     /// Sent to clients.
     pub clients: u64,
@@ -171,7 +176,7 @@ pub struct Bytes {
 }
 
 /// Origin transfers into the cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fills {
     /// Running now.
     pub running: u64,
@@ -202,6 +207,7 @@ impl Status {
             reloads_refused: 0,
             last_reload: None,
             listeners: inventory.listeners,
+            listening: inventory.listening,
             workers: inventory.workers,
             connections: Connections {
                 open: snapshot.now(&Level::CONNECTIONS),

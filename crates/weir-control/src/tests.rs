@@ -66,13 +66,17 @@ impl DataPlane for Scripted {
         }
     }
 
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
-        match &order.scope {
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
+        match order.all().next().unwrap() {
             PurgeScope::Site(name) => return Err(format!("no site is named {name}")),
             PurgeScope::All => drop(std::thread::spawn(move || done(Err("no space".to_owned())))),
             _ => done(Ok(17)),
         }
-        Ok(())
+        Ok(Some(3))
+    }
+
+    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
+        Ok(Counted { objects: order.all().count() as u64, bytes: 5 })
     }
 
     fn verify(&self) -> Result<Verified, String> {
@@ -111,6 +115,19 @@ impl DataPlane for Scripted {
         }
     }
 
+    fn history(&self) -> &weir_observe::History {
+        &self.observatory.history
+    }
+
+    fn site_named(&self, name: &str) -> Option<String> {
+        name.strip_suffix(".test").map(|_| name.to_owned())
+    }
+
+    fn site_of_url(&self, url: &str) -> Option<String> {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        self.site_named(rest.split('/').next()?)
+    }
+
     fn admin_hosts(&self) -> Vec<HostPattern> {
         vec!["weir".parse().unwrap()]
     }
@@ -118,6 +135,10 @@ impl DataPlane for Scripted {
     fn phase(&self) -> Phase {
         if self.draining.load(Ordering::SeqCst) { Phase::Draining } else { Phase::Serving }
     }
+}
+
+fn asked(method: Method, path: &str, body: &str) -> Ask {
+    Ask { method, path: path.to_owned(), body: body.into(), patience: Duration::from_secs(10) }
 }
 
 /// A control plane that serves, with its folder.
@@ -140,15 +161,17 @@ impl Running {
         let observatory = Observatory::start(1, &[]).unwrap();
         let data_plane =
             Arc::new(Scripted { observatory, plan: AtomicU64::new(1), draining: AtomicBool::new(false) });
-        let control = Control::new(data_plane.clone(), source(config));
+        data_plane.observatory.history.open(state.path()).unwrap();
+        let control = Control::new(data_plane.clone(), source(config), state.path());
         let admin = AdminListener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let at = admin.tcp().unwrap();
-        ControlThread::start(control, admin, state.bind_socket().unwrap()).unwrap();
+        ControlThread::start(control, admin, state.bind_socket().unwrap(), None).unwrap();
         Running { folder, data_plane, admin: at, _state: state }
     }
 
     fn ask(&self, method: Method, path: &str, body: &str) -> Asked {
-        client::ask(&self.folder.join("state"), method, path, body.into(), Duration::from_secs(10)).unwrap()
+        let way = Way::Folder(self.folder.join("state"));
+        client::ask(&way, asked(method, path, body)).unwrap()
     }
 
     fn admin(&self, request_line: &str) -> (u16, String) {
@@ -161,10 +184,10 @@ impl Running {
     }
 
     /// The head of what the admin listener answers.
-    fn admin_head(&self, path: &str) -> String {
+    fn admin_head(&self, path: &str, fields: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text[..text.find("\r\n\r\n").unwrap() + 2].to_owned()
@@ -181,6 +204,32 @@ impl Running {
         (head[9..12].parse().unwrap(), body.to_owned())
     }
 
+    /// Sends these lines and this content to the admin listener.
+    fn admin_asked(&self, line: &str, fields: &str, content: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        write!(stream, "{line} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n{content}").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    /// Makes a token.
+    fn token(&self, name: &str, role: Role, sites: &[&str]) -> String {
+        let sites = sites.iter().map(|site| (*site).to_owned()).collect();
+        let order = TokenOrder { name: name.to_owned(), role, sites, expires_s: None };
+        let asked = self.ask(Method::POST, "/v1/tokens", &serde_json::to_string(&order).unwrap());
+        assert_eq!(asked.refusal(), None);
+        serde_json::from_slice::<TokenMade>(&asked.body).unwrap().token
+    }
+
+    /// The history, as JSON.
+    fn history(&self) -> Vec<HistoryEntry> {
+        let asked = self.ask(Method::GET, "/v1/history", "");
+        serde_json::from_slice::<HistoryShown>(&asked.body).unwrap().entries
+    }
+
     fn write_config(&self, text: &str) {
         std::fs::write(self.folder.join("weir.toml"), text).unwrap();
     }
@@ -195,22 +244,22 @@ impl Drop for Running {
 #[test]
 fn reload_swaps_refuses_and_says_why() {
     let running = Running::start(Source::File);
-    let done = running.ask(Method::POST, "/reload", "");
+    let done = running.ask(Method::POST, "/v1/reload", "");
     assert_eq!(done.refusal(), None);
     let done: Reloaded = serde_json::from_slice(&done.body).unwrap();
     assert_eq!((done.plan, done.sites, done.warnings.len()), (2, 1, 1));
 
     running.write_config("listne = bad\n");
-    let refused = running.ask(Method::POST, "/reload", "");
+    let refused = running.ask(Method::POST, "/v1/reload", "");
     assert_eq!(refused.status, 422);
     assert!(refused.refusal().unwrap().contains("error"), "{refused:?}");
     assert_eq!(running.data_plane.plan.load(Ordering::SeqCst), 2);
 
     running.write_config(CONFIG);
-    let refused = running.ask(Method::POST, "/reload", "");
+    let refused = running.ask(Method::POST, "/v1/reload", "");
     assert_eq!(refused.refusal().unwrap(), "the third is refused");
 
-    let status: Status = serde_json::from_slice(&running.ask(Method::GET, "/status", "").body).unwrap();
+    let status: Status = serde_json::from_slice(&running.ask(Method::GET, "/v1/status", "").body).unwrap();
     assert_eq!((status.reloads, status.reloads_refused), (1, 2));
     assert_eq!(status.last_reload.unwrap().refused.unwrap(), "the third is refused");
     assert_eq!(status.phase, Phase::Serving);
@@ -219,7 +268,7 @@ fn reload_swaps_refuses_and_says_why() {
 #[test]
 fn flags_cannot_be_reloaded() {
     let running = Running::start(|_| Source::Flags);
-    let refused = running.ask(Method::POST, "/reload", "");
+    let refused = running.ask(Method::POST, "/v1/reload", "");
     assert_eq!(refused.status, 409);
     assert!(refused.refusal().unwrap().contains("--config FILE"));
 }
@@ -227,7 +276,7 @@ fn flags_cannot_be_reloaded() {
 #[test]
 fn purge_answers_with_the_mark_or_says_why_not() {
     let running = Running::start(Source::File);
-    let ask = |body: &str| running.ask(Method::POST, "/purge", body);
+    let ask = |body: &str| running.ask(Method::POST, "/v1/purge", body);
     for (scope, expect) in [
         (r#"{"url":"http://a/b"}"#, PurgeScope::Url("http://a/b".to_owned())),
         (r#"{"prefix":"a/b"}"#, PurgeScope::Prefix("a/b".to_owned())),
@@ -235,7 +284,7 @@ fn purge_answers_with_the_mark_or_says_why_not() {
     ] {
         let done = ask(&format!(r#"{{"scope":{scope},"soft":true}}"#));
         let done: Purged = serde_json::from_slice(&done.body).unwrap();
-        assert_eq!(done, Purged { mark: 17, scope: expect, soft: true });
+        assert_eq!(done, Purged { mark: 17, scopes: vec![expect], soft: true, held: Some(3) });
     }
     for (body, status, expect) in [
         (r#"{"scope":{"site":"x"}}"#, 422, "no site is named x"),
@@ -243,39 +292,41 @@ fn purge_answers_with_the_mark_or_says_why_not() {
         (r#"{"scope":"every"}"#, 400, "unknown variant `every`, expected one of `url`, `prefix`"),
         (r#"{"scope":{"url":"a","site":"b"}}"#, 400, "not a purge: "),
         (r#"{"scope":"all","sotf":true}"#, 400, "unknown field `sotf`"),
-        ("{}", 400, "missing field `scope`"),
+        ("{}", 422, "name what is to be purged"),
         ("", 400, "not a purge: "),
     ] {
         let refused = ask(body);
         assert_eq!(refused.status, status, "{body}");
         assert!(refused.refusal().unwrap().contains(expect), "{refused:?}");
     }
-    assert_eq!(running.admin("POST /purge").0, 405);
+    assert_eq!(running.admin("POST /v1/purge").0, 401);
 }
 
 #[test]
 fn the_accounts_are_shown_by_both_servers() {
     let running = Running::start(Source::File);
-    let asked = running.ask(Method::GET, "/sites?site=a%20b&since=2026-11&days=1", "");
+    let asked = running.ask(Method::GET, "/v1/sites?site=a%20b&since=2026-11&days=1", "");
     let sites: Sites = serde_json::from_slice(&asked.body).unwrap();
     assert_eq!((sites.since.as_deref(), &*sites.sites[0].site), (Some("2026-11"), "a b"));
     assert_eq!(sites.sites[0].days[0].used.requests, 3);
     assert!(sites.sweep_pending && sites.unsound.len() == 1);
     let metrics = running.admin("GET /metrics").1;
     assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"total\"} 7.0\n"), "{metrics}");
-    let (status, csv) = running.admin("GET /sites?site=a&format=csv");
+    let token = running.token("all", Role::View, &[]);
+    let bearer = format!("Host: weir\r\nAuthorization: Bearer {token}\r\n");
+    let (status, csv) = running.admin_with("/v1/sites?site=a&format=csv", &bearer);
     assert_eq!(status, 200);
     assert!(
         csv.starts_with("site,customer,day,requests,")
             && csv.ends_with("a,,2026-11-22,3,0,0,0,0,0,0,0,0,0,0\r\n"),
         "{csv}"
     );
-    let head = |query: &str| running.admin_head(&format!("/sites?site=a&format=csv{query}"));
+    let head = |query: &str| running.admin_head(&format!("/v1/sites?site=a&format=csv{query}"), &bearer);
     assert!(head("").contains("\r\nweir-unsound: 2026-10.unsound-7\r\n"), "{}", head(""));
     assert!(!head("&since=2026-11-01").contains("weir-unsound"));
-    assert_eq!(running.ask(Method::GET, "/sites", "").refusal().unwrap(), "no site is named");
-    assert_eq!(running.admin("GET /sites?format=xml").0, 422);
-    assert_eq!(running.ask(Method::POST, "/sites", "").status, 405);
+    assert_eq!(running.admin_with("/v1/sites?format=xml", &bearer).0, 422);
+    assert_eq!(running.ask(Method::GET, "/v1/sites", "").refusal().unwrap(), "no site is named");
+    assert_eq!(running.ask(Method::POST, "/v1/sites", "").status, 405);
 }
 
 #[test]
@@ -283,23 +334,25 @@ fn explain_hands_the_question_on() {
     let running = Running::start(Source::File);
     let question = r#"{"method":"GET","url":"http://a/","headers":[["X-A","1"],["X-A","2"]]}"#;
     let explained: Explained =
-        serde_json::from_slice(&running.ask(Method::POST, "/explain", question).body).unwrap();
+        serde_json::from_slice(&running.ask(Method::POST, "/v1/explain", question).body).unwrap();
     assert_eq!(explained.verdict, "miss");
     assert_eq!(explained.reason, r#"GET [("X-A", "1"), ("X-A", "2")]"#);
-    let refused = running.ask(Method::POST, "/explain", r#"{"method":"GET","url":"a"}"#);
+    let refused = running.ask(Method::POST, "/v1/explain", r#"{"method":"GET","url":"a"}"#);
     assert_eq!(refused.refusal().unwrap(), "not a URL");
-    assert_eq!(running.ask(Method::POST, "/explain", "{").status, 400);
+    assert_eq!(running.ask(Method::POST, "/v1/explain", "{").status, 400);
 }
 
 #[test]
 fn the_socket_knows_its_paths_and_the_admin_listener_changes_nothing() {
     let running = Running::start(Source::File);
-    assert_eq!(running.ask(Method::GET, "/reload", "").status, 405);
-    assert_eq!(running.ask(Method::POST, "/status", "").status, 405);
-    assert_eq!(running.ask(Method::GET, "/purge", "").status, 405);
-    assert_eq!(running.ask(Method::POST, "/forget", "").status, 404);
-    assert_eq!(running.admin("POST /reload").0, 405);
-    assert_eq!(running.admin("GET /reload").0, 404);
+    assert_eq!(running.ask(Method::GET, "/v1/reload", "").status, 405);
+    assert_eq!(running.ask(Method::POST, "/v1/status", "").status, 405);
+    assert_eq!(running.ask(Method::GET, "/v1/purge", "").status, 405);
+    assert_eq!(running.ask(Method::POST, "/v1/forget", "").status, 404);
+    for path in ["/status", "/sites", "/reload"] {
+        assert_eq!(running.ask(Method::GET, path, "").status, 404, "a path without a version: {path}");
+    }
+    assert_eq!(running.admin("POST /v1/reload").0, 401);
     assert_eq!(running.data_plane.plan.load(Ordering::SeqCst), 1);
 }
 
@@ -307,11 +360,11 @@ fn the_socket_knows_its_paths_and_the_admin_listener_changes_nothing() {
 fn the_admin_listener_answers_to_its_names_and_health_to_any() {
     let running = Running::start(|_| Source::Flags);
     for host in ["127.0.0.1", "127.0.0.1:9180", "localhost:9180", "[::1]:9180", "weir"] {
-        assert_eq!(running.admin_with("/status", &format!("Host: {host}\r\n")).0, 200, "{host}");
+        assert_eq!(running.admin_with("/metrics", &format!("Host: {host}\r\n")).0, 200, "{host}");
     }
     let others = ["Host: evil.example:9180\r\n", "", "Host: weir\r\nHost: evil.example\r\n", "Host: a b\r\n"];
     for fields in others {
-        for path in ["/sites", "/status", "/metrics", "/"] {
+        for path in ["/v1/sites", "/v1/status", "/metrics", "/"] {
             let (status, body) = running.admin_with(path, fields);
             assert!(status == 421 && body.contains("`[admin] hosts`"), "{fields:?} {path}: {status} {body}");
         }
@@ -320,15 +373,68 @@ fn the_admin_listener_answers_to_its_names_and_health_to_any() {
 }
 
 #[test]
+fn a_token_opens_what_its_role_and_sites_allow() {
+    let running = Running::start(Source::File);
+    let view = running.token("looker", Role::View, &[]);
+    let cms = running.token("cms", Role::Purge, &["a.test"]);
+    let ask = |token: &str, line: &str, body: &str| {
+        let fields = format!(
+            "Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        let (status, body) = running.admin_asked(line, &format!("Host: weir\r\n{fields}"), body);
+        (status, serde_json::from_str::<Refused>(&body).map(|refused| refused.error).unwrap_or_default())
+    };
+    let purge = |scope: &str| format!("{{\"scope\":{scope}}}");
+    for (token, line, body, status, word) in [
+        (&view, "GET /v1/status", String::new(), 200, ""),
+        (&view, "POST /v1/purge", purge("{\"site\":\"a.test\"}"), 403, "role"),
+        (&view, "POST /v1/reload", String::new(), 403, "role"),
+        (&view, "GET /v1/nothing", String::new(), 404, "unknown-path"),
+        (&view, "PUT /v1/status", String::new(), 405, "method"),
+        (&cms, "GET /v1/status", String::new(), 403, "role"),
+        (&cms, "POST /v1/purge", purge("{\"url\":\"http://a.test/x\"}"), 200, ""),
+        (&cms, "POST /v1/purge", purge("{\"url\":\"http://b.test/x\"}"), 403, "other-site"),
+        (&cms, "POST /v1/purge", purge("{\"site\":\"nowhere\"}"), 403, "other-site"),
+        (&cms, "POST /v1/purge", purge("\"all\""), 403, "whole"),
+        (&cms, "POST /v1/purge", "{".to_owned(), 400, "malformed"),
+    ] {
+        assert_eq!(ask(token, line, &body), (status, word.to_owned()), "{line} {body}");
+    }
+    // Nobody waits for the entry of a refused attempt.
+    let entries = || {
+        let of_cms = |entry: &HistoryEntry| entry.actor == "token:cms";
+        running.history().into_iter().filter(of_cms).collect::<Vec<_>>()
+    };
+    for _ in 0..1000 {
+        if entries().len() == 6 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let of_cms = entries();
+    let results: Vec<(&str, &str)> =
+        of_cms.iter().map(|entry| (entry.act.as_str(), entry.result.as_str())).collect();
+    let (done, refused) = (("purge", "done"), ("purge", "refused"));
+    let expect =
+        [("GET /v1/status", "refused"), done, refused, refused, refused, ("POST /v1/purge", "refused")];
+    assert_eq!(results, expect);
+    assert_eq!((of_cms[1].mark.as_deref(), &of_cms[1].sites), (Some("17"), &vec!["a.test".to_owned()]));
+    assert_eq!(of_cms[1].address.as_deref(), Some("127.0.0.1"));
+    assert_eq!(running.ask(Method::DELETE, "/v1/tokens/cms", "").status, 200);
+    assert_eq!(ask(&cms, "GET /v1/status", "").0, 401, "at once");
+}
+
+#[test]
 fn idle_connections_delay_nobody() {
     let running = Running::start(|_| Source::Flags);
     let mut idle: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(running.admin).unwrap()).collect();
     for stream in idle.iter_mut().skip(100) {
-        stream.write_all(b"GET /status HTTP/1.1\r\nHost: we").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: we").unwrap();
     }
     // Less than the time that a head may take.
     assert_eq!(running.admin_with("/health/live", "Host: x\r\n"), (200, "live\n".to_owned()));
-    assert_eq!(running.admin_with("/status", "Host: localhost\r\n").0, 200);
+    assert_eq!(running.admin_with("/metrics", "Host: localhost\r\n").0, 200);
     // Those that came last are there still.
     let last = idle.last_mut().unwrap();
     last.write_all(b"ir\r\n\r\n").unwrap();
@@ -393,7 +499,7 @@ fn metrics_show_what_was_counted() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    let status: Status = serde_json::from_str(&running.admin("GET /status").1).unwrap();
+    let status: Status = serde_json::from_slice(&running.ask(Method::GET, "/v1/status", "").body).unwrap();
     assert_eq!(status.requests.hit_ratio, Some(0.75));
     assert_eq!(status.requests.outcomes["hit"].count, 3);
     assert_eq!(status.requests.not_stored["set-cookie"], 1);
@@ -402,7 +508,7 @@ fn metrics_show_what_was_counted() {
 #[test]
 fn nobody_there_is_said() {
     let folder = std::env::temp_dir().join("weir-control-nobody");
-    let error = client::ask(&folder, Method::GET, "/status", Vec::new(), Duration::from_secs(1)).unwrap_err();
+    let error = client::ask(&Way::Folder(folder), asked(Method::GET, "/v1/status", "")).unwrap_err();
     assert!(error.to_string().starts_with("no Weir runs with the state folder"), "{error}");
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use weir_store::{Acknowledge, LedgerState, Store, Usage};
+use weir_store::volume::Stock;
+use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
 use crate::explain::{self, Explanation, Question};
@@ -19,13 +20,14 @@ use crate::plan::Plan;
 use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
-use weir_fill::events::{EvictionEvents, report_purge};
+use weir_fill::asks;
+use weir_fill::events::EvictionEvents;
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
 use weir_front::{Certificates, ListenerMode};
 
 use crate::service;
-use weir_observe::{Observatory, Snapshot};
+use weir_observe::{Observatory, Observer, Snapshot};
 
 /// Time between two searches for space that invalidations left behind.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -135,7 +137,7 @@ impl Edge {
                 left.address
             );
         }
-        let keeper = Keeper::start().map_err(StartError::Thread)?;
+        let keeper = Keeper::start(observatory.observer(0)).map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
@@ -270,18 +272,41 @@ impl Edge {
         explain::explain(&self.shared, question)
     }
 
-    /// Purges at once what the order names, including what is being fetched. The ledger's thread calls
+    /// The name of the site that has this name or this host.
+    pub fn site_named(&self, name: &str) -> Option<String> {
+        purge::site(&self.plan(), name).ok().map(|site| site.name.to_string())
+    }
+
+    /// The name of the site that a URL leads to, as [`Edge::purge`] reads it.
+    pub fn site_of_url(&self, url: &str) -> Option<String> {
+        purge::site_of_url(&self.plan(), url).map(|site| site.name.to_string())
+    }
+
+    /// Purges at once what the orders name, including what is being fetched. The ledger's thread calls
     /// `acknowledge` with the number of the largest mark when that mark is durable. The cost does not depend
-    /// on how much is held.
+    /// on how much is held. Returns how many objects that are, where it is known without a search.
     ///
     /// # Errors
-    /// A sentence, where the order names something that cannot exist. Then nothing is purged and
+    /// A sentence, where an order names something that cannot exist. Then nothing is purged and
     /// `acknowledge` is not called.
-    pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
-        let marks = purge::marks(&self.plan(), order)?;
+    pub fn purge(&self, orders: &[PurgeOrder], acknowledge: Acknowledge) -> Result<Option<u64>, String> {
+        let plan = self.plan();
+        let marks = purge::marks_of(&plan, orders)?;
+        let held = purge::held_of(&self.shared.store, &plan, orders, &marks);
         self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
-        report_purge(&self.shared.observatory.events, &format!("{:?}", order.target), "command");
-        Ok(())
+        Ok(held)
+    }
+
+    /// What the orders would take, each object once: how many and their bytes. Reads every head, and blocks
+    /// for as long as that takes.
+    ///
+    /// # Errors
+    /// A sentence: an order names something that cannot exist, or a drive fails.
+    pub fn count_purged(&self, orders: &[PurgeOrder]) -> Result<Stock, String> {
+        let marks = purge::marks_of(&self.plan(), orders)?;
+        let scopes: Vec<Scope> = marks.iter().map(|mark| mark.scope).collect();
+        let counted = self.shared.store.count(&scopes, weir_clock::now());
+        counted.map_err(|error| format!("a volume cannot be read: {error}"))
     }
 
     /// The ledger's state.
@@ -403,25 +428,28 @@ fn make_upstreams(
 /// Starts a thread with a runtime for work that belongs to no core.
 struct Keeper {
     runtime: tokio::runtime::Handle,
+    /// Only for the log of requests to origins.
+    observer: Observer,
     _end: mpsc::Sender<()>,
 }
 
 impl Keeper {
-    fn start() -> io::Result<Keeper> {
+    fn start(observer: Observer) -> io::Result<Keeper> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, mut ended) = mpsc::channel(1);
         std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
             runtime.block_on(ended.recv());
         })?;
-        Ok(Keeper { runtime: handle, _end: end })
+        Ok(Keeper { runtime: handle, observer, _end: end })
     }
 
     /// Tends an upstream until it is dropped. Logs at the start where an origin cannot be reached.
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
         let upstream = upstream.clone();
-        self.runtime.spawn(async move { upstream.probe().await });
+        let log = self.observer.wants_asked().then(|| asks::probe(&self.observer, upstream.name()));
+        self.runtime.spawn(async move { upstream.probe(log).await });
     }
 
     /// Gives back the space of what was invalidated, step by step, and logs where the ledger cannot be

@@ -22,6 +22,7 @@ use crate::present::Reader;
 use crate::response::{self, Response};
 use crate::transform::client::client_of;
 use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
+use weir_fill::asks::Cause;
 use weir_fill::inflight::Asker;
 use weir_fill::witness::Witness;
 
@@ -61,6 +62,8 @@ pub(crate) struct Note<'c> {
     /// The slot of the client that a trusted proxy names; it counts while this lives.
     counted: Option<Counted>,
     request_id: OnceCell<String>,
+    /// What the log of requests to origins says of this request.
+    cause: OnceCell<Arc<Cause>>,
 }
 
 impl<'c> Deref for Exchange<'c, '_> {
@@ -112,6 +115,7 @@ impl<'c> Note<'c> {
             asked: None,
             counted: None,
             request_id: OnceCell::new(),
+            cause: OnceCell::new(),
         }
     }
 
@@ -141,6 +145,16 @@ impl<'c> Note<'c> {
     /// The request's id: the trusted peer's, or a new one.
     pub(crate) fn request_id(&self) -> &str {
         request_id(&self.request_id, self.request)
+    }
+
+    /// This request, as the cause of requests to origins, where they have a log.
+    pub(crate) fn cause(&self) -> Option<&Arc<Cause>> {
+        self.core.observer.wants_asked().then(|| {
+            self.cause.get_or_init(|| {
+                let site = self.site.map_or_else(|| Arc::from(""), |site| site.name.clone());
+                Cause::new(&self.core.observer, self.request_id(), self.request.host.as_str(), site)
+            })
+        })
     }
 
     /// The request's client, where it can be known.
@@ -199,7 +213,8 @@ impl<'c> Note<'c> {
     /// The client that the response's fields are written for, and the response's age when it goes out.
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
         let own_id = &self.core.shared.own_id;
-        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
+        let trust = self.request.peer.trust;
+        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s, trust }
     }
 
     /// The first words of a log line about this exchange.
@@ -268,6 +283,7 @@ impl Note<'_> {
             referer: field(header::REFERER),
             user_agent: field(header::USER_AGENT),
             tls: self.peer().secured.as_ref().map(tls),
+            asked: self.cause.get().map_or_else(Vec::new, |cause| cause.asked()),
             ..Description::default()
         };
         if let Some(site) = &self.site {

@@ -4,14 +4,15 @@
 mod question;
 mod wording;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use weir_policy::{
-    Ask, AskKind, Failure, Freshness, Interval, Now, PassReason, Reusable, Selecting, StaleRules, Stored,
-    StoredFlags, accept_encoding, conditional, error_reusable, freshness, matches, unreachable_window,
-    write_key,
+    Ask, AskKind, Failure, Freshness, Interval, Intervals, Now, PassReason, Reusable, Selecting, StaleRules,
+    Stored, StoredFlags, accept_encoding, conditional, error_reusable, freshness, matches,
+    unreachable_window, write_key,
 };
 use weir_store::{Found, Generation};
 
@@ -57,8 +58,14 @@ pub struct StoredVariant {
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
     pub length: Option<u64>,
-    /// Body bytes held.
-    pub held_bytes: u64,
+    /// The bytes of the body that are held, in memory or on a volume.
+    pub held: Vec<Range<u64>>,
+    /// How many of them memory has.
+    pub memory_bytes: u64,
+    /// The volume that it is on.
+    pub volume: Option<Arc<str>>,
+    /// Its fields, as they are stored.
+    pub fields: Vec<(String, String)>,
     /// Its entity tag.
     pub etag: Option<String>,
     /// The fields that select it, each with the value it was stored for; `None` where the field was absent.
@@ -369,21 +376,33 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
             .map(|(_, word)| *word)
             .collect(),
         length: generation.length(),
-        held_bytes: held_bytes(generation),
+        held: held(generation),
+        memory_bytes: generation.held_bytes(),
+        volume: generation.volume(),
+        fields: stored
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value.as_bytes())))
+            .collect(),
         etag: stored.headers.get(http::header::ETAG).map(|etag| text(etag.as_bytes())),
         selecting: stored.variant.selecting.iter().map(selecting).collect(),
         tags: tags(&stored.headers),
     }
 }
 
-/// Bytes of the body that need not be fetched: they are in memory or on a volume.
-fn held_bytes(generation: &Generation) -> u64 {
-    let Some(length) = generation.length() else { return generation.held_bytes() };
-    if generation.is_whole() {
-        return length;
-    }
-    let gaps = generation.gaps(Interval::new(0, length), usize::MAX);
-    length - gaps.iter().map(|gap| gap.length()).sum::<u64>()
+/// The bytes of the body that need not be fetched: they are in memory or on a volume.
+fn held(generation: &Generation) -> Vec<Range<u64>> {
+    let held = match generation.length() {
+        None => generation.held(),
+        Some(length) => {
+            let mut held = Intervals::of(Interval::new(0, length));
+            for gap in generation.gaps(Interval::new(0, length), usize::MAX) {
+                held.remove(gap);
+            }
+            held
+        }
+    };
+    held.iter().map(|run| run.start..run.end).filter(|run| !run.is_empty()).collect()
 }
 
 /// What a request to the origin is for.

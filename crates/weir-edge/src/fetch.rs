@@ -278,6 +278,9 @@ fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     job.core.observer.counters().collapsed();
     job.cache_status = job.cache_status.collapsed();
+    if let Some(cause) = job.cause() {
+        cause.reads(&guard.fill().asks());
+    }
     let head = match join_head(job, &guard).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::answered(job.left()),

@@ -13,6 +13,7 @@ use weir_clock as clock;
 use weir_front::listen::Peer;
 use weir_front::{ContentError, Done, Refused};
 use weir_observe::{Completion, Description, Facts, Outcome};
+use weir_policy::purge::is_purge;
 use weir_policy::{ContentRange, RequestView};
 use weir_wire::{Host, Refusal, Target};
 
@@ -21,9 +22,8 @@ use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::late::Late;
 use crate::plan::{Answered, Plan, Route, Site};
-use crate::purge;
 use crate::response::{self, Response};
-use crate::secured;
+use crate::secured::{self, Unsecured};
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use weir_fill::OriginFailure;
@@ -95,8 +95,8 @@ pub(crate) enum Routed<'r> {
     Local(Box<Reply>),
     /// To a route with an upstream.
     To(&'r Arc<Route>),
-    /// It purges its URL from this route.
-    Purge(&'r Arc<Route>),
+    /// It asks for a purge; the route is that of its URL.
+    Purge(Option<&'r Arc<Route>>),
 }
 
 impl Routed<'_> {
@@ -158,15 +158,20 @@ pub(crate) fn placed<'r>(
     if ends_here(view.method, view.headers) {
         return local(options());
     }
-    let Some(site) = plan.site(host.name()) else {
+    let found = plan.site(host.name());
+    if let Some(purge) = purged_by(found, view, path) {
+        return Placed { site: found, route: purge, to: Routed::Purge(purge) };
+    }
+    let Some(site) = found else {
         let text = "no site has this host";
         return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", text));
     };
-    if let Some(route) = purged_by(site, view, path) {
-        return Placed { site: Some(site), route: Some(route), to: Routed::Purge(route) };
-    }
-    if let Some(target) = secured::redirect(plan, site, host.name(), view) {
-        return Placed { site: Some(site), ..local(to_https(target)) };
+    if let Some(unsecured) = secured::unsecured(plan, site, host.name(), view) {
+        let reply = match unsecured {
+            Unsecured::Redirect(target) => to_https(target),
+            Unsecured::Refuse => Reply::error(StatusCode::FORBIDDEN, "needs-https", "this site needs TLS"),
+        };
+        return Placed { site: Some(site), ..local(reply) };
     }
     let Some(route) = site.route(view.method, view.scheme, path) else {
         let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");
@@ -179,17 +184,21 @@ pub(crate) fn placed<'r>(
     Placed { site: Some(site), route: Some(route), to }
 }
 
-/// The route that a `PURGE` applies to. None where the request is no `PURGE`, or a route's own `method` names
-/// `PURGE`.
-fn purged_by<'r>(site: &'r Site, view: &RequestView<'_>, path: &str) -> Option<&'r Arc<Route>> {
-    if !purge::is_purge(view.method) {
+/// The route of the URL in a request that asks for a purge, where a site has its host. None where the request
+/// does not, or a route's own `method` names its method.
+fn purged_by<'r>(
+    site: Option<&'r Arc<Site>>,
+    view: &RequestView<'_>,
+    path: &str,
+) -> Option<Option<&'r Arc<Route>>> {
+    if !is_purge(view.method) {
         return None;
     }
-    let own = site.route(view.method, view.scheme, path);
-    if own.is_some_and(|route| route.names(view.method)) {
+    let of = |method| site.and_then(|site| site.route(method, view.scheme, path));
+    if of(view.method).is_some_and(|route| route.names(view.method)) {
         return None;
     }
-    site.route(&Method::GET, view.scheme, path)
+    Some(of(&Method::GET))
 }
 
 fn local(reply: Reply) -> Routed<'static> {

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
+use weir_observe::Purpose;
 use weir_policy::{CacheRules, RangeRules};
 use weir_store::Generation;
-use weir_upstream::InterimSender;
+use weir_upstream::{InterimSender, OriginRequest, Upstream};
 
 use crate::exchange::{Exchange, forwarded};
 use crate::plan::Route;
 use crate::transform::request;
+use weir_fill::asks::Asks;
 use weir_fill::refetch::Refetch;
 use weir_fill::settings::Settings;
 use weir_fill::tally;
-use weir_fill::task::{FillRequest, Sharing};
+use weir_fill::task::{FillRequest, Sharing, Waiting};
 use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, FillPermit, FillsMax};
 
 /// The fields of a request that bypasses the cache.
@@ -68,7 +70,21 @@ pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
         witness: exchange.witness(),
         client: exchange.sharer(),
+        cause: exchange.cause().cloned(),
     }))
+}
+
+/// A passed request, noted for the log of requests to origins.
+pub(crate) fn noted(
+    exchange: &Exchange<'_, '_>,
+    upstream: &Upstream,
+    request: OriginRequest,
+) -> OriginRequest {
+    let Some(cause) = exchange.cause() else { return request };
+    let asks = Arc::<Asks>::default();
+    cause.reads(&asks);
+    let log = Some(asks.begin(cause, upstream.name(), Purpose::Pass, &request));
+    OriginRequest { log, ..request }
 }
 
 /// A place among the upstream's fills.
@@ -98,6 +114,7 @@ pub(crate) fn fill_request(
         validating: None,
         shared,
         cold: None,
+        waiting: Waiting::Client,
         parked: Arc::default(),
         _permit: permit,
     }

@@ -77,7 +77,7 @@ pub(crate) async fn confirm_missing(
             Confirmed::Coming
         }
         Err(end) => {
-            refill.note(generation, end);
+            refill.give_up(generation, end);
             Confirmed::Gone
         }
     }

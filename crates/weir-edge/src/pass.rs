@@ -119,7 +119,7 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
         Err(ContentError::Gone) => return Asked::Gone,
         Err(error) => return Asked::Body(error),
     };
-    let request = request(exchange, route, body);
+    let request = outgoing::noted(exchange, upstream, request(exchange, route, body));
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut answer = std::pin::pin!(upstream.send(request, outgoing::interim_sender(exchange, interim)));
     loop {
@@ -165,6 +165,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
         prefer: None,
         upgrade: exchange.request.upgrade.clone(),
         tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
+        log: None,
         witness: Some(exchange.witness().number()),
         client: exchange.sharer(),
         share: Share::Bounded,

@@ -5,7 +5,7 @@
 mod places;
 mod upstreams;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -79,6 +79,9 @@ pub struct Site {
     pub(crate) redirects_to_https: bool,
     /// The value of `Strict-Transport-Security`.
     pub(crate) hsts: Option<HeaderValue>,
+    /// Its hosts as clients may write them, with the ports of the listeners. None if it has hosts that are
+    /// not written out.
+    pub(crate) authorities: Option<Vec<String>>,
     routes: Vec<Arc<Route>>,
 }
 
@@ -151,6 +154,7 @@ impl Plan {
             client_certificate: asked_of_clients(resolved),
             redirects_to_https: resolved.https == Some(Https::Redirect),
             hsts: resolved.hsts.clone(),
+            authorities: authorities(&resolved.hosts, config),
             routes,
         }));
     }
@@ -168,6 +172,11 @@ impl Plan {
         }
         let dots = memchr::memchr_iter(b'.', host.as_bytes()).filter(|at| *at > 0);
         dots.into_iter().find_map(|at| self.below.get(&host[at..]).copied())
+    }
+
+    /// Whether a site names the host, by itself or by a wildcard, and not only as one of all hosts.
+    pub(crate) fn names(&self, host: &str) -> bool {
+        self.exact.contains_key(host) || self.wildcard(host).is_some()
     }
 
     /// The site that has this host as the configuration writes it: a name, `*.example.com` or `*`.
@@ -257,6 +266,22 @@ fn listeners(config: &Config) -> Vec<(Address, ListenerMode)> {
         },
     };
     config.listen.iter().map(|listen| (address(&listen.address), mode(listen))).collect()
+}
+
+/// The hosts with the ports that clients may write; none where a host is not written out.
+fn authorities(hosts: &[HostPattern], config: &Config) -> Option<Vec<String>> {
+    let ports = config.listen.iter().filter_map(|listen| match &listen.address {
+        ListenAddress::Tcp(address) => Some(address.port()).filter(|port| !matches!(port, 80 | 443)),
+        ListenAddress::Unix { .. } => None,
+    });
+    let ports: BTreeSet<u16> = ports.collect();
+    let mut all = Vec::with_capacity(hosts.len() * (1 + ports.len()));
+    for host in hosts {
+        let HostPattern::Exact(name) = host else { return None };
+        all.push(name.as_str().to_owned());
+        all.extend(ports.iter().map(|port| format!("{}:{port}", name.as_str())));
+    }
+    Some(all)
 }
 
 /// The port for redirects: none where a listener with TLS has 443, or where no listener has TLS.

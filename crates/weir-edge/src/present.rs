@@ -4,6 +4,9 @@
 use http::header::{ACCEPT_RANGES, AGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use weir_front::Trust;
+use weir_policy::tags;
+
 use crate::plan::Route;
 use crate::transform::response::towards_client;
 
@@ -15,6 +18,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) own_id: &'a str,
     /// The `Age` that the response goes out with; 0 without one.
     pub(crate) age_s: u64,
+    /// Whether the peer is a trusted proxy, which may read tags.
+    pub(crate) trust: Trust,
 }
 
 /// The fields of a response with this status for the client. `Age`, `Cache-Status` and framing are printed
@@ -43,6 +48,9 @@ fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Re
     towards_client(&mut fields, reader.own_id);
     route.location_back(&mut fields, reader.scheme, reader.host);
     route.secure(&mut fields, reader.scheme);
+    if route.hides_tags(reader.trust) {
+        tags::hide(&mut fields);
+    }
     route.present(&mut fields, status, reader.age_s);
     fields
 }

@@ -1,19 +1,23 @@
-//! Purging: turns an order in words into marks of the ledger. [`by_client`] is `PURGE url` of a client that
-//! may purge. It must not look at what is held: the cost of a purge does not depend on it.
+//! Purging: turns an order in words into marks of the ledger. [`by_client`] is `PURGE` and the like of a
+//! client that may purge: [`rights`] says how much it may, [`wanted`] which marks its request means. It must
+//! not search what is held: the cost of a purge does not depend on it.
 
 pub(crate) mod by_client;
+mod held;
+pub(crate) mod rights;
+mod wanted;
+
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
-use weir_policy::{KeyRules, RequestView, write_url};
-use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope};
+use weir_policy::{CacheKey, KeyRules, RequestView, write_url};
+use weir_store::{Force, MARKS_MAX, Mark, PREFIX_BYTES_MAX, Scope, Store};
 use weir_wire::{Host, Scheme};
 
 use crate::plan::{Plan, Site};
 
-/// The method that purges its own URL.
-const PURGE: &str = "PURGE";
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeTarget {
@@ -23,7 +27,12 @@ pub enum PurgeTarget {
     /// of http and of https.
     Prefix(String),
     /// All objects with one of these tags.
-    Tags(Vec<String>),
+    Tags {
+        /// The tags.
+        tags: Vec<String>,
+        /// The only site that is meant, by its name or one of its hosts.
+        site: Option<String>,
+    },
     /// All objects of a site, by its name or one of its hosts as the configuration has them.
     Site(String),
     /// Everything.
@@ -39,6 +48,32 @@ pub struct PurgeOrder {
     pub force: Force,
 }
 
+/// The marks for several orders, each once.
+///
+/// # Errors
+/// As for one: then none is carried out.
+pub(crate) fn marks_of(plan: &Plan, orders: &[PurgeOrder]) -> Result<Vec<Mark>, String> {
+    let mut seen = HashSet::new();
+    let mut all = Vec::with_capacity(orders.len());
+    for order in orders {
+        all.extend(marks(plan, order)?.into_iter().filter(|mark| seen.insert(*mark)));
+        if all.len() > MARKS_MAX {
+            return Err(format!("that makes more than {MARKS_MAX} marks; name less at once, or a site"));
+        }
+    }
+    Ok(all)
+}
+
+/// How many objects the orders take; `None` where finding that out would take a search.
+pub(crate) fn held_of(store: &Store, plan: &Plan, orders: &[PurgeOrder], marks: &[Mark]) -> Option<u64> {
+    let url = |order: &PurgeOrder| match &order.target {
+        PurgeTarget::Url(url) => Some(url.clone()),
+        _ => None,
+    };
+    let urls: Option<Vec<String>> = orders.iter().map(url).collect();
+    held::held(store, plan, urls.as_deref(), marks)
+}
+
 /// The marks for an order.
 ///
 /// # Errors
@@ -47,7 +82,10 @@ pub(crate) fn marks(plan: &Plan, order: &PurgeOrder) -> Result<Vec<Mark>, String
     let scopes = match &order.target {
         PurgeTarget::All => vec![Scope::All],
         PurgeTarget::Site(name) => vec![Scope::Site(site(plan, name)?.mark)],
-        PurgeTarget::Tags(tags) => of_tags(tags)?,
+        PurgeTarget::Tags { tags, site: name } => {
+            let site = name.as_ref().map(|name| site(plan, name)).transpose()?;
+            of_tags(tags, site.map_or(0, |site| site.mark))?
+        }
         PurgeTarget::Prefix(text) => {
             let prefixes = places(plan, text)?;
             prefixes.into_iter().map(|place| place.prefix()).collect::<Result<_, _>>()?
@@ -66,12 +104,18 @@ pub(crate) fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
     })
 }
 
+/// The site that a URL leads to, or a URL prefix.
+pub(crate) fn site_of_url<'p>(plan: &'p Plan, text: &str) -> Option<&'p Site> {
+    places(plan, text).ok()?.first().map(|place| place.site)
+}
+
 /// The prefixes of keys that a URL prefix stands for, with the site of each.
 pub(crate) fn texts(plan: &Plan, text: &str) -> Result<Vec<(u64, String)>, String> {
     Ok(places(plan, text)?.into_iter().map(|place| (place.site.mark, place.text())).collect())
 }
 
-fn of_tags(tags: &[String]) -> Result<Vec<Scope>, String> {
+/// The marks of tags in a site; 0 stands for all sites.
+fn of_tags(tags: &[String], site: u64) -> Result<Vec<Scope>, String> {
     if tags.is_empty() || tags.len() > TAGS_MAX {
         return Err(format!("name 1 to {TAGS_MAX} tags at once, not {}", tags.len()));
     }
@@ -80,7 +124,7 @@ fn of_tags(tags: &[String]) -> Result<Vec<Scope>, String> {
         tag if tag.len() > TAG_BYTES_MAX => {
             Err(format!("a tag has {} bytes; they have at most {TAG_BYTES_MAX}", tag.len()))
         }
-        tag => Ok(Scope::tag(tag.as_bytes())),
+        tag => Ok(Scope::tag_of(site, tag.as_bytes())),
     };
     tags.iter().map(scope).collect()
 }
@@ -125,10 +169,17 @@ fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
 }
 
 impl Place<'_> {
-    /// The URL as the client asks for it, and as each route for GET or HEAD has it in its keys.
+    /// The marks of the URL, under all its keys.
     fn urls(&self) -> Vec<Scope> {
+        let site = self.site.mark;
+        let scope = |key: Vec<u8>| Scope::Url { site, digest: CacheKey::new(key.into()).digest };
+        self.keys().into_iter().map(scope).collect()
+    }
+
+    /// The URL as the client asks for it, and as each route for GET or HEAD has it in its keys.
+    fn keys(&self) -> Vec<Vec<u8>> {
         let (scheme, headers) = (self.scheme.as_str(), HeaderMap::new());
-        let mut digests = Vec::with_capacity(2);
+        let mut keys = Vec::with_capacity(2);
         for method in [Method::GET, Method::HEAD] {
             let view = RequestView {
                 method: &method,
@@ -142,14 +193,14 @@ impl Place<'_> {
             let route = self.site.route(&method, scheme, view.path());
             let whole = KeyRules::default();
             for rules in route.iter().map(|route| &route.rules.key).chain([&whole]) {
-                let digest = write_url(rules, &view, &mut Vec::new());
-                if !digests.contains(&digest) {
-                    digests.push(digest);
+                let mut key = Vec::new();
+                write_url(rules, &view, &mut key);
+                if !keys.contains(&key) {
+                    keys.push(key);
                 }
             }
         }
-        let site = self.site.mark;
-        digests.into_iter().map(|digest| Scope::Url { site, digest }).collect()
+        keys
     }
 
     fn text(&self) -> String {
@@ -168,9 +219,10 @@ impl Place<'_> {
     }
 }
 
-/// Whether a request asks for a purge.
-pub(crate) fn is_purge(method: &Method) -> bool {
-    method.as_str() == PURGE
+/// The site of an authority as a client writes it.
+fn site_of<'p>(plan: &'p Plan, authority: &str) -> Option<&'p Site> {
+    let host = Host::parse(&Bytes::copy_from_slice(authority.as_bytes()), None).ok()?;
+    plan.site(host.name()).map(|site| &**site)
 }
 
 #[cfg(test)]

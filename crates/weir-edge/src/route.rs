@@ -4,6 +4,7 @@
 mod answers;
 mod edits;
 mod pattern;
+mod purgers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +17,15 @@ use weir_config::value::{HostRule, OriginScheme};
 use weir_config::{
     Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRate, ResolvedRoute, ResolvedSite,
 };
-use weir_policy::{CacheRules, RequestView, is_of_content};
+use weir_front::Trust;
+use weir_policy::{CacheRules, RequestView, is_of_content, tags};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
+pub(crate) use self::purgers::{Purger, Purgers, Rights};
 use crate::plan::peers;
 use crate::transform::request::CLIENT_CERT;
 use crate::transform::response::{Place, location_back};
-use weir_front::listen::Trusted;
 
 /// A route, compiled.
 #[derive(Debug)]
@@ -42,8 +44,10 @@ pub struct Route {
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
-    /// The clients that may send `PURGE`.
-    pub(crate) purgers: Trusted,
+    /// Whether all clients get the fields of tags that else only caches get.
+    show_tags: bool,
+    /// Who may purge with requests.
+    pub(crate) purgers: Purgers,
     /// How fast bodies go out; none: as fast as clients take them.
     pub(crate) rate: Option<ResolvedRate>,
     /// The upstream's name, where requests go to one.
@@ -132,7 +136,8 @@ impl Route {
             revalidation_wait: resolved.revalidation_wait,
             range: resolved.range,
             show_key: resolved.show_key,
-            purgers: peers(&resolved.purgers),
+            show_tags: resolved.show_tags,
+            purgers: Purgers::compile(&resolved.purge, peers(&resolved.purge.allow)),
             rate: resolved.rate.clone(),
             upstream,
             path: PathPattern::compile(&resolved.conditions.path),
@@ -188,6 +193,7 @@ impl Route {
         if let Some(host) = self.host_to_origin() {
             headers.insert(HOST, HeaderValue::clone(host));
         }
+        self.purgers.hide(headers);
         self.edit_request(headers);
     }
 
@@ -218,9 +224,17 @@ impl Route {
         }
     }
 
+    /// Whether the fields of tags that only caches read are removed for such a peer.
+    pub(crate) fn hides_tags(&self, trust: Trust) -> bool {
+        !self.show_tags && trust == Trust::Untrusted
+    }
+
     /// Removes from an interim response, or from trailers, the fields that the route removes from responses
-    /// or sets itself.
+    /// or sets itself, and those of tags.
     pub fn strip_response(&self, headers: &mut HeaderMap) {
+        if !self.show_tags {
+            tags::hide(headers);
+        }
         edits::strip(&self.response_edits, headers);
     }
 

@@ -69,15 +69,24 @@ pub(crate) fn unfit(peer: &PeerInfo, site: &Site, host: &str) -> Option<Unfit> {
     Unfit::misdirected("the certificate of this connection is not for this host")
 }
 
-/// The `https` URL of a request without TLS to a site that wants it.
-pub(crate) fn redirect(plan: &Plan, site: &Site, name: &str, view: &RequestView<'_>) -> Option<String> {
-    // A request of HTTP/1.0 may name no host: then there is no URL to send it to.
-    let has_url = !name.is_empty() && view.path_and_query.starts_with('/');
-    if !site.redirects_to_https || view.scheme == "https" || !has_url {
+/// What becomes of a request without TLS to a site that wants it.
+pub(crate) enum Unsecured {
+    /// It is sent to this `https` URL.
+    Redirect(String),
+    /// There is no URL to send it to: it names no host (HTTP/1.0), or is about the server itself.
+    Refuse,
+}
+
+/// What becomes of a request without TLS, where its site wants that; no such request goes to an origin.
+pub(crate) fn unsecured(plan: &Plan, site: &Site, name: &str, view: &RequestView<'_>) -> Option<Unsecured> {
+    if !site.redirects_to_https || view.scheme == "https" {
         return None;
     }
+    if name.is_empty() || !view.path_and_query.starts_with('/') {
+        return Some(Unsecured::Refuse);
+    }
     let port = plan.https_port().map_or_else(String::new, |port| format!(":{port}"));
-    Some(format!("https://{name}{port}{}", view.path_and_query))
+    Some(Unsecured::Redirect(format!("https://{name}{port}{}", view.path_and_query)))
 }
 
 /// Whether the request may have been replayed, as a trusted proxy says: it never becomes a fill, which many

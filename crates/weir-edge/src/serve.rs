@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_clock as clock;
-use weir_front::{Head, Prepared};
-use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer};
+use weir_front::{Head, Prepared, Trust};
+use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer, tags};
 use weir_store::{Generation, Head as HeldHead, Printed};
 
 use crate::deliver::multipart::{Form, Multipart};
@@ -178,15 +178,25 @@ fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     if !is_the_same_for_all {
         return Head::Made(status, Box::new(present::held(&head.stored.headers, status, route, reader)));
     }
+    let by_trust = route.print_id | bit(reader.trust);
     if let Some(printed) = &*head.printed.load()
-        && printed.plan == route.print_id
+        && (printed.plan == route.print_id || printed.plan == by_trust)
     {
         return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
     }
     let prepared = Prepared::new(status, &present::held(&head.stored.headers, status, route, reader));
-    let printed = Printed { plan: route.print_id, head: prepared.text().clone() };
+    let plan = if tags::has_hidden(&head.stored.headers) { by_trust } else { route.print_id };
+    let printed = Printed { plan, head: prepared.text().clone() };
     head.printed.store(Some(Arc::new(printed)));
     Head::Prepared(prepared)
+}
+
+/// What tells a head for trusted peers from one for others, where they differ: no plan has so many routes.
+fn bit(trust: Trust) -> u64 {
+    match trust {
+        Trust::Trusted => 1 << 63,
+        Trust::Untrusted => 1 << 62,
+    }
 }
 
 /// The fields that belong to the lead alone.

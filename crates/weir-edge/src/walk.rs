@@ -41,6 +41,7 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         Consulted::Upgrade => return past(exchange, route, CacheStatus::upgrade()).await,
         Consulted::TooLarge => return local::too_large(exchange),
     };
+    let ask = if purge::rights::is_refresh(exchange, route) { ask.refreshing() } else { ask };
     let Held { generation, has_siblings } = lookup::find(exchange, route).await;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     let cache_status = CacheStatus::miss(MissReason::Gone);

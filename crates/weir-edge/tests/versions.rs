@@ -288,7 +288,7 @@ impl Walker<'_> {
         let target = match self.random.below(8) {
             0 => PurgeTarget::All,
             1 => PurgeTarget::Site("*".to_owned()),
-            2 | 3 => PurgeTarget::Tags(vec!["none".to_owned(), path.to_owned()]),
+            2 | 3 => PurgeTarget::Tags { tags: vec!["none".to_owned(), path.to_owned()], site: None },
             4 | 5 => PurgeTarget::Prefix(format!("http://example.test{}", &path[..path.len() - 1])),
             _ => PurgeTarget::Url(format!("example.test{path}")),
         };

@@ -48,6 +48,7 @@ impl Watcher for EvictionEvents {
             bytes: Some(evicted.bytes),
             why,
             volume: Some(Arc::clone(evicted.volume)),
+            purge: None,
         });
     }
 
@@ -67,6 +68,7 @@ pub fn report(events: &Events, kind: EventKind, generation: &Generation, why: &'
         bytes: generation.length().filter(|_| kind == EventKind::Stored).or(Some(generation.held_bytes())),
         why,
         volume: None,
+        purge: None,
     });
 }
 
@@ -75,18 +77,4 @@ pub fn report_stored(events: &Events, generation: &Generation) {
     if events.wants(EventKind::Stored) && generation.begin_telling() {
         report(events, EventKind::Stored, generation, "");
     }
-}
-
-/// Reports a purge, in the words of the request for it.
-pub fn report_purge(events: &Events, what: &str, why: &'static str) {
-    let kind = EventKind::Purged;
-    events.tell(kind, || Event {
-        kind,
-        wall: clock::now().wall,
-        site: 0,
-        key: what.as_bytes().to_vec(),
-        bytes: None,
-        why,
-        volume: None,
-    });
 }

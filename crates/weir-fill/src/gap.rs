@@ -11,6 +11,7 @@ use std::time::Instant;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
+use super::asks::Asks;
 use super::cold::chunk_end;
 use super::machine::{AHEAD_BYTES_MAX, End, Event, Machine, REST_BYTES_MAX, State};
 use super::refetch::FetchBy;
@@ -118,6 +119,11 @@ impl GapGuard {
     /// Whether the transfer loads nothing at or after an offset.
     pub fn is_past(&self, offset: u64) -> bool {
         self.gap.transfer.ended().is_some() || self.gap.transfer.end() <= offset
+    }
+
+    /// Its requests to origins, for their log.
+    pub fn asks(&self) -> Arc<Asks> {
+        self.gap.transfer.asks()
     }
 
     /// How the origin is asked.

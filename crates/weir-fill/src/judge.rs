@@ -267,7 +267,8 @@ impl FillRequest {
             by: FetchBy::Range,
         };
         let (asked, is_whole) = (fill.begun(), self.cold.is_none());
-        request.start_with(Begun { writer, part, asked, is_whole });
+        let asks = fill.transfer.asks_if_any();
+        request.start_with(Begun { writer, part, asked, is_whole, asks });
         complete::start(&request, &generation);
         self.end(fill, FillHead::Part(generation), Event::HandedToGaps);
         true

@@ -1,11 +1,12 @@
 //! Fills: one origin transfer into one generation, however many clients read it. [`transfer`] is what fills
 //! and transfers of gaps share, [`machine`] says what happens, [`task`] does it, `judge` reads heads,
 //! [`inflight`] knows which fills run, [`upstreams`] which upstreams are down, [`witness`] whose failures
-//! count, [`reader`] reads what arrives and what is held, [`waiters`] wakes the readers. It must not decide
-//! what may be stored: that is the policy's.
+//! count, [`asks`] what the log of requests to origins says, [`reader`] reads what arrives and what is held,
+//! [`waiters`] wakes the readers. It must not decide what may be stored: that is the policy's.
 
 #![forbid(unsafe_code)]
 
+pub mod asks;
 pub mod cold;
 pub mod complete;
 pub mod events;
@@ -38,6 +39,7 @@ use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
+use self::asks::Asks;
 use self::machine::{Actions, Event, Machine, State};
 use self::transfer::Transfer;
 use self::url_fetches::UrlFetch;
@@ -261,6 +263,28 @@ impl Fill {
     /// The origin asked, once known.
     pub fn origin(&self) -> Option<&Arc<str>> {
         self.origin.get()
+    }
+
+    /// Its requests to origins, for their log.
+    pub fn asks(&self) -> Arc<Asks> {
+        self.transfer.asks()
+    }
+
+    /// It goes on with a request that was sent before it began.
+    pub fn adopt(&self, asks: Option<Arc<Asks>>) {
+        self.transfer.adopt(asks);
+    }
+
+    /// Its task has ended: what its requests became is known.
+    fn end_asks(&self) {
+        match self.head() {
+            // The transfer of a gap goes on with them.
+            Some(FillHead::Part(_)) => {}
+            Some(FillHead::New(generation) | FillHead::Unchanged(generation)) => {
+                self.transfer.end_asks(Some(generation));
+            }
+            _ => self.transfer.end_asks(None),
+        }
     }
 
     /// Why the body broke off, for the log.

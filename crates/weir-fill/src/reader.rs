@@ -16,6 +16,7 @@ use weir_upstream::OriginBody;
 
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
 use self::refill::Refill;
+use super::asks::Asks;
 use super::machine::State;
 use super::refetch::{Refetch, Remainder};
 use super::{Fill, ReaderGuard, is_windowed};
@@ -417,7 +418,10 @@ impl Reader {
             (None, Some(refill)) => (&refill.refetch, &*self.generation),
             (None, None) => return Err(behind),
         };
-        let rest = refetch.rest(generation, self.rest.start).await;
+        let asks = Arc::<Asks>::default();
+        let rest = refetch.rest(generation, self.rest.start, || asks.clone()).await;
+        // It goes to one client alone.
+        asks.end(None);
         let Remainder { body, length } = rest.ok_or(behind)?;
         self.rest.end = self.rest.end.min(length);
         self.own = Some(Box::new(body));

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use weir_observe::Purpose;
 use weir_policy::Interval;
 use weir_store::Generation;
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 
+use super::asks::{Asks, Cause};
 use super::settings::Settings;
 use super::witness::Witness;
 
@@ -34,6 +36,8 @@ pub struct Refetch {
     pub witness: Witness,
     /// The client whose share of the origin's connections is used.
     pub client: Option<IpAddr>,
+    /// The client's request, where requests to origins have a log.
+    pub cause: Option<Arc<Cause>>,
 }
 
 /// The rest of a body.
@@ -52,16 +56,44 @@ impl Refetch {
         OriginRequest { tally: Some(self.tally.clone()), witness, client, share, ..request }
     }
 
+    /// A task will soon send a transfer's first request: the log of requests to origins names it.
+    pub(super) fn expect(&self, transfer: impl FnOnce() -> Arc<Asks>) {
+        if let Some(cause) = &self.cause {
+            let asks = transfer();
+            asks.expect();
+            cause.reads(&asks);
+        }
+    }
+
+    /// The request, noted for the log of requests to origins as one of a transfer.
+    pub fn noted(
+        &self,
+        request: OriginRequest,
+        purpose: Purpose,
+        transfer: impl FnOnce() -> Arc<Asks>,
+    ) -> OriginRequest {
+        let Some(cause) = &self.cause else { return request };
+        let asks = transfer();
+        cause.reads(&asks);
+        let log = Some(asks.begin(cause, self.upstream.name(), purpose, &request));
+        OriginRequest { log, ..request }
+    }
+
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub async fn rest(&self, generation: &Generation, start: u64) -> Option<Remainder> {
+    pub async fn rest(
+        &self,
+        generation: &Generation,
+        start: u64,
+        transfer: impl FnOnce() -> Arc<Asks>,
+    ) -> Option<Remainder> {
         let etag = strong(&generation.head().stored.headers)?.clone();
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
         headers.insert(RANGE, HeaderValue::try_from(format!("bytes={start}-")).ok()?);
-        let request = self.request(headers);
+        let request = self.noted(self.request(headers), Purpose::Rest, transfer);
         let answer = self.upstream.send(request, None).await.ok()?;
         let is_same = answer.status == StatusCode::PARTIAL_CONTENT
             && strong(&answer.headers) == Some(&etag)
@@ -143,6 +175,7 @@ impl Refetch {
         generation: &Generation,
         want: Interval,
         by: FetchBy,
+        transfer: impl FnOnce() -> Arc<Asks>,
     ) -> Result<Part, PartError> {
         let head = generation.head();
         let etag = strong(&head.stored.headers).ok_or(PartError::Failed("no-validator"))?.clone();
@@ -154,7 +187,7 @@ impl Refetch {
             headers.insert(IF_RANGE, etag.clone());
             headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| PartError::Failed("no-range"))?);
         }
-        let mut request = self.request(headers);
+        let mut request = self.noted(self.request(headers), Purpose::Gap, transfer);
         // Otherwise origins that have different versions would take turns.
         request.prefer = generation.origin().cloned();
         let sent = self.upstream.send(request, None).await;

@@ -10,6 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
+use weir_observe::Purpose;
 use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
@@ -58,6 +59,8 @@ pub struct FillRequest {
     pub shared: Sharing,
     /// The range that the origin is asked for, where it is not asked for the whole.
     pub cold: Option<Cold>,
+    /// Whether a client waits for it when it begins.
+    pub waiting: Waiting,
     /// Keeps a detached fill alive.
     pub parked: ParkedGuard,
     /// Counts among the fills at its upstream.
@@ -66,6 +69,15 @@ pub struct FillRequest {
 
 /// Keeps a detached fill alive: a reader that leaves a fill which must finish parks its reader guard here.
 pub type ParkedGuard = Arc<Mutex<Option<ReaderGuard>>>;
+
+/// Whether a client waits for a fill when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// A client.
+    Client,
+    /// Nobody: it runs in the background.
+    Nobody,
+}
 
 /// Whether others may join the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +126,7 @@ pub fn start(
     fill: Arc<Fill>,
     interim: Option<InterimSender>,
 ) -> oneshot::Receiver<ForLead> {
+    request.refetch.expect(|| fill.asks());
     let (to_lead, for_lead) = oneshot::channel();
     tokio::spawn(Box::pin(run(request, fill, interim, to_lead)));
     for_lead
@@ -125,6 +138,8 @@ pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
     request.refetch = request.refetch.anonymous();
     let (to_lead, _) = oneshot::channel();
     let fill = guard.fill().clone();
+    request.refetch.expect(|| fill.asks());
+    request.waiting = Waiting::Nobody;
     request.parked = Arc::new(Mutex::new(Some(guard)));
     tokio::spawn(Box::pin(run(request, fill, None, to_lead)));
 }
@@ -173,6 +188,7 @@ impl Drop for Closing {
         }
         self.resources.inflight.done(&self.fill);
         self.fill.wake(self.resources.core);
+        self.fill.end_asks();
     }
 }
 
@@ -210,7 +226,8 @@ impl FillRequest {
         fill: &Fill,
         interim: Option<InterimSender>,
     ) -> Option<Result<OriginResponse, OriginError>> {
-        let mut answer = std::pin::pin!(self.refetch.upstream.send(self.origin_request(), interim));
+        let request = self.refetch.noted(self.origin_request(), self.purpose(), || fill.asks());
+        let mut answer = std::pin::pin!(self.refetch.upstream.send(request, interim));
         loop {
             tokio::select! {
                 biased;
@@ -221,6 +238,16 @@ impl FillRequest {
                 let _ = fill.head.set(FillHead::Withdrawn);
                 return None;
             }
+        }
+    }
+
+    /// What the request is for, as its log says it.
+    fn purpose(&self) -> Purpose {
+        match (self.waiting, &self.validating, self.cold) {
+            (Waiting::Nobody, ..) => Purpose::Background,
+            (Waiting::Client, Some(_), _) => Purpose::Revalidation,
+            (Waiting::Client, None, Some(_)) => Purpose::Range,
+            (Waiting::Client, None, None) => Purpose::Fill,
         }
     }
 
@@ -322,7 +349,8 @@ impl FillRequest {
             return None;
         }
         self.resources.counters().origin_asked();
-        let mut rest = std::pin::pin!(self.refetch.rest(generation, start));
+        fill.transfer.end_asks(Some(generation));
+        let mut rest = std::pin::pin!(self.refetch.rest(generation, start, || fill.asks()));
         loop {
             tokio::select! {
                 biased;

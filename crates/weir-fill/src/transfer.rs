@@ -10,8 +10,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::Interval;
-use weir_store::{Full, Writer, WriterWait};
+use weir_store::{Full, Generation, Writer, WriterWait};
 
+use super::asks::Asks;
 use super::machine::{Actions, End, Event, Machine, State};
 use super::speed::Speed;
 use super::waiters::{Bells, Waiters};
@@ -42,6 +43,8 @@ pub struct Transfer {
     front: AtomicU64,
     /// Why it failed.
     broke: OnceLock<&'static str>,
+    /// Its requests to origins, where they have a log.
+    asks: OnceLock<Arc<Asks>>,
     waiters: Arc<Waiters>,
     bells: Arc<Bells>,
     /// Wakes the task: it must stop, nobody waits for its head any more, or a reader has moved on.
@@ -59,6 +62,7 @@ impl Transfer {
             reached: AtomicU64::new(within.start),
             front: AtomicU64::new(within.start),
             broke: OnceLock::new(),
+            asks: OnceLock::new(),
             waiters: Waiters::new(&bells),
             bells,
             turn: Notify::new(),
@@ -145,6 +149,30 @@ impl Transfer {
     /// Why it failed, for the log.
     pub(super) fn failure_word(&self) -> &'static str {
         self.broke.get().copied().unwrap_or("fill-ended")
+    }
+
+    /// Its requests to origins.
+    pub(super) fn asks(&self) -> Arc<Asks> {
+        self.asks.get_or_init(Arc::default).clone()
+    }
+
+    /// Its requests to origins, where they have a log.
+    pub(super) fn asks_if_any(&self) -> Option<Arc<Asks>> {
+        self.asks.get().cloned()
+    }
+
+    /// It goes on with what another transfer has asked for.
+    pub(super) fn adopt(&self, asks: Option<Arc<Asks>>) {
+        if let Some(asks) = asks {
+            let _ = self.asks.set(asks);
+        }
+    }
+
+    /// It has ended with this generation, if with any.
+    pub(super) fn end_asks(&self, generation: Option<&Generation>) {
+        if let Some(asks) = self.asks.get() {
+            asks.end(generation);
+        }
     }
 
     /// A reader joins, unless the transfer has ended without being whole. Whether it did.

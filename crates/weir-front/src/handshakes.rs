@@ -35,7 +35,16 @@ pub(crate) enum NotSecured {
     Closed,
     #[error("too many handshakes are under way")]
     TooMany,
+    #[error("the client speaks HTTP without TLS")]
+    PlainHttp,
 }
+
+/// What a client gets that speaks HTTP where TLS begins.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 67\r\n\
+    Connection: close\r\n\r\n\
+    400 Bad Request: the plain HTTP request was sent to the HTTPS port\n";
 
 /// The least time between two log lines about refused certificates.
 const SAY_PAUSE: Duration = Duration::from_secs(60);
@@ -122,6 +131,14 @@ impl Handshakes {
     ) -> Result<(Session, Secured, Vec<u8>), NotSecured> {
         let _place = self.begin().ok_or(NotSecured::TooMany)?;
         let mut out = Vec::new();
+        if input.is_empty() {
+            receive(socket, input).await?;
+        }
+        if is_plain_http(input) {
+            // Whether the client reads it does not matter.
+            let _ = socket.try_write(PLAIN_HTTP);
+            return Err(NotSecured::PlainHttp);
+        }
         let made = self.agree(socket, input, protocols, &mut out).await;
         if made.is_err() && !out.is_empty() {
             // The alert that says why. Whether the client reads it does not matter.
@@ -236,6 +253,12 @@ pub(crate) fn relayed(set: &Set, relayed: Relayed) -> Option<Secured> {
     let identity = set.choose(name.as_deref(), true)?.clone();
     let asks = identity.client_auth.as_ref().map(|auth| &*auth.site);
     (asks == asked_by.as_deref()).then_some(Secured { identity, name, agreed, client_certificate })
+}
+
+/// Whether the first byte begins a method: no record of TLS has a letter there (RFC 8446 §5.1, RFC 9110
+/// §9.1).
+fn is_plain_http(input: &[u8]) -> bool {
+    input.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
 /// Whether a step may take a millisecond: an RSA key signs, or a client's chain is verified.

@@ -102,11 +102,24 @@ rows! {
             "HTTP/2 connections ended for heads";
         TunnelsOpened: "weir_tunnels_opened", "Upgraded connections that became tunnels.", "";
         TunnelsClosed: "", "Tunnels that have ended.", "";
+        Purges: "weir_purges", "Purges by requests of clients.", "";
+        PurgesRefused:
+            "weir_purges_refused",
+            "Requests for a purge that were refused: the client may not, or they name nothing.",
+            "requests for a purge refused";
+        PurgesWidened:
+            "weir_purges_widened",
+            "Purges by requests whose pattern could not be read, so that more was purged than it says.",
+            "purges wider than asked for";
         Panics: "weir_panics", "Requests and fills that panicked: please report them.", "panics";
         LogDropped:
             "weir_log_lines_dropped",
             "Lines of the access log dropped.",
             "log lines dropped";
+        UpstreamLogDropped:
+            "weir_upstream_log_lines_dropped",
+            "Lines of the upstream log dropped.",
+            "upstream log lines dropped";
         Events: "weir_events", "Events written.", "";
         EventsDropped: "weir_events_dropped", "Events dropped.", "events dropped";
     }

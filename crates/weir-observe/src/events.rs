@@ -19,6 +19,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
+use super::history::{Act, Actor, Entry};
 use super::lines::{json, rfc3339};
 
 /// How long the thread waits for an event before it looks at states.
@@ -85,6 +86,17 @@ pub struct Event {
     pub why: &'static str,
     /// The volume, for events of a volume.
     pub volume: Option<Arc<str>>,
+    /// What was purged, and by whose order.
+    pub purge: Option<Box<PurgeTold>>,
+}
+
+/// A purge that was ordered.
+#[derive(Clone, Debug)]
+pub struct PurgeTold {
+    /// What it concerned, as JSON: as in the history.
+    pub scope: Value,
+    /// Who ordered it: as in the history.
+    pub actor: String,
 }
 
 /// Where events go.
@@ -156,6 +168,25 @@ impl Events {
         if full {
             self.shared.lose(1);
         }
+    }
+
+    /// Tells of a purge that the history has an entry of.
+    pub(super) fn tell_purge(&self, entry: &Entry) {
+        // One that could not be written is in force until a restart.
+        if entry.act != "purge" || entry.result == Act::Refused {
+            return;
+        }
+        let why = if matches!(entry.actor, Actor::Client(_)) { "request" } else { "command" };
+        self.tell(EventKind::Purged, || Event {
+            kind: EventKind::Purged,
+            wall: weir_clock::now().wall,
+            site: 0,
+            key: Vec::new(),
+            bytes: None,
+            why,
+            volume: None,
+            purge: Some(Box::new(PurgeTold { scope: entry.scope.clone(), actor: entry.actor.to_string() })),
+        });
     }
 
     /// Counts events that cannot be sent, since what they were about is no longer known.
@@ -375,12 +406,12 @@ impl Teller {
         if let Some(site) = self.shared.sites.lock().get(&event.site) {
             map.insert("site".to_owned(), Value::from(&**site));
         }
-        let text = String::from_utf8_lossy(&event.key);
-        let mut parts = text.lines();
-        map.insert("key".to_owned(), Value::from(parts.next().unwrap_or_default()));
-        let more: Vec<Value> = parts.map(Value::from).collect();
-        if !more.is_empty() {
-            map.insert("key_fields".to_owned(), Value::from(more));
+        match &event.purge {
+            Some(purge) => {
+                map.insert("scope".to_owned(), purge.scope.clone());
+                map.insert("actor".to_owned(), Value::from(purge.actor.as_str()));
+            }
+            None => put_key(&event.key, &mut map),
         }
         if let Some(bytes) = event.bytes {
             map.insert("body_bytes".to_owned(), Value::from(bytes));
@@ -434,6 +465,17 @@ impl Teller {
             stands.insert(id, state);
         }
         self.stood = Some(stands);
+    }
+}
+
+/// The URL of a key, and what else is in it.
+fn put_key(key: &[u8], map: &mut Map<String, Value>) {
+    let text = String::from_utf8_lossy(key);
+    let mut parts = text.lines();
+    map.insert("key".to_owned(), Value::from(parts.next().unwrap_or_default()));
+    let more: Vec<Value> = parts.map(Value::from).collect();
+    if !more.is_empty() {
+        map.insert("key_fields".to_owned(), Value::from(more));
     }
 }
 

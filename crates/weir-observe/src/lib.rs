@@ -1,16 +1,18 @@
 //! What Weir shows of its work: a record of each finished request, counters for each worker, the access log,
-//! events.
+//! the log of requests to origins, events.
 //!
 //! The data plane hands values in and never asks anything back. Nothing here waits: a counter is a plain
 //! store to a cell that only one worker writes. A record goes into a bounded queue, and is counted as dropped
-//! when the queue is full. The thread `weir-log` formats and writes.
+//! when the queue is full. The threads `weir-log` and `weir-log-origin` format and write.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod asked;
 mod counters;
 mod counts;
 mod events;
+mod history;
 mod latency;
 mod lines;
 mod log;
@@ -20,11 +22,15 @@ mod record;
 mod site;
 mod snapshot;
 
+pub use asked::{Asked, AskedEnd, AskedId, AskedObject, Purpose};
 pub use counters::Counters;
 pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
-pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
+pub use events::{Event, EventKind, EventSettings, EventTarget, Events, PurgeTold, States};
+pub use history::{
+    AUDIT, AUDIT_BYTES_MAX, AUDIT_FILES_MAX, Act, Actor, Entry, History, HistoryState, Written,
+};
 pub use latency::{Latency, bounds_us};
-pub use lines::Colour;
+pub use lines::{Colour, steers};
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
 pub use observatory::{Observatory, Observer, text};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing, Tls};

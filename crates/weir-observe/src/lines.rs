@@ -49,7 +49,7 @@ impl Formatter for Escaping {
 
 /// Whether a character moves the cursor, ends a line or turns the direction of writing. None is beyond
 /// U+FFFF.
-fn steers(c: char) -> bool {
+pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,37 +1,32 @@
-//! The access log's thread: takes records from the workers' queues, formats them, writes them.
-//!
-//! It sleeps while no record comes, and gathers records for 10 ms once one does, so that a worker wakes it at
-//! most once a burst. A log that cannot be written drops lines and counts them; no request waits for it.
+//! The logs: one line for each finished request, one for each request to an origin. A log has a thread and
+//! bounded queues of its own, so that a slow one delays neither a request nor the other log.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+mod sink;
+mod thread;
+
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::thread::Thread;
+use std::time::{Duration, SystemTime};
 
-use crossbeam_channel::{Receiver, Sender};
-use jiff::tz::TimeZone;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use thiserror::Error;
 
-use super::lines::{self, Colour, TerminalLines};
+use self::sink::Sink;
+use self::thread::LogThread;
+use super::asked::Asked;
+use super::lines::Colour;
 use super::record::Record;
 
-/// How long the thread gathers records before it writes.
-const GATHER: Duration = Duration::from_millis(10);
-/// With this many records it writes at once.
-const BUSY_RECORDS: usize = 1024;
-/// The longest that it sleeps without looking.
-const SLEEP: Duration = Duration::from_secs(1);
-/// Records taken from the queues before they are written.
-const BATCH_RECORDS_MAX: usize = 4096;
+/// Lines that may wait for a log's thread, for each worker; those beyond are dropped and counted.
+const QUEUE_LINES_MAX: usize = 4096;
 
 /// How a log line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// One JSON object a request of a client.
     Json,
     /// The combined format of Apache and nginx.
     Combined,
@@ -42,6 +37,8 @@ pub enum LogFormat {
         /// Whether to use colours.
         colour: Colour,
     },
+    /// One JSON object a request to an origin: the upstream log.
+    Upstream,
 }
 
 /// Where a log goes.
@@ -55,13 +52,16 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-/// One access log.
+/// One log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// How a line looks.
+    /// What it says, and how a line looks.
     pub format: LogFormat,
     /// Where it goes.
     pub target: LogTarget,
+    /// A file that would pass so many bytes is renamed to `FILE.1`, in place of the one before, and begun
+    /// again.
+    pub bytes_max: Option<u64>,
 }
 
 /// A log could not be set up.
@@ -69,61 +69,28 @@ pub struct LogSettings {
 pub enum LogError {
     /// The file cannot be opened.
     #[error(
-        "cannot open the access log {}: {source}; make its folder writable for the user that runs weir, or \
+        "cannot open the {log} log {}: {source}; make its folder writable for the user that runs weir, or \
          name another file",
         path.display()
     )]
     Open {
+        /// `access` or `upstream`.
+        log: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
     /// The thread cannot be started.
-    #[error("cannot start the thread of the access log: {0}; raise the limit of threads for this user")]
+    #[error("cannot start the thread of a log: {0}; raise the limit of threads for this user")]
     Thread(#[source] io::Error),
 }
 
-/// What the log thread is told between records.
-pub(super) enum Command {
-    Reopen,
-    Replace(Vec<Sink>),
-    Finish(Sender<()>),
-}
-
-/// What workers and the log thread share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    /// Whether there is a log.
-    pub(super) wanted: AtomicBool,
-    /// Whether the thread sleeps and must be woken.
-    pub(super) asleep: AtomicBool,
-    /// Lines that were dropped.
-    pub(super) unwritten: AtomicU64,
-}
-
-enum Writing {
-    Json,
-    Combined(TimeZone),
-    Terminal(TerminalLines),
-}
-
-enum Out {
-    Stdout,
-    Stderr,
-    File(PathBuf, File),
-}
-
-/// One open log.
-pub(super) struct Sink {
-    writing: Writing,
-    out: Out,
-    lines: Vec<u8>,
-    failing: bool,
-}
-
 /// Logs that are open and not yet written to.
-pub struct OpenLogs(pub(super) Vec<Sink>);
+pub struct OpenLogs {
+    pub(super) access: Vec<Sink<Record>>,
+    pub(super) upstream: Vec<Sink<Asked>>,
+}
 
 impl OpenLogs {
     /// Opens all of them.
@@ -131,140 +98,156 @@ impl OpenLogs {
     /// # Errors
     /// When one cannot be opened.
     pub fn open(logs: &[LogSettings]) -> Result<OpenLogs, LogError> {
-        Ok(OpenLogs(logs.iter().map(Sink::open).collect::<Result<_, _>>()?))
+        let mut open = OpenLogs { access: Vec::new(), upstream: Vec::new() };
+        for settings in logs {
+            match settings.format {
+                LogFormat::Upstream => open.upstream.push(Sink::of_asked(settings)?),
+                _ => open.access.push(Sink::of_records(settings)?),
+            }
+        }
+        Ok(open)
     }
 }
 
-impl Sink {
-    fn open(settings: &LogSettings) -> Result<Sink, LogError> {
-        let writing = match settings.format {
-            LogFormat::Json => Writing::Json,
-            LogFormat::Combined => Writing::Combined(TimeZone::system()),
-            LogFormat::Terminal { columns, colour } => {
-                Writing::Terminal(TerminalLines::new(columns, colour, TimeZone::system()))
-            }
-        };
-        let out = match &settings.target {
-            LogTarget::Stdout => Out::Stdout,
-            LogTarget::Stderr => Out::Stderr,
-            LogTarget::File(path) => {
-                let file = open(path).map_err(|source| LogError::Open { path: path.clone(), source })?;
-                Out::File(path.clone(), file)
-            }
-        };
-        Ok(Sink { writing, out, lines: Vec::new(), failing: false })
-    }
+/// What a log has lines of.
+pub(super) trait Line: Send + 'static {
+    /// When it was made: lines of several workers are written in this order.
+    fn at(&self) -> SystemTime;
+}
 
-    fn reopen(&mut self) {
-        if let Out::File(path, file) = &mut self.out {
-            match open(path) {
-                Ok(again) => *file = again,
-                Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot reopen the access log; the old \
-                                                                     file stays in use");
-                }
-            }
-        }
-    }
-
-    /// Writes the batch; returns how many lines were dropped.
-    fn write(&mut self, batch: &[Record]) -> u64 {
-        self.lines.clear();
-        for record in batch {
-            match &mut self.writing {
-                Writing::Json => lines::json(record, &mut self.lines),
-                Writing::Combined(zone) => lines::combined(record, zone, &mut self.lines),
-                Writing::Terminal(terminal) => terminal.line(record, &mut self.lines),
-            }
-        }
-        let written = match &mut self.out {
-            Out::Stdout => write_all(&mut io::stdout().lock(), &self.lines),
-            Out::Stderr => write_all(&mut io::stderr().lock(), &self.lines),
-            Out::File(_, file) => write_all(file, &self.lines),
-        };
-        match written {
-            Ok(()) => {
-                self.failing = false;
-                0
-            }
-            Err(error) => {
-                if !self.failing {
-                    tracing::error!(%error, "cannot write the access log; lines are being lost");
-                }
-                self.failing = true;
-                batch.len() as u64
-            }
-        }
+impl Line for Record {
+    fn at(&self) -> SystemTime {
+        self.description.wall + self.facts.total
     }
 }
 
-fn write_all(out: &mut dyn Write, lines: &[u8]) -> io::Result<()> {
-    out.write_all(lines)?;
-    out.flush()
+impl Line for Asked {
+    fn at(&self) -> SystemTime {
+        self.begun + self.total
+    }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+/// What a log's thread is told between lines.
+enum Command<L> {
+    Reopen,
+    Replace(Vec<Sink<L>>),
+    Finish(Sender<()>),
 }
 
-/// The thread's state.
-pub(super) struct LogThread {
-    pub(super) queues: Vec<Receiver<Box<Record>>>,
-    pub(super) commands: Receiver<Command>,
-    pub(super) sinks: Vec<Sink>,
-    pub(super) shared: Arc<Shared>,
+/// What workers and a log's thread share.
+#[derive(Debug)]
+struct Shared {
+    /// Whether there is a log.
+    wanted: AtomicBool,
+    /// Whether the thread sleeps and must be woken.
+    asleep: AtomicBool,
+    /// Lines that were dropped after they were queued.
+    unwritten: AtomicU64,
 }
 
-impl LogThread {
-    /// Runs until it is told to finish, or until nobody can tell it any more.
-    pub(super) fn run(mut self) {
-        let mut batch = Vec::new();
-        loop {
-            let wrote = self.drain(&mut batch);
-            let busy = batch.len() >= BUSY_RECORDS;
-            match self.commands.try_recv() {
-                Ok(Command::Reopen) => self.sinks.iter_mut().for_each(Sink::reopen),
-                Ok(Command::Replace(sinks)) => self.sinks = sinks,
-                Ok(Command::Finish(done)) => {
-                    while self.drain(&mut batch) {}
-                    let _ = done.send(());
-                    return;
-                }
-                Err(crossbeam_channel::TryRecvError::Disconnected) => {
-                    while self.drain(&mut batch) {}
-                    return;
-                }
-                Err(crossbeam_channel::TryRecvError::Empty) if busy => {}
-                Err(crossbeam_channel::TryRecvError::Empty) if wrote => thread::park_timeout(GATHER),
-                Err(crossbeam_channel::TryRecvError::Empty) => self.sleep(),
-            }
-        }
+/// A log with its thread; with no place to write to while it is off.
+#[derive(Debug)]
+pub(super) struct Log<L> {
+    queues: Vec<Sender<Box<L>>>,
+    commands: Sender<Command<L>>,
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+impl<L: Line> Log<L> {
+    /// Starts the thread of this name.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(super) fn start(name: &str, workers: usize, sinks: Vec<Sink<L>>) -> Result<Log<L>, LogError> {
+        let (commands, told) = bounded(16);
+        let shared = Arc::new(Shared {
+            wanted: AtomicBool::new(!sinks.is_empty()),
+            asleep: AtomicBool::new(false),
+            unwritten: AtomicU64::new(0),
+        });
+        let (queues, ends) = (0..workers).map(|_| bounded(QUEUE_LINES_MAX)).unzip();
+        let run = LogThread { queues: ends, commands: told, sinks, shared: shared.clone() };
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || run.run());
+        let thread = spawned.map_err(LogError::Thread)?.thread().clone();
+        Ok(Log { queues, commands, shared, thread })
     }
 
-    /// Sleeps until a record or a command comes.
-    fn sleep(&self) {
-        self.shared.asleep.store(true, Ordering::SeqCst);
-        if self.queues.iter().all(Receiver::is_empty) && self.commands.is_empty() {
-            thread::park_timeout(SLEEP);
-        }
-        self.shared.asleep.store(false, Ordering::SeqCst);
+    /// The queue of a worker.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    pub(super) fn queue(&self, worker: usize) -> LogQueue<L> {
+        let queue = self.queues[worker].clone();
+        LogQueue { queue, shared: self.shared.clone(), thread: self.thread.clone() }
     }
 
-    /// Takes the queued records and writes them. Returns whether there were any.
-    fn drain(&mut self, batch: &mut Vec<Record>) -> bool {
-        batch.clear();
-        let share = (BATCH_RECORDS_MAX / self.queues.len().max(1)).max(1);
-        for queue in &self.queues {
-            batch.extend(queue.try_iter().take(share).map(|record| *record));
+    /// Lines that were queued and could not be written, and those that [`LogQueue::lose`] counted.
+    pub(super) fn lost(&self) -> u64 {
+        self.shared.unwritten.load(Ordering::Relaxed)
+    }
+
+    /// Opens the files again.
+    pub(super) fn reopen(&self) {
+        self.tell(Command::Reopen);
+    }
+
+    /// Goes on with other places. Lines under way may still go to the old ones.
+    pub(super) fn replace(&self, sinks: Vec<Sink<L>>) {
+        self.shared.wanted.store(!sinks.is_empty(), Ordering::Relaxed);
+        self.tell(Command::Replace(sinks));
+    }
+
+    /// Writes what is queued and ends the thread. What it returns is told once that is done.
+    pub(super) fn finish(&self) -> Receiver<()> {
+        self.shared.wanted.store(false, Ordering::Relaxed);
+        let (done, finished) = bounded(1);
+        self.tell(Command::Finish(done));
+        finished
+    }
+
+    fn tell(&self, command: Command<L>) {
+        // A full queue of commands means that the thread hangs in a write; it then could not reopen anything.
+        if self.commands.try_send(command).is_err() {
+            tracing::error!("a log does not take commands");
         }
-        if batch.is_empty() {
-            return false;
+        self.thread.unpark();
+    }
+}
+
+/// A worker's way into a log.
+#[derive(Clone, Debug)]
+pub(super) struct LogQueue<L> {
+    queue: Sender<Box<L>>,
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+impl<L> LogQueue<L> {
+    /// Whether there is a log.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.shared.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Hands in a line; false where there is no room for it. Never waits.
+    pub(super) fn put(&self, line: Box<L>) -> bool {
+        let is_queued = self.queue.try_send(line).is_ok();
+        if is_queued && self.shared.asleep.load(Ordering::SeqCst) {
+            self.thread.unpark();
         }
-        batch.sort_by_key(|record| record.description.wall + record.facts.total);
-        for sink in &mut self.sinks {
-            let lost = sink.write(batch);
-            self.shared.unwritten.fetch_add(lost, Ordering::Relaxed);
-        }
-        true
+        is_queued
+    }
+
+    /// Counts a line that there was no room for.
+    pub(super) fn lose(&self) {
+        self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How long a finishing log is waited for.
+pub(super) fn wait(finished: &[Receiver<()>], patience: Duration) {
+    let until = weir_clock::mono() + patience;
+    for log in finished {
+        let _ = log.recv_deadline(until);
     }
 }

@@ -2,36 +2,34 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
+use super::asked::Asked;
 use super::counters::{Counters, SITES_MAX};
 use super::counts::Count;
 use super::events::Events;
-use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
+use super::history::History;
+use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
 use super::snapshot::{self, SiteSnapshot, Snapshot};
 
-/// Records that may wait for the log's thread, for each worker; those beyond are dropped and counted.
-const QUEUE_RECORDS_MAX: usize = 4096;
 /// The longest text of a record in bytes; longer texts are cut off.
 const TEXT_BYTES_MAX: usize = 2048;
 
 /// Everything that is observed in this process; one for its whole life.
 #[derive(Debug)]
 pub struct Observatory {
-    workers: Vec<(Arc<Counters>, Sender<Box<Record>>)>,
-    shared: Arc<Shared>,
-    thread: Thread,
-    commands: Sender<Command>,
+    workers: Vec<Arc<Counters>>,
+    access: Log<Record>,
+    upstream: Log<Asked>,
     sites: Mutex<Sites>,
     /// Events of what is stored.
     pub events: Events,
+    /// What operators and clients have changed, or tried to.
+    pub history: History,
 }
 
 #[derive(Debug, Default)]
@@ -41,37 +39,27 @@ struct Sites {
 }
 
 impl Observatory {
-    /// Opens the logs and starts their thread.
+    /// Opens the logs and starts their threads.
     ///
     /// # Errors
-    /// When a log cannot be opened or the thread cannot be started.
+    /// When a log cannot be opened or a thread cannot be started.
     pub fn start(workers: usize, logs: &[LogSettings]) -> Result<Arc<Observatory>, LogError> {
-        let OpenLogs(sinks) = OpenLogs::open(logs)?;
-        let (commands, told) = bounded(16);
-        let shared = Arc::new(Shared {
-            wanted: AtomicBool::new(!sinks.is_empty()),
-            asleep: AtomicBool::new(false),
-            unwritten: AtomicU64::new(0),
-        });
-        let mut queues: Vec<Receiver<Box<Record>>> = Vec::with_capacity(workers);
-        let workers = (0..workers)
-            .map(|_| {
-                let (sender, receiver) = bounded(QUEUE_RECORDS_MAX);
-                queues.push(receiver);
-                (Arc::new(Counters::new()), sender)
-            })
-            .collect();
-        let run = LogThread { queues, commands: told, sinks, shared: shared.clone() };
-        let spawned = thread::Builder::new().name("weir-log".to_owned()).spawn(move || run.run());
-        let thread = spawned.map_err(LogError::Thread)?.thread().clone();
-        Ok(Arc::new(Observatory {
-            workers,
-            shared,
-            thread,
-            commands,
+        let open = OpenLogs::open(logs)?;
+        let observatory = Arc::new(Observatory {
+            workers: (0..workers).map(|_| Arc::new(Counters::new())).collect(),
+            access: Log::start("weir-log", workers, open.access)?,
+            upstream: Log::start("weir-log-origin", workers, open.upstream)?,
             sites: Mutex::default(),
             events: Events::default(),
-        }))
+            history: History::default(),
+        });
+        let events = Arc::downgrade(&observatory);
+        observatory.history.watch(move |entry| {
+            if let Some(observatory) = events.upgrade() {
+                observatory.events.tell_purge(entry);
+            }
+        });
+        Ok(observatory)
     }
 
     /// The observer of a worker.
@@ -79,12 +67,10 @@ impl Observatory {
     /// # Panics
     /// When there is no such worker.
     pub fn observer(&self, worker: usize) -> Observer {
-        let (counters, queue) = &self.workers[worker];
         Observer {
-            counters: counters.clone(),
-            queue: queue.clone(),
-            shared: self.shared.clone(),
-            thread: self.thread.clone(),
+            counters: self.workers[worker].clone(),
+            access: self.access.queue(worker),
+            upstream: self.upstream.queue(worker),
         }
     }
 
@@ -108,10 +94,11 @@ impl Observatory {
     /// The sum of all workers' counters now.
     pub fn snapshot(&self) -> Snapshot {
         let mut sum = Snapshot { sites: self.sites(), ..Snapshot::default() };
-        for (counters, _) in &self.workers {
+        for counters in &self.workers {
             sum.merge(counters);
         }
-        sum.counts[Count::LogDropped] += self.shared.unwritten.load(Ordering::Relaxed);
+        sum.counts[Count::LogDropped] += self.access.lost();
+        sum.counts[Count::UpstreamLogDropped] += self.upstream.lost();
         let (written, dropped) = self.events.counts();
         (sum.counts[Count::Events], sum.counts[Count::EventsDropped]) = (written, dropped);
         sum
@@ -120,35 +107,25 @@ impl Observatory {
     /// What each site has used until now; last, as `-`, what belongs to no site.
     pub fn sites(&self) -> Vec<SiteSnapshot> {
         let names = self.sites.lock().names.clone();
-        snapshot::sites(self.workers.iter().map(|(counters, _)| &**counters), &names)
+        snapshot::sites(self.workers.iter().map(|counters| &**counters), &names)
     }
 
     /// Opens the log files again, after a rotation.
     pub fn reopen(&self) {
         self.events.reopen();
-        self.tell(Command::Reopen);
+        self.access.reopen();
+        self.upstream.reopen();
     }
 
-    /// Replaces the logs. Records under way may still go to the old ones.
+    /// Replaces the logs. Lines under way may still go to the old ones.
     pub fn set_logs(&self, logs: OpenLogs) {
-        self.shared.wanted.store(!logs.0.is_empty(), Ordering::Relaxed);
-        self.tell(Command::Replace(logs.0));
+        self.access.replace(logs.access);
+        self.upstream.replace(logs.upstream);
     }
 
-    /// Writes what is queued and ends the log's thread; waits for it for at most `patience`.
+    /// Writes what is queued and ends the logs' threads; waits for them for at most `patience`.
     pub fn finish(&self, patience: Duration) {
-        self.shared.wanted.store(false, Ordering::Relaxed);
-        let (done, finished) = bounded(1);
-        self.tell(Command::Finish(done));
-        let _ = finished.recv_timeout(patience);
-    }
-
-    fn tell(&self, command: Command) {
-        // A full queue of commands means that the thread hangs in a write; it then could not reopen anything.
-        if self.commands.try_send(command).is_err() {
-            tracing::error!("the access log does not take commands");
-        }
-        self.thread.unpark();
+        log::wait(&[self.access.finish(), self.upstream.finish()], patience);
     }
 }
 
@@ -156,9 +133,8 @@ impl Observatory {
 #[derive(Clone, Debug)]
 pub struct Observer {
     counters: Arc<Counters>,
-    queue: Sender<Box<Record>>,
-    shared: Arc<Shared>,
-    thread: Thread,
+    access: LogQueue<Record>,
+    upstream: LogQueue<Asked>,
 }
 
 impl Observer {
@@ -174,7 +150,12 @@ impl Observer {
 
     /// Whether any log wants records.
     pub fn wants_records(&self) -> bool {
-        self.shared.wanted.load(Ordering::Relaxed)
+        self.access.is_wanted()
+    }
+
+    /// Whether there is a log of requests to origins.
+    pub fn wants_asked(&self) -> bool {
+        self.upstream.is_wanted()
     }
 
     /// Counts a finished request, and hands it to a log if there is one. `describe` is called only then.
@@ -184,13 +165,15 @@ impl Observer {
         if !self.wants_records() {
             return;
         }
-        let record = Box::new(Record { facts: *facts, description: describe() });
-        match self.queue.try_send(record) {
-            Ok(()) if self.shared.asleep.load(Ordering::SeqCst) => self.thread.unpark(),
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.counters.count(Count::LogDropped)
-            }
+        if !self.access.put(Box::new(Record { facts: *facts, description: describe() })) {
+            self.counters.count(Count::LogDropped);
+        }
+    }
+
+    /// Hands a request to an origin to its log. From any thread. Never waits.
+    pub fn asked(&self, asked: Asked) {
+        if !self.upstream.put(Box::new(asked)) {
+            self.upstream.lose();
         }
     }
 }

@@ -200,8 +200,14 @@ pub const REASONS: &[Reason] = {
         row(Local, "draining", "503 on the health path: Weir is ending, and takes no new requests."),
         row(Local, "options", "`OPTIONS` with `Max-Forwards: 0`, or for `*`."),
         row(Local, "purged", "A purge by request succeeded."),
-        row(Local, "purge-refused", "405: this client may not purge here (`purge.allow`)."),
-        row(Local, "purge-malformed", "400: the URL to purge is not valid."),
+        row(Local, "purge-refused", "405: this client may not purge here (`purge`)."),
+        row(
+            Local,
+            "purge-unnamed",
+            "403: this client may purge one URL at a time, since the proxy in front names no client, or \
+             only a route of the site has `purge`.",
+        ),
+        row(Local, "purge-malformed", "400: the request for a purge names nothing to purge."),
         row(
             Local,
             "ledger-unwritten",
@@ -214,6 +220,12 @@ pub const REASONS: &[Reason] = {
             Local,
             "no-client-certificate",
             "403: the site asks for a client certificate, and the request came without TLS.",
+        ),
+        row(
+            Local,
+            "needs-https",
+            "403: the site sends requests without TLS to `https`, and this one names no URL that it could be \
+             sent to: `OPTIONS *`, or HTTP/1.0 without `Host`.",
         ),
         row(Local, "https", "308: the site sends requests without TLS to `https`."),
         row(

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::asked::AskedId;
 use super::site::SiteId;
 
 /// How a request was answered.
@@ -207,6 +208,8 @@ pub struct Description {
     pub user_agent: Option<String>,
     /// What TLS agreed on; `None` without TLS.
     pub tls: Option<Tls>,
+    /// The requests to origins that the response came by; only where they have a log.
+    pub asked: Vec<AskedId>,
 }
 
 /// What TLS agreed on for the connection of a request.
@@ -243,6 +246,7 @@ impl Default for Description {
             referer: None,
             user_agent: None,
             tls: None,
+            asked: Vec::new(),
         }
     }
 }
@@ -288,6 +292,10 @@ impl Record {
         present(map, "upstream", texts.upstream.as_deref().unwrap_or_default())?;
         present(map, "origin", texts.origin.as_deref().unwrap_or_default())?;
         present(map, "request_id", &texts.request_id)?;
+        if !texts.asked.is_empty() {
+            let asked: Vec<String> = texts.asked.iter().map(ToString::to_string).collect();
+            map.serialize_entry("asked", &asked)?;
+        }
         present(map, "referer", texts.referer.as_deref().unwrap_or_default())?;
         present(map, "user_agent", texts.user_agent.as_deref().unwrap_or_default())
     }
@@ -320,12 +328,12 @@ impl Record {
     }
 }
 
-fn present<M: SerializeMap>(map: &mut M, name: &'static str, value: &str) -> Result<(), M::Error> {
+pub(super) fn present<M: SerializeMap>(map: &mut M, name: &'static str, value: &str) -> Result<(), M::Error> {
     if value.is_empty() { Ok(()) } else { map.serialize_entry(name, value) }
 }
 
 /// Milliseconds with three decimals.
-fn milliseconds(duration: Duration) -> f64 {
+pub(super) fn milliseconds(duration: Duration) -> f64 {
     let micros = u32::try_from(duration.as_micros()).unwrap_or(u32::MAX);
     f64::from(micros) / 1000.0
 }

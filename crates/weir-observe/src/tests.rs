@@ -50,6 +50,7 @@ fn record(target: &str, facts: Facts) -> Record {
         referer: None,
         user_agent: Some("curl/8 \"x\"\n".to_owned()),
         tls: None,
+        asked: Vec::new(),
     };
     Record { facts, description }
 }
@@ -319,7 +320,7 @@ fn quantiles_are_near_and_bounds_exact() {
 fn records_reach_files_and_follow_a_rotation() {
     let folder = Folder::new();
     let path = folder.0.join("access.log");
-    let file = |format| LogSettings { format, target: LogTarget::File(path.clone()) };
+    let file = |format| LogSettings { format, target: LogTarget::File(path.clone()), bytes_max: None };
     let observatory = Observatory::start(1, &[file(LogFormat::Json)]).unwrap();
     let observer = observatory.observer(0);
     assert!(observer.wants_records());
@@ -352,30 +353,135 @@ fn records_reach_files_and_follow_a_rotation() {
 #[test]
 fn a_log_that_cannot_be_opened_is_said() {
     let missing = LogTarget::File(PathBuf::from("/nonexistent/folder/access.log"));
-    let error =
-        Observatory::start(1, &[LogSettings { format: LogFormat::Json, target: missing }]).unwrap_err();
-    let said = error.to_string();
-    assert!(
-        said.starts_with("cannot open the access log /nonexistent/folder/access.log: No such file"),
-        "{said}"
-    );
-    assert!(said.contains("make its folder writable"), "{said}");
+    let settings = |format| LogSettings { format, target: missing.clone(), bytes_max: None };
+    for (format, log) in [(LogFormat::Json, "access"), (LogFormat::Upstream, "upstream")] {
+        let said = Observatory::start(1, &[settings(format)]).unwrap_err().to_string();
+        let expect = format!("cannot open the {log} log /nonexistent/folder/access.log: No such file");
+        assert!(said.starts_with(&expect), "{said}");
+        assert!(said.contains("make its folder writable"), "{said}");
+    }
 }
 
 #[test]
 fn a_log_that_cannot_be_written_loses_records_and_blocks_nobody() {
-    let full = LogSettings { format: LogFormat::Json, target: LogTarget::File(PathBuf::from("/dev/full")) };
-    let observatory = Observatory::start(1, &[full]).unwrap();
+    let full = |format| {
+        let target = LogTarget::File(PathBuf::from("/dev/full"));
+        LogSettings { format, target, bytes_max: Some(1) }
+    };
+    let observatory = Observatory::start(1, &[full(LogFormat::Json), full(LogFormat::Upstream)]).unwrap();
     let observer = observatory.observer(0);
     for _ in 0..20_000 {
         observer.record(&hit(), || record("/", hit()).description);
+        observer.asked(asked());
     }
     observatory.finish(Duration::from_secs(5));
-    assert_eq!(observatory.snapshot().counts[Count::LogDropped], 20_000);
+    let counts = observatory.snapshot().counts;
+    assert_eq!((counts[Count::LogDropped], counts[Count::UpstreamLogDropped]), (20_000, 20_000));
 }
 
 #[test]
 fn long_and_odd_texts_are_bounded() {
     assert_eq!(text(&[b'a'; 5_000]).len(), 2_048);
     assert_eq!(text(b"caf\xe9"), "caf\u{fffd}");
+}
+
+/// A range of a response that was stored on a volume.
+fn asked() -> Asked {
+    let begun = UNIX_EPOCH + Duration::from_millis(1_500);
+    Asked {
+        begun,
+        purpose: Purpose::Range,
+        id: AskedId(0xab),
+        attempt: 2,
+        retry: "closed-early",
+        request_id: "17".into(),
+        site: "a.example".into(),
+        upstream: "main".into(),
+        origin: "http://o.example:80".into(),
+        address: "192.0.2.1:80".into(),
+        connection: "new",
+        connect: Some(Duration::from_micros(250)),
+        method: "GET".into(),
+        host: "a.example".into(),
+        target: "/x?\u{9b}".into(),
+        origin_host: "o.example".into(),
+        range: "bytes=0-9".into(),
+        status: Some(206),
+        content_type: "text/plain".into(),
+        object: Some(AskedObject { key: "http://a.example/x\nmore".into(), volume: Some("v1".into()) }),
+        sent_bytes: 100,
+        received_bytes: 200,
+        first_byte: Some(Duration::from_micros(500)),
+        total: Duration::from_millis(2),
+        end: AskedEnd::Cut("incomplete"),
+    }
+}
+
+#[test]
+fn a_request_to_an_origin_is_one_line_without_what_is_unknown() {
+    let line = |asked: &Asked| {
+        let mut line = Vec::new();
+        lines::json(asked, &mut line);
+        String::from_utf8(line).unwrap()
+    };
+    assert_eq!(
+        line(&asked()),
+        "{\"time\":\"1970-01-01T00:00:01.500Z\",\"end\":\"1970-01-01T00:00:01.502Z\",\"purpose\":\"range\",\
+         \"asked\":\"00000000000000ab\",\"attempt\":2,\"retry\":\"closed-early\",\"request_id\":\"17\",\
+         \"site\":\"a.example\",\"method\":\"GET\",\"host\":\"a.example\",\"target\":\"/x?\\u009b\",\
+         \"upstream\":\"main\",\"origin\":\"http://o.example:80\",\"address\":\"192.0.2.1:80\",\
+         \"origin_host\":\"o.example\",\"range\":\"bytes=0-9\",\"status\":206,\
+         \"content_type\":\"text/plain\",\"key\":\"http://a.example/x\",\"key_fields\":[\"more\"],\
+         \"volume\":\"v1\",\"sent_bytes\":100,\"received_bytes\":200,\"connection\":\"new\",\
+         \"connect_ms\":0.25,\"first_byte_ms\":0.5,\"total_ms\":2.0,\"completion\":\"cut\",\
+         \"error\":\"incomplete\"}\n"
+    );
+    let none = String::new;
+    let refused = Asked {
+        retry: "",
+        connection: "",
+        connect: None,
+        range: none(),
+        status: None,
+        content_type: none(),
+        object: None,
+        first_byte: None,
+        end: AskedEnd::Failed("connection-refused"),
+        ..asked()
+    };
+    let said = line(&refused);
+    assert!(said.ends_with("\"completion\":\"failed\",\"error\":\"connection-refused\"}\n"), "{said}");
+    for absent in ["retry", "connection\":", "connect_ms", "range\":\"bytes", "status", "content_type", "key"]
+    {
+        assert!(!said.contains(&format!("\"{absent}")), "{absent}: {said}");
+    }
+}
+
+#[test]
+fn a_log_that_grows_too_large_is_rotated_and_loses_no_line() {
+    let folder = Folder::new();
+    let path = folder.0.join("upstream.log");
+    let settings = |bytes_max| LogSettings {
+        format: LogFormat::Upstream,
+        target: LogTarget::File(path.clone()),
+        bytes_max,
+    };
+    let observatory = Observatory::start(1, &[settings(Some(4_000))]).unwrap();
+    let observer = observatory.observer(0);
+    let count = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default().lines().count();
+    let rotated = folder.0.join("upstream.log.1");
+    let mut written = 0;
+    while !rotated.exists() {
+        observer.asked(asked());
+        written += 1;
+        let is_there = (0..3_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            count(&path) + count(&rotated) == written
+        });
+        assert!(is_there, "{written} lines");
+    }
+    assert!(written > 2, "{written}");
+    assert!(fs::metadata(&rotated).unwrap().len() <= 4_000);
+    assert_eq!((count(&path), count(&rotated)), (1, written - 1));
+    observatory.finish(Duration::from_secs(5));
 }

@@ -68,6 +68,12 @@ impl Ask {
         self.has(AskMarks::AUTHORIZATION)
     }
 
+    /// The same for a request that is to fetch again and replace the stored response.
+    #[must_use]
+    pub fn refreshing(self) -> Ask {
+        Ask { marks: AskMarks(self.marks.0 | AskMarks::REFRESH), ..self }
+    }
+
     /// Whether the route wants this request to fetch again and replace the stored response.
     pub fn is_refresh(&self) -> bool {
         self.has(AskMarks::REFRESH)

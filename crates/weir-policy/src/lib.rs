@@ -25,6 +25,7 @@ mod invalidate;
 mod key;
 mod now;
 mod placed;
+pub mod purge;
 mod range;
 mod request;
 mod response;

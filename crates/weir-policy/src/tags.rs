@@ -1,27 +1,51 @@
 //! The tags of a response: names that its origin gives it, by which it is purged together with others. It
 //! knows no ledger.
 //!
-//! Five fields are read, each as its inventor defines it: `Surrogate-Key` (Fastly; separated by spaces),
-//! `Cache-Tag` (Cloudflare), `Edge-Cache-Tag` (Akamai) and `X-Cache-Tags` (all separated by commas), `xkey`
-//! (Varnish; both). Tags are compared byte by byte. A tag is stored as a hash of 64 bits. Two tags with the
-//! same hash are purged together, which costs a fetch and serves nothing wrong.
+//! Eight fields are read, each as its inventor defines it: `Surrogate-Key` (Fastly; separated by spaces),
+//! `Cache-Tag` (Cloudflare), `Edge-Cache-Tag` (Akamai), `X-Cache-Tags` (FOSHttpCache) and `X-Magento-Tags`
+//! (all separated by commas), `xkey` (Varnish), `Cache-Tags` (Drupal, API Platform) and `Purge-Cache-Tags`
+//! (Drupal; these three by either). Tags are compared byte by byte. A tag is stored as a hash of 64 bits. Two
+//! tags with the same hash are purged together, which costs a fetch and serves nothing wrong.
 
 use http::{HeaderMap, HeaderName};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The most tags of a response that are stored. Every purge by tag removes a response with more tags.
-pub const TAGS_MAX: usize = 512;
+pub const TAGS_MAX: usize = 4096;
 /// The longest tag in bytes. A longer one is not stored, since no purge can name it.
 pub const TAG_BYTES_MAX: usize = 1024;
 
 /// The fields in which origins name tags, with their separators.
-const FIELDS: [(HeaderName, &[u8]); 5] = [
+const FIELDS: [(HeaderName, &[u8]); 8] = [
     (HeaderName::from_static("surrogate-key"), b" \t"),
     (HeaderName::from_static("cache-tag"), b","),
     (HeaderName::from_static("edge-cache-tag"), b","),
     (HeaderName::from_static("x-cache-tags"), b","),
+    (HeaderName::from_static("x-magento-tags"), b","),
     (HeaderName::from_static("xkey"), b" \t,"),
+    (HeaderName::from_static("cache-tags"), b" \t,"),
+    (HeaderName::from_static("purge-cache-tags"), b" \t,"),
 ];
+
+/// The fields of tags that only caches read, and that have kilobytes: clients do not get them.
+const HIDDEN: [HeaderName; 5] = [
+    HeaderName::from_static("x-cache-tags"),
+    HeaderName::from_static("x-magento-tags"),
+    HeaderName::from_static("xkey"),
+    HeaderName::from_static("cache-tags"),
+    HeaderName::from_static("purge-cache-tags"),
+];
+
+/// Removes the fields of tags that clients do not get. True where there was one.
+pub fn hide(headers: &mut HeaderMap) -> bool {
+    let had = HIDDEN.iter().filter(|name| headers.remove(*name).is_some()).count();
+    had > 0
+}
+
+/// Whether there is a field of tags that clients do not get.
+pub fn has_hidden(headers: &HeaderMap) -> bool {
+    HIDDEN.iter().any(|name| headers.contains_key(name))
+}
 
 /// The tags of a response, as sorted hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

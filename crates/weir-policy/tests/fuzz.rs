@@ -1,5 +1,5 @@
-//! Runs the fuzz body of this crate over its seeds and over a bounded number of mixtures of their lines, on
-//! any toolchain.
+//! Runs the fuzz bodies of this crate over their seeds and over a bounded number of mixtures of their lines,
+//! on any toolchain.
 //!
 //! `WEIR_FUZZ_SEED` sets the randomness (printed if something fails), `WEIR_FUZZ_ROUNDS` the number of
 //! mixtures.
@@ -36,6 +36,16 @@ const WORDS: &[&str] = &[
     "\n",
     "W/",
     "*",
+    "(^|,)",
+    "(,|$)",
+    "\\b",
+    "\\,",
+    "((",
+    "|",
+    ")",
+    ".*",
+    "$",
+    "^/",
 ];
 
 /// SplitMix64 (Steele, Lea and Flood 2014): enough randomness for mixtures, and repeatable.
@@ -79,20 +89,25 @@ fn mix(data: &mut Vec<u8>, lines: &[Vec<u8>], random: &mut Random) {
     data.truncate(4096);
 }
 
-#[test]
-fn exchanges() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/exchange");
+/// The seeds of a target.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    let seeds: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
-    let all = seeds.concat();
-    let lines: Vec<Vec<u8>> = all.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// Runs a body over seeds and mixtures of them.
+fn run(target: &str, body: impl Fn(&[u8])) {
+    let seeds = seeds(target);
+    let lines: Vec<Vec<u8>> =
+        seeds.iter().flat_map(|seed| seed.split(|byte| *byte == b'\n')).map(<[u8]>::to_vec).collect();
     let seed = environment("WEIR_FUZZ_SEED", 1);
     let mut random = Random(seed);
     for begin in &seeds {
         let mut data = begin.clone();
         for round in 0..environment("WEIR_FUZZ_ROUNDS", 4000) {
-            let result = catch_unwind(AssertUnwindSafe(|| policy::exchange(&data)));
+            let result = catch_unwind(AssertUnwindSafe(|| body(&data)));
             assert!(result.is_ok(), "WEIR_FUZZ_SEED={seed} round {round}:\n{}", data.escape_ascii());
             if round % 40 == 0 {
                 data.clone_from(&seeds[random.below(seeds.len())]);
@@ -100,4 +115,14 @@ fn exchanges() {
             mix(&mut data, &lines, &mut random);
         }
     }
+}
+
+#[test]
+fn exchanges() {
+    run("exchange", policy::exchange);
+}
+
+#[test]
+fn patterns_of_purges() {
+    run("purge_pattern", policy::purge_pattern);
 }

@@ -324,6 +324,11 @@ impl Generation {
         self.object() > 0
     }
 
+    /// The volume that it is on, or that it is being written to.
+    pub fn volume(&self) -> Option<Arc<str>> {
+        Some(self.home().filter(|_| self.is_stored_on_disk())?.name().clone())
+    }
+
     /// What an earlier reader found out about its bytes; 0 for nothing.
     pub fn finding(&self) -> u64 {
         self.finding.load(Ordering::Relaxed)

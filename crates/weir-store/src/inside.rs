@@ -24,7 +24,7 @@ pub(crate) use self::listing::list;
 pub use self::listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use self::load::Ask;
 pub use self::stocks::{Live, SiteStocks};
-pub(crate) use self::stocks::{is_unswept, live, share_quotas, stocks};
+pub(crate) use self::stocks::{count, count_in_memory, is_unswept, live, share_quotas, stocks};
 pub(crate) use self::sweeper::start as start_sweeper;
 pub(crate) use self::volumes::Volumes;
 pub(crate) use self::write::{Keeper, VolumeWrite};

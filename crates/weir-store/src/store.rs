@@ -27,13 +27,13 @@ use crate::generation::{Generation, Retirement};
 use crate::generation::{Head, detached, head_bytes};
 use crate::inside::{Ask, Inside, VolumeWrite};
 use crate::inside::{Listing, Page, Unlisted, list};
-use crate::inside::{Live, SiteStocks, live, share_quotas, stocks};
+use crate::inside::{Live, SiteStocks, count, count_in_memory, live, share_quotas, stocks};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::memory::{Limits, overhead_bytes};
 use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
 use crate::tier::{Superseded, VolumeTier};
-use crate::volume::{EvictionListener, ReadError, Volume, key};
+use crate::volume::{EvictionListener, ReadError, Stock, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 
 /// The default of [`Settings::window_bytes`].
@@ -509,6 +509,21 @@ impl Store {
     /// that are under way are not considered.
     pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
         self.inside.may_hold(digest, url, site)
+    }
+
+    /// How many objects a purge of these scopes would take, where only memory holds objects and no more than
+    /// `looked_max`; else `None`.
+    pub fn count_in_memory(&self, scopes: &[Scope], looked_max: usize) -> Option<u64> {
+        count_in_memory(&self.inside, scopes, looked_max)
+    }
+
+    /// What a purge of these scopes would take, each object once. Reads every head, and blocks for as long as
+    /// that takes.
+    ///
+    /// # Errors
+    /// The drive fails.
+    pub fn count(&self, scopes: &[Scope], now: Now) -> Result<Stock, ReadError> {
+        count(&self.inside, scopes, now)
     }
 
     /// Makes what the marks concern dead or stale, at once, running transfers included. Returns the largest

@@ -16,6 +16,7 @@ use crate::body::{Body, Content, Progress};
 use crate::head;
 use crate::plan::{Connections, Plan, StressError};
 use crate::score::{Done, Score};
+use crate::secure;
 use crate::tally::{Fault, Tally};
 use crate::user::{Phase, User};
 
@@ -214,7 +215,7 @@ impl<'a> Load<'a> {
             let taken = tls.read_tls(&mut &self.sealed[from..received]).unwrap_or(0);
             if let Err(error) = tls.process_new_packets() {
                 let fault = if tls.is_handshaking() { Fault::Handshake } else { Fault::Broken };
-                return self.fail(index, fault, || error.to_string());
+                return self.fail(index, fault, || secure::said(&error));
             }
             if taken == 0 {
                 return self.fail(index, Fault::Broken, || "TLS takes no more bytes".into());

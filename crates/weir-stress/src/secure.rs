@@ -103,6 +103,30 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StressError> {
     Ok(store)
 }
 
+/// Why a handshake failed, and what can be done about it.
+pub(crate) fn said(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Wrong;
+    let rustls::Error::InvalidCertificate(wrong) = error else { return error.to_string() };
+    let advice = match wrong {
+        Wrong::UnknownIssuer => {
+            "no authority of --ca (without it: of this machine) has signed the server's certificate; \
+             name its authority with --ca, or believe every certificate with --insecure"
+        }
+        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+            "ask for a name that the certificate has, or believe every certificate with --insecure"
+        }
+        Wrong::Expired | Wrong::ExpiredContext { .. } => {
+            "renew it, or believe every certificate with --insecure"
+        }
+        Wrong::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority as its own, which no client of TLS takes with \
+             --ca; sign one for the server with it, or believe every certificate with --insecure"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{error}: {advice}")
+}
+
 /// Believes every certificate, as `--insecure` asks. Signatures are still checked, so that a handshake costs
 /// what it costs.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use crate::head::{self, Framing};
 use crate::load::cpu_seconds;
 use crate::plan::{Connections, Plan, StressError};
 use crate::score::{Done, Score, Want};
+use crate::secure;
 use crate::tally::{Fault, Tally};
 
 /// The windows that the client opens: they must not be what is measured.
@@ -225,7 +226,10 @@ async fn connect(shared: &Shared, tls: Option<&TlsConnector>) -> Result<SendRequ
     let (Some(tls), Some(settings)) = (tls, &plan.tls) else { return begin(stream).await };
     let begun_ns = shared.score.borrow().clock.nanoseconds();
     let shaken = tls.connect(settings.name.clone(), stream).await;
-    let stream = shaken.map_err(|error| bad(Fault::Handshake, error.to_string()))?;
+    let stream = shaken.map_err(|error| {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        bad(Fault::Handshake, tls.map_or_else(|| error.to_string(), secure::said))
+    })?;
     let (_, session) = stream.get_ref();
     {
         let mut score = shared.score.borrow_mut();

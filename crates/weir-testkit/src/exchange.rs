@@ -70,6 +70,7 @@ pub struct Exchange<'a> {
     buf: &'a mut Vec<u8>,
     after: After,
     body_left: Left,
+    is_whole: bool,
 }
 
 /// What of the request's body was not read yet.
@@ -85,7 +86,7 @@ impl<'a> Exchange<'a> {
         let length = request.header("content-length").and_then(|v| v.parse().ok()).unwrap_or(0);
         let body_left = if chunked { Left::Chunks } else { Left::Bytes(length) };
         let after = if request.wants_close() { After::Close } else { After::Next };
-        Exchange { request, trailers: Vec::new(), socket, buf, after, body_left }
+        Exchange { request, trailers: Vec::new(), socket, buf, after, body_left, is_whole: false }
     }
 
     /// Sends bytes as they are. False if the peer has gone.
@@ -110,10 +111,16 @@ impl<'a> Exchange<'a> {
             Left::Bytes(length) => {
                 while (self.buf.len() as u64) < length && self.fill() {}
                 let have = self.buf.len().min(length as usize);
+                self.is_whole |= have as u64 == length;
                 self.buf.drain(..have).collect()
             }
             Left::Chunks => self.chunks(),
         }
+    }
+
+    /// Whether the body of the request came to its end when it was read.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     fn chunks(&mut self) -> Vec<u8> {
@@ -122,7 +129,11 @@ impl<'a> Exchange<'a> {
             let size =
                 usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16).unwrap_or(0);
             if size == 0 {
-                while let Some(line) = self.line().filter(|line| !line.is_empty()) {
+                while let Some(line) = self.line() {
+                    self.is_whole = line.is_empty();
+                    if self.is_whole {
+                        break;
+                    }
                     self.trailers.push(line);
                 }
                 break;

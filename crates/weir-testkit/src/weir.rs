@@ -18,6 +18,8 @@ use crate::wait::until;
 
 /// How a config begins a volume.
 const VOLUME: &str = "[[cache.volume]]\n";
+/// Numbers the names of tokens.
+static TOKENS_MADE: AtomicUsize = AtomicUsize::new(0);
 
 /// A volume that is waited for as long as the kit waits.
 fn patient_volume() -> String {
@@ -309,6 +311,24 @@ impl Weir {
     /// A page of the admin listener, such as `/metrics`.
     pub fn admin_get(&self, target: &str) -> Response {
         crate::client::get(self.admin(), target)
+    }
+
+    /// A page of the admin listener, asked for with a token.
+    pub fn admin_get_with(&self, target: &str, token: &str) -> Response {
+        crate::client::get_with(self.admin(), target, &[("Authorization", &format!("Bearer {token}"))])
+    }
+
+    /// A new token with this role, for these sites, or for all.
+    ///
+    /// # Panics
+    /// It is not made.
+    pub fn token(&self, role: &str, sites: &[&str]) -> String {
+        let name = format!("{role}-{}", TOKENS_MADE.fetch_add(1, Ordering::Relaxed));
+        let mut args = vec!["token", "add", &name, "--role", role];
+        sites.iter().for_each(|site| args.extend(["--site", site]));
+        let made = self.command(&args);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        made.stdout.lines().next().unwrap_or_default().to_owned()
     }
 
     /// The value of one series of `/metrics`, such as `weir_requests_total{site="x"}`; `None` if it is

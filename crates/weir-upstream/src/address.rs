@@ -95,6 +95,14 @@ impl Addresses {
         self.known.load().as_ref().map_or(0, |known| known.list.len())
     }
 
+    /// The address, where exactly one is known.
+    pub(crate) fn only(&self) -> Option<SocketAddr> {
+        match self.known.load().as_deref()?.list.as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    }
+
     /// The addresses, looked up only if none is known.
     ///
     /// # Errors

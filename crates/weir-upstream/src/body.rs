@@ -116,6 +116,7 @@ impl OriginBody {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(error)) => {
                 streaming.origin.failed(&error, streaming.client);
+                streaming.lease.connection.fail_attempt(&error);
                 self.state = State::Failed(error.clone());
                 return Poll::Ready(Err(error));
             }
@@ -215,7 +216,9 @@ impl Streaming {
         let RequestRest::Sending(outgoing) = &mut self.request else { return Ok(()) };
         let before = outgoing.sent_bytes;
         let result = outgoing.poll_send(cx, &mut self.lease.connection.transport);
-        if outgoing.sent_bytes > before || matches!(result, Ok(Sending::Starved)) {
+        let sent_bytes = outgoing.sent_bytes - before;
+        self.lease.connection.sent(sent_bytes);
+        if sent_bytes > 0 || matches!(result, Ok(Sending::Starved)) {
             self.waiting_since = None;
         }
         match result {
@@ -230,6 +233,7 @@ impl Streaming {
     /// The body came whole: gives the connection back to the pool if it can be used again.
     fn finish(self) {
         let Self { mut lease, framing, request, origin, keep, .. } = self;
+        lease.connection.end_attempt();
         let clean = matches!(request, RequestRest::Sent)
             && framing != Framing::Close
             && lease.connection.incoming.is_empty();

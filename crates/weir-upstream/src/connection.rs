@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt as _;
 
+use crate::attempt::{AttemptEnd, Track};
+use crate::error::OriginError;
 use crate::tally::Tally;
 use crate::timer::Timer;
 use crate::transport::Transport;
@@ -59,6 +61,8 @@ pub(crate) struct Connection {
     pub(crate) served: u64,
     /// The site that bytes sent on this connection are charged to, while a request uses it.
     pub(crate) tally: Option<Arc<dyn Tally>>,
+    /// The attempt that uses it, where a log wants to know.
+    pub(crate) track: Option<Box<Track>>,
 }
 
 impl Connection {
@@ -71,6 +75,7 @@ impl Connection {
             home: Home::current(),
             served: 0,
             tally: None,
+            track: None,
         }
     }
 
@@ -82,7 +87,8 @@ impl Connection {
         let Self { transport, incoming, mut timer, served, .. } = *self;
         timer.forget();
         let transport = transport.moved_here()?;
-        *self = Self { transport, incoming, timer, home: Home::current(), served, tally: None };
+        let home = Home::current();
+        *self = Self { transport, incoming, timer, home, served, tally: None, track: None };
         Ok(self)
     }
 
@@ -104,9 +110,33 @@ impl Connection {
     }
 
     /// Charges bytes that were read.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub(crate) fn received(&mut self, bytes: usize) {
         if let Some(tally) = &self.tally {
             tally.received(bytes as u64);
+        }
+        if let Some(track) = &mut self.track {
+            track.received(bytes as u64);
+        }
+    }
+
+    /// Notes bytes that were sent.
+    pub(crate) fn sent(&mut self, bytes: u64) {
+        if let Some(track) = &mut self.track {
+            track.sent(bytes);
+        }
+    }
+
+    /// The attempt that uses it has ended well.
+    pub(crate) fn end_attempt(&mut self) {
+        if let Some(track) = self.track.take() {
+            track.end(AttemptEnd::Whole);
+        }
+    }
+
+    /// The attempt that uses it has failed.
+    pub(crate) fn fail_attempt(&mut self, error: &OriginError) {
+        if let Some(track) = self.track.take() {
+            track.fail(error);
         }
     }
 

@@ -14,6 +14,7 @@ use http::StatusCode;
 use http::header::{CONNECTION, EXPECT, UPGRADE};
 use weir_wire::{Limits, Malformed, Persistence, ResponseHead, ResponseReader};
 
+use crate::attempt::Turn;
 use crate::clock;
 use crate::connection::{Connection, Want};
 use crate::error::OriginError;
@@ -29,6 +30,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) interim: Option<&'a InterimSender>,
     pub(crate) timeouts: &'a Timeouts,
     pub(crate) bounds: &'a Bounds,
+    pub(crate) turn: Turn,
 }
 
 /// The limits of a head and of trailers.
@@ -127,6 +129,7 @@ impl State {
         let result = outgoing.poll_send(cx, &mut connection.transport);
         if outgoing.sent_bytes > before {
             self.moved_at = clock::now();
+            connection.sent(outgoing.sent_bytes - before);
         }
         if let Some(tally) = connection.tally.as_ref().filter(|_| before == 0 && outgoing.sent_bytes > 0) {
             tally.sent();

@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod attempt;
 mod body;
 mod clock;
 mod connect;
@@ -40,6 +41,7 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
+pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use origin::Origin;

@@ -10,6 +10,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::address::{Addresses, Resolver};
+use crate::attempt::{AttemptLog, Track, Turn};
 use crate::clock;
 use crate::error::{Blame, OriginError, UpstreamError};
 use crate::health::{Event, Health};
@@ -25,6 +26,16 @@ use crate::tls::{self, Tls};
 pub(crate) enum Place {
     Tcp { addresses: Arc<Addresses>, tls: Option<Tls> },
     Unix { path: PathBuf },
+}
+
+impl Place {
+    /// Its address, where there can be no other: for logs.
+    pub(crate) fn only_address(&self) -> Option<String> {
+        match self {
+            Place::Tcp { addresses, .. } => addresses.only().map(|address| address.to_string()),
+            Place::Unix { path } => Some(path.display().to_string()),
+        }
+    }
 }
 
 /// One origin of an upstream.
@@ -108,6 +119,11 @@ impl Origin {
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// An attempt here begins, of which a log is to be told.
+    pub(crate) fn track(&self, log: &Arc<dyn AttemptLog>, turn: Turn) -> Box<Track> {
+        Track::begin(log, (&self.name, self.place.only_address()), turn)
     }
 
     /// Its health now.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
+use crate::attempt::AttemptLog;
 use crate::tally::Tally;
 
 /// A request towards an origin.
@@ -32,6 +33,8 @@ pub struct OriginRequest {
     pub upgrade: Option<HeaderValue>,
     /// The site that is charged with what is sent and received.
     pub tally: Option<Arc<dyn Tally>>,
+    /// Is told of each attempt; `None` where there is no log of them.
+    pub log: Option<Arc<dyn AttemptLog>>,
     /// The client that may have caused what the request meets, by a number of the caller's. A failure that a
     /// request may have caused counts against an origin only when several clients have met it. `None` where
     /// no client can be the cause.
@@ -68,6 +71,7 @@ impl OriginRequest {
             prefer: None,
             upgrade: None,
             tally: None,
+            log: None,
             witness: None,
             client: None,
             share: Share::default(),

@@ -37,6 +37,16 @@ impl Transport {
         matches!(socket.peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// The address of the other side; `None` for a unix socket, or where it has gone.
+    pub(crate) fn peer(&self) -> Option<String> {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return None,
+        };
+        stream.peer_addr().ok().map(|peer| peer.to_string())
+    }
+
     /// Whether the stream can be moved to another runtime's reactor.
     pub(crate) fn is_movable(&self) -> bool {
         !matches!(self, Self::Tls(_))

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::connection::Connection;
 use crate::pool::Lease;
 
 /// A byte stream to the origin. Counts among the origin's streams until dropped.
@@ -16,7 +17,10 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    pub(crate) fn new(lease: Lease) -> Self {
+    pub(crate) fn new(mut lease: Lease) -> Self {
+        if let Some(track) = &mut lease.connection.track {
+            track.lasts();
+        }
         Self { lease }
     }
 }
@@ -38,9 +42,19 @@ impl AsyncRead for Tunnel {
     }
 }
 
+/// Notes what was written.
+fn note(connection: &mut Connection, written: &Poll<io::Result<usize>>) {
+    if let Poll::Ready(Ok(bytes)) = written {
+        connection.sent(*bytes as u64);
+    }
+}
+
 impl AsyncWrite for Tunnel {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().lease.connection.transport).poll_write(cx, buf)
+        let connection = &mut *self.get_mut().lease.connection;
+        let written = Pin::new(&mut connection.transport).poll_write(cx, buf);
+        note(connection, &written);
+        written
     }
 
     fn poll_write_vectored(
@@ -48,7 +62,10 @@ impl AsyncWrite for Tunnel {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().lease.connection.transport).poll_write_vectored(cx, bufs)
+        let connection = &mut *self.get_mut().lease.connection;
+        let written = Pin::new(&mut connection.transport).poll_write_vectored(cx, bufs);
+        note(connection, &written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -10,9 +10,11 @@ use parking_lot::Mutex;
 use weir_wire::{BodyReader, Persistence, ResponseHead};
 
 use crate::address::{self, Resolver};
+use crate::attempt::{AttemptEnd, AttemptLog, Link, Track, Turn};
 use crate::body::{OriginBody, RequestRest, Streaming};
 use crate::clock;
 use crate::connect::connect;
+use crate::connection::Connection;
 use crate::error::{OriginError, UpstreamError};
 use crate::exchange::{Terms, exchange, limits};
 use crate::health::Event;
@@ -117,13 +119,18 @@ impl Upstream {
     }
 
     /// Connects to each origin, off the data plane, to warn of those that are down at the start, and closes
-    /// the connections again. Returns how many are down.
-    pub async fn probe(&self) -> usize {
+    /// the connections again. Returns how many are down. The log is told of each connection.
+    pub async fn probe(&self, log: Option<Arc<dyn AttemptLog>>) -> usize {
         let mut down = 0;
         for origin in &self.origins {
-            if let Err(error) = connect(&origin.place, self.timeouts.connect).await {
-                origin.tell_gone(&error);
-                down += 1;
+            let mut track = log.as_ref().map(|log| origin.track(log, Turn::FIRST));
+            match new_connection(origin, self.timeouts.connect, &mut track).await {
+                Ok(_) => track.into_iter().for_each(|track| track.end(AttemptEnd::Whole)),
+                Err(error) => {
+                    origin.tell_gone(&error);
+                    track.into_iter().for_each(|track| track.fail(&error));
+                    down += 1;
+                }
             }
         }
         down
@@ -151,6 +158,7 @@ impl Upstream {
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
         // The error of an origin that had the request says more than that another one could not be reached.
         let mut had_it: Option<OriginError> = None;
+        let mut turn = Turn::FIRST;
         let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.witness };
         loop {
             let origin = &self.origins[index];
@@ -159,6 +167,7 @@ impl Upstream {
                 interim: interim.as_ref(),
                 timeouts: &self.timeouts,
                 bounds: &self.bounds,
+                turn,
             };
             let (failure, rest) = match attempt(origin, &terms, demand, body).await {
                 Ok(mut response) => {
@@ -170,6 +179,7 @@ impl Upstream {
             };
             let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
             let (stage, error) = (failure.stage, failure.error.clone());
+            turn = turn.after(&error);
             match stage {
                 Stage::NotConnected => origin.failed_attempt(&failure, None),
                 _ => doubts.failures.push((index, failure)),
@@ -296,9 +306,11 @@ async fn attempt(
     body: OutBody,
 ) -> Result<OriginResponse, Failed> {
     let begun = clock::now();
-    let mut lease = match lease(origin, terms, demand).await {
+    let mut track = terms.request.log.as_ref().map(|log| origin.track(log, terms.turn));
+    let mut lease = match lease(origin, terms, demand, &mut track).await {
         Ok(lease) => lease,
         Err(error) => {
+            track.into_iter().for_each(|track| track.fail(&error));
             let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
             return Err(Box::new((failure, Some(body))));
         }
@@ -306,6 +318,7 @@ async fn attempt(
     let connected = clock::now();
     count(&origin.counts.requests);
     lease.connection.tally.clone_from(&terms.request.tally);
+    lease.connection.track = track;
     let replay = match &body {
         OutBody::Empty => Some(OutBody::Empty),
         OutBody::Whole(bytes) => Some(OutBody::Whole(bytes.clone())),
@@ -315,10 +328,14 @@ async fn attempt(
     let head = match exchange(&mut lease.connection, &mut outgoing, terms).await {
         Ok(head) => head,
         Err(failure) => {
+            lease.connection.fail_attempt(&failure.error);
             let rest = replay.or_else(|| if outgoing.is_untouched() { outgoing.into_stream() } else { None });
             return Err(Box::new((failure, rest)));
         }
     };
+    if let Some(track) = &mut lease.connection.track {
+        track.answered(&head);
+    }
     let now = clock::now();
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
     if head.status == http::StatusCode::SWITCHING_PROTOCOLS
@@ -326,6 +343,7 @@ async fn attempt(
     {
         count(&origin.counts.busy);
         let error = OriginError::Busy { bound, retry_after: terms.timeouts.queue };
+        lease.connection.fail_attempt(&error);
         return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
     }
     let response = respond(origin, terms, lease, outgoing, head);
@@ -333,15 +351,23 @@ async fn attempt(
 }
 
 /// An idle connection, or a new one.
-async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
+async fn lease(
+    origin: &Arc<Origin>,
+    terms: &Terms<'_>,
+    demand: Demand,
+    track: &mut Option<Box<Track>>,
+) -> Result<Lease, OriginError> {
     let Terms { request, timeouts, .. } = terms;
     match origin.pool().acquire(demand, (request.client, request.share)).await {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
+            if let Some(track) = track {
+                track.connected(lease.connection.transport.peer(), Link::Reused);
+            }
             Ok(lease)
         }
         Ok(Grant::Fresh(permit)) => {
-            let connection = connect(&origin.place, timeouts.connect).await?;
+            let connection = new_connection(origin, timeouts.connect, track).await?;
             count(&origin.counts.connects);
             Ok(Lease { connection, permit })
         }
@@ -350,6 +376,21 @@ async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Resul
             Err(OriginError::Busy { bound, retry_after: timeouts.queue })
         }
     }
+}
+
+/// A new connection.
+async fn new_connection(
+    origin: &Origin,
+    limit: Duration,
+    track: &mut Option<Box<Track>>,
+) -> Result<Box<Connection>, OriginError> {
+    let since = clock::now();
+    let connection = connect(&origin.place, limit).await?;
+    if let Some(track) = track {
+        let took = clock::now().saturating_duration_since(since);
+        track.connected(connection.transport.peer(), Link::New(took));
+    }
+    Ok(connection)
 }
 
 /// The response as the caller gets it: what is left to read and to send goes into its body. Its times are to

@@ -17,7 +17,7 @@ use weir_config::Loaded;
 use weir_config::model::{self, AcmeChallenge};
 use weir_config::value::{FilePath, HostPattern};
 use weir_control::state::ACME;
-use weir_control::{CertificateUse, rfc3339};
+use weir_control::{CertificateUse, CertificatesUse, OrdersEnded, rfc3339};
 use weir_edge::HttpProofs;
 use weir_observe::{Event, EventKind, Observatory};
 use weir_store::OsDisk;
@@ -42,6 +42,8 @@ struct Joined {
     certificates: Keeper,
     proofs: HttpProofs,
     observatory: Arc<Observatory>,
+    /// Orders that have ended.
+    ended: Mutex<OrdersEnded>,
 }
 
 impl Ordering {
@@ -61,6 +63,7 @@ impl Ordering {
             certificates: certificates.clone(),
             proofs: proofs.clone(),
             observatory: observatory.clone(),
+            ended: Mutex::default(),
         });
         let running = Mutex::new(Running { settings, acme: None });
         let ordering = Ordering { folder: state.join(ACME), outside, running };
@@ -106,17 +109,18 @@ impl Ordering {
     pub(crate) fn resume(&self) -> std::io::Result<()> {
         let mut running = self.running.lock();
         let Running { settings: Some(settings), acme: acme @ None } = &mut *running else { return Ok(()) };
-        for (host, why) in settings.hosts.iter().filter_map(|host| Some((host, settings.able(host).err()?))) {
-            tracing::warn!("{host} needs a certificate in a file: {why}");
-        }
         let disk = Arc::new(OsDisk::at(&self.folder));
         *acme = Some(Acme::start(disk, settings.clone(), Clock::wall(), self.outside.clone())?);
         Ok(())
     }
 
     /// Adds what is known of orders to the certificates in use.
-    pub(crate) fn add_to(&self, all: &mut Vec<CertificateUse>) {
-        let rows = self.running.lock().acme.as_ref().map(Acme::rows).unwrap_or_default();
+    pub(crate) fn add_to(&self, shown: &mut CertificatesUse) {
+        let running = self.running.lock();
+        shown.orders = running.settings.as_ref().map(|_| *self.outside.ended.lock());
+        let rows = running.acme.as_ref().map(Acme::rows).unwrap_or_default();
+        drop(running);
+        let all = &mut shown.all;
         let mut known: HashMap<String, usize> = HashMap::new();
         for (at, shown) in all.iter().enumerate().filter(|(_, shown)| shown.source == "acme") {
             known.extend(shown.names.first().map(|name| (name.clone(), at)));
@@ -129,8 +133,12 @@ impl Ordering {
                 None => all.push(CertificateUse {
                     names: vec![name],
                     source: "acme".to_owned(),
-                    state: if matches!(row.step, Step::NeedsFile(_)) { "failed" } else { "ordered" }
-                        .to_owned(),
+                    state: if matches!(row.step, Step::NeedsFile(_)) || error.is_some() {
+                        "failed"
+                    } else {
+                        "ordered"
+                    }
+                    .to_owned(),
                     next,
                     error,
                     ..CertificateUse::default()
@@ -186,10 +194,12 @@ impl Outside for Joined {
     }
 
     fn issued(&self, issued: Issued) {
+        self.ended.lock().issued += 1;
         put(&self.certificates, &[issued]);
     }
 
     fn failed(&self, failed: Failed) {
+        self.ended.lock().failed += 1;
         self.observatory.events.tell(EventKind::Certificate, || Event {
             kind: EventKind::Certificate,
             wall: weir_clock::now().wall,
@@ -198,6 +208,7 @@ impl Outside for Joined {
             bytes: None,
             why: "order-failed",
             volume: None,
+            purge: None,
         });
     }
 }

@@ -1,11 +1,11 @@
 //! What `weir run` prints at its start.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use weir_config::model::Listen;
-use weir_config::value::{HostRule, ListenAddress};
+use weir_config::value::{HostPattern, HostRule, ListenAddress};
 use weir_config::{Action, Loaded};
 
 use crate::print::counted;
@@ -48,8 +48,13 @@ pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
 
 /// Three commands that show a miss, a hit and a revalidation, and where to look.
 pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
-    let base = loaded.config.listen.first().map_or_else(String::new, url);
-    let curl = format!("curl -i {base}/hello");
+    let at = loaded.config.listen.first().map_or_else(String::new, reachable);
+    // With `--host` the site has that host alone, and its name may not lead here.
+    let hosts = loaded.resolved().iter().flat_map(|site| &site.hosts);
+    let host = hosts.into_iter().find(|host| **host != HostPattern::Default);
+    let field = host.map_or_else(String::new, |host| format!("-H 'Host: {host}' "));
+    let curl = format!("curl -i {field}{at}/hello");
+    let base = host.map_or(at, |host| format!("http://{host}"));
     let no_cache = "-H 'Cache-Control: no-cache'";
     let width = curl.len() + no_cache.len() + 1;
     format!(
@@ -59,6 +64,17 @@ pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
          \x20   {curl} {no_cache}   # a revalidation: the origin answers 304\n\n\
          \x20 {base}/ links all pages of the demo; {admin}/metrics counts. Ctrl-C ends.\n\n"
     )
+}
+
+/// [`url`] for a client on this machine.
+fn reachable(listen: &Listen) -> String {
+    let mut listen = listen.clone();
+    if let ListenAddress::Tcp(at) = &mut listen.address
+        && at.ip().is_unspecified()
+    {
+        at.set_ip(if at.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    url(&listen)
 }
 
 fn url(listen: &Listen) -> String {
@@ -115,7 +131,18 @@ mod tests {
         let text = demo_lines(&flags("http://127.0.0.1:81"), "http://127.0.0.1:9180");
         let commands: Vec<&str> = text.lines().filter(|line| line.contains("curl -i")).collect();
         assert_eq!(commands.len(), 3, "{text}");
+        assert!(commands[0].contains("curl -i http://127.0.0.1:8080/hello "), "{text}");
         let at: Vec<_> = commands.iter().map(|line| line.find('#')).collect();
         assert!(at.iter().all(|column| *column == at[0] && column.is_some()), "{text}");
+        let hosted = from_flags(&Flags {
+            origin: "http://127.0.0.1:81".into(),
+            hosts: vec!["a.example".into()],
+            listen: vec!["0.0.0.0:80".into()],
+            listen_tls: vec!["0.0.0.0:443".into()],
+            ..Flags::default()
+        });
+        let text = demo_lines(&hosted.unwrap(), "http://127.0.0.1:9180");
+        assert!(text.contains("curl -i -H 'Host: a.example' http://127.0.0.1:80/hello "), "{text}");
+        assert!(text.contains("  http://a.example/ links all pages"), "{text}");
     }
 }

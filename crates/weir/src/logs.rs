@@ -1,5 +1,5 @@
-//! Which access logs are written: those of `--log`, else of the configuration; on a terminal lines for
-//! people.
+//! Which logs are written: the access log of `--log`, else of the configuration; on a terminal lines for
+//! people; the upstream log of the configuration.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -66,9 +66,11 @@ fn columns() -> usize {
 
 /// The logs to write.
 pub(crate) fn settings(choice: &LogChoice, config: &Log, terminal: Option<Terminal>) -> Vec<LogSettings> {
+    let bytes_max = config.max_size.map(|size| size.0);
     let people = |terminal: Terminal| LogSettings {
         format: LogFormat::Terminal { columns: terminal.columns, colour: terminal.colour },
         target: LogTarget::Stdout,
+        bytes_max: None,
     };
     let access = |format, target| LogSettings {
         format: match format {
@@ -76,8 +78,9 @@ pub(crate) fn settings(choice: &LogChoice, config: &Log, terminal: Option<Termin
             AccessFormat::Combined => LogFormat::Combined,
         },
         target,
+        bytes_max,
     };
-    match choice {
+    let mut logs = match choice {
         LogChoice::Off => Vec::new(),
         LogChoice::Terminal => {
             vec![people(terminal.unwrap_or(Terminal { columns: 100, colour: Colour::Never }))]
@@ -86,10 +89,7 @@ pub(crate) fn settings(choice: &LogChoice, config: &Log, terminal: Option<Termin
             vec![access(*format, path.clone().map_or(LogTarget::Stdout, LogTarget::File))]
         }
         LogChoice::Unsaid => {
-            let target = match &config.path {
-                value::LogTarget::Stdout => LogTarget::Stdout,
-                value::LogTarget::File(path) => LogTarget::File(path.clone()),
-            };
+            let target = target(&config.path);
             let mut all: Vec<LogSettings> =
                 config.access.map(|format| access(format, target)).into_iter().collect();
             if all.iter().all(|log| log.target != LogTarget::Stdout) {
@@ -97,6 +97,16 @@ pub(crate) fn settings(choice: &LogChoice, config: &Log, terminal: Option<Termin
             }
             all
         }
+    };
+    let upstream = config.upstream.as_ref().map(target);
+    logs.extend(upstream.map(|target| LogSettings { format: LogFormat::Upstream, target, bytes_max }));
+    logs
+}
+
+fn target(configured: &value::LogTarget) -> LogTarget {
+    match configured {
+        value::LogTarget::Stdout => LogTarget::Stdout,
+        value::LogTarget::File(path) => LogTarget::File(path.clone()),
     }
 }
 
@@ -113,6 +123,7 @@ mod tests {
                 LogFormat::Json => ("json", log.target),
                 LogFormat::Combined => ("combined", log.target),
                 LogFormat::Terminal { .. } => ("terminal", log.target),
+                LogFormat::Upstream => ("upstream", log.target),
             })
             .collect();
         assert_eq!(found, expect);
@@ -123,7 +134,12 @@ mod tests {
         let none = Log::default();
         let stdout = Log { access: Some(AccessFormat::Json), ..Log::default() };
         let file = || LogTarget::File(PathBuf::from("/a"));
-        let to_file = Log { access: Some(AccessFormat::Combined), path: value::LogTarget::File("/a".into()) };
+        let to_file = Log {
+            access: Some(AccessFormat::Combined),
+            path: value::LogTarget::File("/a".into()),
+            ..Log::default()
+        };
+        let upstream = Log { upstream: Some(value::LogTarget::File("/a".into())), ..stdout.clone() };
         check("", &none, false, &[]);
         check("", &none, true, &[("terminal", LogTarget::Stdout)]);
         check("", &stdout, true, &[("json", LogTarget::Stdout)]);
@@ -132,6 +148,8 @@ mod tests {
         check("terminal", &none, false, &[("terminal", LogTarget::Stdout)]);
         check("json:/a", &none, true, &[("json", file())]);
         check("combined", &to_file, false, &[("combined", LogTarget::Stdout)]);
+        check("", &upstream, true, &[("json", LogTarget::Stdout), ("upstream", file())]);
+        check("off", &upstream, true, &[("upstream", file())]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod cli;
 mod demo;
 mod diagnostics;
 mod events;
+mod explained;
 mod logs;
 mod print;
 mod process;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use weir_observe::steers;
 
 /// Writes to the standard output. A reader that has gone is no error.
 pub(crate) fn say(text: &str) -> io::Result<()> {
@@ -16,7 +17,22 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
 pub(crate) fn say_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
-    Ok(say(&text)?)
+    // Within texts it is the escape of JSON.
+    Ok(say(&plain(&text))?)
+}
+
+/// A text whose characters do nothing to a terminal: those that would are written as `\u001b`. Line feeds
+/// stay.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) && c != '\n' {
+            plain += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 /// `1 site`, `2 sites`.

@@ -9,20 +9,19 @@ use std::time::Duration;
 use anyhow::Context;
 use parking_lot::Mutex;
 use weir_accounts::Accounts;
-use weir_config::model::{self, Log};
+use weir_config::model::{self, Listen, Log, Protocol};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    CacheUse, CachedObject, CertificatesUse, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listing, OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question,
-    SelectingField, Setting, Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
-    UpstreamState, Verified, rfc3339,
+    CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
+    ListOrder, Listening, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites,
+    SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
-use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
+use weir_observe::{History, LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::drives::{Begin, Drives};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
@@ -33,6 +32,7 @@ use crate::accounts;
 use crate::acme::{self, Ordering};
 use crate::certificates::Keeper;
 use crate::events;
+use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
 use crate::volumes;
 
@@ -75,6 +75,7 @@ struct Fixed {
     /// The configured value; the default depends on the volumes, which may change.
     memory: Option<u64>,
     admin: String,
+    admin_tls: bool,
     state: Option<PathText>,
 }
 
@@ -83,6 +84,7 @@ impl Fixed {
         Fixed {
             memory: loaded.config.cache.memory.map(|size| size.0),
             admin: loaded.config.admin.listen.to_string(),
+            admin_tls: loaded.config.admin.tls,
             state: loaded.config.state.path.clone(),
         }
     }
@@ -91,6 +93,7 @@ impl Fixed {
         [
             (self.memory != wanted.memory, "[cache] memory"),
             (self.admin != wanted.admin, "[admin] listen"),
+            (self.admin_tls != wanted.admin_tls, "[admin] tls"),
             (self.state != wanted.state, "[state] path"),
         ]
         .into_iter()
@@ -137,6 +140,7 @@ impl Server {
     ) -> anyhow::Result<Server> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
+        observatory.history.open(state).context("cannot start the thread of the history")?;
         let events = events::settings(&loaded.config.events);
         observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
         let certificates = Keeper::start(loaded, &observatory, &handover.tickets)?;
@@ -198,6 +202,7 @@ impl Server {
     pub(crate) fn finish_logs(&self, patience: Duration) {
         self.observatory.finish(patience);
         self.observatory.events.finish(patience);
+        self.observatory.history.finish(patience);
     }
 
     /// Waits until the ledger and what was stored are on disk.
@@ -225,7 +230,7 @@ impl Server {
 
     fn certificates_in_use(&self) -> CertificatesUse {
         let mut shown = self.certificates.in_use();
-        self.ordering.add_to(&mut shown.all);
+        self.ordering.add_to(&mut shown);
         shown
     }
 
@@ -276,6 +281,16 @@ fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
     Plan::compile(loaded, &|name| observatory.site(name))
 }
 
+/// How clients connect to an address.
+fn listening(loaded: &Loaded, address: String) -> Listening {
+    let listen = loaded.config.listen.iter().find(|listen| listen.address.to_string() == address);
+    let protocols = listen.map_or(&[][..], Listen::protocols).iter().map(|protocol| match protocol {
+        Protocol::H2 => "h2".to_owned(),
+        Protocol::Http1 => "http/1.1".to_owned(),
+    });
+    Listening { address, tls: listen.is_some_and(|listen| listen.tls), protocols: protocols.collect() }
+}
+
 /// The quotas of sites, by the mark in their keys.
 fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
     let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
@@ -307,7 +322,7 @@ impl DataPlane for Server {
         let certificates = self.certificates.prepare(&loaded).map_err(SwapError)?;
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
-        warnings.extend(self.certificates.configure(certificates));
+        warnings.extend(self.certificates.configure(&loaded, certificates));
         warnings.extend(self.ordering.configure(&loaded));
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
@@ -335,11 +350,18 @@ impl DataPlane for Server {
     fn inventory(&self) -> Inventory {
         let Extent { sites, routes } = *self.extent.lock();
         let usage = self.edge.usage();
+        let loaded = self.loaded.lock().clone();
         Inventory {
             plan: self.edge.plan().number,
             sites,
             routes,
             workers: self.edge.workers(),
+            listening: self
+                .edge
+                .listening()
+                .iter()
+                .map(|address| listening(&loaded, address.to_string()))
+                .collect(),
             listeners: self.edge.listening().iter().map(ToString::to_string).collect(),
             cache: CacheUse {
                 objects: usage.generations,
@@ -360,22 +382,21 @@ impl DataPlane for Server {
         let Question { method, url, headers } = question.clone();
         let explanation = self.edge.explain(&weir_edge::Question { method, url, headers })?;
         let loaded = self.loaded.lock().clone();
-        Ok(explained(explanation, &loaded))
+        let site = explanation.site.clone();
+        let tls = explained::tls(&question.url, site.as_deref(), &loaded, &self.certificates);
+        Ok(Explained { tls, ..explained(explanation, &loaded) })
     }
 
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
-        let target = match order.scope.clone() {
-            PurgeScope::Url(url) => PurgeTarget::Url(url),
-            PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
-            PurgeScope::Tags(tags) => PurgeTarget::Tags(tags),
-            PurgeScope::Site(site) => PurgeTarget::Site(site),
-            PurgeScope::All => PurgeTarget::All,
-        };
-        let force = if order.soft { Force::Soft } else { Force::Hard };
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
         let acknowledge = move |written: Result<Stamp, Unwritten>| {
             done(written.map(Stamp::number).map_err(|error| error.to_string()));
         };
-        self.edge.purge(&EdgeOrder { target, force }, Box::new(acknowledge))
+        self.edge.purge(&purges(order), Box::new(acknowledge))
+    }
+
+    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
+        let stock = self.edge.count_purged(&purges(order))?;
+        Ok(Counted { objects: stock.objects, bytes: stock.bytes })
     }
 
     fn verify(&self) -> Result<Verified, String> {
@@ -427,6 +448,18 @@ impl DataPlane for Server {
         self.loaded.lock().config.admin.hosts.clone()
     }
 
+    fn history(&self) -> &History {
+        &self.observatory.history
+    }
+
+    fn site_named(&self, name: &str) -> Option<String> {
+        self.edge.site_named(name)
+    }
+
+    fn site_of_url(&self, url: &str) -> Option<String> {
+        self.edge.site_of_url(url)
+    }
+
     fn phase(&self) -> Phase {
         if self.edge.is_draining() { Phase::Draining } else { Phase::Serving }
     }
@@ -463,60 +496,16 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(byte).collect()
 }
 
-fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained {
-    let settings = explanation.place.as_deref().map_or_else(Vec::new, |place| settings(loaded, place));
-    Explained {
-        site: explanation.site,
-        route: explanation.route,
-        defined_at: explanation.place,
-        settings,
-        upstream: explanation.upstream,
-        key: explanation.key,
-        query_dropped: explanation.dropped,
-        not_in_key: explanation.not_in_key,
-        origin_request: explanation
-            .asked
-            .map(|asked| OriginRequest { line: asked.line, headers: asked.headers }),
-        verdict: explanation.verdict.to_owned(),
-        reason: explanation.reason.to_owned(),
-        explanation: explanation.because,
-        cache_status: explanation.cache_status,
-        not_stored: explanation.not_stored.map(str::to_owned),
-        failed: explanation.failed.map(str::to_owned),
-        stored: explanation.stored.into_iter().map(variant).collect(),
-        hint: explanation.hint.map(str::to_owned),
-        bypass: explanation.bypass,
-        refresh: explanation.refresh,
-    }
-}
-
-/// What the configuration sets for the route at `place`.
-fn settings(loaded: &Loaded, place: &str) -> Vec<Setting> {
-    let shown = weir_config::show_json(loaded);
-    let sites = shown.as_array().map(Vec::as_slice).unwrap_or_default();
-    let routes = sites.iter().filter_map(|site| site["routes"].as_array()).flatten();
-    let mut here = routes.filter(|route| route["place"] == place);
-    let settings = here.next().map(|route| route["settings"].clone()).unwrap_or_default();
-    serde_json::from_value(settings).unwrap_or_default()
-}
-
-fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
-    let selecting = variant.selecting.into_iter();
-    StoredVariant {
-        selected: variant.selected,
-        status: variant.status,
-        age_s: variant.freshness.age.as_secs(),
-        lifetime_s: variant.freshness.lifetime.as_secs(),
-        source: variant.freshness.source.word().to_owned(),
-        ttl_left_s: variant.freshness.left_s(),
-        while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
-        if_error_s: variant.freshness.if_error.as_secs(),
-        if_unreachable_s: variant.if_unreachable.as_secs(),
-        flags: variant.marks.into_iter().map(str::to_owned).collect(),
-        vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
-        tags: variant.tags,
-        body_bytes: variant.length,
-        held_bytes: variant.held_bytes,
-        etag: variant.etag,
-    }
+/// The purges of an order, as the edge takes them.
+fn purges(order: &PurgeOrder) -> Vec<EdgeOrder> {
+    let force = if order.soft { Force::Soft } else { Force::Hard };
+    let target = |scope: PurgeScope| match scope {
+        PurgeScope::Url(url) => PurgeTarget::Url(url),
+        PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
+        PurgeScope::Tags(tags) => PurgeTarget::Tags { tags, site: None },
+        PurgeScope::TagsOf { site, tags } => PurgeTarget::Tags { tags, site: Some(site) },
+        PurgeScope::Site(site) => PurgeTarget::Site(site),
+        PurgeScope::All => PurgeTarget::All,
+    };
+    order.all().cloned().map(|scope| EdgeOrder { target: target(scope), force }).collect()
 }

@@ -48,6 +48,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-tls",
             "weir-edge",
         ],
     ),
@@ -91,6 +92,8 @@ const ALONE: &[(&str, &str)] = &[
     ("rustls", "weir-stress"),
     ("rustls", "weir-testkit"),
     ("aws-lc-rs", "weir-tls"),
+    // The hashes of tokens.
+    ("aws-lc-rs", "weir-control"),
 ];
 
 /// The import of a crate by another, or of a foreign crate that only some may name.

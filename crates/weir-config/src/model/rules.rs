@@ -48,14 +48,20 @@ pub struct Rules {
     /// apart. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_key: Option<bool>,
+    /// Whether all clients get the fields of tags `X-Magento-Tags`, `X-Cache-Tags`, `Cache-Tags`,
+    /// `Purge-Cache-Tags` and `xkey`. They have kilobytes, and only caches read them. Default: false; only
+    /// `trusted_proxies` get them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub show_tags: Option<bool>,
     /// Which requests go past the cache: Weir neither answers them from it nor stores their responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bypass: Option<Triggers>,
     /// Which requests Weir fetches again; the new response replaces the stored one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Triggers>,
-    /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody;
-    /// `PURGE` is answered 405.
+    /// Who may purge with requests: `PURGE`, `BAN`, `PURGEKEYS` and `URIBAN`, as applications send them to
+    /// Varnish. What is more than one URL needs the rules of the site itself, or `[defaults]`. Default:
+    /// nobody; these methods are answered 405, unless a route's `method` names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge: Option<Purge>,
     /// How fast the body of each response goes out. Default: as fast as the client takes it.
@@ -138,8 +144,32 @@ pub struct Triggers {
 #[serde(default, deny_unknown_fields)]
 pub struct Purge {
     /// Clients by their address: that of the connection, or, where it comes from one of `trusted_proxies`,
-    /// the client that the proxy names by the PROXY protocol or `X-Forwarded-For`.
+    /// the client that the proxy names by the PROXY protocol or `X-Forwarded-For`. Where a trusted proxy
+    /// names no client, it is good for one URL only, unless `local` is true.
     pub allow: Vec<TrustedProxy>,
+    /// A field with a secret: a client that sends it may purge from any address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PurgeKey>,
+    /// Whether requests from `trusted_proxies` that name no client may purge more than one URL, where `allow`
+    /// has the proxy's address. Behind a proxy that does not name its clients, everybody may then. Default:
+    /// false.
+    pub local: bool,
+}
+
+/// A field with a secret, by which a client may purge.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PurgeKey {
+    /// The field. Origins do not get it.
+    pub header: FieldName,
+    /// Its value: at least 16 characters, or `{ file = "…" }`. `${NAME}` takes it from the environment.
+    pub secret: Text,
+}
+
+impl std::fmt::Debug for PurgeKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("PurgeKey").field("header", &self.header).finish_non_exhaustive()
+    }
 }
 
 /// What tells objects apart beside scheme, host and path.

@@ -35,6 +35,7 @@ impl Rules {
                 parallel: near.parallel.or(far.parallel),
             }),
             show_key: self.show_key.or(base.show_key),
+            show_tags: self.show_tags.or(base.show_tags),
             bypass: joined(&self.bypass, &base.bypass, join_triggers),
             refresh: joined(&self.refresh, &base.refresh, join_triggers),
             purge: nearest(&self.purge, &base.purge),

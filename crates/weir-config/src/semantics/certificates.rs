@@ -27,6 +27,11 @@ pub(super) fn check(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
             None => default = Some(span),
         }
     }
+    let of_admin = tree.get("admin").and_then(|admin| admin.get("tls"));
+    if let Some(tls) = of_admin.filter(|_| config.admin.tls && !has_source(config)) {
+        let mistake = Mistake::at(tls.span, "the admin listener has TLS, but there is no certificate");
+        mistakes.push(mistake.help("add one: [[certificate]] with `chain` and `key`, or [acme]"));
+    }
     for (listen, node) in config.listen.iter().zip(tree.list_of("listen")) {
         if let Some(tls) = node.get("tls").filter(|_| listen.tls && !has_source(config)) {
             let help = "add one: [[certificate]] with `chain` and `key`, or [acme]; or give a site \

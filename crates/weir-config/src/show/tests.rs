@@ -69,3 +69,37 @@ fn the_same_as_json() {
     assert_eq!((setting["from"].as_str(), setting["place"].as_str()), (Some("route"), Some("weir.toml:12")));
     assert_eq!(json[0]["routes"][2]["conditions"], "every request");
 }
+
+#[test]
+fn what_is_set_of_tls_is_shown_without_secrets() {
+    let text = "[[listen]]\naddress = \"0.0.0.0:80\"\n[[listen]]\naddress = \"0.0.0.0:443\"\ntls = true\n\
+                [acme]\ncontact = [\"a@b.example\"]\neab = { key_id = \"1\", hmac_key = \"c2VjcmV0\" }\n\
+                [upstream.app]\norigins = [\"http://a\"]\n\
+                [[site]]\nhosts = [\"a.example.com\"]\nupstream = \"app\"\nhttps = \"redirect\"\n";
+    let loaded = good(text);
+    let shown = crate::show(&loaded);
+    for expected in
+        ["listen  ", "  tls = true  ", "acme  ", "  eab = (not shown)  ", "  https = \"redirect\"  "]
+    {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    assert!(!shown.contains("0.0.0.0:80\"") && !shown.contains("c2VjcmV0"), "{shown}");
+    let json = crate::show_json(&loaded);
+    assert_eq!(json[0]["settings"][0]["key"], "https", "{json:#}");
+    assert!(loaded.warnings().is_empty(), "{:?}", loaded.warnings());
+}
+
+#[test]
+fn what_sites_ask_of_tls_without_a_listener_that_has_it_is_warned_of() {
+    let text = "[upstream.app]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"a.example\"]\n\
+                upstream = \"app\"\nhttps = \"redirect\"\nhsts = { max_age = \"1d\" }\n";
+    let warned = good(text).warnings();
+    let expect = "the site a.example sets `https`, `hsts`, and no `[[listen]]` has `tls = true`";
+    assert!(warned.iter().any(|warning| warning.ends_with(expect)), "{warned:?}");
+    // A proxy in front may have TLS.
+    let behind = format!("trusted_proxies = [\"10.0.0.0/8\"]\n{text}");
+    assert!(!good(&behind).warnings().iter().any(|warning| warning.contains("tls = true")));
+    let own = format!("{behind}certificate = \"self\"\n");
+    let warned = good(&own).warnings();
+    assert!(warned.iter().any(|warning| warning.contains("sets `certificate`, and no")), "{warned:?}");
+}

@@ -1,9 +1,12 @@
 //! What `weir explain` asks and what it gets.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::CertificateUse;
+
 /// A request to explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The method.
@@ -16,7 +19,7 @@ pub struct Question {
 }
 
 /// What would happen to a request. Fields that do not apply are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Explained {
     /// The site that answers for the host.
@@ -62,6 +65,9 @@ pub struct Explained {
     /// Why the origin gave no response for this key a moment ago.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// What a client meets before the request, for an `https` URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ExplainedTls>,
     /// What is stored under the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
@@ -77,7 +83,7 @@ pub struct Explained {
 }
 
 /// One value of the configuration and where it stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// The key.
     pub key: String,
@@ -90,7 +96,7 @@ pub struct Setting {
 }
 
 /// A request to an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
@@ -98,8 +104,24 @@ pub struct OriginRequest {
     pub headers: Vec<(String, String)>,
 }
 
+/// What a client of TLS meets that asks for the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ExplainedTls {
+    /// The listeners that have TLS.
+    pub listeners: Vec<String>,
+    /// The certificate that the client gets; absent where the handshake fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateUse>,
+    /// Whether that certificate names the host.
+    pub covered: bool,
+    /// `required` or `optional`: the client is asked for a certificate of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<String>,
+}
+
 /// One stored variant under a key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StoredVariant {
     /// Whether it matches the request.
@@ -132,15 +154,35 @@ pub struct StoredVariant {
     /// The body's length, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u64>,
-    /// Bytes of the body that are held.
+    /// Bytes of the body that are held, in memory or on a volume.
     pub held_bytes: u64,
+    /// Where these bytes are in the body, if some are missing; at most 1000 ranges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldRange>,
+    /// How many of them are in memory.
+    pub memory_bytes: u64,
+    /// The volume that it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// Its fields, as they are stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(String, String)>,
     /// The entity tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
 }
 
+/// Bytes of a body that follow one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldRange {
+    /// The first byte.
+    pub first: u64,
+    /// The last byte.
+    pub last: u64,
+}
+
 /// A field that a response varies on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectingField {
     /// The field.
     pub field: String,

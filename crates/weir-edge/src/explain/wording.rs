@@ -118,7 +118,7 @@ pub(super) const UPGRADE: &str = "the client asks for another protocol";
 
 /// The text for a `PURGE`.
 pub(super) const PURGE: &str =
-    "a PURGE is answered here, where the route's `purge` allows this client; else with 405";
+    "a request for a purge is answered here, where `purge` allows this client; else with 405";
 
 /// The text where a part is held, but not all that the request wants.
 pub(super) const PART: &str = "a part is held, and the origin is asked for what is missing of it";

@@ -19,6 +19,7 @@ use crate::outgoing::{fill_permit, fill_request, refetch};
 use crate::plan::Route;
 use weir_clock as clock;
 use weir_fill::ReaderGuard;
+use weir_fill::asks::Asks;
 use weir_fill::reader::{Filled, Reader};
 use weir_fill::refetch::Refetch;
 use weir_fill::task::{self, FillRequest, Sharing};
@@ -30,6 +31,8 @@ pub(crate) struct Posted {
     generation: Arc<Generation>,
     writer: Writer,
     length: Option<u64>,
+    /// The POST, where requests to origins have a log.
+    asks: Option<Arc<Asks>>,
 }
 
 /// Reserves the GET's key for a POST's response, where it may be stored.
@@ -65,7 +68,8 @@ pub(crate) fn begin(
     let lead = shared.inflight.lead_unshared(exchange.asker(), shared.store.ledger(), &key, now.mono);
     let guard = lead.begin()?;
     let (generation, writer) = shared.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
-    Some(Posted { fill_request, guard, generation, writer, length })
+    let asks = exchange.cause().and_then(|cause| cause.last());
+    Some(Posted { fill_request, guard, generation, writer, length, asks })
 }
 
 /// A GET's request fields in place of the POST's.
@@ -85,7 +89,8 @@ impl Posted {
 
     /// Starts the fill with the response's body, and reads it.
     pub(crate) fn read(self, body: OriginBody) -> Source {
-        let Posted { fill_request, guard, generation, writer, length } = self;
+        let Posted { fill_request, guard, generation, writer, length, asks } = self;
+        guard.fill().adopt(asks);
         let (refetch, store) = (fill_request.refetch.clone(), fill_request.resources.store.clone());
         task::start_with(fill_request, guard.fill().clone(), writer, body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));

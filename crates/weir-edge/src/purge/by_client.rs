@@ -1,57 +1,147 @@
-//! `PURGE url` of a client that may purge.
+//! `PURGE`, `BAN` and the like of clients that may purge.
+
+use std::sync::Arc;
 
 use http::header::ALLOW;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use weir_clock as clock;
-use weir_store::{Force, Stamp, Unwritten};
+use weir_observe::{Act, Actor, Count, Entry};
+use weir_policy::purge::read;
+use weir_store::{Scope, Stamp, Unwritten};
 
-use super::{PurgeOrder, PurgeTarget, marks};
+use super::held::held;
+use super::rights::purger;
+use super::wanted::{From, Refused, Wanted};
 use crate::exchange::Exchange;
 use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::Response;
-use weir_fill::events;
+use crate::route::Rights;
 
-/// The answer to a client that may not purge.
+/// The methods that every client may use.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+/// The most characters of a refused request line in the history.
+const ACT_CHARS_MAX: usize = 200;
+const CACHE_PURGE_RESULT: HeaderName = HeaderName::from_static("cache-purge-result");
 
-/// Purges the request's own URL, in both schemes, if the client may. Answers once the mark is durable.
-pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: &Route) -> Response {
-    if !exchange.client().is_some_and(|client| route.purgers.contains(&client)) {
-        return refused(exchange);
-    }
-    let url = format!("{}{}", exchange.request.host.as_str(), exchange.path_and_query());
-    let order = PurgeOrder { target: PurgeTarget::Url(url), force: Force::Hard };
-    let marks = match marks(&exchange.running.plan, &order) {
-        Ok(marks) => marks,
-        Err(sentence) => {
-            let reply = Reply::error(StatusCode::BAD_REQUEST, "purge-malformed", &sentence);
-            return local::answer(exchange, reply);
+/// Purges what the request asks for, where its client may; `route` is that of its own URL. Answers once the
+/// marks are durable.
+pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Route>>) -> Response {
+    let wanted = match wanted(exchange, route.map(|route| &**route)) {
+        Ok(wanted) => wanted,
+        Err(reply) => {
+            exchange.core.observer.counters().count(Count::PurgesRefused);
+            let act = format!("{} {}", exchange.request.method, exchange.path_and_query());
+            let act = act.chars().take(ACT_CHARS_MAX).collect();
+            let entry = Entry { act, result: Act::Refused, why: reply.word.to_owned(), ..entry(exchange) };
+            exchange.core.shared.observatory.history.record(entry);
+            return local::answer(exchange, *reply);
         }
     };
+    let shared = &exchange.core.shared;
+    let urls = wanted.url.as_ref().map(std::slice::from_ref);
+    let held = held(&shared.store, &exchange.running.plan, urls, &wanted.marks);
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
-    exchange.core.shared.store.purge(&marks, clock::now(), Box::new(acknowledge));
-    events::report_purge(&exchange.core.shared.observatory.events, &format!("{:?}", order.target), "request");
-    let reply = match written.await {
-        Ok(Ok(stamp)) => purged(stamp),
-        Ok(Err(error)) => unwritten(&error.to_string()),
-        Err(_) => unwritten("the ledger's thread has ended"),
+    shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
+    let counters = exchange.core.observer.counters();
+    counters.count(Count::Purges);
+    if wanted.is_wider {
+        counters.count(Count::PurgesWidened);
+        tracing::warn!(purged = wanted.text, "a purge says more than can be read, and more was purged");
+    }
+    let written = written.await.map_err(|_| "the ledger's thread has ended".to_owned());
+    let written = written.and_then(|written| written.map_err(|error| error.to_string()));
+    let mut entry = Entry { act: "purge".to_owned(), ..entry(exchange) };
+    (entry.scope, entry.sites) = (wanted.scope.clone(), wanted.sites.clone());
+    let reply = match written {
+        Ok(stamp) => {
+            entry.mark = Some(stamp.number());
+            if wanted.is_wider {
+                entry.why = "more than was asked for: it could not be read or told apart".to_owned();
+            }
+            purged(stamp, &wanted, held)
+        }
+        Err(why) => {
+            (entry.result, entry.why) = (Act::Failed, why.clone());
+            unwritten(&why)
+        }
     };
+    exchange.core.shared.observatory.history.record(entry);
     local::answer(exchange, reply)
 }
 
-fn refused(exchange: &mut Exchange<'_, '_>) -> Response {
+/// An entry of the history by this request's client.
+fn entry(exchange: &Exchange<'_, '_>) -> Entry {
+    let actor = match exchange.client() {
+        Some(client) => Actor::Client(client.ip().map_or_else(|| "unix".to_owned(), |ip| ip.to_string())),
+        None => Actor::Nobody,
+    };
+    Entry { actor, request_id: exchange.request_id().to_owned(), ..Entry::default() }
+}
+
+fn wanted(exchange: &Exchange<'_, '_>, route: Option<&Route>) -> Result<Wanted, Box<Reply>> {
+    let request = exchange.request;
+    let client = purger(exchange);
+    let from = From {
+        plan: &exchange.running.plan,
+        host: &request.host,
+        own: route.map_or(Rights::Nothing, |route| route.purgers.rights(&client)),
+        purger: client,
+    };
+    let asked = match read(&request.method, exchange.path_and_query(), &request.headers) {
+        Ok(asked) => asked,
+        Err(nothing) if from.may_something() => {
+            let reply = Reply::error(StatusCode::BAD_REQUEST, "purge-malformed", &nothing.to_string());
+            return Err(Box::new(reply));
+        }
+        Err(_) => return Err(Box::new(not_allowed())),
+    };
+    from.wanted(&asked).map_err(|refused| {
+        Box::new(match refused {
+            Refused::NotAllowed => not_allowed(),
+            Refused::OneUrl => {
+                let text = "this client may purge one URL at a time here: more takes `purge` in the \
+                            site's own rules, and where a trusted proxy names no client, `purge.key` or \
+                            `purge.local = true`";
+                Reply::error(StatusCode::FORBIDDEN, "purge-unnamed", text)
+            }
+            Refused::NoSite => {
+                let text = "no site has this host";
+                Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", text)
+            }
+        })
+    })
+}
+
+fn not_allowed() -> Reply {
     let text = "this client may not purge here";
     let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "purge-refused", text);
     reply.headers.insert(ALLOW, HeaderValue::from_static(METHODS));
-    local::answer(exchange, reply)
+    reply
 }
 
-fn purged(stamp: Stamp) -> Reply {
-    let body = format!("purged: mark {}\n", stamp.number());
-    Reply::line(StatusCode::OK, "purged", body)
+/// The answer: for people a line, for machines `Cache-Purge-Result`.
+fn purged(stamp: Stamp, wanted: &Wanted, held: Option<u64>) -> Reply {
+    let word = wanted.result;
+    let (result, said) = match held {
+        Some(0) => (format!("{word}; count=0"), "; nothing is held".to_owned()),
+        Some(count) => (format!("{word}; count={count}"), format!("; {count} held")),
+        None => (word.to_owned(), String::new()),
+    };
+    let mut body = format!("purged: mark {}, {word}{said}\n", stamp.number());
+    let is_one_url = matches!(wanted.marks.first().map(|mark| mark.scope), Some(Scope::Url { .. }));
+    if held == Some(0) && is_one_url {
+        body.push_str(
+            "host with port, path and query must be as clients ask for them; all that begins with a text: \
+             PURGE /text/.* with X-Purge-Method: regex, or weir purge --prefix\n",
+        );
+    }
+    let mut reply = Reply::line(StatusCode::OK, "purged", body);
+    // Invariant: words and digits are visible characters.
+    reply.headers.extend(HeaderValue::try_from(result).ok().map(|result| (CACHE_PURGE_RESULT, result)));
+    reply
 }
 
 fn unwritten(why: &str) -> Reply {

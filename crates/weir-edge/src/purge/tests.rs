@@ -96,7 +96,10 @@ fn a_site_is_all_its_hosts() {
 
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
-    let tags = |tags: &[&str]| PurgeTarget::Tags(tags.iter().map(ToString::to_string).collect());
+    let tags = |tags: &[&str]| PurgeTarget::Tags {
+        tags: tags.iter().map(ToString::to_string).collect(),
+        site: None,
+    };
     for (target, expect) in [
         (url("/a"), "/a: write it with its host: HOST/PATH or http://HOST/PATH"),
         (url("ftp://a/b"), "ftp://a/b: the scheme is http or https, not ftp"),
@@ -108,7 +111,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
             PurgeTarget::Site("nobody.test".into()),
             "no site is named nobody.test; there are: www.example.com, *",
         ),
-        (tags(&[]), "name 1 to 512 tags at once, not 0"),
+        (tags(&[]), "name 1 to 4096 tags at once, not 0"),
         (tags(&["a", " "]), "a tag is empty"),
         (tags(&[&"x".repeat(1025)]), "a tag has 1025 bytes; they have at most 1024"),
     ] {

@@ -11,6 +11,7 @@ use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
 use super::{Gap, GapGuard};
+use crate::asks::Asks;
 use crate::machine::Event;
 use crate::refetch::{FetchBy, Part};
 use crate::transfer::Transfer;
@@ -33,6 +34,8 @@ pub struct Begun {
     pub asked: Instant,
     /// The whole was asked for.
     pub is_whole: bool,
+    /// Its request, where requests to origins have a log.
+    pub asks: Option<Arc<Asks>>,
 }
 
 /// Who wants a gap loaded, and how.
@@ -146,6 +149,7 @@ impl Gaps {
         let gap = self.gap(order, &generation, interval, begun.asked);
         gap.transfer.speed.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
+        gap.transfer.adopt(begun.asks.clone());
         let gap = Arc::new(Gap { is_whole: begun.is_whole, ..gap });
         self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
         gap

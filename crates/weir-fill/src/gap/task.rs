@@ -93,6 +93,7 @@ impl GapRequest {
 
     fn run(&self, joined: Joined) -> GapGuard {
         if let Some(gap) = joined.begun {
+            self.refetch.expect(|| gap.transfer.asks());
             tokio::spawn(Box::pin(run(self.clone(), gap, None)));
         }
         joined.guard
@@ -108,6 +109,8 @@ impl GapRequest {
             gap.transfer.fail_with(word);
         }
         gap.transfer.apply(event);
+        let has_come = gap.transfer.reached() > gap.transfer.start();
+        gap.transfer.end_asks(has_come.then_some(&*gap.generation));
         self.resources.inflight.gaps.done(gap);
         self.wake(gap);
     }
@@ -152,7 +155,8 @@ impl GapRequest {
     async fn ask(&self, gap: &Gap, refetch: &Refetch) -> Result<Part, PartError> {
         self.resources.counters().origin_asked();
         let want = Interval::new(gap.transfer.start(), gap.transfer.end());
-        let mut part = pin!(refetch.part(&gap.generation, want, gap.by));
+        let asks = || gap.transfer.asks();
+        let mut part = pin!(refetch.part(&gap.generation, want, gap.by, asks));
         loop {
             tokio::select! {
                 biased;

@@ -132,6 +132,7 @@ impl Refill {
 
     fn join(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapGuard> {
         let guard = self.request.join(generation, at, hole);
+        self.note(guard.as_ref());
         complete::start(&self.request, generation);
         guard
     }
@@ -178,6 +179,9 @@ impl Refill {
     pub(super) fn join_fill(&mut self) -> Option<(ReaderGuard, Arc<Generation>)> {
         self.tries.in_a_row += 1;
         self.keeps_to_fill |= self.tries.refused.take().is_some();
+        if let (Some(cause), Some((guard, _))) = (&self.refetch.cause, &self.found) {
+            cause.reads(&guard.fill().asks());
+        }
         self.found.take()
     }
 
@@ -229,7 +233,7 @@ impl Refill {
         match seen {
             Seen::Piece(piece) => return Some(piece),
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
-                self.note(generation, end);
+                self.give_up(generation, end);
                 let may_be_whole = end == End::Unable && by == FetchBy::Range;
                 self.tries.refused = Some(if may_be_whole { Refused::Parts } else { Refused::All });
             }
@@ -247,8 +251,15 @@ impl Refill {
         self.tries.word
     }
 
+    /// Notes for the log of requests to origins that the response comes by a transfer.
+    fn note(&self, guard: Option<&GapGuard>) {
+        if let (Some(cause), Some(guard)) = (&self.refetch.cause, guard) {
+            cause.reads(&guard.asks());
+        }
+    }
+
     /// Retires a generation that cannot be completed.
-    pub fn note(&self, generation: &Arc<Generation>, end: End) {
+    pub fn give_up(&self, generation: &Arc<Generation>, end: End) {
         let Resources { inflight, store, core, .. } = &*self.request.resources;
         match end {
             // However many readers see it, it is one change.
@@ -315,6 +326,7 @@ impl Refill {
             }
             let Some(hole) = self.hole(generation, Interval::new(gap.start, rest.end)) else { continue };
             if let Some(guard) = self.request.join_ahead(generation, hole) {
+                self.note(Some(&guard));
                 self.guards.push(guard);
             }
         }

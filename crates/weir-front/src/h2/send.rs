@@ -24,6 +24,9 @@ use crate::taking::Taking;
 /// The most bytes of a piece, and the most that the crate holds of a stream.
 pub(super) const AHEAD_OF_STREAM_BYTES_MAX: usize = 64 << 10;
 
+/// The bytes of a body without a length that are taken before there is room for them, to see whether it ends.
+const EARLY_BYTES_MAX: usize = 1 << 10;
+
 pub(super) const NOTHING_SENT: Sent =
     Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
 
@@ -227,8 +230,16 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     /// for, the room goes to other streams meanwhile.
     async fn pieces(&mut self, left: &mut u64) -> Result<(), End> {
         loop {
-            let room = self.room(AHEAD_OF_STREAM_BYTES_MAX as u64).await?;
-            let Some(piece) = self.next(room).await? else { break };
+            // An end needs no window, and without a length nobody knows that it is the end.
+            let (room, is_early) = match *left == u64::MAX && !self.has_room() {
+                true => (EARLY_BYTES_MAX, true),
+                false => (self.room(AHEAD_OF_STREAM_BYTES_MAX as u64).await?, false),
+            };
+            let Some(mut piece) = self.next(room).await? else { break };
+            if is_early {
+                // No block is held for a client that takes nothing.
+                piece = Bytes::copy_from_slice(&piece);
+            }
             match self.body.holds_origin() {
                 true => drop(self.taking.get_or_insert_default()),
                 false => self.taking = None,
@@ -284,6 +295,13 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         self.sent.body_bytes += length;
         self.sent.last_byte = Some(clock::mono());
         Ok(())
+    }
+
+    /// Whether there is room for a piece now.
+    fn has_room(&mut self) -> bool {
+        let Side::Sending(stream) = &mut *self.side.borrow_mut() else { return false };
+        stream.reserve_capacity(AHEAD_OF_STREAM_BYTES_MAX);
+        stream.capacity() > 0 && self.through.ahead.has_room()
     }
 
     /// Waits until some of `wanted` bytes may be handed on, and returns how many.

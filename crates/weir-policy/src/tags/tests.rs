@@ -1,6 +1,6 @@
 //! What `tags` must do, by example.
 
-use super::{TAG_BYTES_MAX, TAGS_MAX, Tags, of, tag_hash};
+use super::{TAG_BYTES_MAX, TAGS_MAX, Tags, has_hidden, hide, of, tag_hash};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
@@ -31,6 +31,28 @@ fn each_field_has_its_own_separators() {
     check(&[("edge-cache-tag", "a,b"), ("x-cache-tags", "c,d")], &["a", "b", "c", "d"]);
     check(&[("xkey", "a b,c"), ("xkey", "d")], &["a", "b", "c", "d"]);
     check(&[("surrogate-key", "a"), ("cache-tag", "a")], &["a", "a"]);
+    check(&[("x-magento-tags", "cat_p_1,cat_p_2,FPC")], &["cat_p_1", "cat_p_2", "FPC"]);
+    check(&[("cache-tags", "/foo,/bar")], &["/foo", "/bar"]);
+    check(&[("cache-tags", "node:1 node_list")], &["node:1", "node_list"]);
+    check(&[("purge-cache-tags", "node:1 node_list")], &["node:1", "node_list"]);
+}
+
+#[test]
+fn those_for_caches_alone_are_hidden() {
+    let mut fields = headers(&[
+        ("surrogate-key", "a"),
+        ("x-cache-tags", "a"),
+        ("x-magento-tags", "a"),
+        ("xkey", "a"),
+        ("xkey", "b"),
+        ("cache-tags", "a"),
+        ("purge-cache-tags", "a"),
+        ("cache-tag", "a"),
+    ]);
+    assert!(has_hidden(&fields) && hide(&mut fields));
+    let left: Vec<&str> = fields.keys().map(HeaderName::as_str).collect();
+    assert_eq!(left, ["surrogate-key", "cache-tag"]);
+    assert!(!has_hidden(&fields) && !hide(&mut fields));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use weir_policy::{Now, Stored, StoredFlags};
 
 use super::Inside;
 use crate::generation::{Generation, Residence};
-use crate::ledger::{Judged, Stamp};
+use crate::ledger::{Judged, Scope, Stamp};
 use crate::tier::VolumeTier;
 use crate::volume::{ReadError, Record, Stock, codec, key};
 
@@ -95,6 +95,55 @@ pub(crate) fn live(inside: &Inside, now: Now) -> Result<Live, ReadError> {
         }
     }
     Ok(Live { as_of: now.wall, sites: sites.into_iter().collect() })
+}
+
+/// What a purge of these scopes would take, in memory and on volumes, each object once. Reads every head, and
+/// blocks for as long as that takes.
+///
+/// # Errors
+/// The drive fails.
+pub(crate) fn count(inside: &Inside, scopes: &[Scope], now: Now) -> Result<Stock, ReadError> {
+    let mut sum = Stock::default();
+    for tier in inside.volumes.tiers.all().iter() {
+        tier.volume().walk(|record| {
+            if is_concerned(inside, scopes, record, now) {
+                sum += Stock { objects: 1, bytes: tier.volume().held(record).length() };
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+    }
+    for generation in at_rest(inside) {
+        if may_go(inside, scopes, &generation) {
+            sum += beyond_volume(&generation);
+        }
+    }
+    Ok(sum)
+}
+
+/// How many objects a purge of these scopes would take; `None` where volumes hold some, or memory more than
+/// `looked_max`.
+pub(crate) fn count_in_memory(inside: &Inside, scopes: &[Scope], looked_max: usize) -> Option<u64> {
+    if !inside.volumes.tiers.all().is_empty() || inside.memory.index.len() > looked_max {
+        return None;
+    }
+    let mut count = 0;
+    inside.memory.index.each(|generation| count += u64::from(may_go(inside, scopes, generation)));
+    Some(count)
+}
+
+/// Whether a generation lives, and one of the scopes concerns it.
+fn may_go(inside: &Inside, scopes: &[Scope], generation: &Generation) -> bool {
+    inside.memory.judge(&generation.label) != Judged::Dead
+        && scopes.iter().any(|scope| scope.concerns(generation.key(), &generation.head().stored.tags))
+}
+
+/// The same for a record of a volume.
+fn is_concerned(inside: &Inside, scopes: &[Scope], record: &Record, now: Now) -> bool {
+    let Some((site, full)) = key::split(&record.key) else { return false };
+    let Ok(stored) = codec::decode(&record.head, now) else { return false };
+    let key = key::cache_key(site, full);
+    let judged = inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp));
+    judged != Judged::Dead && scopes.iter().any(|scope| scope.concerns(&key, &stored.tags))
 }
 
 /// Gives each volume its share of the quotas, by weight.

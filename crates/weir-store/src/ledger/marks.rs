@@ -1,7 +1,7 @@
 //! The marks in memory: a table for each kind of scope, read without a lock, and the limits of each.
 //!
-//! Beyond a limit marks become fewer and wider, never weaker: those of URLs and prefixes become marks of
-//! their sites, those of sites and tags one of everything.
+//! Beyond a limit marks become fewer and wider, never weaker: those of URLs, prefixes and tags become marks
+//! of their sites, those of sites and of tags in all sites one of everything.
 
 use std::collections::{BTreeSet, HashMap as StdHashMap};
 use std::hash::BuildHasherDefault;
@@ -84,6 +84,11 @@ fn newer(one: Option<Soft>, other: Option<Soft>) -> Option<Soft> {
     one.into_iter().chain(other).max_by_key(|soft| soft.number)
 }
 
+/// The name of a tag in a site: the tag's hash below the site's. No two tags of one site share one.
+fn tag_name(site: u64, hash: u64) -> u128 {
+    u128::from(site) << 64 | u128::from(hash)
+}
+
 /// What the marks looked at so far say.
 struct Concern {
     stamp: u64,
@@ -109,10 +114,12 @@ pub(super) struct Marks {
     /// Grows when marks are joined or dropped, so that a concurrent reader looks again.
     version: AtomicU64,
     all: ArcSwap<Entry>,
-    /// The largest marks of any tag, for responses with more tags than are kept.
-    any_tag: ArcSwap<Entry>,
+    /// The largest marks of any tag of each site, for responses with more tags than are kept; under 0 those
+    /// of tags in all sites.
+    any_tag: HashedMap<Entry>,
     sites: HashedMap<Entry>,
-    tags: HashedMap<Entry>,
+    /// By [`tag_name`].
+    tags: DigestMap<Entry>,
     urls: DigestMap<Entry>,
     prefixes: DigestMap<Entry>,
     /// The lengths of `prefixes`, in order.
@@ -129,9 +136,9 @@ impl Marks {
             newest: AtomicU64::new(0),
             version: AtomicU64::new(0),
             all: ArcSwap::default(),
-            any_tag: ArcSwap::default(),
+            any_tag: HashMap::with_hasher(BuildHasherDefault::default()),
             sites: HashMap::with_hasher(BuildHasherDefault::default()),
-            tags: HashMap::with_hasher(BuildHasherDefault::default()),
+            tags: digest_map(),
             urls: digest_map(),
             prefixes: digest_map(),
             lengths: ArcSwap::default(),
@@ -174,7 +181,8 @@ impl Marks {
         for table in [&self.urls, &self.prefixes] {
             reach.sites.extend(table.pin().values().filter(|entry| is_new(entry)).map(|entry| entry.site));
         }
-        reach.tags.extend(self.tags.pin().iter().filter(|(_, entry)| is_new(entry)).map(|(tag, _)| *tag));
+        let tags = self.tags.pin();
+        reach.tags.extend(tags.iter().filter(|(_, entry)| is_new(entry)).map(|(name, _)| *name as u64));
         // A mark without a site may concern any.
         reach.is_all |= reach.sites.contains(&0);
         reach
@@ -228,15 +236,15 @@ impl Marks {
         match scope {
             Scope::All => self.all.store(Arc::new(self.all.load().with(number, force, now))),
             Scope::Site(site) => self.apply_to_site(site, &Entry::default().with(number, force, now)),
-            Scope::Tag(tag) => {
-                self.any_tag.store(Arc::new(self.any_tag.load().with(number, force, now)));
+            Scope::Tag { site, hash } => {
+                let any = self.any_tag.pin();
+                let entry = any.get(&site).copied().unwrap_or_default();
+                any.insert(site, entry.with(number, force, now));
+                let name = tag_name(site, hash);
+                self.make_room(&self.tags, name);
                 let tags = self.tags.pin();
-                let entry = tags.get(&tag).copied();
-                if entry.is_none() && tags.len() >= self.marks_max {
-                    self.join_all(tags.values());
-                    tags.clear();
-                }
-                tags.insert(tag, entry.unwrap_or_default().with(number, force, now));
+                let entry = tags.get(&name).copied().unwrap_or_default();
+                tags.insert(name, Entry { site, ..entry }.with(number, force, now));
             }
             Scope::Url { site, digest } => {
                 self.make_room(&self.urls, digest);
@@ -333,12 +341,8 @@ impl Marks {
         {
             concern.add(entry);
         }
-        if !tags.is_complete() {
-            concern.add(&self.any_tag.load());
-        }
-        if !self.tags.is_empty() {
-            let marked = self.tags.pin();
-            tags.hashes().iter().filter_map(|tag| marked.get(tag)).for_each(|entry| concern.add(entry));
+        if !self.tags.is_empty() || !tags.is_complete() {
+            self.look_by_tag(key.site, tags, concern);
         }
         let lengths = self.lengths.load();
         if !lengths.is_empty() {
@@ -355,6 +359,17 @@ impl Marks {
         }
     }
 
+    fn look_by_tag(&self, site: u64, tags: &Tags, concern: &mut Concern) {
+        let (any, marked) = (self.any_tag.pin(), self.tags.pin());
+        for site in [0, site] {
+            if !tags.is_complete() {
+                any.get(&site).into_iter().for_each(|entry| concern.add(entry));
+            }
+            let of_site = tags.hashes().iter().filter_map(|tag| marked.get(&tag_name(site, *tag)));
+            of_site.for_each(|entry| concern.add(entry));
+        }
+    }
+
     /// Drops the marks up to a number, which becomes a mark of everything.
     pub(super) fn retire(&self, until: Stamp) {
         let _making = self.making.lock();
@@ -362,6 +377,7 @@ impl Marks {
         self.all.store(Arc::new(Entry { hard: all.hard.max(until.0), ..all }));
         self.version.fetch_add(1, Ordering::SeqCst);
         self.sites.pin().retain(|_, entry| entry.newest() > until.0);
+        self.any_tag.pin().retain(|_, entry| entry.newest() > until.0);
         self.tags.pin().retain(|_, entry| entry.newest() > until.0);
         self.urls.pin().retain(|_, entry| entry.newest() > until.0);
         self.prefixes.pin().retain(|_, entry| entry.newest() > until.0);
@@ -389,7 +405,9 @@ impl Marks {
         };
         add(Scope::All, &self.all.load());
         self.sites.pin().iter().for_each(|(site, entry)| add(Scope::Site(*site), entry));
-        self.tags.pin().iter().for_each(|(tag, entry)| add(Scope::Tag(*tag), entry));
+        for (name, entry) in &self.tags.pin() {
+            add(Scope::Tag { site: entry.site, hash: *name as u64 }, entry);
+        }
         for (digest, entry) in &self.urls.pin() {
             add(Scope::Url { site: entry.site, digest: *digest }, entry);
         }

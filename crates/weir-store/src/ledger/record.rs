@@ -120,7 +120,7 @@ impl Record {
             Scope::All => (0, 0, 0, 0),
             Scope::Site(site) => (1, 0, site, 0),
             Scope::Prefix { site, digest, length } => (2, digest, site, length),
-            Scope::Tag(tag) => (3, u128::from(tag), 0, 0),
+            Scope::Tag { site, hash } => (3, u128::from(hash), site, 0),
             Scope::Url { site, digest } => (4, digest, site, 0),
         };
         let since_epoch = self.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -148,7 +148,7 @@ impl Record {
             0 => Scope::All,
             1 => Scope::Site(site),
             2 => Scope::Prefix { site, digest, length },
-            3 => Scope::Tag(u64::try_from(digest).ok()?),
+            3 => Scope::Tag { site, hash: u64::try_from(digest).ok()? },
             4 => Scope::Url { site, digest },
             _ => return None,
         };
@@ -164,7 +164,6 @@ impl Record {
 
 impl Mark {
     /// Marks as bytes for another process, in the form of the file's records but without numbers: each
-    /// process has its own.
     /// process has its own.
     pub fn to_bytes(marks: &[Mark]) -> Vec<u8> {
         let record = |mark: &Mark| Record { number: 0, mark: *mark, at: SystemTime::UNIX_EPOCH }.to_bytes();

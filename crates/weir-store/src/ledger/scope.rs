@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use weir_policy::{site_hash, tags};
+use weir_policy::{CacheKey, Tags, site_hash, tags};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// The longest prefix of a URL, in bytes.
@@ -41,8 +41,13 @@ pub enum Scope {
         /// Its length in bytes, at most [`PREFIX_BYTES_MAX`].
         length: u32,
     },
-    /// All that has a tag, by [`tags::tag_hash`].
-    Tag(u64),
+    /// All that has a tag, of one site or of all.
+    Tag {
+        /// The site; 0 for all sites.
+        site: u64,
+        /// The tag, by [`tags::tag_hash`].
+        hash: u64,
+    },
     /// All keys and variants of one URL.
     Url {
         /// The site whose mark it becomes where marks are too many; 0 for none.
@@ -67,9 +72,30 @@ impl Scope {
         Scope::Prefix { site, digest: xxh3_128(bytes), length }
     }
 
-    /// All that has that tag.
+    /// Whether it concerns a response with that key and these tags.
+    pub(crate) fn concerns(&self, key: &CacheKey, tags: &Tags) -> bool {
+        match *self {
+            Scope::All => true,
+            Scope::Site(site) => site == key.site,
+            Scope::Prefix { digest, length, .. } => {
+                key.url().get(..length as usize).is_some_and(|begin| xxh3_128(begin) == digest)
+            }
+            Scope::Tag { site, hash } => {
+                (site == 0 || site == key.site)
+                    && (!tags.is_complete() || tags.hashes().binary_search(&hash).is_ok())
+            }
+            Scope::Url { digest, .. } => key.url_digest() == digest,
+        }
+    }
+
+    /// All that has that tag, of all sites.
     pub fn tag(tag: &[u8]) -> Scope {
-        Scope::Tag(tags::tag_hash(tag))
+        Scope::tag_of(0, tag)
+    }
+
+    /// All of a site that has that tag; `site` is the site's hash.
+    pub fn tag_of(site: u64, tag: &[u8]) -> Scope {
+        Scope::Tag { site, hash: tags::tag_hash(tag) }
     }
 }
 

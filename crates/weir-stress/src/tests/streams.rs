@@ -159,6 +159,7 @@ fn a_certificate_is_believed_only_with_a_reason() {
     let (at, file) = secure();
     let refused = load(&format!("https://{at}/ -n 2 -c 1"));
     assert_eq!(faults(&refused), [Fault::Handshake], "{refused}");
+    assert!(refused.to_string().contains("name its authority with --ca"), "{refused}");
     let other = load(&format!("https://{at}/ -n 2 -c 1 --ca {} -H Host:other.test", file.display()));
     assert_eq!(faults(&other), [Fault::Handshake], "{other}");
     assert!(load(&format!("https://{at}/ -n 2 -c 1 --insecure -H Host:other.test")).is_clean());

@@ -59,8 +59,21 @@ struct Stream {
     /// What the client may still send.
     sends: i64,
     state: State,
+    /// What the client has still to say.
+    own: Own,
     to_head: bool,
     since: Instant,
+}
+
+/// The client's side of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    /// The request had no content: its head has ended it.
+    Head,
+    /// It has, or had, content.
+    Content,
+    /// The client has reset the stream.
+    Left,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +203,7 @@ impl H2Client {
             receives: self.own.0,
             sends,
             state: State::Open,
+            own: if end == End::Stream { Own::Head } else { Own::Content },
             to_head: fields
                 .iter()
                 .any(|(name, value)| name.as_ref() == b":method" && value.as_ref() == b"HEAD"),
@@ -254,7 +268,9 @@ impl H2Client {
 
     /// Resets a stream.
     pub fn reset(&mut self, id: u32, code: u32) {
-        self.streams.entry(id).and_modify(|stream| stream.state = State::Reset(code));
+        self.streams.entry(id).and_modify(|stream| {
+            (stream.state, stream.own) = (State::Reset(code), Own::Left);
+        });
         self.frames.send_frame(&Frame::reset(id, code));
     }
 
@@ -322,6 +338,16 @@ impl H2Client {
                 State::Open => self.pump_for(id)?,
             }
         }
+    }
+
+    /// How many bytes of content the server lets a stream send now.
+    pub fn room(&self, id: u32) -> usize {
+        self.streams[&id].sends.min(self.sends).max(0) as usize
+    }
+
+    /// How many bytes of content the server may send on a stream, or on the connection (0).
+    pub fn window(&self, id: u32) -> i64 {
+        self.streams.get(&id).map_or(self.receives, |stream| stream.receives)
     }
 
     /// The bytes of content that have come on a stream.
@@ -427,14 +453,10 @@ impl H2Client {
         match frame.kind {
             kind::DATA => self.on_data(frame),
             kind::HEADERS | kind::CONTINUATION => self.on_block(frame),
-            kind::RST_STREAM if frame.payload.len() == 4 => {
-                let Some(stream) = self.streams.get_mut(&frame.stream) else { return Ok(()) };
-                // After its end a reset tells to send no more (RFC 9113 §8.1).
-                if stream.state == State::Open {
-                    stream.state = State::Reset(frame.number(0));
-                }
-                Ok(())
-            }
+            kind::RST_STREAM if frame.payload.len() == 4 => match self.streams.get_mut(&frame.stream) {
+                Some(stream) => stream.on_reset(frame.number(0)),
+                None => Ok(()),
+            },
             kind::SETTINGS if frame.has(flag::ACK) => Ok(()),
             kind::SETTINGS if frame.stream == 0 => self.on_settings(&frame),
             kind::PING if frame.payload.len() == 8 && frame.has(flag::ACK) => {
@@ -501,11 +523,12 @@ impl H2Client {
         }
         // A stream that the client has reset, or whose response was taken, may still have frames under way.
         let Some(stream) = self.streams.get_mut(&frame.stream) else { return Ok(()) };
-        if matches!(stream.state, State::Reset(_)) {
+        if stream.own == Own::Left {
             return Ok(());
         }
-        if stream.state == State::Ended || stream.response.head.status == 0 {
-            return Err(Trouble::Malformed(format!("DATA before the head or after the end: {frame:?}")));
+        if stream.state != State::Open || stream.response.head.status == 0 {
+            let what = "DATA before the head, after the end or after a reset";
+            return Err(Trouble::Malformed(format!("{what}: {frame:?}")));
         }
         stream.receives -= length;
         if stream.receives < 0 {
@@ -548,7 +571,7 @@ impl H2Client {
         let fields = fields.into_iter().map(text).collect::<Result<Vec<_>, String>>();
         let fields = fields.map_err(Trouble::Malformed)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
-        if matches!(stream.state, State::Reset(_)) {
+        if stream.own == Own::Left {
             return Ok(());
         }
         stream.on_fields(fields, flags & flag::END_STREAM != 0)
@@ -558,8 +581,8 @@ impl H2Client {
 impl Stream {
     fn on_fields(&mut self, mut fields: Vec<(String, String)>, ends: bool) -> Result<(), Trouble> {
         let wrong = |what: &str, fields: &[_]| Err(Trouble::Malformed(format!("{what}: {fields:?}")));
-        if self.state == State::Ended {
-            return wrong("HEADERS after the end", &fields);
+        if self.state != State::Open {
+            return wrong("HEADERS after the end or after a reset", &fields);
         }
         let is_trailers = self.response.head.status != 0;
         let status = match fields.first() {
@@ -593,6 +616,17 @@ impl Stream {
         self.response.head = head;
         self.response.first_byte = self.since.elapsed();
         if ends { self.end() } else { Ok(()) }
+    }
+
+    /// A stream is ended or reset. After its end a reset may only tell to send no more (RFC 9113 §8.1).
+    fn on_reset(&mut self, code: u32) -> Result<(), Trouble> {
+        match self.state {
+            _ if self.own == Own::Left => {}
+            State::Open => self.state = State::Reset(code),
+            State::Ended if code == code::NO_ERROR && self.own == Own::Content => {}
+            _ => return Err(Trouble::Malformed(format!("a reset with {code} after the end or a reset"))),
+        }
+        Ok(())
     }
 
     /// Its content must have had the length that was said (RFC 9113 §8.1.1).

@@ -170,6 +170,6 @@ async fn nobody_there() {
     let upstream = Upstream::new(settings(&[gone])).unwrap();
     let error = fetch(&upstream, get("/")).await.unwrap_err();
     assert_eq!((error.proxy_status(), error.word()), ("connection_refused", "connection-refused"));
-    assert_eq!(upstream.probe().await, 1);
+    assert_eq!(upstream.probe(None).await, 1);
     assert_eq!(upstream.snapshot().origins[0].connections_open, 0);
 }

@@ -86,5 +86,5 @@ fn an_upstream_is_send_and_sync_and_so_are_its_futures() {
     check::<crate::OriginError>();
     let upstream = Upstream::new(settings(&["http://a.example"])).unwrap();
     sendable(upstream.send(super::scripted::get("/"), None));
-    sendable(upstream.probe());
+    sendable(upstream.probe(None));
 }

@@ -318,6 +318,7 @@ impl Batch {
         self.records += 1;
         self.bytes += logged.key.len() + logged.head.len();
         for (key, value) in rows_of(volume, logged, now) {
+            self.bytes += key.len() + value.len();
             self.rows.push((key, value));
         }
     }

@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut};
 use crate::Place;
 
 /// The version of the schema.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The key of the marker.
 pub(crate) const MARKER: &[u8] = &[0];
 const BY_KEY: u8 = 1;

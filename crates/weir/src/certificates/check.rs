@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_config::Loaded;
-use weir_tls::{Certificates, Ring, Template};
+use weir_tls::{Certificates, Ring, Set, Template};
 
 use super::PROTOCOLS;
 use super::change::Change;
@@ -42,26 +42,32 @@ pub(crate) fn check(loaded: &Loaded) -> Findings {
         }
     }
     findings.mistakes.extend(usable(&loader).err());
+    findings.warnings.extend(warnings(loaded, &loader, &handle.current()));
+    findings
+}
+
+/// What browsers will miss although every file is in order, a sentence each.
+pub(super) fn warnings(loaded: &Loaded, loader: &Loader, set: &Set) -> Vec<String> {
+    let mut warnings = Vec::new();
     if loader.wanted().has_tls() {
-        let set = handle.current();
-        for host in loader.wanted().uncovered(&set) {
+        for host in loader.wanted().uncovered(set) {
             let why = match acme::orderable(loaded, host) {
                 None => format!("no certificate covers {host}"),
                 Some(Ok(())) => continue,
                 Some(Err(why)) => format!("{host} needs a certificate in a file, since {why}"),
             };
-            findings.warnings.push(format!("{why}: browsers cannot use it over TLS"));
+            warnings.push(format!("{why}: browsers cannot use it over TLS"));
         }
         let has_any = loader.wanted().sites.iter().any(super::wanted::WantedSite::has_every_host);
         if has_any && set.choose(None, true).is_none() {
-            findings.warnings.push(
+            warnings.push(
                 "a site answers for every host (`*`), but there is no default certificate: over TLS only \
                  names in certificates reach it"
                     .to_owned(),
             );
         }
     }
-    findings
+    warnings
 }
 
 /// A listener with TLS needs at least one certificate.

@@ -69,6 +69,9 @@ impl Keeper {
         let prepared = loader.prepare(Wanted::of(loaded)).map_err(anyhow::Error::msg)?;
         let changes = loader.configure(prepared, now);
         check::usable(&loader).map_err(anyhow::Error::msg)?;
+        for warning in check::warnings(loaded, &loader, &handle.current()) {
+            tracing::warn!("{warning}");
+        }
         let shared = Shared { loader: Mutex::new(loader), handle, ring, observatory: observatory.clone() };
         let shared = Arc::new(shared);
         shared.tell(&changes);
@@ -103,11 +106,12 @@ impl Keeper {
     }
 
     /// Puts the certificates of a configuration in force, and returns warnings.
-    pub(crate) fn configure(&self, prepared: Prepared) -> Vec<String> {
+    pub(crate) fn configure(&self, loaded: &Loaded, prepared: Prepared) -> Vec<String> {
         let mut loader = self.shared.loader.lock();
         let changes = loader.configure(prepared, weir_clock::now().wall);
         let mut warnings: Vec<String> = loader.broken().map(str::to_owned).collect();
         warnings.extend(check::usable(&loader).err());
+        warnings.extend(check::warnings(loaded, &loader, &self.shared.handle.current()));
         drop(loader);
         self.shared.tell(&changes);
         warnings
@@ -120,6 +124,13 @@ impl Keeper {
         let (changes, failures) = self.shared.loader.lock().issue(pairs, weir_clock::now().wall);
         self.shared.tell(&changes);
         failures
+    }
+
+    /// The certificate that a client gets that asks for a host, and whether it names that host.
+    pub(crate) fn for_host(&self, host: &str) -> Option<(CertificateUse, bool)> {
+        let set = self.shared.handle.current();
+        let identity = set.choose(Some(host), true)?;
+        Some((told(identity, weir_clock::now().wall), identity.names.cover(host)))
     }
 
     /// Whether a host has a certificate that does not come from an authority by an order.
@@ -155,7 +166,7 @@ impl Keeper {
             all.push(CertificateUse { error: pair.failure.clone(), ..shown });
         }
         all.extend(loader.others().map(|held| told(&held.identity, now)));
-        CertificatesUse { all, failures: loader.failures }
+        CertificatesUse { all, failures: loader.failures, orders: None }
     }
 }
 
@@ -177,7 +188,16 @@ impl Shared {
                 let (subject, why) = change.told();
                 let key = subject.into_bytes();
                 let wall = weir_clock::now().wall;
-                Event { kind: EventKind::Certificate, wall, site: 0, key, bytes: None, why, volume: None }
+                Event {
+                    kind: EventKind::Certificate,
+                    wall,
+                    site: 0,
+                    key,
+                    bytes: None,
+                    why,
+                    volume: None,
+                    purge: None,
+                }
             });
         }
     }

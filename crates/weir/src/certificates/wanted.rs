@@ -40,11 +40,12 @@ impl Wanted {
             key: certificate.key.as_ref().map(|key| key.0.clone()),
             is_default: certificate.default,
         });
-        let listeners = config.listen.iter().filter(|listen| listen.tls);
+        let of_clients = config.listen.iter().filter(|listen| listen.tls).map(|listen| &listen.address);
+        let listeners = of_clients.chain(config.admin.tls.then_some(&config.admin.listen));
         Wanted {
             patterns: patterns.collect(),
             sites: loaded.resolved().iter().map(WantedSite::of).collect(),
-            listeners: listeners.map(|listen| listen.address.to_string()).collect(),
+            listeners: listeners.map(ToString::to_string).collect(),
             is_ordering: config.acme.is_some(),
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct ShowCertificates {
 
 impl ShowCertificates {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask(Method::GET, "/certificates", Vec::new())?;
+        let asked = self.find.ask(Method::GET, "/v1/certificates", Vec::new())?;
         self.find.answer(&asked, |all: &Vec<CertificateUse>| show(all))
     }
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use http::Method;
-use weir_control::{Explained, Question, Setting, StoredVariant};
+use weir_control::{CertificateUse, Explained, ExplainedTls, HeldRange, Question, Setting, StoredVariant};
 
 use super::find::Find;
+use crate::print::plain;
 
 /// The command line of `weir explain`.
 #[derive(Debug, Args)]
@@ -32,8 +33,8 @@ impl Explain {
         }
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
         let question = Question { method: self.method, url, headers: self.headers };
-        let asked = self.find.ask(Method::POST, "/explain", serde_json::to_vec(&question)?)?;
-        self.find.answer(&asked, |explained| show(&question, explained))
+        let asked = self.find.ask(Method::POST, "/v1/explain", serde_json::to_vec(&question)?)?;
+        self.find.answer(&asked, |explained| plain(&show(&question, explained)))
     }
 }
 
@@ -67,6 +68,7 @@ impl Page {
 
 fn show(question: &Question, explained: &Explained) -> String {
     let mut page = Page(format!("{} {}\n", question.method, question.url));
+    page.lines("tls", explained.tls.iter().flat_map(tls_text));
     page.line_if("site", explained.site.as_deref());
     let route = match (&explained.route, &explained.defined_at) {
         (Some(route), Some(place)) => Some(format!("{route}  ({place})")),
@@ -124,6 +126,62 @@ fn setting_text(setting: &Setting) -> String {
     format!("{text:<40}  {:<8}  {}", setting.from, setting.place)
 }
 
+/// What a client of TLS meets.
+fn tls_text(tls: &ExplainedTls) -> Vec<String> {
+    if tls.listeners.is_empty() {
+        return vec!["no listener has TLS".to_owned()];
+    }
+    let mut lines = Vec::new();
+    match &tls.certificate {
+        None => {
+            lines.push("no certificate for this host: the handshake fails (unrecognized_name)".to_owned())
+        }
+        Some(certificate) => {
+            let CertificateUse { names, key, state, expires, source, .. } = certificate;
+            let until = expires.as_deref().map_or_else(String::new, |until| format!(" until {until}"));
+            lines.push(format!("{}  ({key}, {state}{until}, {source})", names.join(", ")));
+            if !tls.covered {
+                lines.push("the default; it does not name this host, so browsers refuse it".to_owned());
+            }
+        }
+    }
+    match tls.client_certificate.as_deref() {
+        Some(asked) => lines.push(format!(
+            "client certificate {asked}; a connection that was made for another site gets 421"
+        )),
+        None => {
+            lines.push("a connection with a certificate that does not name this host gets 421".to_owned())
+        }
+    }
+    lines
+}
+
+/// The most ranges of one body that are printed.
+const RANGES_SHOWN_MAX: usize = 16;
+
+/// Which bytes of a body are held.
+fn held_text(held: &[HeldRange]) -> Option<String> {
+    let range = |range: &HeldRange| format!("{}-{}", range.first, range.last);
+    let shown: Vec<String> = held.iter().take(RANGES_SHOWN_MAX).map(range).collect();
+    let more = match held.len().saturating_sub(RANGES_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} ranges more"),
+    };
+    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+}
+
+/// Where the body is.
+fn where_text(variant: &StoredVariant) -> Option<String> {
+    let memory = match variant.memory_bytes {
+        0 => None,
+        bytes if bytes == variant.held_bytes => Some("in memory".to_owned()),
+        bytes => Some(format!("{bytes} bytes in memory")),
+    };
+    let volume = variant.volume.as_ref().map(|volume| format!("on the volume {volume}"));
+    let places: Vec<String> = memory.into_iter().chain(volume).collect();
+    (!places.is_empty()).then(|| places.join(", "))
+}
+
 fn variant_text(variant: &StoredVariant) -> Vec<String> {
     let mut text = format!(
         "{}, age {} s of {} s ({}), ",
@@ -167,6 +225,9 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
     let flags: Vec<String> = flags.collect();
     lines.extend(joined(&flags).map(|flags| format!("  {flags}")));
     lines.extend(joined(&variant.tags).map(|tags| format!("  tags: {tags}")));
+    lines.extend(held_text(&variant.held).map(|held| format!("  holds {held}")));
+    lines.extend(where_text(variant).map(|place| format!("  {place}")));
+    lines.extend(variant.fields.iter().map(|(name, value)| format!("  {name}: {value}")));
     lines
 }
 
@@ -193,6 +254,7 @@ mod tests {
             body_bytes: Some(10),
             held_bytes: 10,
             etag: Some("\"x\"".into()),
+            memory_bytes: 10,
             ..StoredVariant::default()
         };
         let explained = Explained {
@@ -209,6 +271,7 @@ GET http://a/
   site         a
   route        /*  (weir.toml:3)
   stored       200, age 2 s of 60 s (max-age), 58 s left, 10 bytes, \"x\"  <- matches
+                 in memory
   verdict      hit: 58 s left
 ";
         assert_eq!(show(&question, &explained), expect);
@@ -238,6 +301,12 @@ GET http://a/
                 SelectingField { field: "x-mode".into(), value: None },
             ],
             tags: texts(&["t1", "t2"]),
+            body_bytes: Some(20),
+            held_bytes: 12,
+            held: vec![HeldRange { first: 0, last: 9 }, HeldRange { first: 15, last: 16 }],
+            memory_bytes: 2,
+            volume: Some("/srv/one".into()),
+            fields: vec![("content-type".into(), "text/plain".into())],
             ..StoredVariant::default()
         };
         let asked = OriginRequest { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
@@ -267,11 +336,14 @@ GET http://a/?a=1&b=2
   not in key   user-agent
   origin gets  GET /?a=1
                  host: a
-  stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 0 bytes so far
+  stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 12 of 20 bytes
                  for accept-language: de
                  for requests without x-mode
                  no-cache; stale-while-revalidate 30 s; stale-if-unreachable 3600 s
                  tags: t1; t2
+                 holds 0-9, 15-16
+                 2 bytes in memory, on the volume /srv/one
+                 content-type: text/plain
   not stored   no-store  (the last response to this key)
   failed       connection-refused  (the origin, a moment ago)
   bypass by    cookie session*; path /live/**
@@ -280,6 +352,40 @@ GET http://a/?a=1&b=2
   cache-status weir; fwd=bypass; detail=bypass-cookie
 ";
         assert_eq!(show(&question, &explained), expect);
+    }
+
+    #[test]
+    fn it_says_what_a_client_of_tls_meets() {
+        let certificate = CertificateUse {
+            names: texts(&["a.example", "b.example"]),
+            key: "ecdsa".into(),
+            state: "valid".into(),
+            expires: Some("2027-01-01T00:00:00Z".into()),
+            source: "/etc/a.pem".into(),
+            ..CertificateUse::default()
+        };
+        let tls = ExplainedTls {
+            listeners: texts(&["0.0.0.0:443"]),
+            certificate: Some(certificate),
+            covered: true,
+            client_certificate: None,
+        };
+        let first = "a.example, b.example  (ecdsa, valid until 2027-01-01T00:00:00Z, /etc/a.pem)";
+        let without = "a connection with a certificate that does not name this host gets 421";
+        assert_eq!(tls_text(&tls), [first, without]);
+        let asks =
+            ExplainedTls { covered: false, client_certificate: Some("required".into()), ..tls.clone() };
+        assert_eq!(
+            tls_text(&asks),
+            [
+                first,
+                "the default; it does not name this host, so browsers refuse it",
+                "client certificate required; a connection that was made for another site gets 421",
+            ]
+        );
+        let none = ExplainedTls { certificate: None, ..tls.clone() };
+        assert!(tls_text(&none)[0].contains("unrecognized_name"));
+        assert_eq!(tls_text(&ExplainedTls { listeners: Vec::new(), ..tls }), ["no listener has TLS"]);
     }
 
     #[test]

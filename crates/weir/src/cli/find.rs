@@ -1,21 +1,25 @@
 //! Finds the running Weir by its state folder, and sends it commands.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
-use http::Method;
+use http::{Method, Uri};
 use serde::de::DeserializeOwned;
 use weir_control::state::{self, User};
-use weir_control::{Asked, client};
+use weir_control::{Ask, Asked, Remote, Way, client};
 
 use crate::print::say;
 
 /// A reload of a large configuration may take long.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The variable that holds a token.
+const TOKEN: &str = "WEIR_TOKEN";
 
 /// Which Weir.
 #[derive(Debug, Args)]
@@ -26,6 +30,16 @@ pub(super) struct Find {
     /// The cache folder of the running Weir; its state folder is DIR/state.
     #[arg(long, value_name = "DIR", conflicts_with = "state")]
     cache: Option<PathBuf>,
+    /// Ask the Weir at this URL of an admin listener, with a token: from --token-file, else from the
+    /// variable WEIR_TOKEN.
+    #[arg(id = "remote", long = "url", value_name = "URL", conflicts_with_all = ["state", "cache"])]
+    url: Option<Uri>,
+    /// The file that holds the token.
+    #[arg(long, value_name = "FILE", requires = "remote")]
+    token_file: Option<PathBuf>,
+    /// The authorities that the certificate of --url may come from, as PEM [default: those of the system].
+    #[arg(long, value_name = "FILE", requires = "remote")]
+    ca_file: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
@@ -45,7 +59,25 @@ impl Find {
         body: Vec<u8>,
         patience: Duration,
     ) -> anyhow::Result<Asked> {
-        Ok(client::ask(&self.folder()?, method, path, body, patience)?)
+        Ok(client::ask(&self.way()?, Ask { method, path: path.to_owned(), body, patience })?)
+    }
+
+    fn way(&self) -> anyhow::Result<Way> {
+        let Some(url) = &self.url else { return Ok(Way::Folder(self.folder()?)) };
+        let is_root = matches!(url.path_and_query().map(|path| path.as_str()), None | Some("/"));
+        if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() || !is_root {
+            bail!("--url is http://HOST:PORT or https://HOST:PORT, not {url}");
+        }
+        let token = match &self.token_file {
+            Some(file) => {
+                fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
+            }
+            None => std::env::var(TOKEN).ok().filter(|token| !token.is_empty()).with_context(|| {
+                format!("--url needs a token: name its file with --token-file, or set {TOKEN}")
+            })?,
+        };
+        let (token, roots) = (token.trim().to_owned(), self.ca_file.clone());
+        Ok(Way::Url(Remote { url: url.clone(), token, roots }))
     }
 
     fn folder(&self) -> anyhow::Result<PathBuf> {

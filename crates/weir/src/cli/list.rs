@@ -7,7 +7,7 @@ use http::Method;
 use weir_control::{CachedObject, ListOrder, Listing, query};
 
 use super::find::Find;
-use crate::print::size;
+use crate::print::{plain, size};
 
 /// The command line of `weir list`.
 #[derive(Debug, Args)]
@@ -65,7 +65,8 @@ fn line(object: &CachedObject) -> String {
     let held = size(object.held_bytes);
     let key: String = object.key.iter().map(|line| format!("  {line}")).collect();
     let CachedObject { url, status, age_s, lifetime_s, .. } = object;
-    format!("{place:<6} {held:>10} {status} {age_s:>7}s of {lifetime_s}s{part}  {url}{key}\n")
+    let line = format!("{place:<6} {held:>10} {status} {age_s:>7}s of {lifetime_s}s{part}  {url}{key}");
+    plain(&line.replace('\n', " ")) + "\n"
 }
 
 #[cfg(test)]

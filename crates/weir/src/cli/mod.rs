@@ -4,6 +4,7 @@ mod certificates;
 mod check;
 mod explain;
 mod find;
+mod history;
 mod list;
 mod purge;
 mod reload;
@@ -12,6 +13,7 @@ mod schema;
 mod sites;
 mod status;
 mod stress;
+mod token;
 mod upgrade;
 mod verify;
 mod volumes;
@@ -59,6 +61,10 @@ pub(crate) enum Command {
     Volumes(volumes::Volumes),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
+    /// Show what operators and clients have changed, or tried to.
+    History(history::ShowHistory),
+    /// Make, list and remove the tokens that open the admin listener.
+    Token(token::Token),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
     Stress(Box<weir_stress::StressArgs>),
     /// Print the JSON Schema of the configuration file.
@@ -81,6 +87,8 @@ impl Command {
             Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),
             Command::Verify(verify) => verify.run(),
+            Command::History(history) => history.run(),
+            Command::Token(token) => token.run(),
             Command::Stress(args) => stress::run(&args),
             Command::Schema(schema) => schema.run(),
         }

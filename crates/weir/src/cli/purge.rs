@@ -1,68 +1,152 @@
-//! `weir purge`: takes objects out of the running Weir's cache, or makes them stale.
+//! `weir purge`: takes objects out of the running Weir's cache, or makes them stale, or counts them.
 
+use std::io::{self, BufRead};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use clap::{ArgGroup, Args};
 use http::Method;
-use weir_control::{PurgeOrder, PurgeScope, Purged};
+use weir_control::{Counted, PurgeOrder, PurgeScope, Purged, SCOPES_MAX};
 
 use super::find::Find;
+use crate::print::{counted, size};
+
+/// Counting reads the head of everything that is held.
+const PATIENCE: Duration = Duration::from_hours(1);
+
+/// What can be purged.
+const WHAT: [&str; 5] = ["urls", "prefix", "tag", "site", "all"];
 
 /// The command line of `weir purge`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").required(true).args(["url", "prefix", "tag", "site", "all"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(WHAT)))]
 pub(crate) struct Purge {
-    /// A URL with all its variants, as clients ask for it. Without `http://` or `https://` it means both.
+    /// URLs with all their variants, as clients ask for them. Without `http://` or `https://` one means both.
+    /// `-` reads them from the standard input, one a line.
     #[arg(value_name = "URL")]
-    url: Option<String>,
-    /// Everything whose URL begins with this text.
+    urls: Vec<String>,
+    /// Everything whose URL begins with this text; may be given several times.
     #[arg(long, value_name = "URL")]
-    prefix: Option<String>,
-    /// Everything with this tag; may be given several times.
+    prefix: Vec<String>,
+    /// Everything with this tag, of all sites or of `--site`; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Everything of this site: its first host.
+    /// Everything of this site: its first host. With `--tag`: what has one of the tags.
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
     /// Everything.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["urls", "prefix", "tag", "site"])]
     all: bool,
     /// Only make it stale: Weir revalidates it before it uses it, or serves it stale where the rules allow.
     #[arg(long)]
     soft: bool,
+    /// Purge nothing, and say how much it would take. Reads the head of everything that is held.
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     find: Find,
 }
 
 impl Purge {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let order = PurgeOrder { scope: scope(self.url, self.prefix, self.site, self.tag), soft: self.soft };
-        let asked = self.find.ask(Method::POST, "/purge", serde_json::to_vec(&order)?)?;
-        self.find.answer(&asked, show)
+        let scopes = self.scopes()?;
+        if scopes.is_empty() {
+            anyhow::bail!("the standard input has no URL");
+        }
+        if self.dry_run {
+            return self.count(scopes);
+        }
+        for some in scopes.chunks(SCOPES_MAX) {
+            let order = PurgeOrder { scope: None, scopes: some.to_vec(), soft: self.soft };
+            let asked = self.find.ask(Method::POST, "/v1/purge", serde_json::to_vec(&order)?)?;
+            let code = self.find.answer(&asked, show)?;
+            if code != ExitCode::SUCCESS {
+                return Ok(code);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// An object that two orders concern would be counted twice, so that all must be one order.
+    fn count(&self, scopes: Vec<PurgeScope>) -> anyhow::Result<ExitCode> {
+        let order = PurgeOrder { scope: None, scopes, soft: self.soft };
+        let body = serde_json::to_vec(&order)?;
+        let asked = self.find.ask_for(Method::POST, "/v1/purge/dry-run", body, PATIENCE)?;
+        self.find.answer(&asked, |found: &Counted| {
+            let objects = usize::try_from(found.objects).unwrap_or(usize::MAX);
+            format!("would take {}, {}\n", counted(objects, "object"), size(found.bytes))
+        })
+    }
+
+    fn scopes(&self) -> anyhow::Result<Vec<PurgeScope>> {
+        let mut scopes = Vec::new();
+        for url in &self.urls {
+            if url == "-" {
+                read(io::stdin().lock(), &mut scopes).context("cannot read the standard input")?;
+            } else {
+                scopes.push(PurgeScope::Url(url.clone()));
+            }
+        }
+        scopes.extend(self.prefix.iter().cloned().map(PurgeScope::Prefix));
+        let tags = self.tag.clone();
+        scopes.extend(match &self.site {
+            None if self.all => Some(PurgeScope::All),
+            None if tags.is_empty() => None,
+            None => Some(PurgeScope::Tags(tags)),
+            Some(site) if tags.is_empty() => Some(PurgeScope::Site(site.clone())),
+            Some(site) => Some(PurgeScope::TagsOf { site: site.clone(), tags }),
+        });
+        Ok(scopes)
     }
 }
 
-/// The scope that was given; the command line makes sure that there is exactly one.
-fn scope(url: Option<String>, prefix: Option<String>, site: Option<String>, tags: Vec<String>) -> PurgeScope {
-    let one = url.map(PurgeScope::Url).or(prefix.map(PurgeScope::Prefix)).or(site.map(PurgeScope::Site));
-    match one {
-        Some(scope) => scope,
-        None if tags.is_empty() => PurgeScope::All,
-        None => PurgeScope::Tags(tags),
+/// The URLs of a text, one a line.
+fn read(lines: impl BufRead, scopes: &mut Vec<PurgeScope>) -> io::Result<()> {
+    for line in lines.lines() {
+        let line = line?;
+        let url = line.trim();
+        if !url.is_empty() {
+            scopes.push(PurgeScope::Url(url.to_owned()));
+        }
     }
+    Ok(())
 }
 
 fn show(purged: &Purged) -> String {
-    let what = match &purged.scope {
+    let done = if purged.soft { "stale from now on" } else { "purged" };
+    let what = match purged.scopes.as_slice() {
+        [scope] => name(scope),
+        scopes => format!("{} scopes", scopes.len()),
+    };
+    let held = match purged.held {
+        Some(0) => "; nothing is held".to_owned(),
+        Some(held) => format!("; {held} held"),
+        None => String::new(),
+    };
+    let hint = match purged.scopes.as_slice() {
+        [PurgeScope::Url(_)] if purged.held == Some(0) => {
+            "a URL has the host with its port, the path and the query as clients ask for them; \
+             `--prefix` takes all that begins with a text\n"
+        }
+        _ => "",
+    };
+    format!("{done}: {what} (mark {}){held}\n{hint}", purged.mark)
+}
+
+fn name(scope: &PurgeScope) -> String {
+    let listed = |tags: &[String]| match tags {
+        [tag] => format!("the tag {tag}"),
+        tags => format!("the tags {}", tags.join(", ")),
+    };
+    match scope {
         PurgeScope::Url(url) => url.clone(),
         PurgeScope::Prefix(prefix) => format!("all that begins with {prefix}"),
-        PurgeScope::Tags(tags) if tags.len() == 1 => format!("the tag {}", tags[0]),
-        PurgeScope::Tags(tags) => format!("the tags {}", tags.join(", ")),
+        PurgeScope::Tags(tags) => listed(tags),
+        PurgeScope::TagsOf { site, tags } => format!("{} of {site}", listed(tags)),
         PurgeScope::Site(site) => format!("the site {site}"),
         PurgeScope::All => "everything".to_owned(),
-    };
-    let done = if purged.soft { "stale from now on" } else { "purged" };
-    format!("{done}: {what} (mark {})\n", purged.mark)
+    }
 }
 
 #[cfg(test)]
@@ -71,13 +155,31 @@ mod tests {
 
     #[test]
     fn it_says_what_was_purged() {
+        let tags = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         for (scope, soft, expect) in [
             (PurgeScope::Url("http://a/b".into()), false, "purged: http://a/b (mark 7)\n"),
-            (PurgeScope::Tags(vec!["x".into()]), true, "stale from now on: the tag x (mark 7)\n"),
-            (PurgeScope::Tags(vec!["x".into(), "y".into()]), false, "purged: the tags x, y (mark 7)\n"),
+            (PurgeScope::Tags(tags(&["x"])), true, "stale from now on: the tag x (mark 7)\n"),
+            (PurgeScope::Tags(tags(&["x", "y"])), false, "purged: the tags x, y (mark 7)\n"),
+            (
+                PurgeScope::TagsOf { site: "a.test".into(), tags: tags(&["x"]) },
+                false,
+                "purged: the tag x of a.test (mark 7)\n",
+            ),
             (PurgeScope::All, false, "purged: everything (mark 7)\n"),
         ] {
-            assert_eq!(show(&Purged { mark: 7, scope, soft }), expect);
+            assert_eq!(show(&Purged { mark: 7, scopes: vec![scope], soft, held: None }), expect);
         }
+        let url = || PurgeScope::Url("a/b".into());
+        let held = |scopes, held| show(&Purged { mark: 7, scopes, soft: false, held: Some(held) });
+        assert_eq!(held(vec![url()], 2), "purged: a/b (mark 7); 2 held\n");
+        assert!(held(vec![url()], 0).starts_with("purged: a/b (mark 7); nothing is held\na URL has "));
+        assert_eq!(held(vec![url(), url()], 0), "purged: 2 scopes (mark 7); nothing is held\n");
+    }
+
+    #[test]
+    fn urls_are_read_line_by_line() {
+        let mut scopes = Vec::new();
+        read(&b"http://a/b\n\n  a/c \r\n"[..], &mut scopes).unwrap();
+        assert_eq!(scopes, [PurgeScope::Url("http://a/b".into()), PurgeScope::Url("a/c".into())]);
     }
 }

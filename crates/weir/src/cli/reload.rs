@@ -18,7 +18,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask(Method::POST, "/reload", Vec::new())?;
+        let asked = self.find.ask(Method::POST, "/v1/reload", Vec::new())?;
         self.find.answer(&asked, show)
     }
 }

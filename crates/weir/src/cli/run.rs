@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot::{self, Receiver};
 use weir_config::{Flags, Loaded, Mistakes, from_flags};
-use weir_control::{AdminListener, Control, ControlThread, DataPlane, Source, StateFolder, UpgradeOrder};
+use weir_control::{AdminListener, Control, ControlThread, Source, StateFolder, UpgradeOrder};
+use weir_observe::{Act, Actor, Entry};
 
 use super::check::report;
 use super::find::default_state;
@@ -96,6 +97,7 @@ struct Begun {
     terminal: Option<Terminal>,
     /// The admin listener's address, as the configuration has it.
     admin_address: String,
+    admin_tls: bool,
 }
 
 impl Run {
@@ -119,18 +121,20 @@ impl Run {
         if old_process.is_some() {
             begun.state.take();
         }
-        let Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
+        let Begun { server, state, admin, socket, start, signals, runtime, terminal, .. } = begun;
+        let (admin_address, admin_tls) = (begun.admin_address, begun.admin_tls);
         crate::events::watch(&server);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
-        let control = Control::new(server.clone(), source);
+        let control = Control::new(server.clone(), source, state.path());
         let admin_socket = admin.copy()?;
         let control_socket = socket.as_fd().try_clone_to_owned()?;
+        let certificates = admin_tls.then(|| server.certificates.handle());
         let upgrader = Arc::new(Upgrader {
             invocation,
             server: server.clone(),
             state: Arc::new(state),
             service: Arc::new(Service::of_environment()),
-            control: ControlThread::start(control.clone(), admin, socket)?,
+            control: ControlThread::start(control.clone(), admin, socket, certificates)?,
             control_socket,
             admin_socket,
             admin_address,
@@ -177,6 +181,7 @@ impl Run {
                 return Ok(None);
             }
         };
+        self.check_hosts(&loaded)?;
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
         let tickets = offer.as_mut().map(UpgradeOffer::tickets).unwrap_or_default();
@@ -209,7 +214,35 @@ impl Run {
             Handover { listeners, has_volumes, tickets, until_ledger_is_free: &until_ledger_is_free };
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
-        Ok(Some(Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address }))
+        let admin_tls = loaded.config.admin.tls;
+        Ok(Some(Begun {
+            server,
+            state,
+            admin,
+            socket,
+            start,
+            signals,
+            runtime,
+            terminal,
+            admin_address,
+            admin_tls,
+        }))
+    }
+
+    /// Each `--host` is to have a certificate from the authority.
+    ///
+    /// # Errors
+    /// There is one that it issues none for.
+    fn check_hosts(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        for host in &self.host {
+            if let Some(Err(why)) = crate::acme::orderable(loaded, host) {
+                anyhow::bail!(
+                    "--host {host}: {why}; for a name of this machine or network use --config with \
+                     `certificate = \"self\"` in a site, or with `[[certificate]]`"
+                );
+            }
+        }
+        Ok(())
     }
 
     fn before(&self) -> anyhow::Result<Before> {
@@ -329,6 +362,13 @@ fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::
     Ok(ended)
 }
 
+/// The entry in the history of what a signal has asked for.
+fn by_signal(act: &str, failure: Option<String>) -> Entry {
+    let result = if failure.is_some() { Act::Failed } else { Act::Done };
+    let why = failure.as_deref().and_then(|why| why.lines().next()).unwrap_or_default().to_owned();
+    Entry { actor: Actor::Signal, act: act.to_owned(), result, why, ..Entry::default() }
+}
+
 /// A running Weir.
 struct Running<'a> {
     upgrader: &'a Arc<Upgrader>,
@@ -356,15 +396,18 @@ impl Running<'_> {
                     // The command logs its own result; the next signal does not wait for it.
                     drop(tokio::task::spawn_blocking(move || {
                         service.reloading();
-                        let how = if control.reload().is_ok() { "reloaded" } else { "a reload was refused" };
+                        let reloaded = control.reload().map_err(|error| error.to_string());
+                        let how = if reloaded.is_ok() { "reloaded" } else { "a reload was refused" };
+                        control.record_now(by_signal("reload", reloaded.err()));
                         service.ready(how);
                     }));
                 }
                 Wish::Upgrade => {
-                    let server = self.upgrader.server.clone();
+                    let control = self.control.clone();
                     // As above.
                     drop(tokio::task::spawn_blocking(move || {
-                        server.upgrade(&UpgradeOrder::default()).is_ok()
+                        let upgraded = control.upgrade(&UpgradeOrder::default());
+                        control.record_now(by_signal("upgrade", upgraded.err()));
                     }));
                 }
                 Wish::End => return self.drain(signals).await,

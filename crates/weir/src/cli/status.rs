@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
-use weir_control::{CertificateUse, CertificatesState, OriginState, Phase, Status, VolumeUse};
+use weir_control::{CertificateUse, CertificatesState, Listening, OriginState, Phase, Status, VolumeUse};
 use weir_observe::{Count, SiteCount};
 
 use super::find::Find;
@@ -21,7 +21,7 @@ pub(crate) struct ShowStatus {
 
 impl ShowStatus {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask(Method::GET, "/status", Vec::new())?;
+        let asked = self.find.ask(Method::GET, "/v1/status", Vec::new())?;
         self.find.answer(&asked, show)
     }
 }
@@ -43,7 +43,7 @@ fn show(status: &Status) -> String {
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(out, "  {name:<12} {value}");
     };
-    line("listening", &format!("{}, {}", status.listeners.join(", "), counted(status.workers, "worker")));
+    line("listening", &format!("{}, {}", places(status), counted(status.workers, "worker")));
     line("config", &config(status));
     if let Some(refused) = status.last_reload.as_ref().and_then(|last| last.refused.as_ref()) {
         let sentence = refused.lines().next().unwrap_or_default();
@@ -90,6 +90,19 @@ fn show(status: &Status) -> String {
         }
     }
     out
+}
+
+/// Where clients connect, with what is not HTTP/1.1 without TLS.
+fn places(status: &Status) -> String {
+    let how = |of: &Listening| match (of.tls, of.protocols.join(", ")) {
+        (true, protocols) => format!("{} (TLS: {protocols})", of.address),
+        (false, protocols) if protocols.contains("h2") => format!("{} ({protocols})", of.address),
+        (false, _) => of.address.clone(),
+    };
+    match status.listening.is_empty() {
+        true => status.listeners.join(", "),
+        false => status.listening.iter().map(how).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn in_short(certificates: &CertificatesState) -> String {

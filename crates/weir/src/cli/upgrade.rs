@@ -30,7 +30,7 @@ impl Upgrade {
         let program = self.program.as_ref().map(|program| program.canonicalize());
         let program = program.transpose().context("cannot use the new program")?;
         let order = serde_json::to_vec(&UpgradeOrder { program })?;
-        let asked = self.find.ask_for(Method::POST, "/upgrade", order, PATIENCE)?;
+        let asked = self.find.ask_for(Method::POST, "/v1/upgrade", order, PATIENCE)?;
         match asked.refusal() {
             // A report of mistakes has its own lines.
             Some(refusal) if !self.find.json => {

@@ -22,7 +22,7 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask_for(Method::POST, "/verify", Vec::new(), PATIENCE)?;
+        let asked = self.find.ask_for(Method::POST, "/v1/verify", Vec::new(), PATIENCE)?;
         let code = self.find.answer(&asked, show)?;
         // Bills depend on what is held.
         let is_miscounted =

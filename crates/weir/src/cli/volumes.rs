@@ -18,7 +18,7 @@ pub(crate) struct Volumes {
 
 impl Volumes {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask(Method::GET, "/volumes", Vec::new())?;
+        let asked = self.find.ask(Method::GET, "/v1/volumes", Vec::new())?;
         self.find.answer(&asked, |volumes: &Vec<VolumeUse>| show(volumes))
     }
 }

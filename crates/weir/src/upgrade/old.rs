@@ -177,6 +177,7 @@ impl Upgrader {
             tracing::warn!("the control plane is busy; the old process may still answer a command");
         }
         self.state.hand_over();
+        self.server.observatory.history.leave();
         self.service.main_is_now(pid);
         let (handover, departing) = mpsc::channel();
         if let Err(error) = attend_departures(link.clone(), departing) {

@@ -83,6 +83,7 @@ mod range {
 mod send {
     mod rates;
     mod slow_readers;
+    mod streams;
 }
 
 /// What memory and volumes keep, and what drives do to it.
@@ -97,18 +98,22 @@ mod store {
 
 /// What purges and unsafe requests take out of the cache.
 mod invalidate {
+    mod dialects;
     mod invalidation;
+    mod orders;
     mod purge;
     mod sweeping;
 }
 
 /// What the operator learns from a running Weir, and tells it.
 mod operate {
+    mod access;
     pub(crate) mod accounts;
     mod control;
     mod events;
     mod listing;
     mod observe;
+    mod upstream_log;
 }
 
 /// The process itself: it starts, reloads, is upgraded and ends.

@@ -42,6 +42,8 @@ fn a_mark_concerns_its_scope_and_nothing_else() {
         (Scope::Site(2), [false, true]),
         (Scope::tag(b"red"), [true, false]),
         (Scope::tag(b"Red"), [false, false]),
+        (Scope::tag_of(1, b"red"), [true, false]),
+        (Scope::tag_of(2, b"red"), [false, false]),
         (Scope::prefix(1, "http://a.test/"), [true, false]),
         (Scope::prefix(1, "http://a.test/dir/o"), [true, false]),
         (Scope::prefix(1, "http://a.test/dir/one?x=1"), [true, false]),
@@ -90,8 +92,27 @@ fn what_bears_more_tags_than_are_kept_dies_with_any() {
     let many = tags(&names.join(" "));
     let marks = Marks::new(10);
     let before = marks.current();
-    marks.one(Mark::hard(Scope::tag(b"another")));
+    marks.one(Mark::hard(Scope::tag_of(2, b"another")));
+    assert!(!marks.is_dead(&key(1, "http://a.test/"), &many, before), "a tag of another site");
+    let between = marks.one(Mark::hard(Scope::tag_of(1, b"another")));
     assert!(marks.is_dead(&key(1, "http://a.test/"), &many, before));
+    assert!(!marks.is_dead(&key(1, "http://a.test/"), &many, between));
+    marks.one(Mark::hard(Scope::tag(b"another")));
+    assert!(marks.is_dead(&key(1, "http://a.test/"), &many, between));
+}
+
+#[test]
+fn tags_beyond_the_limit_become_a_mark_of_the_busiest_site() {
+    let marks = Marks::new(8);
+    let before = marks.current();
+    marks.one(Mark::hard(Scope::tag_of(2, b"quiet")));
+    for number in 0..100_u64 {
+        marks.one(Mark::hard(Scope::tag_of(1, &number.to_le_bytes())));
+        assert!(marks.count() <= 9, "{}", marks.count());
+    }
+    assert!(marks.is_dead(&key(1, "http://a.test/"), &Tags::default(), before));
+    assert!(marks.is_dead(&key(2, "http://b.test/"), &tags("quiet"), before));
+    assert!(!marks.is_dead(&key(2, "http://b.test/"), &tags("loud"), before));
 }
 
 #[test]
@@ -118,7 +139,9 @@ fn urls_beyond_the_limit_become_a_mark_of_the_busiest_site() {
 #[test]
 fn sites_and_tags_beyond_the_limit_become_a_mark_of_everything() {
     let any = (key(99, "http://z.test/"), tags("z"));
-    for scope in [|number: u64| Scope::Site(number + 1), |number: u64| Scope::Tag(number + 1)] {
+    for scope in
+        [|number: u64| Scope::Site(number + 1), |number: u64| Scope::Tag { site: 0, hash: number + 1 }]
+    {
         let marks = Marks::new(8);
         let before = marks.current();
         for number in 0..8 {
@@ -184,7 +207,7 @@ fn scope() -> impl Strategy<Value = Scope> {
     prop_oneof![
         1 => Just(Scope::All),
         2 => (1..4_u64).prop_map(Scope::Site),
-        8 => (0..6_usize).prop_map(|at| Scope::tag(NAMES[at].as_bytes())),
+        8 => (0..4_u64, 0..6_usize).prop_map(|(site, at)| Scope::tag_of(site, NAMES[at].as_bytes())),
         8 => (1..4_u64, 0..6_usize).prop_map(|(site, at)| url(&object(site, at))),
         8 => (1..4_u64, 0..8_usize, 0..6_usize).prop_map(|(site, cut, at)| {
             let text = String::from_utf8(object(site, at).url().to_vec()).unwrap();
@@ -220,7 +243,10 @@ proptest! {
             let concerns = |mark: &Mark| match mark.scope {
                 Scope::All => true,
                 Scope::Site(marked) => marked == site,
-                Scope::Tag(_) => mark.scope == Scope::tag(NAMES[at].as_bytes()),
+                Scope::Tag { site: marked, .. } => {
+                    let is_meant = marked == 0 || marked == site;
+                    is_meant && mark.scope == Scope::tag_of(marked, NAMES[at].as_bytes())
+                }
                 Scope::Url { .. } => mark.scope == url(&object),
                 Scope::Prefix { length, .. } => {
                     let text = std::str::from_utf8(object.url()).unwrap();

@@ -167,6 +167,21 @@ fn a_stalled_stream_is_cut_and_others_go_on() {
     assert!(weir.stdout().contains("send-stall") || weir.metric("weir_requests_running") == Some(0.0));
 }
 
+/// An end needs no window.
+#[test]
+fn a_body_without_length_that_just_fills_the_window_ends() {
+    let origin = Origin::start();
+    let body = pattern(4, 65_535);
+    let chunked = weir_testkit::Shape::Chunked(8192);
+    origin.put("/chunked", Resource::new(body.clone()).shape(chunked).header("Cache-Control", "no-store"));
+    let weir = weir(&origin, "send_stall = \"2s\"");
+    let mut client = client(&weir);
+    client.hold_windows();
+    client.open(0, 1 << 24);
+    let stream = client.ask("GET", HOST, "/chunked", &[]);
+    assert_eq!(client.recv(stream).unwrap().body, body);
+}
+
 #[test]
 fn an_idle_connection_ends_with_goaway() {
     let origin = Origin::start();

@@ -164,11 +164,62 @@ fn a_handshake_has_a_deadline_and_what_is_no_tls_is_refused() {
     let weir = run(setup, &origin, "[limits]\nhead_time = \"1s\"\n[[site]]\nhosts = [\"a.example\"]");
     let mut silent = Client::connect(weir.tls());
     let mut loud = Client::connect(weir.tls());
-    assert!(loud.send_get("a.example", "/x", &[]));
+    loud.send([3, 2, 1, 0, 1, 2, 3, 4]);
     assert!(loud.recv().is_err());
     assert!(silent.is_closed_within(Duration::from_secs(20)));
     until("both are counted", || {
         weir.metric("weir_tls_handshakes_failed_total") == Some(1.0)
             && weir.metric("weir_tls_handshakes_late_total") == Some(1.0)
     });
+}
+
+#[test]
+fn http_without_tls_on_a_port_of_tls_is_told_so() {
+    let (authority, origin, setup) = (Authority::new(), origin(), setup());
+    setup.certificate("live-a", &authority, &["a.example"]);
+    let weir = run(setup, &origin, "[[site]]\nhosts = [\"a.example\"]");
+    for head in ["GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "g"] {
+        let mut client = Client::connect(weir.tls());
+        client.send(head);
+        let answer = client.recv().unwrap();
+        assert_eq!(answer.status(), 400, "{head}");
+        let text = "400 Bad Request: the plain HTTP request was sent to the HTTPS port\n";
+        assert_eq!(
+            (answer.text().as_str(), answer.header("connection").as_deref()),
+            (text, Some("close")),
+            "{head}"
+        );
+        assert!(client.read_to_end().is_empty(), "{head}");
+    }
+    // What is neither gets an alert of TLS.
+    let mut client = Client::connect(weir.tls());
+    client.send("\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}");
+    assert!(!client.read_to_end().starts_with(b"HTTP"));
+    assert_eq!(weir.metric("weir_tls_handshakes_failed_total"), Some(4.0));
+    assert_eq!(over(&TlsClient::trusting(&authority), &weir, "a.example", "a.example", &[]).status(), 200);
+}
+
+#[test]
+fn no_request_without_tls_reaches_the_origin_of_a_site_that_redirects() {
+    let (authority, origin, setup) = (Authority::new(), origin(), setup());
+    setup.certificate("live-a", &authority, &["a.example"]);
+    let sites = "[[site]]\nhosts = [\"a.example\"]\nhttps = \"redirect\"\n\
+                 [[site]]\nhosts = [\"*\"]\nhttps = \"redirect\"";
+    let weir = run(setup, &origin, sites);
+    for head in ["OPTIONS * HTTP/1.1\r\nHost: a.example\r\n\r\n", "GET /x HTTP/1.0\r\n\r\n"] {
+        let mut client = weir.client();
+        client.send(head);
+        let answer = client.recv().unwrap();
+        assert_eq!(
+            (answer.status(), answer.text().as_str()),
+            (403, "403 Forbidden: this site needs TLS\n"),
+            "{head}"
+        );
+    }
+    assert_eq!(plain(&weir, "a.example", "/x", &[]).status(), 308);
+    assert_eq!(origin.total(), 0);
+    let explained = weir.command(&["explain", "-X", "GET", "https://a.example/x"]).stdout;
+    assert!(explained.contains("  tls          a.example  (ecdsa, valid until "), "{explained}");
+    let other = weir.command(&["explain", "https://b.example/x"]).stdout;
+    assert!(other.contains("  tls          no certificate for this host: the handshake fails"), "{other}");
 }

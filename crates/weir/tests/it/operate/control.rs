@@ -220,3 +220,43 @@ fn a_thousand_sites_of_ten_routes_reload() {
     assert_eq!(ask("a.s0.example", "/r0/x"), "new 0 0");
     assert_eq!(ask("s999.example", "/r9/x"), "new 999 9");
 }
+
+#[test]
+fn explain_shows_what_is_stored_of_each_variant() {
+    const LENGTH: usize = 4 << 20;
+    let origin = Origin::start();
+    let fields = Resource::fresh(vec![b'x'; LENGTH]).etag("\"1\"").ranges();
+    let fields = fields.header("Surrogate-Key", "one two").header("X-Evil", "a\u{9b}2Jb\u{202e}c");
+    origin.put("/part", fields.clone());
+    origin.put("/whole", fields);
+    let volume = "[cache]\nadmission = \"always\"\n\
+                  [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"512MiB\"\n";
+    let weir = server(&[&origin]).site("range.chunk = \"1MiB\"\n").more(volume).start();
+    assert_eq!(weir.get("/whole").status(), 200);
+    assert_eq!(weir.get_with("/part", &[("Range", "bytes=1048576-1048580")]).status(), 206);
+    let explain = |path: &str, more: &[&str]| {
+        let url = format!("http://localhost{path}");
+        weir.command(&[&["explain", url.as_str()], more].concat()).stdout
+    };
+    let json =
+        |path: &str| -> serde_json::Value { serde_json::from_str(&explain(path, &["--json"])).unwrap() };
+    until("both are on the volume", || {
+        ["/whole", "/part"].iter().all(|path| json(path)["stored"][0]["volume"].is_string())
+    });
+    let (whole, part) = (json("/whole"), json("/part"));
+    let (whole, part) = (&whole["stored"][0], &part["stored"][0]);
+    assert_eq!((&whole["held_bytes"], whole["held"].is_null()), (&LENGTH.into(), true), "{whole:#}");
+    assert_eq!(part["held"], serde_json::json!([{ "first": 1048576, "last": 1114111 }]), "{part:#}");
+    assert_eq!(part["tags"], serde_json::json!(["one", "two"]), "{part:#}");
+    let fields = part["fields"].as_array().unwrap();
+    assert!(fields.contains(&serde_json::json!(["x-evil", "a\u{9b}2Jb\u{202e}c"])), "{part:#}");
+    let text = explain("/part", &[]);
+    assert!(text.contains("  holds 1048576-1114111\n"), "{text}");
+    assert!(text.contains("on the volume ") && text.contains("/volume\n"), "{text}");
+    assert!(text.contains("  x-evil: a\\u009b2Jb\\u202ec\n"), "{text}");
+    assert!(text.contains("  tags: one; two\n"), "{text}");
+    assert!(
+        !text.contains('\u{9b}') && !explain("/part", &["--json"]).contains(['\u{9b}', '\u{202e}']),
+        "{text}"
+    );
+}

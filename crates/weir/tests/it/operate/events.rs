@@ -51,6 +51,15 @@ fn each_kind_of_event_is_written() {
     until("expired", || has(&weir, "expired", "/short"));
     let url = "http://localhost/x";
     assert_eq!(weir.command(&["purge", url]).code, Some(0));
+    let is_told = |event: &Value| {
+        let actor = event["actor"].as_str().unwrap_or_default();
+        event["event"] == "purged"
+            && event["scope"].is_object()
+            && event["scope"].to_string().contains(url)
+            && event["key"].is_null()
+            && actor.starts_with("user:")
+    };
+    until("the purge is told", || told(&weir).iter().any(is_told));
     until("purged", || has(&weir, "purged", "command") && has(&weir, "purged", "/x"));
     for number in 0..40 {
         weir.get(&format!("/big/{number}"));

@@ -128,3 +128,18 @@ fn the_flags_do_what_they_say() {
         );
     }
 }
+
+#[test]
+fn a_host_that_no_authority_issues_for_ends_the_start() {
+    let setup = setup();
+    for (host, why) in [
+        ("localhost", "a public CA issues for public names only"),
+        ("192.168.0.1", "a public CA issues for public addresses only"),
+        ("*.example.com", "no certificate is ordered for a wildcard"),
+    ] {
+        let output = setup.command(&["run", "--origin", "http://127.0.0.1:9", "--host", host]);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains(&format!("--host {host}: {why}; ")), "{output:?}");
+        assert!(output.stderr.contains("certificate = \"self\""), "{output:?}");
+    }
+}

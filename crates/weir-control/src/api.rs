@@ -1,0 +1,353 @@
+//! The table of the API: of each path its method, what a token needs, what it takes and what it answers. The
+//! routing, the checks and the OpenAPI document come from it, on the control socket and on the admin listener
+//! alike.
+
+mod acts;
+pub(crate) mod openapi;
+mod tokens;
+mod views;
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::answer::{Answer, JSON, Refusal, Waiting};
+use crate::call::{Call, Role};
+use crate::control::{Control, Reloaded};
+use crate::data_plane::{
+    CertificateUse, Counted, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded,
+    Verified, VolumeUse,
+};
+use crate::history::HistoryShown;
+use crate::sites::Sites;
+use crate::status::Status;
+use crate::tokens::{TokenMade, TokenOrder, TokenShown};
+
+/// What all paths of this version begin with.
+pub const VERSION: &str = "/v1";
+/// The largest body of a request in bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// One operation: a method of a path.
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    /// With at most one variable, which is the last segment: `/v1/jobs/{id}`.
+    pub(crate) path: &'static str,
+    /// What a token needs.
+    pub(crate) role: Role,
+    /// What a token that is limited to sites gets.
+    pub(crate) reach: Reach,
+    /// In a sentence.
+    pub(crate) summary: &'static str,
+    pub(crate) query: &'static [Parameter],
+    /// The content of a request, JSON.
+    pub(crate) input: Option<SchemaOf>,
+    pub(crate) output: Output,
+    pub(crate) act: Act,
+}
+
+/// What an operation is for a token that is limited to sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It concerns the whole Weir, and such a token is refused.
+    Whole,
+    /// It concerns the sites of the token alone.
+    OwnSites,
+}
+
+/// A parameter of a query.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    /// Its type in JSON Schema.
+    pub(crate) kind: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// What an operation answers if it succeeds.
+pub(crate) struct Output {
+    pub(crate) status: StatusCode,
+    pub(crate) meaning: &'static str,
+    /// Its forms, the first being JSON with that schema.
+    pub(crate) forms: &'static [&'static str],
+    pub(crate) schema: SchemaOf,
+}
+
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// How an operation is done.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    /// It may block, and gets a thread beside the runtime.
+    Blocks(fn(&Arc<Control>, &Call) -> Result<Answer, Refusal>),
+    /// It waits without a thread.
+    Waits(fn(Arc<Control>, Call) -> Waiting),
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn any(_: &mut SchemaGenerator) -> Schema {
+    Schema::from(true)
+}
+
+const fn text(name: &'static str, meaning: &'static str) -> Parameter {
+    Parameter { name, kind: "string", meaning }
+}
+
+const fn number(name: &'static str, meaning: &'static str) -> Parameter {
+    Parameter { name, kind: "integer", meaning }
+}
+
+const fn done(meaning: &'static str, schema: SchemaOf) -> Output {
+    Output { status: StatusCode::OK, meaning, forms: &[JSON], schema }
+}
+
+/// All operations.
+pub(crate) static TABLE: &[Operation] = &[
+    Operation {
+        method: Method::GET,
+        path: "/v1/openapi.json",
+        role: Role::View,
+        reach: Reach::OwnSites,
+        summary: "This document.",
+        query: &[],
+        input: None,
+        output: done("The OpenAPI document.", any),
+        act: Act::Blocks(openapi::show),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/status",
+        role: Role::View,
+        reach: Reach::Whole,
+        summary: "What Weir does and holds.",
+        query: &[],
+        input: None,
+        output: done("The status.", schema_of::<Status>),
+        act: Act::Blocks(views::status),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/certificates",
+        role: Role::View,
+        reach: Reach::Whole,
+        summary: "The certificates for clients.",
+        query: &[],
+        input: None,
+        output: done(
+            "All certificates, those included that cannot be used.",
+            schema_of::<Vec<CertificateUse>>,
+        ),
+        act: Act::Blocks(views::certificates),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/volumes",
+        role: Role::View,
+        reach: Reach::Whole,
+        summary: "The state of each volume.",
+        query: &[],
+        input: None,
+        output: done("The volumes.", schema_of::<Vec<VolumeUse>>),
+        act: Act::Blocks(views::volumes),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/objects",
+        role: Role::View,
+        reach: Reach::OwnSites,
+        summary: "A page of what is cached. A token of several sites names one of them.",
+        query: &[
+            text("site", "Only this site, by its name or one of its hosts."),
+            text("prefix", "Only URLs that begin with this text."),
+            text("tag", "Only objects with this tag."),
+            number("limit", "The most objects, 1 to 10000. Default: 100."),
+            text("after", "Where the page before ended: its `next`."),
+        ],
+        input: None,
+        output: done("A page of objects.", schema_of::<Listing>),
+        act: Act::Blocks(views::objects),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/sites",
+        role: Role::View,
+        reach: Reach::OwnSites,
+        summary: "The accounts of sites: what each holds and has used.",
+        query: &[
+            text("site", "Only this site, by its name or one of its hosts."),
+            text("since", "Only use from this day, month or span on: `2026-11-22`, `2026-11`, `30d`."),
+            number("days", "1: each day by itself. Default: 0."),
+            number("live", "1: also what is held and neither purged nor stale. Default: 0."),
+            text("format", "`json` or `csv`. Default: `json`."),
+        ],
+        input: None,
+        output: Output {
+            status: StatusCode::OK,
+            meaning: "The accounts.",
+            forms: &[JSON, views::CSV],
+            schema: schema_of::<Sites>,
+        },
+        act: Act::Blocks(views::sites),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/explain",
+        role: Role::View,
+        reach: Reach::OwnSites,
+        summary: "What would happen to a request, and why. Nothing is sent to an origin.",
+        query: &[],
+        input: Some(schema_of::<Question>),
+        output: done("What would happen.", schema_of::<Explained>),
+        act: Act::Blocks(views::explain),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/purge",
+        role: Role::Purge,
+        reach: Reach::OwnSites,
+        summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, none \
+                  is carried out.",
+        query: &[],
+        input: Some(schema_of::<PurgeOrder>),
+        output: done("It is purged.", schema_of::<Purged>),
+        act: Act::Waits(acts::purge),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/purge/dry-run",
+        role: Role::Purge,
+        reach: Reach::OwnSites,
+        summary: "What a purge would take: objects and bytes, exactly. Reads the head of everything held; \
+                  nothing is purged.",
+        query: &[],
+        input: Some(schema_of::<PurgeOrder>),
+        output: done("What it would take.", schema_of::<Counted>),
+        act: Act::Blocks(acts::count_purged),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/reload",
+        role: Role::Admin,
+        reach: Reach::Whole,
+        summary: "Loads the configuration file again and puts it in force.",
+        query: &[],
+        input: None,
+        output: done("It is in force.", schema_of::<Reloaded>),
+        act: Act::Blocks(acts::reload),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/upgrade",
+        role: Role::Admin,
+        reach: Reach::Whole,
+        summary: "Replaces the running program by a new one. Only the control socket may name the program.",
+        query: &[],
+        input: Some(schema_of::<UpgradeOrder>),
+        output: done("A new process has taken over.", schema_of::<Upgraded>),
+        act: Act::Blocks(acts::upgrade),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/verify",
+        role: Role::Admin,
+        reach: Reach::Whole,
+        summary: "Checks every byte on the volumes, and drops what is wrong.",
+        query: &[],
+        input: None,
+        output: done("What was found.", schema_of::<Verified>),
+        act: Act::Blocks(acts::verify),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/history",
+        role: Role::View,
+        reach: Reach::OwnSites,
+        summary: "What operators and clients have changed, or tried to.",
+        query: &[
+            text("site", "Only entries of this site, by its name or one of its hosts."),
+            text("actor", "Only those of this actor: `token:cms`, `user:root`, `client:192.0.2.1`."),
+            text("act", "Only this act: `purge`."),
+            text("result", "Only this result: `done`, `refused` or `failed`."),
+            text("since", "Only from this time of UTC on, RFC 3339 or its beginning: `2026-11-23T10`."),
+            number("limit", "The most entries, the newest, 1 to 10000. Default: 100."),
+        ],
+        input: None,
+        output: done("The entries.", schema_of::<HistoryShown>),
+        act: Act::Blocks(views::history),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/tokens",
+        role: Role::Admin,
+        reach: Reach::Whole,
+        summary: "The tokens, without their secrets.",
+        query: &[],
+        input: None,
+        output: done("All tokens, those that have expired included.", schema_of::<Vec<TokenShown>>),
+        act: Act::Blocks(tokens::list),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/tokens",
+        role: Role::Admin,
+        reach: Reach::Whole,
+        summary: "Makes a token. Its secret is in this answer alone.",
+        query: &[],
+        input: Some(schema_of::<TokenOrder>),
+        output: done("It is good from now on.", schema_of::<TokenMade>),
+        act: Act::Blocks(tokens::add),
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/tokens/{name}",
+        role: Role::Admin,
+        reach: Reach::Whole,
+        summary: "Removes a token.",
+        query: &[],
+        input: None,
+        output: done("It is not good any more.", schema_of::<TokenShown>),
+        act: Act::Blocks(tokens::remove),
+    },
+];
+
+/// Finds the operation for a method and a path, and what stands in the path for the variable.
+///
+/// # Errors
+/// 404 for an unknown path, 405 with the methods of a known one.
+pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, String), Refusal> {
+    let here: Vec<_> = TABLE.iter().filter_map(|row| Some((row, matched(row.path, path)?))).collect();
+    // HEAD is a GET whose content is not sent (RFC 9110 §9.3.2).
+    let wanted = if *method == Method::HEAD { &Method::GET } else { method };
+    let found = here.iter().find(|(row, _)| row.method == *wanted);
+    match found {
+        Some((row, name)) => Ok((row, (*name).to_owned())),
+        None if here.is_empty() => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "unknown-path",
+            "this Weir does not know the command; is it older than the client?",
+        )
+        .help("see /v1/openapi.json")),
+        None => {
+            let methods: Vec<&str> = here.iter().map(|(row, _)| row.method.as_str()).collect();
+            let allowed = methods.join(", ");
+            let refusal =
+                Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", format!("use {allowed} here"));
+            Err(match http::HeaderValue::from_str(&allowed) {
+                Ok(value) => refusal.field(http::header::ALLOW, value),
+                Err(_) => refusal,
+            })
+        }
+    }
+}
+
+/// What stands for the variable, where the path is of that form; empty without a variable.
+fn matched<'p>(form: &str, path: &'p str) -> Option<&'p str> {
+    let Some((before, _)) = form.split_once('{') else { return (form == path).then_some("") };
+    path.strip_prefix(before).filter(|name| !name.is_empty() && !name.contains('/'))
+}
+
+#[cfg(test)]
+mod tests;

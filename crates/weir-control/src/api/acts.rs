@@ -1,0 +1,154 @@
+//! The operations that change something. Each leaves an entry in the history before it is answered.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use weir_observe::{Act, Entry};
+
+use crate::answer::{self, Answer, Refusal, Waiting};
+use crate::call::{Call, Caller, Door};
+use crate::control::{Control, PurgeError, ReloadError};
+use crate::data_plane::{PurgeOrder, PurgeScope, SCOPES_MAX, UpgradeOrder};
+
+pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let reloaded = control.reload().map_err(|error| match error {
+        error @ ReloadError::NoFile => Refusal::new(StatusCode::CONFLICT, "no-file", error.to_string()),
+        // Over the network nothing of the file is shown.
+        ReloadError::Mistakes { sentences, .. } if call.caller.door == Door::Listener => {
+            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", sentences)
+        }
+        error => Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", error.to_string()),
+    });
+    settled(control, entry(call, "reload"), reloaded)
+}
+
+pub(super) fn verify(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let verified =
+        control.verify().map_err(|sentence| Refusal::new(StatusCode::CONFLICT, "unverifiable", sentence));
+    settled(control, entry(call, "verify"), verified)
+}
+
+pub(super) fn upgrade(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let order: UpgradeOrder = call.content("an order")?;
+    let mut entry = entry(call, "upgrade");
+    if let Some(program) = &order.program {
+        entry.scope = Value::from(program.to_string_lossy());
+    }
+    if order.program.is_some() && call.caller.door != Door::Socket {
+        let message = "only the control socket may name the program";
+        let refusal = Refusal::new(StatusCode::FORBIDDEN, "program", message)
+            .help("leave `program` out: the one that lies where this one was started from is used");
+        return settled(control, entry, Err::<(), _>(refusal));
+    }
+    let upgraded = control
+        .upgrade(&order)
+        .map_err(|sentence| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "upgrade", sentence));
+    settled(control, entry, upgraded)
+}
+
+/// It waits for the disk without holding a thread.
+pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
+    Box::pin(async move {
+        let order = ordered(&call)?;
+        let mut entry = entry(&call, "purge");
+        entry.scope = serde_json::to_value(&order).unwrap_or_default();
+        entry.sites = sites_of(&control, &order);
+        let purged = match all_own(&control, &call.caller, &order) {
+            Err(refusal) => Err(refusal),
+            Ok(()) => control.purge(order).await.map_err(|error| match error {
+                PurgeError::Order(sentence) => Refusal::unfit(sentence),
+                error @ PurgeError::Unwritten(_) => {
+                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", error.to_string())
+                }
+            }),
+        };
+        entry.mark = purged.as_ref().ok().map(|purged| purged.mark);
+        ended(&mut entry, &purged);
+        control.record(entry).await;
+        Ok(answer::ok(&purged.map_err(Refusal::recorded)?))
+    })
+}
+
+/// What a purge would take.
+pub(super) fn count_purged(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let order = ordered(call)?;
+    all_own(control, &call.caller, &order)?;
+    Ok(answer::ok(&control.count_purged(&order).map_err(Refusal::unfit)?))
+}
+
+/// The purge that is asked for. Tags mean those of the caller's sites.
+fn ordered(call: &Call) -> Result<PurgeOrder, Refusal> {
+    let mut order: PurgeOrder = call.content("a purge")?;
+    if order.all().count() > SCOPES_MAX {
+        return Err(Refusal::unfit(format!("name at most {SCOPES_MAX} scopes at once")));
+    }
+    if let Some(own) = &call.caller.sites {
+        let scopes = order.all().flat_map(|scope| match scope {
+            PurgeScope::Tags(tags) => {
+                let of = |site: &String| PurgeScope::TagsOf { site: site.clone(), tags: tags.clone() };
+                own.iter().map(of).collect()
+            }
+            other => vec![other.clone()],
+        });
+        order = PurgeOrder { scopes: scopes.collect(), scope: None, ..order };
+    }
+    if order.all().next().is_none() {
+        return Err(Refusal::unfit("name what is to be purged: `scope` or `scopes`".to_owned()));
+    }
+    Ok(order)
+}
+
+/// The sites of an order; none where one of its scopes is in no single site.
+fn sites_of(control: &Control, order: &PurgeOrder) -> Vec<String> {
+    let sites: Option<BTreeSet<String>> = order.all().map(|scope| site_of(control, scope)).collect();
+    sites.unwrap_or_default().into_iter().collect()
+}
+
+/// Refuses an order of which a scope goes beyond the caller's sites.
+fn all_own(control: &Control, caller: &Caller, order: &PurgeOrder) -> Result<(), Refusal> {
+    order.all().try_for_each(|scope| own(caller, scope, site_of(control, scope).as_deref()))
+}
+
+/// The site that a scope is in, if it is in one.
+fn site_of(control: &Control, scope: &PurgeScope) -> Option<String> {
+    match scope {
+        PurgeScope::Url(url) | PurgeScope::Prefix(url) => control.site_of_url(url),
+        PurgeScope::Site(name) | PurgeScope::TagsOf { site: name, .. } => control.site_named(name),
+        PurgeScope::Tags(_) | PurgeScope::All => None,
+    }
+}
+
+/// Refuses a scope that goes beyond the caller's sites.
+fn own(caller: &Caller, scope: &PurgeScope, site: Option<&str>) -> Result<(), Refusal> {
+    match scope {
+        PurgeScope::Tags(_) | PurgeScope::All => crate::access::check_whole(caller),
+        _ => caller.check_site(site),
+    }
+}
+
+/// The entry of a call, without what it concerns and how it ended.
+pub(super) fn entry(call: &Call, act: &str) -> Entry {
+    let (actor, request_id) = (call.caller.actor.clone(), call.request_id.clone());
+    Entry { actor, act: act.to_owned(), request_id, ..Entry::default() }
+}
+
+/// Records how a call ended, waits until that is written, and answers. Blocks.
+pub(super) fn settled<T: Serialize>(
+    control: &Control,
+    mut entry: Entry,
+    result: Result<T, Refusal>,
+) -> Result<Answer, Refusal> {
+    ended(&mut entry, &result);
+    control.record_now(entry);
+    Ok(answer::ok(&result.map_err(Refusal::recorded)?))
+}
+
+fn ended<T>(entry: &mut Entry, result: &Result<T, Refusal>) {
+    let Err(refusal) = result else { return };
+    let is_refused = refusal.status.is_client_error();
+    entry.result = if is_refused { Act::Refused } else { Act::Failed };
+    entry.why = refusal.refused.message.lines().next().unwrap_or_default().to_owned();
+}

@@ -1,0 +1,133 @@
+//! The OpenAPI 3.1 document of the API, from its table. Its schemas are JSON Schema 2020-12, as the types
+//! have them.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::{Operation, Reach, TABLE};
+use crate::answer::{self, Answer, JSON, Refusal, Refused};
+use crate::call::Call;
+use crate::control::Control;
+
+const DESCRIPTION: &str = "\
+The same on the control socket, where every process that may open it may do all, and on the admin listener, \
+where all but `/metrics` and `/health/*` needs a token: `Authorization: Bearer`. `x-role` says which role an \
+operation needs (`admin` may do all), and `x-sites` what a token gets that is limited to sites: `own` \
+concerns those alone, `whole` is refused.";
+const SERVER: &str = "http://127.0.0.1:9180";
+
+pub(super) fn show(_: &Arc<Control>, _: &Call) -> Result<Answer, Refusal> {
+    Ok(answer::typed(StatusCode::OK, JSON, text()))
+}
+
+/// The document, indented, with a line break at its end.
+pub(crate) fn text() -> String {
+    let mut text = serde_json::to_string_pretty(&document()).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    // What is asked and what is answered have separate contracts: a field with a default may be missing in
+    // the one, and is always there in the other.
+    let mut asked = settings.clone().into_generator();
+    let mut told = settings.for_serialize().into_generator();
+    let refused = told.subschema_for::<Refused>();
+    let mut paths = Map::new();
+    for row in TABLE {
+        let here = paths.entry(row.path).or_insert_with(|| json!({}));
+        here[row.method.as_str().to_ascii_lowercase()] = operation(row, &mut asked, &mut told);
+    }
+    let mut schemas = asked.take_definitions(true);
+    schemas.extend(told.take_definitions(true));
+    schemas.sort_keys();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Weir",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": SERVER, "description": "The admin listener, where it is by default." }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": {
+                "Refused": {
+                    "description": "Why the request is refused: a word, a sentence, and what to do.",
+                    "content": { JSON: { "schema": refused } },
+                },
+            },
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    })
+}
+
+fn operation(row: &Operation, asked: &mut SchemaGenerator, told: &mut SchemaGenerator) -> Value {
+    let forms = row.output.forms.iter().map(|form| {
+        let schema =
+            if *form == JSON { (row.output.schema)(told).to_value() } else { json!({ "type": "string" }) };
+        ((*form).to_owned(), json!({ "schema": schema }))
+    });
+    let content: Map<String, Value> = forms.collect();
+    let status = row.output.status.as_str();
+    let mut operation = json!({
+        "operationId": id(row),
+        "summary": row.summary,
+        "x-role": row.role.word(),
+        "x-sites": match row.reach { Reach::Whole => "whole", Reach::OwnSites => "own" },
+        "responses": {
+            status: { "description": row.output.meaning, "content": content },
+            "default": { "$ref": "#/components/responses/Refused" },
+        },
+    });
+    let parameters = parameters(row);
+    if !parameters.is_empty() {
+        operation["parameters"] = Value::from(parameters);
+    }
+    if let Some(input) = row.input {
+        operation["requestBody"] =
+            json!({ "required": true, "content": { JSON: { "schema": input(asked) } } });
+    }
+    operation
+}
+
+fn parameters(row: &Operation) -> Vec<Value> {
+    let variable = row.path.split_once('{').map(|(_, name)| name.trim_end_matches('}'));
+    let in_path = variable.map(|name| {
+        json!({
+            "name": name, "in": "path", "required": true, "schema": { "type": "string" },
+        })
+    });
+    let in_query = row.query.iter().map(|parameter| {
+        json!({
+            "name": parameter.name,
+            "in": "query",
+            "description": parameter.meaning,
+            "schema": { "type": parameter.kind },
+        })
+    });
+    in_path.into_iter().chain(in_query).collect()
+}
+
+/// `getJobsId`.
+fn id(row: &Operation) -> String {
+    let words = row.path.trim_start_matches(super::VERSION).split(['/', '{', '}', '.']);
+    let mut id = row.method.as_str().to_ascii_lowercase();
+    for word in words.filter(|word| !word.is_empty()) {
+        let (first, rest) = word.split_at(1);
+        id.push_str(&first.to_ascii_uppercase());
+        id.push_str(rest);
+    }
+    id
+}

@@ -1,0 +1,104 @@
+//! A request of the API after the checks: the caller and the content.
+
+use bytes::Bytes;
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use weir_observe::Actor;
+
+use crate::answer::Refusal;
+
+/// What a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Reads.
+    View,
+    /// Purges and nothing else: for a content management system.
+    Purge,
+    /// Does all.
+    Admin,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 3] = [Role::View, Role::Purge, Role::Admin];
+
+    /// Whether it may do what needs `needed`.
+    pub fn may(self, needed: Role) -> bool {
+        self == Role::Admin || self == needed
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::View => "view",
+            Role::Purge => "purge",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+/// Whether the caller uses the control socket or the admin listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    Socket,
+    Listener,
+}
+
+/// The client of the API.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) actor: Actor,
+    pub(crate) role: Role,
+    /// The sites that it sees and touches, by their names; `None`: the whole Weir.
+    pub(crate) sites: Option<Vec<String>>,
+    pub(crate) door: Door,
+}
+
+impl Caller {
+    /// Whether it sees and touches the site.
+    pub(crate) fn has(&self, site: &str) -> bool {
+        self.sites.as_ref().is_none_or(|sites| sites.iter().any(|own| own == site))
+    }
+
+    /// Refuses what concerns another site than the caller's, or one that there is not.
+    ///
+    /// # Errors
+    /// 403, which does not tell whether there is such a site.
+    pub(crate) fn check_site(&self, site: Option<&str>) -> Result<(), Refusal> {
+        match (&self.sites, site) {
+            (None, _) => Ok(()),
+            (Some(_), Some(site)) if self.has(site) => Ok(()),
+            (Some(own), _) => Err(Refusal::new(StatusCode::FORBIDDEN, "other-site", not_yours(own))
+                .help("name one of its sites, or use another token")),
+        }
+    }
+}
+
+fn not_yours(own: &[String]) -> String {
+    format!("this token is for {} alone", own.join(", "))
+}
+
+/// A request that may be answered.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) caller: Caller,
+    /// What stands in the path for its variable; empty without one.
+    pub(crate) name: String,
+    pub(crate) query: String,
+    pub(crate) body: Bytes,
+    /// Of this request, in the history and the diagnostics.
+    pub(crate) request_id: String,
+}
+
+impl Call {
+    /// The content as a value; `what` is its name in the refusal.
+    ///
+    /// # Errors
+    /// 400, with the place of the mistake.
+    pub(crate) fn content<T: DeserializeOwned>(&self, what: &str) -> Result<T, Refusal> {
+        serde_json::from_slice(&self.body).map_err(|error| Refusal::malformed(format!("not {what}: {error}")))
+    }
+}

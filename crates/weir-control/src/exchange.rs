@@ -1,0 +1,157 @@
+//! One request of the API: the checks, its content, and the operation. A refusal leaves an entry in the
+//! history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Incoming};
+use weir_observe::{Act as Ended, Entry};
+
+use crate::access::{self, Peer};
+use crate::answer::{Answer, JSON, Refusal};
+use crate::api::{self, Act, BODY_BYTES_MAX, Reach};
+use crate::call::{Call, Caller};
+use crate::control::Control;
+use crate::open;
+use crate::places::Place;
+
+/// How long the content of a request may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(10);
+/// The longest request line in an entry of the history, in characters.
+const LINE_CHARS_MAX: usize = 200;
+
+/// Answers a request.
+pub(crate) async fn respond(
+    control: Arc<Control>,
+    peer: Peer,
+    place: Arc<Place>,
+    request: Request<Incoming>,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    if let Some(health) = open::health(&control, &head.method, &head.uri) {
+        return health;
+    }
+    let work = place.work();
+    let mut asking = Asking { control, peer, caller: None, request_id: request_id() };
+    let refusal = if work.is_for_all {
+        match asking.answer(&head, body).await {
+            Ok(answer) => return answer,
+            Err(refusal) => refusal,
+        }
+    } else {
+        let message = "too many requests are under way";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).help("try again")
+    };
+    asking.note(&head, &refusal);
+    refusal.answer()
+}
+
+/// A request under way.
+struct Asking {
+    control: Arc<Control>,
+    peer: Peer,
+    /// Who it is, once that is known.
+    caller: Option<Caller>,
+    request_id: String,
+}
+
+impl Asking {
+    async fn answer(&mut self, head: &Parts, body: Incoming) -> Result<Answer, Refusal> {
+        let control = self.control.clone();
+        access::check_origin(&control, &self.peer, head)?;
+        if open::is_open(head.uri.path()) {
+            let head = head.clone();
+            return blocking(move || open::answer(&control, &head)).await;
+        }
+        // What is no path of the API needs no token to be unknown.
+        if !head.uri.path().starts_with(api::VERSION) {
+            api::find(&head.method, head.uri.path())?;
+        }
+        let caller = access::caller(&control, &self.peer, head)?;
+        self.caller = Some(caller.clone());
+        let (operation, name) = api::find(&head.method, head.uri.path())?;
+        access::check_role(&caller, operation.role)?;
+        if operation.reach == Reach::Whole {
+            access::check_whole(&caller)?;
+        }
+        check_content_type(head, &body)?;
+        let body = whole(head, body).await?;
+        let query = head.uri.query().unwrap_or_default().to_owned();
+        let request_id = self.request_id.clone();
+        let call = Call { caller, name, query, body, request_id };
+        match operation.act {
+            Act::Waits(act) => act(control, call).await,
+            Act::Blocks(act) => blocking(move || act(&control, &call)).await,
+        }
+    }
+
+    /// Leaves an entry for a request that is refused. A question that makes no sense is none.
+    fn note(&self, head: &Parts, refusal: &Refusal) {
+        let is_attempt =
+            refusal.status.is_client_error() && refusal.status != StatusCode::UNPROCESSABLE_ENTITY;
+        if !is_attempt || refusal.is_recorded {
+            return;
+        }
+        let actor = self.caller.as_ref().map_or_else(|| self.peer.actor(), |caller| caller.actor.clone());
+        // A caller of some sites sees what it was refused itself.
+        let sites = self.caller.as_ref().and_then(|caller| caller.sites.clone()).unwrap_or_default();
+        let line = format!("{} {}", head.method, head.uri.path());
+        let act = line.chars().take(LINE_CHARS_MAX).collect();
+        let why = refusal.refused.error.clone();
+        let request_id = self.request_id.clone();
+        let result = Ended::Refused;
+        self.control.note_refused(Entry { actor, act, sites, result, why, request_id, ..Entry::default() });
+    }
+}
+
+/// Does what may block beside the runtime.
+async fn blocking(act: impl FnOnce() -> Result<Answer, Refusal> + Send + 'static) -> Result<Answer, Refusal> {
+    tokio::task::spawn_blocking(act).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a control request panicked");
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "an internal error")
+            .help("see the diagnostics of this Weir"))
+    })
+}
+
+/// Refuses content that is not said to be JSON: a form of a web page cannot say that.
+fn check_content_type(head: &Parts, body: &Incoming) -> Result<(), Refusal> {
+    let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = said.split(';').next().unwrap_or_default().trim();
+    if body.is_end_stream() || essence.eq_ignore_ascii_case(JSON) {
+        return Ok(());
+    }
+    let message = "the content must be JSON, and say so";
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type", message)
+        .help("send `Content-Type: application/json`"))
+}
+
+/// The whole content.
+async fn whole(head: &Parts, body: Incoming) -> Result<Bytes, Refusal> {
+    let too_large = || {
+        let message = format!("the content is larger than {BODY_BYTES_MAX} bytes");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message).help("send it in several requests")
+    };
+    let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_TIME, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Refusal::malformed("the content broke off")),
+        Err(_) => {
+            let message = "the content did not arrive in time";
+            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message))
+        }
+    }
+}
+
+/// As the data plane makes them: 32 hexadecimal digits.
+fn request_id() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}

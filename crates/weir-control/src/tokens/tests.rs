@@ -1,0 +1,69 @@
+//! Tokens in a folder.
+
+use super::*;
+
+fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("weir-tokens-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn order(name: &str, expires_s: Option<u64>) -> TokenOrder {
+    TokenOrder { name: name.to_owned(), role: Role::Purge, sites: vec!["a.test".to_owned()], expires_s }
+}
+
+#[test]
+fn a_token_is_shown_once_and_kept_as_a_hash() {
+    let folder = folder("once");
+    let (tokens, now) = (Tokens::of(&folder), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+    let made = tokens.add(order("cms", Some(60)), now).unwrap();
+    assert!(made.token.starts_with(PREFIX) && made.token.len() == PREFIX.len() + 64, "{}", made.token);
+    let text = std::fs::read_to_string(folder.join(TOKENS)).unwrap();
+    assert!(!text.contains(&made.token[PREFIX.len()..]), "the secret is kept: {text}");
+    assert_eq!(std::fs::metadata(folder.join(TOKENS)).unwrap().mode() & 0o777, 0o600);
+
+    assert_eq!(tokens.look(&made.token, now), Presented::Good(made.shown.clone()));
+    assert_eq!(tokens.look(&made.token[..20], now), Presented::Unknown);
+    assert_eq!(tokens.look("", now), Presented::Unknown);
+    let later = now + Duration::from_secs(60);
+    assert_eq!(tokens.look(&made.token, later), Presented::Expired("cms".to_owned()));
+    assert!(tokens.list(later).unwrap()[0].expired && !tokens.list(now).unwrap()[0].expired);
+    assert!(matches!(tokens.add(order("cms", None), now), Err(TokenError::Taken(_))));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_another_process_changes_counts_at_once() {
+    let folder = folder("other");
+    let (one, other, now) = (Tokens::of(&folder), Tokens::of(&folder), SystemTime::UNIX_EPOCH);
+    let made = one.add(order("cms", None), now).unwrap();
+    assert!(matches!(other.look(&made.token, now), Presented::Good(_)));
+    one.remove("cms", now).unwrap();
+    assert_eq!(other.look(&made.token, now), Presented::Unknown);
+    let again = other.add(order("cms", None), now).unwrap();
+    assert!(matches!(one.look(&again.token, now), Presented::Good(_)));
+    std::fs::remove_file(folder.join(TOKENS)).unwrap();
+    assert_eq!(one.look(&again.token, now), Presented::Unknown);
+    std::fs::write(folder.join(TOKENS), "{").unwrap();
+    assert_eq!(one.look(&again.token, now), Presented::Unknown, "what cannot be read admits nobody");
+    assert!(matches!(one.add(order("x", None), now), Err(TokenError::File(_))));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn names_and_times_have_bounds() {
+    let folder = folder("bounds");
+    let tokens = Tokens::of(&folder);
+    for name in ["", "a b", "a:b", "ö", "a/b", "\u{202e}", &"x".repeat(65)] {
+        assert!(
+            matches!(tokens.add(order(name, None), SystemTime::UNIX_EPOCH), Err(TokenError::Name)),
+            "{name}"
+        );
+    }
+    let far = tokens.add(order("far", Some(u64::MAX)), SystemTime::UNIX_EPOCH);
+    assert!(matches!(far, Err(TokenError::TooLong)));
+    assert!(matches!(tokens.remove("none", SystemTime::UNIX_EPOCH), Err(TokenError::Unknown(_))));
+    assert!(!folder.join(TOKENS).exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
