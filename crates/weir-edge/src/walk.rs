@@ -26,7 +26,7 @@ pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Respon
     match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply),
         Routed::To(route) => respond(&mut exchange, route).await,
-        Routed::Purge(route) => purge::by_client::purge(&mut exchange, route).await,
+        Routed::Purge(route) => Box::pin(purge::by_client::purge(&mut exchange, route)).await,
     }
 }
 
@@ -48,6 +48,7 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
     }
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
+    // What a request waits for has memory of its own: no request holds what another kind of it would need.
     match (decision, generation) {
         (Decision::Serve(reuse), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
@@ -55,18 +56,18 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         }
         (Decision::Complete(reuse, missing), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
-            complete(&mut job, generation, reuse.reusable, missing).await
+            Box::pin(complete(&mut job, generation, reuse.reusable, missing)).await
         }
         (Decision::Revalidate(revalidation), Some(generation)) => {
-            revalidate::now(&mut job, generation, revalidation).await
+            Box::pin(revalidate::now(&mut job, generation, revalidation)).await
         }
         (Decision::GatewayTimeout, _) => local::only_if_cached(job.exchange),
         (Decision::Fetch(reason), _) => {
             job.cache_status = CacheStatus::miss(reason);
-            fetch::fetch(&mut job).await
+            Box::pin(fetch::fetch(&mut job)).await
         }
         // The other decisions are made only about a stored response.
-        (_, None) => fetch::fetch(&mut job).await,
+        (_, None) => Box::pin(fetch::fetch(&mut job)).await,
     }
 }
 

@@ -113,13 +113,15 @@ pub(super) async fn run<S: Service>(
         false if has_too_many => ListedContent::Some,
         false => match follows(&mut client, &parts, limits.head_time_max).await {
             Ok(follows) => follows,
-            Err(why) => return refuse(&mut client, &shared, &why).await,
+            Err(why) => return Box::pin(refuse(&mut client, &shared, &why)).await,
         },
     };
     let is_connect = parts.method == Method::CONNECT;
     let mut head = match head_of(parts, follows, &limits.head) {
         Ok(head) => head,
-        Err(refusal) => return refuse(&mut client, &shared, &Refused::Malformed(refusal)).await,
+        Err(refusal) => {
+            return Box::pin(refuse(&mut client, &shared, &Refused::Malformed(refusal))).await;
+        }
     };
     if is_connect {
         tunnel::add_key(&mut head.headers, &SEC_WEBSOCKET_KEY);
@@ -133,7 +135,9 @@ pub(super) async fn run<S: Service>(
     let mut response = Box::pin(service.call(&mut note, &mut client)).await;
     let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
     let done = match response.switch.take() {
-        Some(switch) if is_connect => tunnel::run(&mut client, &through, &mut response, *switch).await,
+        Some(switch) if is_connect => {
+            Box::pin(tunnel::run(&mut client, &through, &mut response, *switch)).await
+        }
         _ => send::respond(&mut client, &through, is_head, &mut response).await,
     };
     if done.sent.end == End::Whole {
