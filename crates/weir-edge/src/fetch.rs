@@ -133,7 +133,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
 /// Bypasses the cache with a request that the cache may answer. Where the origin gives no response, a stored
 /// one may be served.
 async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
-    match pass::try_pass(job.exchange, job.route, job.cache_status).await {
+    match Box::pin(pass::try_pass(job.exchange, job.route, job.cache_status)).await {
         Ok(response) => response,
         Err(failure) => match stale_instead(job, failure.kind) {
             Some(stale) => stale,

@@ -58,7 +58,7 @@ pub(crate) async fn pass(
     route: &Arc<Route>,
     cache_status: CacheStatus,
 ) -> Response {
-    match try_pass(exchange, route, cache_status).await {
+    match Box::pin(try_pass(exchange, route, cache_status)).await {
         Ok(response) => response,
         Err(failure) => failed(exchange, &failure, cache_status),
     }

@@ -49,6 +49,7 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         return past(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
     }
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
+    // What a request waits for has memory of its own: no request holds what another kind of it would need.
     match (decision, generation) {
         (Decision::Serve(reuse), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);

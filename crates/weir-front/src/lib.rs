@@ -23,8 +23,9 @@ pub mod worker;
 pub use handover::{HandedOver, HandoverSender, Relayed};
 pub use limits::ClientLimits;
 pub use message::{
-    Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
-    PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn, Upload,
+    Body, Client, ContentError, Cut, Done, End, Fields, Head, HeldContent, Late, Length, LocalFuture, Pace,
+    Part, PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn,
+    Upload,
 };
 pub use mode::{ListenerMode, Protocols, Transport};
 pub use weir_tls::Certificates;

@@ -2,6 +2,7 @@
 //! comes out as a value, which the connection sends. Nothing here names a version's syntax, a chunk or a
 //! socket.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -45,13 +46,42 @@ pub struct PeerInfo {
     pub scheme: &'static str,
     /// What TLS agreed on; `None` without TLS.
     pub secured: Option<Secured>,
+    /// Bytes of content of its requests that are held.
+    held: Cell<usize>,
 }
 
 impl PeerInfo {
     /// The facts of a connection.
     pub fn new(peer: Peer, trust: Trust, limits: Arc<ClientLimits>, secured: Option<Secured>) -> PeerInfo {
         let scheme = if secured.is_some() { "https" } else { "http" };
-        PeerInfo { peer, trust, limits, scheme, secured }
+        PeerInfo { peer, trust, limits, scheme, secured, held: Cell::new(0) }
+    }
+
+    /// A place for content that is held until its request goes to an origin, in bytes; `None` where other
+    /// requests of the connection hold so much that there is no room. One request alone always has a place.
+    pub fn hold(self: &Rc<PeerInfo>, bytes: usize) -> Option<HeldContent> {
+        let held = self.held.get();
+        if held > 0 && held + bytes > HELD_BYTES_MAX {
+            return None;
+        }
+        self.held.set(held + bytes);
+        Some(HeldContent { peer: Rc::clone(self), bytes })
+    }
+}
+
+/// The most content that the requests of a connection hold together, in bytes.
+const HELD_BYTES_MAX: usize = 256 << 10;
+
+/// A place for held content of a connection's requests, given back when dropped.
+#[derive(Debug)]
+pub struct HeldContent {
+    peer: Rc<PeerInfo>,
+    bytes: usize,
+}
+
+impl Drop for HeldContent {
+    fn drop(&mut self) {
+        self.peer.held.set(self.peer.held.get() - self.bytes);
     }
 }
 

@@ -385,7 +385,7 @@ async fn new_connection(
     track: &mut Option<Box<Track>>,
 ) -> Result<Box<Connection>, OriginError> {
     let since = clock::now();
-    let connection = connect(&origin.place, limit).await?;
+    let connection = Box::pin(connect(&origin.place, limit)).await?;
     if let Some(track) = track {
         let took = clock::now().saturating_duration_since(since);
         track.connected(connection.transport.peer(), Link::New(took));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::sync::mpsc;
-use weir_front::{ContentError, Length, Part};
+use weir_front::{ContentError, HeldContent, Length, Part};
 use weir_upstream::{OutBody, OutPart};
 
 use crate::exchange::Exchange;
@@ -20,7 +20,7 @@ pub(crate) struct Held {
     pub(crate) upload: Upload,
     pub(crate) body: OutBody,
     /// Kept for as long as the origin reads the body.
-    pub(crate) _place: Option<HoldPlace>,
+    pub(crate) _place: Option<(HeldContent, HoldPlace)>,
 }
 
 /// Waits for the whole of a small body. Of a larger one it waits for as much as may be held; the rest is
@@ -40,7 +40,9 @@ pub(crate) async fn hold(
         Length::None | Length::Unknown => None,
     };
     let wanted = length.unwrap_or(u64::MAX).min(exchange.peer().limits.body_hold_bytes as u64);
-    let place = room.take(wanted).filter(|_| wanted > 0);
+    // One connection, with many streams, holds no more than a few requests would.
+    let share = exchange.request.peer.hold(wanted as usize).filter(|_| wanted > 0);
+    let place = share.and_then(|share| Some((share, room.take(wanted)?)));
     let hold_bytes = if place.is_some() { wanted as usize } else { 0 };
     let is_small = place.is_some() && length == Some(wanted);
     let mut held = BytesMut::new();

@@ -32,3 +32,16 @@ proptest! {
         prop_assert_eq!(Head::Prepared(prepared).fields(&Two), map);
     }
 }
+
+#[test]
+fn the_requests_of_a_connection_hold_a_bounded_part_of_their_content() {
+    let peer = crate::listen::Peer::Unix;
+    let info = std::rc::Rc::new(PeerInfo::new(peer, Trust::Untrusted, std::sync::Arc::default(), None));
+    let places: Vec<_> = (0..6).map(|_| info.hold(64 << 10)).collect();
+    assert_eq!(places.iter().filter(|place| place.is_some()).count(), 4);
+    drop(places);
+    let large = info.hold(10 << 20);
+    assert!(large.is_some() && info.hold(1).is_none(), "one request alone has a place");
+    drop(large);
+    assert!(info.hold(64 << 10).is_some());
+}

@@ -92,25 +92,32 @@ fn session(openssl: &Path, weir: &Weir, args: &[&str], request: &str) -> String 
 }
 
 #[test]
-fn openssl_resumes_a_session_with_any_worker_and_after_a_restart_begins_a_new_one() {
+fn openssl_resumes_a_session_with_any_worker_and_process_and_after_a_restart_begins_a_new_one() {
     let Some(openssl) = tool("openssl") else { return };
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     let (mut weir, _) = secure(&origin);
-    let file = weir.folder().join("session.pem");
-    let file = file.to_str().unwrap();
+    let folder = weir.folder().to_owned();
+    let file = |version: &str| folder.join(format!("session{version}.pem")).display().to_string();
     let request = "GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     for version in ["-tls1_2", "-tls1_3"] {
-        let first = session(&openssl, &weir, &[version, "-sess_out", file], request);
+        let first = session(&openssl, &weir, &[version, "-sess_out", &file(version)], request);
         assert!(first.starts_with("New, "), "{first}");
         // The system spreads connections over the workers.
         for _ in 0..12 {
-            let again = session(&openssl, &weir, &[version, "-sess_in", file], request);
+            let again = session(&openssl, &weir, &[version, "-sess_in", &file(version)], request);
             assert!(again.starts_with("Reused, "), "{version}: {again}");
         }
     }
+    for upgrade in 0..3 {
+        assert_eq!(weir.upgrade(&[]).code, Some(0));
+        for version in ["-tls1_2", "-tls1_3"] {
+            let again = session(&openssl, &weir, &[version, "-sess_in", &file(version)], request);
+            assert!(again.starts_with("Reused, "), "{version} after {upgrade} upgrades: {again}");
+        }
+    }
     weir.restart();
-    let other = session(&openssl, &weir, &["-tls1_3", "-sess_in", file], request);
+    let other = session(&openssl, &weir, &["-tls1_3", "-sess_in", &file("-tls1_3")], request);
     assert!(other.starts_with("New, "), "{other}");
 }
 

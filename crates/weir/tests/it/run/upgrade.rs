@@ -4,6 +4,7 @@
 mod accounts;
 mod killed;
 mod secured;
+mod under_way;
 mod volumes;
 
 use std::os::unix::fs::PermissionsExt;
