@@ -20,8 +20,8 @@ use crate::revalidate;
 use crate::secured::is_early;
 use crate::{fetch, pass, purge, serve};
 
-/// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the walk
-/// of a hit is small.
+/// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
+/// walk of a hit is small.
 pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Response {
     let mut exchange = Exchange { note, client };
     match local::route(&mut exchange) {
@@ -49,7 +49,6 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         return past(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
     }
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
-    // What a request waits for has memory of its own: no request holds what another kind of it would need.
     match (decision, generation) {
         (Decision::Serve(reuse), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);

@@ -296,7 +296,7 @@ impl Walker<'_> {
         let (done, acknowledged) = std::sync::mpsc::channel();
         let acknowledge = move |written: Result<_, _>| done.send(written.is_ok()).unwrap();
         let order = PurgeOrder { target, force };
-        self.edge.purge(&order, Box::new(acknowledge)).unwrap();
+        self.edge.purge(&[order], Box::new(acknowledge)).unwrap();
         assert!(acknowledged.recv().unwrap());
         count(&self.met.purged);
         self.whole(client, path, version);

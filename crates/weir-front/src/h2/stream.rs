@@ -89,7 +89,8 @@ impl<S: Service> Drop for UnderWay<S> {
     }
 }
 
-/// Has the request of a stream answered, and sends the response. What few streams need is in memory of its own.
+/// Has the request of a stream answered, and sends the response. What few streams need has memory of its
+/// own.
 pub(super) async fn run<S: Service>(
     mut under_way: UnderWay<S>,
     request: http::Request<RecvStream>,

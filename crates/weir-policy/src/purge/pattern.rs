@@ -73,7 +73,7 @@ pub fn tags(text: &[u8]) -> TagPattern {
 
 /// A regular expression over paths with their queries.
 pub fn url(text: &[u8]) -> UrlPattern {
-    if is_any(text) || text == b"/.*" || text == b"^/.*" {
+    if is_any(text) || text == b"/.*" {
         return UrlPattern::All;
     }
     let Some(rest) = text.strip_prefix(b"^").filter(|rest| rest.starts_with(b"/")) else {
@@ -82,6 +82,7 @@ pub fn url(text: &[u8]) -> UrlPattern {
     let begin = rest.strip_suffix(b"$").unwrap_or(rest);
     let prefix = begin.strip_suffix(b".*");
     match (prefix.map(literal), rest.strip_suffix(b"$").map(literal)) {
+        (Some(Some(path)), _) if path == "/" => UrlPattern::All,
         (Some(Some(path)), _) => UrlPattern::Prefix(path),
         (None, Some(Some(path))) => UrlPattern::Exact(path),
         _ => UrlPattern::Unread,

@@ -25,7 +25,10 @@ fn head(number: u16) -> Prepared {
 proptest! {
     #[test]
     fn a_kept_head_is_the_one_that_would_be_made(
-        sent in prop::collection::vec((0_u16..8, 0_u64..3, prop::option::of(0_u64..3), any::<bool>()), 1..200),
+        sent in prop::collection::vec(
+            (0_u16..8, 0_u64..3, prop::option::of(0_u64..3), any::<bool>()),
+            1..200,
+        ),
     ) {
         let _sender = Sender::begin();
         let mut heads: Vec<Prepared> = (0..8).map(head).collect();

@@ -116,7 +116,7 @@ fn every_operation_takes_the_role_that_it_needs_and_no_other() {
                 (_, true) if !is_for_sites => "whole",
                 _ => "",
             };
-            let by_caller = BY_CALLER.contains(&&*word).then_some(&*word).unwrap_or_default();
+            let by_caller = if BY_CALLER.contains(&&*word) { &*word } else { "" };
             assert_eq!(by_caller, expect, "{role} of sites: {is_limited}, {ask:?}: {status} {word}");
             assert_eq!(
                 status == 401 || (status == 403 && word != "program"),

@@ -57,7 +57,7 @@ fn chat(origin: &Origin) {
 /// A client with something under way.
 enum Connection {
     Http1(Client),
-    Http2(H2Client, u32),
+    Http2(Box<H2Client>, u32),
 }
 
 /// Over HTTP/1 and HTTP/2, without and with TLS.
@@ -67,8 +67,8 @@ fn connections(weir: &Weir, authority: &Authority) -> Vec<(&'static str, Connect
     vec![
         ("HTTP/1", Connection::Http1(weir.client())),
         ("HTTP/1 with TLS", Connection::Http1(Client::over(secure("http/1.1")))),
-        ("HTTP/2", Connection::Http2(H2Client::connect(weir.addr()), 0)),
-        ("HTTP/2 with TLS", Connection::Http2(H2Client::over(secure("h2")), 0)),
+        ("HTTP/2", Connection::Http2(Box::new(H2Client::connect(weir.addr())), 0)),
+        ("HTTP/2 with TLS", Connection::Http2(Box::new(H2Client::over(secure("h2"))), 0)),
     ]
 }
 
