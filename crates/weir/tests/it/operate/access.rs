@@ -68,6 +68,7 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("POST", "/v1/explain", r#"{"method":"GET","url":"http://a.test/x"}"#), "view", true),
     (Ask("GET", "/v1/history", ""), "view", true),
     (Ask("POST", "/v1/purge", r#"{"scope":{"url":"http://a.test/none"}}"#), "purge", true),
+    (Ask("POST", "/v1/purge/dry-run", r#"{"scope":{"url":"http://a.test/none"}}"#), "purge", true),
     (Ask("POST", "/v1/reload", ""), "admin", false),
     (Ask("POST", "/v1/upgrade", r#"{"program":"/bin/false"}"#), "admin", false),
     (Ask("POST", "/v1/verify", ""), "admin", false),
