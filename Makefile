@@ -71,7 +71,7 @@ test: tools rocksdb-tools test-tools room
 	$(ROCKSDB_CARGO) test --workspace --locked --bins --no-run
 	@mkdir -p $(TARGET_DIR)
 	set -o pipefail; RUST_TEST_THREADS=$(TEST_THREADS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --no-fail-fast 2>&1 \
-	  | tee $(TARGET_DIR)/test.log || tests/again $(TARGET_DIR)/test.log $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it
+	  | tee $(TARGET_DIR)/test.log || tests/again $(TARGET_DIR)/test.log $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb
 	WEIR_CROWD_BYTES=100000000 $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it -- --nocapture a_thousand_clients
 
 ## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root); thousands for the volume alone

@@ -5,8 +5,10 @@
 //! drives stand beside their readers (`weir_store::fuzzing`), which are private.
 #![forbid(unsafe_code)]
 
+pub mod cookies;
 pub mod http2;
 pub mod listen;
 pub mod policy;
 pub mod tls;
+pub mod value;
 pub mod wire;

@@ -53,7 +53,7 @@ fn head<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> (&'a [u8], HeaderMap)
 fn key(view: &RequestView<'_>) {
     let rules = CacheRules::default().key;
     let mut full = Vec::new();
-    let digest = write_key(&rules, view, &mut full);
+    let digest = write_key(&rules, view, weir_policy::KeyParts::default(), &mut full);
     assert_eq!(CacheKey::new(full.into()).digest, digest);
     assert_eq!(forwarded(&rules, view.path_and_query), view.path_and_query);
     for target in invalidation(view, StatusCode::OK, view.headers) {

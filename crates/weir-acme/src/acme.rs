@@ -94,7 +94,15 @@ struct Host {
     /// The CAs that can issue for it.
     able: Result<Vec<usize>, Unorderable>,
     entry: Entry,
-    is_busy: bool,
+    busy: Option<Busy>,
+}
+
+/// What a task is doing for a host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Busy {
+    Order,
+    /// The CA is asked when the certificate should be renewed.
+    Question,
 }
 
 /// What a task has done for a host.
@@ -209,7 +217,7 @@ impl Shared {
             let Ok(name) = Name::of(host) else { continue };
             let next = match before.remove(host) {
                 Some(known) => Host { able, ..known },
-                None => Host { entry: self.book.host(&name, now), able, is_busy: false, name },
+                None => Host { entry: self.book.host(&name, now), able, busy: None, name },
             };
             self.show_again(&next);
             state.hosts.insert(host.clone(), next);
@@ -221,7 +229,7 @@ impl Shared {
     /// Shows the answer of an order that another process began: the CA may ask for it before the order is
     /// taken up.
     fn show_again(&self, host: &Host) {
-        let pending = host.entry.record.order.as_ref().filter(|_| !host.is_busy);
+        let pending = host.entry.record.order.as_ref().filter(|_| host.busy.is_none());
         if let Some(proof) = pending.and_then(|order| order.proof.clone()) {
             self.outside.show(&Proof::Http { host: host.name.host(), proof });
         }
@@ -274,7 +282,7 @@ impl Host {
             Ok(able) => able,
             Err(why) => return Step::NeedsFile(*why),
         };
-        if self.is_busy {
+        if self.busy == Some(Busy::Order) {
             return Step::Orders;
         }
         let renews =
@@ -324,31 +332,38 @@ impl Driver {
         let mut state = shared.state.lock();
         let state = &mut *state;
         let mut sleep_s = SLEEP_MAX.as_secs();
-        for (text, host) in state.hosts.iter_mut().filter(|(_, host)| !host.is_busy) {
+        let mut due = Vec::new();
+        for (text, host) in state.hosts.iter().filter(|(_, host)| host.busy.is_none()) {
             let Ok(able) = &host.able else { continue };
-            let authority = match plan::next(host.known(able), &state.records, now) {
+            let (authority, busy) = match plan::next(host.known(able), &state.records, now) {
                 Next::Wait { until, .. } => {
                     sleep_s = sleep_s.min(until.saturating_sub(now));
                     continue;
                 }
-                Next::Order { authority } | Next::Ask { authority } => authority,
+                Next::Order { authority } => (authority, Busy::Order),
+                Next::Ask { authority } => (authority, Busy::Question),
             };
+            due.push((busy, text.clone(), authority));
+        }
+        // Where a CA is asked for one thing at a time, a question that it cannot answer holds no order up.
+        due.sort_by_key(|(busy, ..)| *busy);
+        for (busy, text, authority) in due {
+            let Some(host) = state.hosts.get_mut(&text) else { continue };
             let directory = &state.records[authority].directory;
-            let busy = self.tasks.values().filter(|task| task.directory == *directory).count();
-            if busy >= plan::orders_at_once(&state.records[authority], AT_ONCE_MAX) {
+            let running = self.tasks.values().filter(|task| task.directory == *directory).count();
+            if running >= plan::orders_at_once(&state.records[authority], AT_ONCE_MAX) {
                 continue;
             }
-            let task = Task { host: text.clone(), directory: directory.clone() };
-            let is_order = matches!(plan::next(host.known(able), &state.records, now), Next::Order { .. });
+            let task = Task { host: text, directory: directory.clone() };
             let (settings, authority) = (&state.settings, state.authorities[authority].clone());
-            host.is_busy = true;
-            let begun = match is_order {
-                true => self.order(host, settings, authority, now),
-                false => self.question(host, authority),
+            host.busy = Some(busy);
+            let begun = match busy {
+                Busy::Order => self.order(host, settings, authority, now),
+                Busy::Question => self.question(host, authority),
             };
             match begun {
                 Some(id) => drop(self.tasks.insert(id, task)),
-                None => host.is_busy = false,
+                None => host.busy = None,
             }
         }
         Duration::from_secs(sleep_s.max(1))
@@ -424,7 +439,7 @@ impl Driver {
         let mut state = shared.state.lock();
         let State { hosts, records, .. } = &mut *state;
         let Some(host) = hosts.get_mut(&task.host) else { return };
-        host.is_busy = false;
+        host.busy = None;
         let mut gone = AuthorityRecord { directory: task.directory.clone(), ..AuthorityRecord::default() };
         let known = records.iter_mut().find(|record| record.directory == task.directory);
         let authority = known.unwrap_or(&mut gone);
@@ -445,7 +460,7 @@ impl Driver {
     async fn put_down(mut self) {
         self.running.shutdown().await;
         let mut state = self.shared.state.lock();
-        for host in state.hosts.values_mut().filter(|host| host.is_busy) {
+        for host in state.hosts.values_mut().filter(|host| host.busy.is_some()) {
             // A task may have written more than is known here.
             let mut record = self.shared.book.host(&host.name, self.shared.clock.now()).record;
             if record.failures > 0 {

@@ -5,11 +5,11 @@
 use crate::{
     mistake::Mistake,
     nearest::nearest,
-    neighbours::{in_place_of, tables_of, write_header},
+    neighbours::{in_place_of, in_place_of_truth, tables_of, write_header},
     shape::{Shape, TableShape},
     source::{Sources, Span},
     tree::{Entry, Node, Table, Value},
-    value::check_format,
+    value::{check_format, faults},
 };
 use std::path::Path;
 
@@ -47,6 +47,11 @@ impl Checker<'_> {
             (Value::Table(table), Shape::Table(shape)) => self.check_table(table, shape, span, key),
             (Value::List(list), Shape::List { item, length_min }) => {
                 let length = list.len();
+                if matches!(**item, Shape::List { .. }) && length > 0 && list.iter().all(is_text) {
+                    let items: Vec<String> = list.iter().map(Node::to_toml).collect();
+                    let mistake = Mistake::at(span, format!("`{key}` is a list of lists"));
+                    return self.remove(mistake.help(format!("did you mean `[[{}]]`?", items.join(", "))));
+                }
                 list.retain_mut(|node| self.check(node, item, key) == Fate::Keep);
                 if length < *length_min {
                     return self.remove(
@@ -146,13 +151,22 @@ impl Checker<'_> {
     fn check_text(&mut self, node: &mut Node, format: Option<&str>, key: &str) -> Fate {
         let (span, format) = (node.span, format.unwrap_or_default());
         let Value::Text(text) = &mut node.value else { return Fate::Keep };
-        if let Err(reason) = check_format(format, &text.text) {
+        let mut faults = faults(format, &text.text, &self.path);
+        if let Some(written) = &text.written {
+            // What the environment says may be a secret with any characters.
+            let is_theirs = |word: &str| !word.starts_with('$') || written.contains(word);
+            faults.retain(|fault| fault.place.clone().is_none_or(|place| is_theirs(&text.text[place])));
+        }
+        if !faults.is_empty() {
             let shown = text.written.as_ref().map(|_| format!("`{key}` is {:?} here", text.text));
-            let mistake = Mistake::at(span, reason);
-            return self.remove(match shown {
-                Some(shown) => mistake.label(shown),
-                None => mistake,
-            });
+            for fault in faults {
+                let mistake = Mistake::at(span, fault.sentence).part(&text.text, fault.place);
+                self.mistakes.push(match &shown {
+                    Some(shown) => mistake.label(shown.as_str()),
+                    None => mistake,
+                });
+            }
+            return Fate::Remove;
         }
         let is_path = matches!(format, "weir-path" | "weir-file" | "weir-file-glob")
             || (format == "weir-log-target" && text.text != "stdout");
@@ -190,12 +204,12 @@ impl Checker<'_> {
                     None => format!("write `{}`: there is one", write_header(&self.path, false)),
                 })
             }
-            (Value::Integer(number), Shape::Text(Some(format))) => match format.as_str() {
-                "weir-duration" => Some(format!("did you mean `\"{number}s\"`?")),
-                "weir-rate" => Some(format!("did you mean `\"{number}B/s\"` or `\"{number}kB/s\"`?")),
-                "weir-size" => Some(format!("did you mean `\"{number}B\"` or `\"{number}MiB\"`?")),
+            (Value::Bool(_), Shape::Table(_)) => in_place_of_truth(key).map(str::to_owned),
+            (Value::Integer(number), Shape::Text(Some(format))) => with_unit(*number, format),
+            (Value::Integer(number), Shape::Either(shapes)) => shapes.iter().find_map(|shape| match shape {
+                Shape::Text(Some(format)) => with_unit(*number, format),
                 _ => None,
-            },
+            }),
             (Value::Text(_), Shape::List { item, .. }) if matches!(**item, Shape::Text(_)) => {
                 Some(format!("did you mean `[{}]`?", node.to_toml()))
             }
@@ -205,6 +219,18 @@ impl Checker<'_> {
             Some(quoted) => mistake.help(quoted),
             None => mistake,
         })
+    }
+}
+
+/// What a number without a unit may have meant.
+fn with_unit(number: i64, format: &str) -> Option<String> {
+    match format {
+        "weir-duration" => Some(format!("did you mean `\"{number}s\"`?")),
+        "weir-rate" | "weir-rate-limit" => {
+            Some(format!("did you mean `\"{number}B/s\"` or `\"{number}kB/s\"`?"))
+        }
+        "weir-size" => Some(format!("did you mean `\"{number}B\"` or `\"{number}MiB\"`?")),
+        _ => None,
     }
 }
 
@@ -228,6 +254,10 @@ pub(crate) fn io_words(error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
         _ => error.to_string(),
     }
+}
+
+fn is_text(node: &Node) -> bool {
+    node.as_text().is_some()
 }
 
 fn fits(node: &Node, shape: &Shape) -> bool {

@@ -12,6 +12,7 @@
 mod check;
 mod flags;
 mod load;
+mod maps;
 mod memory;
 mod mistake;
 pub mod model;
@@ -26,14 +27,17 @@ mod shape;
 mod show;
 mod source;
 mod tree;
+mod upstreams;
 pub mod value;
+mod warnings;
 
 pub use flags::{Flags, from_flags};
 pub use load::{Loaded, load, load_with};
 pub use mistake::Mistakes;
 pub use resolve::{
-    Action, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedPurge, ResolvedRate,
-    ResolvedRoute, ResolvedSite,
+    Action, BackBy, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedAccess, ResolvedBack,
+    ResolvedClients, ResolvedLimit, ResolvedPurge, ResolvedRate, ResolvedRewrite, ResolvedRoute,
+    ResolvedSite,
 };
 pub use show::{show, show_json};
 pub use source::Place;

@@ -6,13 +6,15 @@ use crate::{
     check::{Checker, io_words},
     memory,
     mistake::{Mistake, Mistakes},
-    model::Config,
+    model::{Config, Map},
     resolve::{ResolvedSite, Resolver},
-    semantics::{self, Upstreams},
+    semantics,
     shape::CONFIG,
     source::{Place, Source, Sources},
     tree::{self, Environment, Node, Value},
+    upstreams::Upstreams,
     value::ListenAddress,
+    warnings,
 };
 use std::{
     collections::BTreeSet,
@@ -54,6 +56,10 @@ impl Loaded {
         warnings.extend(self.clear_tokens());
         warnings.extend(self.without_tls());
         warnings.extend(self.open_to_proxies());
+        let tree = (&self.tree, &self.sources);
+        warnings.extend(warnings::of_rules(&self.sites, &self.config, tree));
+        warnings.extend(warnings::of_maps(tree.0, tree.1));
+        warnings.extend(warnings::of_unused_maps(tree.0, tree.1));
         warnings
     }
 
@@ -151,14 +157,16 @@ pub(crate) fn finish(
     mut mistakes: Vec<Mistake>,
 ) -> Result<Loaded, Mistakes> {
     let is_broken = mistakes.iter().any(|mistake| mistake.is_syntax);
-    let upstreams = Upstreams { names: upstream_names(&tree), is_complete: mistakes.is_empty() };
+    let upstreams = Upstreams { names: names(&tree, "upstream"), is_complete: mistakes.is_empty() };
     tree::expand(&mut tree, environment, &mut mistakes);
+    semantics::maps::rules(&tree, &mut mistakes);
+    let maps = names(&tree, "map");
     Checker { sources: &sources, mistakes: &mut mistakes, is_whole: !is_broken, path: Vec::new() }
         .check(&mut tree, &CONFIG, "");
     if is_broken {
         return Err(Mistakes::new(mistakes, sources));
     }
-    let config: Config = match serde_json::from_value(tree.to_json()) {
+    let mut config: Config = match serde_json::from_value(tree.to_json()) {
         Ok(config) => config,
         Err(error) => {
             if mistakes.is_empty() {
@@ -167,6 +175,9 @@ pub(crate) fn finish(
             return Err(Mistakes::new(mistakes, sources));
         }
     };
+    for name in maps {
+        config.map.entry(name).or_insert_with(Map::with_mistakes);
+    }
     semantics::check(&config, &tree, &upstreams, &mut mistakes);
     let mut resolver = Resolver::new(&config, &tree, &sources, &mut mistakes);
     let sites = resolver.sites();
@@ -176,9 +187,9 @@ pub(crate) fn finish(
     Ok(Loaded { config, sites, tree, sources })
 }
 
-/// The names of all upstreams that were written.
-fn upstream_names(tree: &Node) -> BTreeSet<String> {
-    let table = tree.get("upstream").and_then(Node::as_table);
+/// The names that were written in a table of named tables.
+fn names(tree: &Node, key: &str) -> BTreeSet<String> {
+    let table = tree.get(key).and_then(Node::as_table);
     table.into_iter().flat_map(|table| &table.entries).map(|entry| entry.key.clone()).collect()
 }
 

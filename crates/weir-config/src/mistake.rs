@@ -17,6 +17,8 @@ pub(crate) struct Mistake {
     pub help: Option<String>,
     /// A related place.
     pub other: Option<(Span, String)>,
+    /// The part of the text at `span` that is wrong: the text, and the part's first byte and end in it.
+    pub part: Option<(String, usize, usize)>,
     /// Whether the file could not be parsed here, so that what follows may be missing.
     pub is_syntax: bool,
 }
@@ -29,6 +31,7 @@ impl Mistake {
             label: String::new(),
             help: None,
             other: None,
+            part: None,
             is_syntax: false,
         }
     }
@@ -40,6 +43,7 @@ impl Mistake {
             label: String::new(),
             help: None,
             other: None,
+            part: None,
             is_syntax: false,
         }
     }
@@ -55,6 +59,12 @@ impl Mistake {
 
     pub fn help(mut self, help: impl Into<String>) -> Mistake {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Narrows it to a part of the text that stands there.
+    pub fn part(mut self, text: &str, part: Option<std::ops::Range<usize>>) -> Mistake {
+        self.part = part.map(|part| (text.to_owned(), part.start, part.end));
         self
     }
 
@@ -75,6 +85,11 @@ impl std::error::Error for Mistakes {}
 
 impl Mistakes {
     pub(crate) fn new(mut list: Vec<Mistake>, sources: Sources) -> Mistakes {
+        for mistake in &mut list {
+            if let (Some(span), Some((text, start, end))) = (&mut mistake.span, mistake.part.take()) {
+                *span = sources.part(*span, &text, start..end);
+            }
+        }
         list.sort();
         list.dedup();
         Mistakes { list, sources }

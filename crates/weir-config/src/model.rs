@@ -3,24 +3,33 @@
 //! `check.rs` and `semantics.rs` do checks.
 
 mod acme;
+mod cookies;
 mod events;
+mod limits;
+mod map;
 mod range;
 mod rate;
+mod rewrite;
 mod rules;
 mod site;
 mod tls;
 mod upstream;
 
 pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
+pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
 pub use events::{EventKind, Events};
+pub use limits::RouteLimits;
+pub use map::Map;
 pub use range::{Range, RangeFill, WithoutValidator};
-pub use rate::Rate;
+pub use rate::{Rate, RateRule};
+pub use rewrite::{Back, BackPattern, BackRule, BackWord, KeyPath, Rewrite};
 pub use rules::{
-    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Purge, Query,
-    Rules, SetCookie, Stale, Surrogate, Text, Triggers,
+    ClientDirectives, CloseDelimited, EachMinUses, ErrorStorage, FieldEdits, FieldText, FromFile,
+    HeadRequests, Heuristics, Ignore, IgnoredDirective, Key, KeyQuery, Lifetime, MinUses, Purge, Query,
+    QueryWord, Rules, Stale, Surrogate, Text, Triggers, Vary,
 };
 pub use site::{
-    Answer, Maintenance, Methods, Page, Redirect, RedirectTable, Route, SchemeName, Site, Status,
+    Answer, Maintenance, Methods, Page, Ports, Redirect, RedirectTable, Route, SchemeName, Site, Status,
 };
 pub use tls::{
     Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
@@ -28,7 +37,7 @@ pub use tls::{
 pub use upstream::{Eject, OriginEntry, OriginTable, Tls, Upstream};
 
 use crate::value::{
-    Duration, HostPattern, ListenAddress, LogTarget, PathPrefix, PathText, Size, TrustedProxy,
+    Duration, HostPattern, ListenAddress, LogLine, LogTarget, PathPrefix, PathText, Size, TrustedProxy,
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
@@ -76,6 +85,9 @@ pub struct Config {
     /// Named groups of origins: `[upstream.NAME]`.
     #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
     pub upstream: BTreeMap<String, Upstream>,
+    /// Tables of what a text of the request becomes: `[map.NAME]`, used as `{map.NAME}`.
+    #[schemars(extend("propertyNames" = { "format": "weir-map-name" }))]
+    pub map: BTreeMap<String, Map>,
     /// What all sites inherit.
     pub defaults: Rules,
     /// Sites, chosen by the host of a request. A request whose host no site names is answered 421.
@@ -102,6 +114,7 @@ impl Default for Config {
             log: Log::default(),
             events: Events::default(),
             upstream: BTreeMap::new(),
+            map: BTreeMap::new(),
             defaults: Rules::default(),
             site: Vec::new(),
         }
@@ -344,6 +357,12 @@ pub struct Log {
     /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessFormat>,
+    /// A form of one's own for the lines of the access log, in place of `access`, with
+    /// [placeholders](#placeholders): `'{client.address} {method} {uri} {status} {outcome}'`. What is missing
+    /// is `-`; quotes, backslashes and all but visible ASCII become `\xHH`, unless the placeholder has the
+    /// filter `json`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<LogLine>,
     /// The file of the access log, or the standard output.
     pub path: LogTarget,
     /// Where one line goes for each request to an origin, as JSON: what for, to where, and what it became.

@@ -4,8 +4,9 @@
 use crate::shape::{CONFIG, Shape, TableShape};
 
 /// Keys of nginx, Varnish, HAProxy, Apache and Squid, Weir's keys that do the same, and a remark. A path
-/// leads from the top-level table to the key; `NAME` stands for any name.
-const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
+/// leads from the top-level table to the key; `NAME` stands for any name. Where Weir has no key, the remark
+/// is a sentence by itself.
+const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
     (
         &["rate_limit", "ratelimit", "limit_req", "limit_req_zone", "requests_per_second", "throttle"],
         &["limits.connections_per_client", "upstream.NAME.client_share"],
@@ -53,7 +54,7 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
     ),
     (&["client_header_timeout", "request_timeout"], &["limits.head_time"], ""),
     (&["send_timeout"], &["limits.send_stall"], ""),
-    (&["client_max_body_size", "max_body_size", "body_limit"], &["limits.body"], ""),
+    (&["client_max_body_size", "max_body_size", "body_limit"], &["limits.body", "site.limits.body"], ""),
     (
         &["large_client_header_buffers", "client_header_buffer_size", "max_header_size"],
         &["limits.head", "limits.line"],
@@ -83,7 +84,7 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
     (&["proxy_cache_valid", "default_ttl", "cache_valid", "cachedefaultexpire"], &["site.ttl"], ""),
     (
         &["force_ttl", "cache_ttl", "proxy_ignore_headers", "ignore_headers", "edge_ttl"],
-        &["site.ttl_override"],
+        &["site.ttl_override", "site.ignore"],
         "",
     ),
     (&["expires", "max_age"], &["site.browser_ttl"], ""),
@@ -95,8 +96,62 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
     (&["stale_if_error", "keep"], &["site.stale.if_error"], ""),
     (&["proxy_cache_key", "cache_key", "hash_data"], &["site.key"], ""),
     (&["ignore_query", "query_string", "strip_query", "querystring"], &["site.key.query"], ""),
-    (&["proxy_cache_bypass", "proxy_no_cache", "no_cache", "pass", "cachedisable"], &["site.bypass"], ""),
+    (
+        &["proxy_cache_bypass"],
+        &["site.refresh"],
+        "`bypass` does what `proxy_cache_bypass` and `proxy_no_cache` do together",
+    ),
+    (
+        &["proxy_no_cache"],
+        &["site.no_store"],
+        "`bypass` does what `proxy_cache_bypass` and `proxy_no_cache` do together",
+    ),
+    (&["no_cache", "pass", "cachedisable"], &["site.bypass"], ""),
+    (&["proxy_cache"], &["site.bypass"], "`bypass = { paths = [\"/**\"] }` is `proxy_cache off`"),
+    (
+        &["proxy_cache_lock", "proxy_cache_lock_age", "proxy_cache_lock_timeout", "coalesce"],
+        &[],
+        "it is always so: requests for what is being fetched wait for that one fetch",
+    ),
+    (&["proxy_cache_methods"], &[], "responses to GET are stored, and answer HEAD as well; no others are"),
+    (&["proxy_redirect"], &["site.back.location"], ""),
+    (&["proxy_cookie_path"], &["site.back.cookie_path"], ""),
+    (&["proxy_cookie_flags"], &["site.set_cookie"], "`flags` adds and removes attributes"),
+    (&["proxy_cookie_domain"], &["site.back.cookie_domain"], ""),
+    (&["proxy_hide_header"], &["site.response_headers.remove"], ""),
+    (&["http2", "http2_push", "listen_http2"], &["listen.protocols"], ""),
+    (&["access_log"], &["log.access", "log.path"], "there is one for all sites"),
+    (
+        &["proxy_intercept_errors"],
+        &["site.error_pages"],
+        "it is for Weir's own errors; those of an origin go out as they are",
+    ),
+    (
+        &["least_conn", "ip_hash", "hash", "random", "lb_policy", "balance"],
+        &["upstream.NAME.origins"],
+        "requests go round robin, by `weight`",
+    ),
+    (
+        &["root", "alias", "try_files", "autoindex"],
+        &[],
+        "Weir reads no files of a site: an origin does, and `answer.body_file` has single ones",
+    ),
+    (
+        &[
+            "auth_basic",
+            "auth_basic_user_file",
+            "auth_request",
+            "satisfy",
+            "secure_link",
+            "sub_filter",
+            "valid_referers",
+        ],
+        &[],
+        "Weir has nothing in its place yet (docs/guide/from-nginx.md says what helps meanwhile)",
+    ),
     (&["slice", "proxy_cache_slice"], &["site.range.chunk"], ""),
+    (&["proxy_cache_min_uses", "cache_min_uses"], &["site.min_uses"], ""),
+    (&["proxy_cache_convert_head", "convert_head"], &["site.head"], ""),
     (&["proxy_cache_purge", "acl", "ban", "purgers"], &["site.purge.allow"], "`weir purge` needs no key"),
     (&["add_header", "resp_headers", "header_set"], &["site.response_headers"], ""),
     (&["proxy_set_header", "req_headers", "requestheader"], &["site.request_headers"], ""),
@@ -113,9 +168,22 @@ const NEIGHBOURS: [(&[&str], &[&str], &str); 45] = [
 pub(crate) fn in_place_of(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     let (_, keys, more) = NEIGHBOURS.iter().find(|(words, ..)| words.contains(&&*word))?;
+    if keys.is_empty() {
+        return Some((*more).to_owned());
+    }
     let keys: Vec<String> = keys.iter().map(|key| place_of(key)).collect();
     let more = if more.is_empty() { String::new() } else { format!("; {more}") };
     Some(format!("Weir has {} for it{more}", keys.join(" and ")))
+}
+
+/// What to write in place of `true` or `false`, where a table stands.
+pub(crate) fn in_place_of_truth(key: &str) -> Option<&'static str> {
+    match key {
+        "bypass" => Some("to send all past the cache: `bypass = { paths = [\"/**\"] }`"),
+        "no_store" => Some("to store nothing new: `no_store = { paths = [\"/**\"] }`"),
+        "cookies" => Some("to take all cookies out of requests: `cookies = { keep = [] }`"),
+        _ => None,
+    }
 }
 
 /// The other tables that have a key, where they are few.
@@ -208,8 +276,8 @@ mod tests {
 
     #[test]
     fn every_key_that_is_named_is_there() {
-        for (words, keys, _) in &NEIGHBOURS {
-            assert!(!keys.is_empty(), "{words:?}");
+        for (words, keys, more) in NEIGHBOURS {
+            assert!(!keys.is_empty() || !more.is_empty(), "{words:?}");
             for key in *keys {
                 let found = key.split('.').try_fold(&*CONFIG, |shape, name| child(shape, name));
                 assert!(found.is_some(), "{words:?} name `{key}`, which is not a key");

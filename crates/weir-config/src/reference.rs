@@ -4,6 +4,7 @@
 use crate::shape;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
+use weir_policy::value::Scope;
 
 /// The JSON Schema of `weir.toml`, indented, with a line break at its end.
 pub fn json_schema() -> String {
@@ -22,6 +23,7 @@ pub fn markdown() -> String {
     page.out.push_str(HEAD);
     page.table("", "Top-level keys", schema);
     page.text_values();
+    page.placeholders();
     page.out
 }
 
@@ -33,9 +35,13 @@ file at once. `weir check --show FILE` shows each route with what it inherits.
 
 `${NAME}` in a text stands for an environment variable, and `${NAME:-default}` for one that may be missing.
 `$${` is a literal `${`. Paths are relative to the file that names them. A site inherits from `[defaults]`,
-and a route from its site.
+and a route from its site. Each chapter has examples, which tests load; what stands in `[defaults]` there may
+stand in `[[site]]` and `[[site.route]]` as well.
 
 ";
+
+/// The examples, by the titles of chapters.
+const EXAMPLES: &str = include_str!("reference/examples.toml");
 
 /// Characters in a line of a page, tables apart.
 const WIDTH_MAX: usize = 120;
@@ -88,10 +94,21 @@ impl Page<'_> {
             self.out.push_str("| … | | all keys of [`[defaults]`](#defaults), which are inherited |\n");
         }
         self.out.push('\n');
+        self.examples(title);
         for (key, property) in properties {
             if !(is_ruled && rules.contains_key(key)) {
                 self.inner(path, key, property);
             }
+        }
+    }
+
+    /// The examples of a chapter.
+    fn examples(&mut self, title: &str) {
+        let title = title.trim_matches('`');
+        let sections = EXAMPLES.split("\n#= ").skip(1).filter_map(|section| section.split_once('\n'));
+        for (_, example) in sections.filter(|(name, _)| *name == title) {
+            // Invariant: writing to a String does not fail.
+            let _ = write!(self.out, "```toml\n{}\n```\n\n", example.trim());
         }
     }
 
@@ -127,6 +144,11 @@ impl Page<'_> {
                 if resolved.get("properties").is_some() && !is_shared {
                     let title = format!("{name} = {{ … }}");
                     self.table(&name, &format!("`{title}`"), &resolved);
+                }
+                let items = resolved.get("items").map(|items| self.target(items).clone());
+                if let Some(items) = items.filter(|items| items.get("properties").is_some()) {
+                    let title = format!("[[{name}]]");
+                    self.table(&title, &format!("`{title}`"), &items);
                 }
                 if let Some(Json::Array(inner)) = resolved.get("anyOf") {
                     for choice in inner.clone() {
@@ -166,7 +188,11 @@ impl Page<'_> {
         match schema.get("type").and_then(Json::as_str).unwrap_or_default() {
             "object" if is_file(schema) => "`{ file = \"…\" }`".into(),
             "object" if schema.get("additionalProperties").is_some_and(Json::is_object) => {
-                format!("by name: {}", self.kind_of(&schema["additionalProperties"]))
+                let names = schema.get("propertyNames").and_then(|names| names.get("format"));
+                let is_by_status =
+                    names.and_then(Json::as_str).is_some_and(|format| format.ends_with("-statuses"));
+                let by = if is_by_status { "status" } else { "name" };
+                format!("by {by}: {}", self.kind_of(&schema["additionalProperties"]))
             }
             "object" => "table".into(),
             "array" => format!("list: {}", self.kind_of(&schema["items"])),
@@ -228,7 +254,36 @@ impl Page<'_> {
             self.out.pop();
         }
     }
+
+    /// The chapter about what stands between braces.
+    fn placeholders(&mut self) {
+        let (title, text) = PLACEHOLDERS.trim().split_once("\n\n").unwrap_or_default();
+        let _ = write!(self.out, "\n{title}\n\n{}\n\n", wrapped(text));
+        self.out.push_str("| placeholder | known in | stands for |\n|---|---|---|\n");
+        for row in weir_policy::value::ROWS.iter().filter(|row| !matches!(row.name.as_bytes(), [b'2'..=b'9']))
+        {
+            let name =
+                if row.name == "1" { "`{1}` to `{9}`".to_owned() } else { format!("`{{{}}}`", row.name) };
+            let scopes: Vec<&str> = row.known_in().map(Scope::word).collect();
+            let known = if scopes.len() == Scope::ALL.len() { "all".to_owned() } else { scopes.join(", ") };
+            let _ = writeln!(self.out, "| {name} | {known} | {} |", row.meaning);
+        }
+    }
 }
+
+/// Above the table of placeholders.
+const PLACEHOLDERS: &str = "
+## Placeholders
+
+In a text with placeholders, `{name}` stands for a part of the request or of its response, and `{{` and \
+`}}` are braces. A field that is left without text is not sent. Filters follow a bar: `{name | default \
+\"x\"}` gives a text where there is none, `{name | lower}` makes ASCII letters small, and `{name | json}` \
+writes JSON: a string in quotes, or `null`. Of several fields, cookies or parameters of one name the \
+first counts; in the key all of them do. Paths and queries are as received, never decoded. The columns \
+say where a placeholder is known: in the *key*, in fields of *requests* to the origin and of *responses*, \
+in *answers* and redirects of Weir's own, in the target of a *rewrite*, in what a *map* looks at, and in \
+the *log*.
+";
 
 /// The name of a text's form in the reference; empty where a text is just a text.
 fn text_name(format: &str) -> &'static str {
@@ -236,21 +291,32 @@ fn text_name(format: &str) -> &'static str {
         "weir-duration" => "duration",
         "weir-size" => "size",
         "weir-rate" => "rate",
+        "weir-rate-limit" => "rate limit",
+        "weir-upstream" => "upstream rule",
         "weir-parameter-name" => "parameter name",
         "weir-listen" => "listening address",
         "weir-trusted-proxy" => "network",
         "weir-origin" => "origin",
         "weir-host-pattern" => "host pattern",
         "weir-host-rule" => "host rule",
+        "weir-route-host" => "host of a route",
         "weir-path-glob" => "path glob",
         "weir-path-prefix" => "path prefix",
         "weir-path-regex" => "path expression",
         "weir-field-name" => "field name",
         "weir-field-match" => "field condition",
         "weir-name-glob" => "name pattern",
+        "weir-pair-match" => "pair condition",
         "weir-cookie-name" => "cookie name",
         "weir-method" => "method",
-        "weir-template" => "target",
+        "weir-target" => "target",
+        "weir-rewrite" => "rewritten path",
+        "weir-back" => "text mapped back",
+        "weir-text-glob" => "text pattern",
+        "weir-log-line" => "log line",
+        "weir-map-of" => "mapped text",
+        "weir-map-match" => "map condition",
+        "weir-key-value" => "key value",
         "weir-path" => "path",
         "weir-file" => "file",
         "weir-file-glob" => "file pattern",

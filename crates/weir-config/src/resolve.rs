@@ -1,26 +1,39 @@
 //! Inheritance: `[defaults]` → site → route, and the content of files. Must not check what `check.rs` has
 //! checked.
 
+mod captures;
+mod conditions;
 mod content;
 mod inherit;
+mod layers;
+mod rewrite;
 
+pub(crate) use conditions::conditions;
+pub use conditions::{Conditions, PathRule};
 pub use content::PageContent;
 pub(crate) use inherit::JOINED;
+pub(crate) use layers::{Layer, Layers};
+pub use rewrite::{BackBy, ResolvedBack, ResolvedRewrite};
 
 use crate::{
+    maps::chosen,
     mistake::Mistake,
     model::{
-        Answer, ClientCertificate, Config, FieldEdits, Https, Page, Purge, Route, Rules, SchemeName, Site,
-        SiteCertificate, Text,
+        Answer, ClientCertificate, Config, FieldEdits, FieldText, Https, KeyPath, Page, Purge, Route,
+        RouteLimits, Rules, Site, SiteCertificate, Text,
     },
     source::{Place, Sources, Span},
-    tree::{Node, Table},
-    value::{HostPattern, HostRule, PathRegex, Template, TrustedProxy},
+    tree::Node,
+    value::{Capturing, HostPattern, HostRule, TrustedProxy, UpstreamRule, text},
 };
 use bytes::Bytes;
 use content::Contents;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use std::{collections::BTreeMap, fmt, time::Duration};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use weir_policy::value::{Placeholder, Scope, Value, What};
 use weir_policy::{CacheRules, RangeRules};
 
 /// The default of `revalidation_wait`.
@@ -74,6 +87,12 @@ pub struct ResolvedRoute {
     pub show_key: bool,
     /// Whether all clients get the fields of tags that else only caches get.
     pub show_tags: bool,
+    /// Which clients get an answer.
+    pub access: ResolvedAccess,
+    /// The networks of clients for which `bypass`, `refresh` and `no_store` hold.
+    pub clients: ResolvedClients,
+    /// What a request may have, where that differs from `[limits]`.
+    pub limits: RouteLimits,
     /// Who may purge with requests.
     pub purge: ResolvedPurge,
     /// How fast bodies go out; `None`: as fast as clients take them.
@@ -86,6 +105,34 @@ pub struct ResolvedRoute {
     pub error_pages: Vec<(PageFor, PageContent)>,
     /// While this is set, every request is answered 503.
     pub maintenance: Option<Closed>,
+    /// Other paths for the origin.
+    pub rewrite: Vec<ResolvedRewrite>,
+    /// How what the origin says is mapped back; none where nothing is said of it, and no path is rewritten.
+    pub back: Option<ResolvedBack>,
+    /// Whether the key has the path that the origin is asked for.
+    pub key_path_rewritten: bool,
+    /// What captures parts of the path, where a value of the route names a capture.
+    pub capturing: Option<Capturing>,
+}
+
+/// Which clients get an answer. Clients that are not known get none where either list is given.
+#[derive(Debug, Clone, Default)]
+pub struct ResolvedAccess {
+    /// The only clients; `None`: all.
+    pub allow: Option<Vec<TrustedProxy>>,
+    /// Clients that get 403.
+    pub deny: Vec<TrustedProxy>,
+}
+
+/// Networks of clients, by the conditions that name them.
+#[derive(Debug, Clone, Default)]
+pub struct ResolvedClients {
+    /// Those of `bypass`.
+    pub bypass: Vec<TrustedProxy>,
+    /// Those of `refresh`.
+    pub refresh: Vec<TrustedProxy>,
+    /// Those of `no_store`.
+    pub no_store: Vec<TrustedProxy>,
 }
 
 /// Who may purge with requests.
@@ -103,65 +150,24 @@ pub struct ResolvedPurge {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedRate {
     /// The most bytes a second.
-    pub limit: Option<u64>,
+    pub limit: Option<ResolvedLimit>,
     /// The bytes that may go out before the limit holds back.
     pub burst_bytes: u64,
     /// The query parameter that asks for another rate than the limit.
     pub query: Option<String>,
-    /// The most bytes a second that a client gets by asking.
+    /// The most bytes a second that a client gets by asking, if not the limit.
     pub query_max: Option<u64>,
     /// The speed of an MP4 as a multiple of its own bit rate.
     pub media: Option<f64>,
 }
 
-/// Which requests a route is for. All given conditions must hold.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Conditions {
-    /// What the path must be.
-    pub path: PathRule,
-    /// The methods; empty: every method.
-    pub methods: Vec<Method>,
-    /// The scheme that the client used.
-    pub scheme: Option<SchemeName>,
-}
-
-/// For people: `path /img/**, method GET HEAD`.
-impl fmt::Display for Conditions {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = match &self.path {
-            PathRule::Any => Vec::new(),
-            PathRule::Glob(glob) => vec![format!("path {glob}")],
-            PathRule::Prefix(prefix) => vec![format!("prefix {prefix}")],
-            PathRule::Regex(regex) => vec![format!("regex {regex}")],
-        };
-        if !self.methods.is_empty() {
-            let methods: Vec<&str> = self.methods.iter().map(Method::as_str).collect();
-            parts.push(format!("method {}", methods.join(" ")));
-        }
-        match self.scheme {
-            Some(SchemeName::Http) => parts.push("scheme http".to_owned()),
-            Some(SchemeName::Https) => parts.push("scheme https".to_owned()),
-            None => {}
-        }
-        match parts.as_slice() {
-            [] => out.write_str("every request"),
-            parts => out.write_str(&parts.join(", ")),
-        }
-    }
-}
-
-/// What a path must be.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum PathRule {
-    /// Anything.
-    #[default]
-    Any,
-    /// It matches this glob.
-    Glob(String),
-    /// It begins with this.
-    Prefix(String),
-    /// This expression is found in it.
-    Regex(PathRegex),
+/// The most bytes a second.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ResolvedLimit {
+    /// This many.
+    Fixed(u64),
+    /// What this says for a request, a rate; without a limit where it says nothing.
+    Chosen(Value),
 }
 
 /// What Weir does with a request.
@@ -174,12 +180,21 @@ pub enum Action {
         /// The Host that Weir sends to the origin.
         host: HostRule,
     },
+    /// The same; a map says which upstream.
+    Choose {
+        /// What says the upstream's name. Its placeholder is in the key.
+        by: Value,
+        /// All that it can say, each with the Host that Weir sends to its origins.
+        upstreams: Vec<(String, HostRule)>,
+    },
     /// Weir answers it with this.
     Answer {
         /// The status.
         status: StatusCode,
         /// The fields, Content-Type included.
         headers: HeaderMap,
+        /// Fields whose values have placeholders.
+        values: Vec<(HeaderName, Value)>,
         /// The body.
         body: Bytes,
     },
@@ -188,7 +203,7 @@ pub enum Action {
         /// The status.
         status: StatusCode,
         /// Where to.
-        to: Template,
+        to: Value,
     },
     /// No route matches and the site has no upstream: 404.
     NotFound,
@@ -201,6 +216,8 @@ pub struct Edits {
     pub remove: Vec<HeaderName>,
     /// Fields to set, in place of any of that name; values from files are marked sensitive.
     pub set: Vec<(HeaderName, HeaderValue)>,
+    /// Fields to set to values with placeholders, in place of any of that name.
+    pub values: Vec<(HeaderName, Value)>,
 }
 
 /// Which errors a page is for.
@@ -227,44 +244,6 @@ pub(crate) struct Resolver<'a> {
     sources: &'a Sources,
     mistakes: &'a mut Vec<Mistake>,
     contents: Contents,
-}
-
-/// The tables that a value may come from, the nearest first.
-#[derive(Clone, Copy)]
-pub(crate) struct Layers<'a> {
-    pub route: Option<&'a Node>,
-    pub site: &'a Node,
-    pub defaults: Option<&'a Node>,
-}
-
-/// Which of the layers a value came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layer {
-    Route,
-    Site,
-    Defaults,
-}
-
-impl<'a> Layers<'a> {
-    /// The existing layers, the nearest first.
-    pub fn all(self) -> impl Iterator<Item = (Layer, &'a Table)> {
-        [(Layer::Route, self.route), (Layer::Site, Some(self.site)), (Layer::Defaults, self.defaults)]
-            .into_iter()
-            .filter_map(|(layer, node)| Some((layer, node?.as_table()?)))
-    }
-
-    /// The nearest value under a path of keys.
-    pub fn find(self, path: &[&str]) -> Option<&'a Node> {
-        self.all().find_map(|(_, table)| {
-            let (first, rest) = path.split_first()?;
-            rest.iter().try_fold(table.get(first)?, |node, key| node.get(key))
-        })
-    }
-
-    /// The place of the nearest value under a path of keys, else of the route or site.
-    pub fn span(self, path: &[&str]) -> Span {
-        self.find(path).unwrap_or(self.route.unwrap_or(self.site)).span
-    }
 }
 
 impl<'a> Resolver<'a> {
@@ -313,7 +292,7 @@ impl<'a> Resolver<'a> {
 
     fn route(&mut self, route: &Route, rules: &Rules, layers: Layers<'a>) -> ResolvedRoute {
         let span = layers.route.unwrap_or(layers.site).span;
-        ResolvedRoute {
+        let mut resolved = ResolvedRoute {
             place: self.sources.place(span),
             conditions: conditions(route),
             action: self.action(route, rules, layers),
@@ -322,6 +301,9 @@ impl<'a> Resolver<'a> {
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             show_tags: rules.show_tags.unwrap_or(false),
+            access: rules.access(),
+            clients: rules.clients(),
+            limits: rules.limits.clone().unwrap_or_default(),
             purge: self.purge(rules.purge.as_ref(), layers),
             rate: rules.resolved_rate(),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),
@@ -334,7 +316,30 @@ impl<'a> Resolver<'a> {
                     page: page.map(|page| self.page(page, layers.span(&["maintenance", "page"]))),
                 }
             }),
+            rewrite: rewrite::rewrites(rules.rewrite.as_deref().unwrap_or_default()),
+            back: (rules.rewrite.is_some() || rules.back.is_some())
+                .then(|| rewrite::back(rules.back.as_ref())),
+            key_path_rewritten: rules.key.as_ref().and_then(|key| key.path) == Some(KeyPath::Rewritten),
+            capturing: None,
+        };
+        if let Action::Choose { by, upstreams } = &resolved.action
+            && !upstreams.is_empty()
+        {
+            // What one upstream answers must not go out to a request for another.
+            let key = &mut resolved.cache.key.values;
+            key.extend(by.placeholders().filter(|by| !key.contains(by)).cloned().collect::<Vec<_>>());
         }
+        if !resolved.conditions.ports.is_empty() {
+            // Else a URL would have one object for ports that lead to different routes.
+            let port = Placeholder::of(What::ListenerPort);
+            let key = &mut resolved.cache.key.values;
+            key.extend(Some(port).filter(|port| !key.contains(port)));
+        }
+        captures::join(&mut resolved, layers, self.mistakes);
+        captures::check_maps(&resolved, layers, self.config, self.mistakes);
+        rewrite::check(&resolved, layers, self.mistakes);
+        rewrite::check_key(layers, self.mistakes);
+        resolved
     }
 
     fn purge(&mut self, purge: Option<&Purge>, layers: Layers<'a>) -> ResolvedPurge {
@@ -361,18 +366,35 @@ impl<'a> Resolver<'a> {
         }
         if let Some(redirect) = &route.redirect {
             let status = StatusCode::from_u16(redirect.status()).unwrap_or(StatusCode::MOVED_PERMANENTLY);
-            return Action::Redirect { status, to: redirect.to().clone() };
+            return Action::Redirect { status, to: redirect.to().0.clone() };
         }
         let Some(upstream) = rules.upstream.clone() else {
             self.without_upstream(layers);
             return Action::NotFound;
         };
-        let upstream_host = self.config.upstream.get(&upstream).map(|upstream| &upstream.host);
-        let host = rules.host.as_ref().or(upstream_host).cloned().unwrap_or_default();
-        if host == HostRule::Origin {
-            self.one_name(&upstream, layers);
+        match upstream {
+            UpstreamRule::Named(upstream) => {
+                let host = self.host_of(&upstream, rules, layers);
+                Action::Forward { upstream, host }
+            }
+            UpstreamRule::Chosen(by) => {
+                let names = chosen(&by, self.config).into_iter().map(|(_, name)| name);
+                let names: BTreeSet<String> =
+                    names.filter(|name| self.config.upstream.contains_key(name)).collect();
+                let hosts = names.into_iter().map(|name| (name.clone(), self.host_of(&name, rules, layers)));
+                Action::Choose { by: by.value().clone(), upstreams: hosts.collect() }
+            }
         }
-        Action::Forward { upstream, host }
+    }
+
+    /// The Host that the origins of an upstream are sent.
+    fn host_of(&mut self, upstream: &str, rules: &Rules, layers: Layers<'a>) -> HostRule {
+        let of_upstream = self.config.upstream.get(upstream).map(|upstream| &upstream.host);
+        let host = rules.host.as_ref().or(of_upstream).cloned().unwrap_or_default();
+        if host == HostRule::Origin {
+            self.one_name(upstream, layers);
+        }
+        host
     }
 
     /// `host = "origin"` needs origins that all have the same name.
@@ -408,47 +430,60 @@ impl<'a> Resolver<'a> {
     }
 
     fn answer(&mut self, answer: &Answer, layers: Layers<'a>) -> Action {
-        let mut headers = HeaderMap::new();
-        for (name, value) in self.fields(&answer.headers, &["answer", "headers"], layers) {
-            headers.insert(name, value);
-        }
+        let Edits { set, values, .. } =
+            self.fields(&answer.headers, (&["answer", "headers"], Scope::Answer), layers);
+        let mut headers: HeaderMap = set.into_iter().collect();
         let page = match (&answer.body, &answer.body_file) {
             (Some(text), _) => content::inline(text),
             (None, Some(file)) => self.file(&file.0, layers.span(&["answer", "body_file"])),
             (None, None) => PageContent { content_type: "", body: Bytes::new() },
         };
-        if !page.content_type.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {
+        if !page.content_type.is_empty()
+            && !headers.contains_key(header::CONTENT_TYPE)
+            && !values.iter().any(|(name, _)| *name == header::CONTENT_TYPE)
+        {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(page.content_type));
         }
         let status = StatusCode::from_u16(answer.status.0).unwrap_or(StatusCode::OK);
-        Action::Answer { status, headers, body: page.body }
+        Action::Answer { status, headers, values, body: page.body }
     }
 
     fn edits(&mut self, edits: Option<&FieldEdits>, key: &str, layers: Layers<'a>) -> Edits {
         let Some(edits) = edits else { return Edits::default() };
+        let scope = if key == "request_headers" { Scope::Request } else { Scope::Response };
         Edits {
             remove: edits.remove.iter().flatten().map(|name| name.0.clone()).collect(),
-            set: self.fields(&edits.set, &[key, "set"], layers),
+            ..self.fields(&edits.set, (&[key, "set"], scope), layers)
         }
     }
 
+    /// Fields to set, those with placeholders apart. What is wrong with their texts is reported elsewhere.
     fn fields(
         &mut self,
-        fields: &BTreeMap<String, Text>,
-        path: &[&str],
+        fields: &BTreeMap<String, FieldText>,
+        (path, scope): (&[&str], Scope),
         layers: Layers<'a>,
-    ) -> Vec<(HeaderName, HeaderValue)> {
-        let mut out = Vec::with_capacity(fields.len());
+    ) -> Edits {
+        let mut out = Edits::default();
         for (name, text) in fields {
             let Ok(field) = HeaderName::from_bytes(name.as_bytes()) else { continue };
             let value = match text {
-                Text::Inline(text) => HeaderValue::from_str(text).ok(),
-                Text::File(from) => {
+                FieldText::Inline(text) => {
+                    let Ok(value) = text::field_value(text, scope) else { continue };
+                    match value.constant() {
+                        Some(text) => HeaderValue::from_str(text).ok(),
+                        None => {
+                            out.values.push((field, value));
+                            continue;
+                        }
+                    }
+                }
+                FieldText::File(from) => {
                     let path: Vec<&str> = path.iter().copied().chain([name.as_str()]).collect();
                     self.secret(&from.file.0, layers.span(&path))
                 }
             };
-            out.extend(value.map(|value| (field, value)));
+            out.set.extend(value.map(|value| (field, value)));
         }
         out
     }
@@ -501,25 +536,6 @@ impl<'a> Resolver<'a> {
                 PageContent { content_type: "", body: Bytes::new() }
             }
         }
-    }
-}
-
-pub(crate) fn conditions(route: &Route) -> Conditions {
-    let path = match (&route.path, &route.prefix, &route.regex) {
-        (Some(glob), ..) => PathRule::Glob(glob.0.clone()),
-        (_, Some(prefix), _) => PathRule::Prefix(prefix.0.clone()),
-        (.., Some(regex)) => PathRule::Regex(regex.clone()),
-        _ => PathRule::Any,
-    };
-    Conditions {
-        path,
-        methods: route
-            .method
-            .iter()
-            .flat_map(|methods| methods.iter())
-            .map(|method| method.0.clone())
-            .collect(),
-        scheme: route.scheme,
     }
 }
 

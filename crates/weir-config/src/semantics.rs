@@ -3,7 +3,13 @@
 
 mod acme;
 mod certificates;
+mod cookies;
+mod limits;
+pub(crate) mod maps;
+mod rewrites;
 mod routes;
+mod statuses;
+mod vary;
 
 use crate::{
     check::suggest,
@@ -11,10 +17,11 @@ use crate::{
     model::{Config, Upstream},
     nearest::nearest,
     source::Span,
-    tree::{Node, Table},
+    tree::{Node, Table, Value},
+    upstreams::Upstreams,
     value::{ByteRate, HostPattern, ListenAddress, LogTarget, Size},
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Fields that Weir writes itself, so that a configuration cannot set them.
@@ -56,14 +63,24 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     let mut whole = Whole { upstreams, mistakes };
     if let Some(defaults) = tree.get("defaults") {
         whole.rules(defaults);
+        limits::check(defaults, &config.limits, tree, whole.mistakes);
+        maps::layer(defaults, config, upstreams, whole.mistakes);
+        rewrites::check(defaults, None, whole.mistakes);
     }
     for (site, node) in config.site.iter().zip(tree.list_of("site")) {
         whole.rules(node);
-        for route in node.list_of("route") {
+        limits::check(node, &config.limits, tree, whole.mistakes);
+        maps::layer(node, config, upstreams, whole.mistakes);
+        rewrites::check(node, None, whole.mistakes);
+        for (model, route) in site.route.iter().zip(node.list_of("route")) {
             whole.rules(route);
+            limits::check(route, &config.limits, tree, whole.mistakes);
+            maps::layer(route, config, upstreams, whole.mistakes);
+            rewrites::check(route, Some(model), whole.mistakes);
             routes::one(route, whole.mistakes);
         }
         routes::unreachable(site, node, whole.mistakes);
+        routes::places(site, node, &config.listen, whole.mistakes);
     }
     volumes(tree, mistakes);
     if let Some(events) = tree.get("events").and_then(Node::as_table) {
@@ -74,6 +91,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     listeners(config, tree, mistakes);
     certificates::check(config, tree, mistakes);
     acme::check(config, tree, mistakes);
+    maps::check(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
             upstream_tables(upstream, node, mistakes);
@@ -116,13 +134,6 @@ fn volumes(tree: &Node, mistakes: &mut Vec<Mistake>) {
 /// Each look-up that memory cannot answer asks all volumes.
 const VOLUMES_MAX: usize = 64;
 
-/// The names of the upstreams that were written.
-pub(crate) struct Upstreams {
-    pub names: BTreeSet<String>,
-    /// Whether all files could be read.
-    pub is_complete: bool,
-}
-
 struct Whole<'a> {
     upstreams: &'a Upstreams,
     mistakes: &'a mut Vec<Mistake>,
@@ -137,8 +148,17 @@ impl Whole<'_> {
         if let Some(query) = layer.get("key").and_then(|key| key.get("query")).and_then(Node::as_table) {
             self.exclusive(query, &["keep", "drop"]);
         }
+        if let Some(table) = layer.get("cookies").and_then(Node::as_table) {
+            self.exclusive(table, &["keep", "drop"]);
+        }
+        cookies::check(layer, self.mistakes);
+        vary::check(layer, self.mistakes);
+        statuses::check(layer, self.mistakes);
         if let Some(node) = layer.get("range").and_then(|range| range.get("chunk")) {
             self.chunk(node);
+        }
+        if let Some(uses) = layer.get("min_uses").and_then(Node::as_table) {
+            self.min_uses(uses);
         }
         if let Some(rate) = layer.get("rate").and_then(Node::as_table) {
             self.rate(rate);
@@ -161,6 +181,22 @@ impl Whole<'_> {
             let mistake =
                 Mistake::at(header.span, format!("`{name}` has another meaning, and no origin gets it then"));
             self.mistakes.push(mistake.help("a field of its own: header = \"X-Purge-Key\""));
+        }
+    }
+
+    /// What is not stored at all is on no volume.
+    fn min_uses(&mut self, uses: &Table) {
+        let number = |key: &str| match uses.get(key)?.value {
+            Value::Integer(number) => Some(number),
+            _ => None,
+        };
+        if let (Some(memory), Some(volume)) = (number("memory"), number("volume"))
+            && volume <= memory
+            && let (Some(first), Some(entry)) = (uses.entry("memory"), uses.entry("volume"))
+        {
+            let mistake =
+                Mistake::at(entry.node.span, "`volume` is not more than `memory`, and has no effect");
+            self.mistakes.push(mistake.other(first.node.span, "nothing is stored before"));
         }
     }
 
@@ -197,7 +233,7 @@ impl Whole<'_> {
 
     fn upstream(&mut self, node: &Node) {
         let Upstreams { names, is_complete } = self.upstreams;
-        let Some(name) = node.as_text().filter(|name| !names.contains(*name)) else {
+        let Some(name) = node.as_text().filter(|name| !names.contains(*name) && !name.contains('{')) else {
             return;
         };
         let mistake = Mistake::at(node.span, format!("there is no upstream `{name}`"));
@@ -254,6 +290,7 @@ fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
 /// The logs need a file each, and one that is rotated needs room for some lines.
 fn logs(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
     let Some(log) = tree.get("log").and_then(Node::as_table) else { return };
+    exclusive(log, &["access", "format"], mistakes);
     if let Some(entry) = log.entry("max_size")
         && config.log.max_size.is_some_and(|size| size.0 < LOG_BYTES_MIN)
     {
@@ -345,5 +382,7 @@ fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>
     }
 }
 
+#[cfg(test)]
+mod contradictions;
 #[cfg(test)]
 mod tests;

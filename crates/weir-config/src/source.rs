@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -63,6 +64,26 @@ pub(crate) struct Sources(pub Vec<Source>);
 impl Sources {
     pub fn get(&self, file: u32) -> &Source {
         &self.0[file as usize]
+    }
+
+    /// The place of a part of the text whose value stands at `span`: all of the value where it is written in
+    /// another way, with escapes or from the environment, and the part cannot be found.
+    pub fn part(&self, span: Span, text: &str, part: Range<usize>) -> Span {
+        let source = &self.get(span.file).text;
+        let Some(written) = source.get(span.start as usize..span.end as usize) else { return span };
+        let wrong = text.get(part.clone()).unwrap_or_default();
+        let only = || {
+            let mut found = written.match_indices(wrong).filter(|_| !wrong.is_empty());
+            let first = found.next().map(|(at, _)| at);
+            first.filter(|_| found.next().is_none())
+        };
+        match written.find(text).map(|at| at + part.start).or_else(only) {
+            Some(at) => {
+                let start = span.start + at as u32;
+                Span { file: span.file, start, end: start + part.len() as u32 }
+            }
+            None => span,
+        }
     }
 
     pub fn place(&self, span: Span) -> Place {

@@ -4,6 +4,7 @@
 use crate::{
     mistake::Mistake,
     source::{Source, Span},
+    value::instead_of_variable,
 };
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -207,7 +208,11 @@ pub(crate) fn parse(source: &Source, file: u32, mistakes: &mut Vec<Mistake>) -> 
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     for error in errors {
         let at = error.span().map_or(Span { file, ..Span::default() }, &span);
-        mistakes.push(Mistake::syntax(at, format!("not TOML: {}", error.message())));
+        let mistake = Mistake::syntax(at, format!("not TOML: {}", error.message()));
+        mistakes.push(match error.message().contains("escape") {
+            true => mistake.help("in double quotes `\\` begins an escape: write the text in single quotes"),
+            false => mistake,
+        });
     }
     let whole = Span { file, start: 0, end: 0 };
     Node { span: whole, value: Value::Table(convert_table(table.into_inner(), &span)) }
@@ -300,7 +305,10 @@ fn expand_text(text: &str, environment: Environment<'_>) -> Result<String, (Stri
         match environment(name).or_else(|| default.map(str::to_owned)) {
             Some(value) => out.push_str(&value),
             None => {
-                let help = format!("set it, or give it a default: `${{{name}:-…}}`");
+                let help = match instead_of_variable(name).filter(|ours| ours.starts_with('{')) {
+                    Some(ours) => format!("where nginx has `${{{name}}}`, Weir has `{ours}`"),
+                    None => format!("set it, or give it a default: `${{{name}:-…}}`"),
+                };
                 return Err((format!("the environment variable `{name}` is not set"), help));
             }
         }

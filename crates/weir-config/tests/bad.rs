@@ -25,6 +25,11 @@ fn every_mistake_is_reported_at_once() {
 }
 
 #[test]
+fn nginx_in_other_brackets_is_answered_with_the_words_of_weir() {
+    check("nginx");
+}
+
+#[test]
 fn errors_of_syntax_are_reported_with_what_else_is_wrong() {
     check("syntax");
 }

@@ -83,7 +83,8 @@ pub(crate) fn check_origin(control: &Control, peer: &Peer, head: &Parts) -> Resu
 pub(crate) fn caller(control: &Control, peer: &Peer, head: &Parts) -> Result<Caller, Refusal> {
     let address = match peer {
         Peer::User(_) => {
-            return Ok(Caller { actor: peer.actor(), role: Role::Admin, sites: None, door: Door::Socket });
+            let (actor, role, door) = (peer.actor(), Role::Admin, Door::Socket);
+            return Ok(Caller { identity: actor.to_string(), actor, role, sites: None, door });
         }
         Peer::Client(address) => *address,
     };
@@ -95,11 +96,11 @@ pub(crate) fn caller(control: &Control, peer: &Peer, head: &Parts) -> Result<Cal
     };
     let looked = presented.map_or(Presented::Unknown, |text| control.tokens().look(text, clock::wall()));
     match looked {
-        Presented::Good(token) => {
+        Presented::Good(token, identity) => {
             let from = address.map_or_else(String::new, |address| address.to_string());
             let sites = Some(token.sites).filter(|sites| !sites.is_empty());
             let actor = Actor::Token(token.name, from);
-            Ok(Caller { actor, role: token.role, sites, door: Door::Listener })
+            Ok(Caller { actor, identity, role: token.role, sites, door: Door::Listener })
         }
         // A token that was good has not been guessed.
         Presented::Expired(name) => {

@@ -1,22 +1,27 @@
-//! Responses of the control plane: whole bodies, and refusals as JSON.
+//! Responses of the control plane: whole bodies, streams, and refusals as JSON.
 
 use std::pin::Pin;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::streams::Stream;
 
 /// The content type of JSON.
 pub(crate) const JSON: &str = "application/json";
 
 /// A response.
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Content>;
 
 /// What an operation that waits returns.
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
+
+/// The content of a response: all of it, or what comes in the course of time.
+pub(crate) type Content = Either<Full<Bytes>, Stream>;
 
 /// Why the API refuses a request: a word for programs, a sentence for people, and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,7 +91,18 @@ impl Refusal {
 
 /// A response with a body of a content type.
 pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    of(status, content_type, Either::Left(Full::new(body.into())))
+}
+
+/// A response that goes on. Its connection ends with it.
+pub(crate) fn stream(stream: Stream) -> Answer {
+    let mut answer = of(StatusCode::OK, stream.form().content_type(), Either::Right(stream));
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+fn of(status: StatusCode, content_type: &'static str, content: Content) -> Answer {
+    let mut answer = Response::new(content);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -100,9 +116,9 @@ pub(crate) fn text(status: StatusCode, line: &str) -> Answer {
     typed(status, "text/plain; charset=utf-8", format!("{line}\n"))
 }
 
-/// A value as JSON.
+/// A value as JSON. What strangers have written in it does nothing to a terminal.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
-    match serde_json::to_vec(value) {
+    match weir_observe::plain_json(value) {
         Ok(body) => typed(status, JSON, body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }

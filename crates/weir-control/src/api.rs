@@ -3,6 +3,8 @@
 //! alike.
 
 mod acts;
+mod jobs;
+mod live;
 pub(crate) mod openapi;
 mod tokens;
 mod views;
@@ -16,12 +18,13 @@ use crate::answer::{Answer, JSON, Refusal, Waiting};
 use crate::call::{Call, Role};
 use crate::control::{Control, Reloaded};
 use crate::data_plane::{
-    CertificateUse, Counted, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded,
-    Verified, VolumeUse,
+    CertificateUse, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded, VolumeUse,
 };
 use crate::history::HistoryShown;
+use crate::jobs::JobShown;
 use crate::sites::Sites;
 use crate::status::Status;
+use crate::streams::Form;
 use crate::tokens::{TokenMade, TokenOrder, TokenShown};
 
 /// What all paths of this version begin with.
@@ -34,8 +37,8 @@ pub(crate) struct Operation {
     pub(crate) method: Method,
     /// With at most one variable, which is the last segment: `/v1/jobs/{id}`.
     pub(crate) path: &'static str,
-    /// What a token needs.
-    pub(crate) role: Role,
+    /// What a token needs; `None`: any will do, and sees what is its own.
+    pub(crate) role: Option<Role>,
     /// What a token that is limited to sites gets.
     pub(crate) reach: Reach,
     /// In a sentence.
@@ -68,7 +71,7 @@ pub(crate) struct Parameter {
 pub(crate) struct Output {
     pub(crate) status: StatusCode,
     pub(crate) meaning: &'static str,
-    /// Its forms, the first being JSON with that schema.
+    /// Its forms; all but CSV have that schema.
     pub(crate) forms: &'static [&'static str],
     pub(crate) schema: SchemaOf,
 }
@@ -89,7 +92,21 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 fn any(_: &mut SchemaGenerator) -> Schema {
-    Schema::from(true)
+    schemars::json_schema!({ "type": "object" })
+}
+
+/// A line of a stream: its fields are those of the file of events or of the log.
+fn line(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "description": "A line, or the `data` of an event. `event` is `dropped` where `count` of them were.",
+        "properties": {
+            "time": { "type": "string", "format": "date-time" },
+            "event": { "type": "string" },
+            "count": { "type": "integer" },
+        },
+        "additionalProperties": true,
+    })
 }
 
 const fn text(name: &'static str, meaning: &'static str) -> Parameter {
@@ -104,12 +121,22 @@ const fn done(meaning: &'static str, schema: SchemaOf) -> Output {
     Output { status: StatusCode::OK, meaning, forms: &[JSON], schema }
 }
 
+/// What takes long.
+const fn begun(schema: SchemaOf) -> Output {
+    let meaning = "The job, whose progress is at `Location`.";
+    Output { status: StatusCode::ACCEPTED, meaning, forms: &[JSON], schema }
+}
+
+const fn going_on(meaning: &'static str) -> Output {
+    Output { status: StatusCode::OK, meaning, forms: &[Form::LINES, Form::EVENTS], schema: line }
+}
+
 /// All operations.
 pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/openapi.json",
-        role: Role::View,
+        role: None,
         reach: Reach::OwnSites,
         summary: "This document.",
         query: &[],
@@ -120,7 +147,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/status",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::Whole,
         summary: "What Weir does and holds.",
         query: &[],
@@ -131,7 +158,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/certificates",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::Whole,
         summary: "The certificates for clients.",
         query: &[],
@@ -145,7 +172,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/volumes",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::Whole,
         summary: "The state of each volume.",
         query: &[],
@@ -156,7 +183,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/objects",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::OwnSites,
         summary: "A page of what is cached. A token of several sites names one of them.",
         query: &[
@@ -173,7 +200,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/sites",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::OwnSites,
         summary: "The accounts of sites: what each holds and has used.",
         query: &[
@@ -195,7 +222,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::POST,
         path: "/v1/explain",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::OwnSites,
         summary: "What would happen to a request, and why. Nothing is sent to an origin.",
         query: &[],
@@ -206,7 +233,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::POST,
         path: "/v1/purge",
-        role: Role::Purge,
+        role: Some(Role::Purge),
         reach: Reach::OwnSites,
         summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, none \
                   is carried out.",
@@ -218,19 +245,19 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::POST,
         path: "/v1/purge/dry-run",
-        role: Role::Purge,
+        role: Some(Role::Purge),
         reach: Reach::OwnSites,
-        summary: "What a purge would take: objects and bytes, exactly. Reads the head of everything held; \
-                  nothing is purged.",
+        summary: "What a purge would take: objects and bytes, exactly; nothing is purged. Reads the head \
+                  of everything held: a job, whose `result` is a `Counted`.",
         query: &[],
         input: Some(schema_of::<PurgeOrder>),
-        output: done("What it would take.", schema_of::<Counted>),
-        act: Act::Blocks(acts::count_purged),
+        output: begun(schema_of::<JobShown>),
+        act: Act::Blocks(jobs::count_purged),
     },
     Operation {
         method: Method::POST,
         path: "/v1/reload",
-        role: Role::Admin,
+        role: Some(Role::Admin),
         reach: Reach::Whole,
         summary: "Loads the configuration file again and puts it in force.",
         query: &[],
@@ -241,7 +268,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::POST,
         path: "/v1/upgrade",
-        role: Role::Admin,
+        role: Some(Role::Admin),
         reach: Reach::Whole,
         summary: "Replaces the running program by a new one. Only the control socket may name the program.",
         query: &[],
@@ -252,26 +279,104 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::POST,
         path: "/v1/verify",
-        role: Role::Admin,
+        role: Some(Role::Admin),
         reach: Reach::Whole,
-        summary: "Checks every byte on the volumes, and drops what is wrong.",
+        summary: "Checks every byte on the volumes, and drops what is wrong: a job, whose `result` is a \
+                  `Verified`.",
         query: &[],
         input: None,
-        output: done("What was found.", schema_of::<Verified>),
-        act: Act::Blocks(acts::verify),
+        output: begun(schema_of::<JobShown>),
+        act: Act::Blocks(jobs::verify),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/jobs",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "The jobs of this process, the newest last. A token sees those that it has begun, and with \
+                  `view` or `admin` and no sites those of others too.",
+        query: &[],
+        input: None,
+        output: done("The jobs.", schema_of::<Vec<JobShown>>),
+        act: Act::Blocks(jobs::list),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/jobs/{id}",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "A job as it is now. As a stream: its progress until it has ended.",
+        query: &[],
+        input: None,
+        output: Output {
+            status: StatusCode::OK,
+            meaning: "The job.",
+            forms: &[JSON, Form::LINES, Form::EVENTS],
+            schema: schema_of::<JobShown>,
+        },
+        act: Act::Waits(jobs::show),
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/jobs/{id}",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "Asks a job to end. One that another has begun needs `admin`.",
+        query: &[],
+        input: None,
+        output: done("The job as it was. It ends soon.", schema_of::<JobShown>),
+        act: Act::Blocks(jobs::cancel),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/events",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "Events as they happen, whether or not `[events]` is configured. Those that the client is \
+                  too slow for are dropped, and counted in an event `dropped`.",
+        query: &[
+            text("site", "Only of this site, by its name or one of its hosts."),
+            text("kind", "Only of this kind: `stored`. Several are separated by commas."),
+        ],
+        input: None,
+        output: going_on("An object an event, as in the file of `[events]`."),
+        act: Act::Waits(live::events),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/log",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "Log records as they are made, whether or not a log is configured. Those that the client is \
+                  too slow for are dropped, and counted in an object with `event` `dropped`.",
+        query: &[
+            text("site", "Only of this site, by its name or one of its hosts."),
+            text("kind", "`access` or `upstream`. Default: `access`."),
+        ],
+        input: None,
+        output: going_on("An object a request, as in the log."),
+        act: Act::Waits(live::log),
     },
     Operation {
         method: Method::GET,
         path: "/v1/history",
-        role: Role::View,
+        role: Some(Role::View),
         reach: Reach::OwnSites,
         summary: "What operators and clients have changed, or tried to.",
         query: &[
             text("site", "Only entries of this site, by its name or one of its hosts."),
             text("actor", "Only those of this actor: `token:cms`, `user:root`, `client:192.0.2.1`."),
-            text("act", "Only this act: `purge`."),
+            text(
+                "act",
+                "Only this act: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, \
+                 `token-remove`, `job-cancel` or `job-ended`.",
+            ),
             text("result", "Only this result: `done`, `refused` or `failed`."),
-            text("since", "Only from this time of UTC on, RFC 3339 or its beginning: `2026-11-23T10`."),
+            text(
+                "since",
+                "Only from this time on: RFC 3339 or its beginning in UTC, `2026-11-23T10`, or so long \
+                 ago, `36h`, `30d`, `4w`.",
+            ),
             number("limit", "The most entries, the newest, 1 to 10000. Default: 100."),
         ],
         input: None,
@@ -281,7 +386,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/tokens",
-        role: Role::Admin,
+        role: Some(Role::Admin),
         reach: Reach::Whole,
         summary: "The tokens, without their secrets.",
         query: &[],
@@ -292,7 +397,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::POST,
         path: "/v1/tokens",
-        role: Role::Admin,
+        role: Some(Role::Admin),
         reach: Reach::Whole,
         summary: "Makes a token. Its secret is in this answer alone.",
         query: &[],
@@ -303,7 +408,7 @@ pub(crate) static TABLE: &[Operation] = &[
     Operation {
         method: Method::DELETE,
         path: "/v1/tokens/{name}",
-        role: Role::Admin,
+        role: Some(Role::Admin),
         reach: Reach::Whole,
         summary: "Removes a token.",
         query: &[],

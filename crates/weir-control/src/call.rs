@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_observe::Actor;
 
 use crate::answer::Refusal;
+use crate::streams::Form;
 
 /// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +42,7 @@ impl Role {
 }
 
 /// Whether the caller uses the control socket or the admin listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Door {
     Socket,
     Listener,
@@ -51,6 +52,8 @@ pub(crate) enum Door {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) actor: Actor,
+    /// The SHA-256 of its token, or the user's name: another token of the same name is another caller.
+    pub(crate) identity: String,
     pub(crate) role: Role,
     /// The sites that it sees and touches, by their names; `None`: the whole Weir.
     pub(crate) sites: Option<Vec<String>>,
@@ -88,6 +91,8 @@ pub(crate) struct Call {
     /// What stands in the path for its variable; empty without one.
     pub(crate) name: String,
     pub(crate) query: String,
+    /// The form of a stream that it accepts.
+    pub(crate) form: Option<Form>,
     pub(crate) body: Bytes,
     /// Of this request, in the history and the diagnostics.
     pub(crate) request_id: String,

@@ -1,20 +1,27 @@
 //! Sends commands to a running Weir: over its control socket, or over its admin listener with a token.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::answer::{JSON, Refused};
+use crate::streams::Form;
 use crate::{state, tls};
 
+/// The longest line of a stream in bytes.
+const LINE_BYTES_MAX: usize = 64 << 20;
 /// How long to wait before the next try where the socket's queue is full.
 const TURN_PAUSE: Duration = Duration::from_millis(10);
 
@@ -135,30 +142,111 @@ impl Way {
     }
 }
 
+/// How a stream ended.
+#[derive(Clone, Debug)]
+pub enum Followed {
+    /// It did not begin.
+    Refused(Asked),
+    /// It has ended, or its connection has.
+    Ended,
+}
+
+/// Asks a running Weir for a stream of lines, and hands on each until `each` breaks or the stream ends. The
+/// patience is that for an answer, and for the next line.
+///
+/// # Errors
+/// When none runs there, it may not be asked or does not answer.
+pub fn follow(
+    way: &Way,
+    asked: Ask,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<Followed, AskError> {
+    let runtime = runtime(way)?;
+    runtime.block_on(async {
+        let patience = asked.patience;
+        let begun = in_time(way, patience, open(way, asked, Form::LINES)).await?;
+        if !begun.response.status().is_success() {
+            return Ok(Followed::Refused(in_time(way, patience, begun.whole(way)).await?));
+        }
+        let Begun { response, sender: _sender, connection: _connection } = begun;
+        let mut body = response.into_body();
+        let mut lines = Vec::new();
+        // A connection that breaks ends the stream as well.
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(patience, body.frame()).await {
+            lines.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+            while let Some(end) = lines.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = lines.drain(..=end).collect();
+                // An empty one says that the other end is there.
+                if line.len() > 1 && each(&line[..end]).is_break() {
+                    return Ok(Followed::Ended);
+                }
+            }
+            if lines.len() > LINE_BYTES_MAX {
+                return Err(way.silent("a line is too long"));
+            }
+        }
+        Ok(Followed::Ended)
+    })
+}
+
 /// Asks a running Weir and waits for its answer.
 ///
 /// # Errors
 /// When none runs there, it may not be asked or does not answer.
 pub fn ask(way: &Way, asked: Ask) -> Result<Asked, AskError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| way.silent(error))?;
-    runtime.block_on(async {
-        let patience = asked.patience;
-        match tokio::time::timeout(patience, over(way, asked)).await {
-            Err(_) => Err(way.silent(format!("nothing came for {} s", patience.as_secs()))),
-            Ok(asked) => asked,
-        }
-    })
+    runtime(way)?.block_on(in_time(way, asked.patience, async {
+        let begun = open(way, asked, JSON).await?;
+        begun.whole(way).await
+    }))
 }
 
-async fn over(way: &Way, asked: Ask) -> Result<Asked, AskError> {
+fn runtime(way: &Way) -> Result<Runtime, AskError> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| way.silent(error))
+}
+
+async fn in_time<T>(
+    way: &Way,
+    patience: Duration,
+    work: impl Future<Output = Result<T, AskError>>,
+) -> Result<T, AskError> {
+    match tokio::time::timeout(patience, work).await {
+        Err(_) => Err(way.silent(format!("nothing came for {} s", patience.as_secs()))),
+        Ok(done) => done,
+    }
+}
+
+/// An answer whose head has come.
+struct Begun {
+    response: Response<Incoming>,
+    sender: SendRequest<Full<Bytes>>,
+    connection: Connected,
+}
+
+/// The task of a connection, which ends with this.
+struct Connected(JoinHandle<hyper::Result<()>>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Begun {
+    async fn whole(self, way: &Way) -> Result<Asked, AskError> {
+        let Begun { response, sender: _sender, connection: _connection } = self;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| way.silent(error))?.to_bytes();
+        Ok(Asked { status, body })
+    }
+}
+
+async fn open(way: &Way, asked: Ask, accept: &'static str) -> Result<Begun, AskError> {
     match way {
         Way::Folder(folder) => {
             let (socket, _open) = state::socket_of(folder).map_err(|error| way.unreachable(&error))?;
             let stream = connect(&socket).await.map_err(|error| way.unreachable(&error))?;
-            exchange(way, stream, asked).await
+            exchange(way, stream, asked, accept).await
         }
         Way::Url(remote) => {
             let host = remote.url.host().unwrap_or_default();
@@ -167,28 +255,30 @@ async fn over(way: &Way, asked: Ask) -> Result<Asked, AskError> {
             let port = remote.url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
             let stream = TcpStream::connect((host, port)).await.map_err(|error| way.unreachable(&error))?;
             if !is_https {
-                return exchange(way, stream, asked).await;
+                return exchange(way, stream, asked, accept).await;
             }
             let stream = tls::connect(stream, host, remote.roots.as_deref()).await;
-            exchange(way, stream.map_err(|error| way.silent(error))?, asked).await
+            exchange(way, stream.map_err(|error| way.silent(error))?, asked, accept).await
         }
     }
 }
 
-async fn exchange<S>(way: &Way, stream: S, asked: Ask) -> Result<Asked, AskError>
+async fn exchange<S>(way: &Way, stream: S, asked: Ask, accept: &'static str) -> Result<Begun, AskError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let request = request(way, asked)?;
+    let mut request = request(way, asked)?;
+    request.headers_mut().insert(http::header::ACCEPT, HeaderValue::from_static(accept));
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| way.silent(error))?;
-    let connection = tokio::spawn(connection);
-    let response = sender.send_request(request).await.map_err(|error| way.silent(error))?;
-    let status = response.status();
-    let body = response.into_body().collect().await.map_err(|error| way.silent(error))?.to_bytes();
-    drop(sender);
-    connection.abort();
-    Ok(Asked { status, body })
+    let connection = Connected(tokio::spawn(connection));
+    let response = sender.send_request(request).await.map_err(|error| match way {
+        Way::Url(remote) if error.is_parse() && remote.url.scheme_str() == Some("http") => {
+            way.silent(format!("{error}; if it speaks TLS, ask https://"))
+        }
+        _ => way.silent(error),
+    })?;
+    Ok(Begun { response, sender, connection })
 }
 
 fn request(way: &Way, asked: Ask) -> Result<Request<Full<Bytes>>, AskError> {
@@ -203,7 +293,8 @@ fn request(way: &Way, asked: Ask) -> Result<Request<Full<Bytes>>, AskError> {
         .header(http::header::CONTENT_TYPE, JSON);
     if let Way::Url(remote) = way {
         let value = HeaderValue::from_str(&format!("Bearer {}", remote.token));
-        let mut value = value.map_err(|_| way.silent("the token is none"))?;
+        let mut value =
+            value.map_err(|_| way.silent("what was given is no token; the file holds the token alone"))?;
         value.set_sensitive(true);
         request = request.header(http::header::AUTHORIZATION, value);
     }

@@ -11,22 +11,31 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_config::Mistakes;
 use weir_config::value::HostPattern;
-use weir_observe::{Entry, HistoryState, Snapshot};
+use weir_observe::{Entry, HistoryState, Observatory, RECORD_PATIENCE, Snapshot};
 
+use crate::answer::Refusal;
+use crate::call::{Caller, Door};
 use crate::clock;
 use crate::data_plane::{
     Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question,
     SwapError, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
-use crate::history::{self, HistoryOrder, HistoryShown};
+use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
+use crate::jobs::Jobs;
 use crate::metrics::Seen;
+use crate::progress::Progress;
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
+use crate::streams::{Form, Sending, Stream, Streams};
 use crate::tokens::Tokens;
+use crate::turns::Turns;
 
-/// How long a command waits for its entry in the history. A disk that hangs holds up nothing for longer.
-const RECORD_PATIENCE: Duration = Duration::from_secs(2);
+/// The state of a volume that will soon be up.
+const OPENING: &str = "probing";
+/// How long a job waits for them, as after an upgrade, and between two looks.
+const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
+const OPENING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where the configuration came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +103,9 @@ pub struct Control {
     state: PathBuf,
     tokens: Tokens,
     guesses: Guesses,
+    jobs: Jobs,
+    streams: Arc<Streams>,
+    turns: Turns,
 }
 
 #[derive(Default)]
@@ -109,11 +121,56 @@ impl Control {
         let started = (clock::mono(), clock::wall());
         let (reloads, guesses) = (Mutex::default(), Guesses::default());
         let (tokens, state) = (Tokens::of(state), state.to_owned());
-        Arc::new(Control { data_plane, source, started, reloads, state, tokens, guesses })
+        let (jobs, streams, turns) = (Jobs::default(), Arc::default(), Turns::default());
+        Arc::new(Control {
+            data_plane,
+            source,
+            started,
+            reloads,
+            state,
+            tokens,
+            guesses,
+            jobs,
+            streams,
+            turns,
+        })
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Opens a stream to a caller, for as long as its token is good. Call it on a runtime.
+    ///
+    /// # Errors
+    /// 503 where there are too many.
+    pub(crate) fn open_stream(
+        self: &Arc<Control>,
+        caller: &Caller,
+        form: Form,
+    ) -> Result<(Sending, Stream), Refusal> {
+        let (control, identity) = (self.clone(), caller.identity.clone());
+        let is_user = caller.door == Door::Socket;
+        let is_good = move || is_user || control.tokens.is_good(&identity, clock::wall());
+        self.streams.open(caller, form, is_good)
+    }
+
+    pub(crate) fn observatory(&self) -> &Observatory {
+        self.data_plane.observatory()
+    }
+
+    /// Ends jobs and streams: a new process takes over.
+    pub(crate) fn leave(&self) {
+        self.jobs.interrupt();
+        self.streams.end();
     }
 
     pub(crate) fn guesses(&self) -> &Guesses {
@@ -123,26 +180,34 @@ impl Control {
     /// Records an entry in the history, and waits until it is written, or the disk has failed.
     pub(crate) async fn record(&self, entry: Entry) {
         let (written, wait) = oneshot::channel();
-        self.data_plane.history().record_then(entry, Box::new(move |result| drop(written.send(result))));
+        let history = &self.observatory().history;
+        history.record_then(entry, Box::new(move |result| drop(written.send(result))));
         let _ = tokio::time::timeout(RECORD_PATIENCE, wait).await;
     }
 
     /// As [`Control::record`], for a thread that may block.
     pub fn record_now(&self, entry: Entry) {
         let (written, wait) = mpsc::channel();
-        self.data_plane.history().record_then(entry, Box::new(move |result| drop(written.send(result))));
+        let history = &self.observatory().history;
+        history.record_then(entry, Box::new(move |result| drop(written.send(result))));
         let _ = wait.recv_timeout(RECORD_PATIENCE);
     }
 
     /// Records an attempt that was refused. Does not wait.
     pub(crate) fn note_refused(&self, entry: Entry) {
-        self.data_plane.history().record(entry);
+        self.observatory().history.record(entry);
     }
 
-    /// Some of the history; of `own` sites alone, where there are some. Blocks.
-    pub(crate) fn history(&self, order: &HistoryOrder, own: Option<&[String]>) -> io::Result<HistoryShown> {
-        let HistoryState { failure, lost } = self.data_plane.history().state();
-        Ok(HistoryShown { entries: history::read(&self.state, order, own)?, failure, lost })
+    /// Some of the history; what `own` sees alone, where it is given. Also whether the site that is asked for
+    /// is in it. Blocks.
+    pub(crate) fn history(
+        &self,
+        order: &HistoryOrder,
+        own: Option<&Own<'_>>,
+    ) -> io::Result<(HistoryShown, bool)> {
+        let HistoryState { failure, lost } = self.observatory().history.state();
+        let Found { entries, has_site } = history::read(&self.state, order, own)?;
+        Ok((HistoryShown { entries: entries.into(), failure, lost }, has_site))
     }
 
     /// The name of the site that has this name or this host.
@@ -251,20 +316,48 @@ impl Control {
         Ok(Purged { mark, scopes, soft: order.soft, held })
     }
 
+    /// Refuses an order that makes no sense.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn check_order(&self, order: &PurgeOrder) -> Result<(), String> {
+        self.data_plane.check_order(order)
+    }
+
+    /// Waits while volumes are being opened, at most for a minute: what they hold is not known before.
+    /// Blocks.
+    fn await_volumes(&self, progress: &Progress) {
+        let until = clock::mono() + OPENING_TIME_MAX;
+        let is_opening = || {
+            let volumes = self.inventory().volumes;
+            volumes.iter().any(|volume| volume.state == OPENING)
+        };
+        while progress.ends().is_none() && clock::mono() < until && is_opening() {
+            std::thread::sleep(OPENING_PAUSE);
+        }
+    }
+
     /// What a purge would take. Blocks.
     ///
     /// # Errors
     /// A sentence.
-    pub(crate) fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
-        self.data_plane.count_purged(order)
+    pub(crate) fn count_purged(&self, order: &PurgeOrder, progress: &Progress) -> Result<Counted, String> {
+        self.await_volumes(progress);
+        self.data_plane.count_purged(order, progress)
     }
 
-    /// Verifies the volume. Blocks.
+    /// Whether there are volumes to verify.
+    pub(crate) fn has_volumes(&self) -> bool {
+        self.data_plane.has_volumes()
+    }
+
+    /// Verifies the volumes. Blocks.
     ///
     /// # Errors
     /// A sentence.
-    pub fn verify(&self) -> Result<Verified, String> {
-        let verified = self.data_plane.verify()?;
+    pub(crate) fn verify(&self, progress: &Progress) -> Result<Verified, String> {
+        self.await_volumes(progress);
+        let verified = self.data_plane.verify(progress)?;
         tracing::info!(objects = verified.objects, damaged = verified.damaged, "volumes verified");
         Ok(verified)
     }

@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
-use weir_observe::{History, Snapshot};
+use weir_observe::{Observatory, Snapshot};
 
+use crate::progress::Progress;
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::explained::{
@@ -45,18 +46,28 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String>;
 
-    /// What a purge would take. Reads the head of everything held, and blocks.
+    /// Refuses an order that makes no sense.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn check_order(&self, order: &PurgeOrder) -> Result<(), String>;
+
+    /// What a purge would take. Reads the head of everything held, and blocks, until `progress` asks it to
+    /// end.
     ///
     /// # Errors
     /// A sentence, when the order makes no sense or a drive fails.
-    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String>;
+    fn count_purged(&self, order: &PurgeOrder, progress: &Progress) -> Result<Counted, String>;
+
+    /// Whether there are volumes.
+    fn has_volumes(&self) -> bool;
 
     /// Reads all that the volumes hold, checks every byte and drops what is wrong. Blocks for as long as that
-    /// takes.
+    /// takes, or until `progress` asks it to end.
     ///
     /// # Errors
     /// A sentence, where there is no volume or its drive fails.
-    fn verify(&self) -> Result<Verified, String>;
+    fn verify(&self, progress: &Progress) -> Result<Verified, String>;
 
     /// A page of what is cached. May block for a while.
     ///
@@ -77,8 +88,8 @@ pub trait DataPlane: Send + Sync {
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
     fn admin_hosts(&self) -> Vec<HostPattern>;
 
-    /// What operators and clients have changed, or tried to.
-    fn history(&self) -> &History;
+    /// What is observed: the logs, events, the history.
+    fn observatory(&self) -> &Observatory;
 
     /// The name of the site that has this name or this host.
     fn site_named(&self, name: &str) -> Option<String>;

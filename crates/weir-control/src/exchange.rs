@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Either, Limited};
 use hyper::body::{Body, Incoming};
+use tokio::task::JoinHandle;
 use weir_observe::{Act as Ended, Entry};
 
 use crate::access::{self, Peer};
@@ -17,8 +18,11 @@ use crate::answer::{Answer, JSON, Refusal};
 use crate::api::{self, Act, BODY_BYTES_MAX, Reach};
 use crate::call::{Call, Caller};
 use crate::control::Control;
+use crate::history::act_of;
 use crate::open;
-use crate::places::Place;
+use crate::places::{Place, Work};
+use crate::streams::Form;
+use crate::turns::Turn;
 
 /// How long the content of a request may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -36,16 +40,15 @@ pub(crate) async fn respond(
     if let Some(health) = open::health(&control, &head.method, &head.uri) {
         return health;
     }
-    let work = place.work();
-    let mut asking = Asking { control, peer, caller: None, request_id: request_id() };
-    let refusal = if work.is_for_all {
-        match asking.answer(&head, body).await {
-            Ok(answer) => return answer,
-            Err(refusal) => refusal,
+    let mut asking = Asking { control, peer, caller: None, content: Bytes::new(), request_id: request_id() };
+    let refusal = match asking.answer(&head, body, &place).await {
+        Ok(answer) => {
+            if let Either::Right(stream) = answer.body() {
+                place.leave(stream.cut());
+            }
+            return answer;
         }
-    } else {
-        let message = "too many requests are under way";
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).help("try again")
+        Err(refusal) => refusal,
     };
     asking.note(&head, &refusal);
     refusal.answer()
@@ -57,16 +60,19 @@ struct Asking {
     peer: Peer,
     /// Who it is, once that is known.
     caller: Option<Caller>,
+    /// What it has sent, once it may send something.
+    content: Bytes,
     request_id: String,
 }
 
 impl Asking {
-    async fn answer(&mut self, head: &Parts, body: Incoming) -> Result<Answer, Refusal> {
+    async fn answer(&mut self, head: &Parts, body: Incoming, place: &Place) -> Result<Answer, Refusal> {
         let control = self.control.clone();
         access::check_origin(&control, &self.peer, head)?;
         if open::is_open(head.uri.path()) {
-            let head = head.clone();
-            return blocking(move || open::answer(&control, &head)).await;
+            let (head, turn) = (head.clone(), control.turns().take(self.peer.door(), "").await);
+            let _work = worked(place)?;
+            return blocking(turn, move || open::answer(&control, &head)).await;
         }
         // What is no path of the API needs no token to be unknown.
         if !head.uri.path().starts_with(api::VERSION) {
@@ -75,18 +81,34 @@ impl Asking {
         let caller = access::caller(&control, &self.peer, head)?;
         self.caller = Some(caller.clone());
         let (operation, name) = api::find(&head.method, head.uri.path())?;
-        access::check_role(&caller, operation.role)?;
+        if let Some(needed) = operation.role {
+            access::check_role(&caller, needed)?;
+        }
         if operation.reach == Reach::Whole {
             access::check_whole(&caller)?;
         }
         check_content_type(head, &body)?;
-        let body = whole(head, body).await?;
         let query = head.uri.query().unwrap_or_default().to_owned();
+        // What takes parameters says itself which it knows.
+        if operation.query.is_empty() && !query.is_empty() {
+            return Err(Refusal::unfit(format!("{query} is not known; there are no parameters here")));
+        }
+        let body = whole(head, body).await?;
+        self.content = body.clone();
         let request_id = self.request_id.clone();
-        let call = Call { caller, name, query, body, request_id };
+        let form = Form::accepted(head.headers.get(ACCEPT));
+        let call = Call { caller, name, query, form, body, request_id };
         match operation.act {
-            Act::Waits(act) => act(control, call).await,
-            Act::Blocks(act) => blocking(move || act(&control, &call)).await,
+            // What has begun ends, and leaves its entry, also where the client goes.
+            Act::Waits(act) => {
+                let _work = worked(place)?;
+                finished(tokio::spawn(act(control, call))).await
+            }
+            Act::Blocks(act) => {
+                let turn = control.turns().take(call.caller.door, &call.caller.identity).await;
+                let _work = worked(place)?;
+                blocking(turn, move || act(&control, &call)).await
+            }
         }
     }
 
@@ -98,20 +120,45 @@ impl Asking {
             return;
         }
         let actor = self.caller.as_ref().map_or_else(|| self.peer.actor(), |caller| caller.actor.clone());
-        // A caller of some sites sees what it was refused itself.
-        let sites = self.caller.as_ref().and_then(|caller| caller.sites.clone()).unwrap_or_default();
-        let line = format!("{} {}", head.method, head.uri.path());
-        let act = line.chars().take(LINE_CHARS_MAX).collect();
+        let line = |text: String| text.chars().take(LINE_CHARS_MAX).collect();
+        let act = line(act_of(&head.method, head.uri.path()));
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let request = line(format!("{} {target}", head.method));
+        // What it was about, which is not always what the caller may touch.
+        let scope = serde_json::from_slice(&self.content).unwrap_or_default();
         let why = refusal.refused.error.clone();
         let request_id = self.request_id.clone();
         let result = Ended::Refused;
-        self.control.note_refused(Entry { actor, act, sites, result, why, request_id, ..Entry::default() });
+        let entry = Entry { actor, act, request, scope, result, why, request_id, ..Entry::default() };
+        self.control.note_refused(entry);
     }
 }
 
-/// Does what may block beside the runtime.
-async fn blocking(act: impl FnOnce() -> Result<Answer, Refusal> + Send + 'static) -> Result<Answer, Refusal> {
-    tokio::task::spawn_blocking(act).await.unwrap_or_else(|error| {
+/// Notes that a request is being answered. One that still arrives, or waits for its turn, is not: its place
+/// can be taken away.
+fn worked(place: &Place) -> Result<Work<'_>, Refusal> {
+    let work = place.work();
+    if work.is_for_all {
+        return Ok(work);
+    }
+    let message = "too many requests are under way";
+    Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).help("try again"))
+}
+
+/// Does what may block beside the runtime, and keeps the turn until it is done.
+async fn blocking(
+    turn: Turn,
+    act: impl FnOnce() -> Result<Answer, Refusal> + Send + 'static,
+) -> Result<Answer, Refusal> {
+    let act = move || {
+        let _turn = turn;
+        act()
+    };
+    finished(tokio::task::spawn_blocking(act)).await
+}
+
+async fn finished(work: JoinHandle<Result<Answer, Refusal>>) -> Result<Answer, Refusal> {
+    work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "a control request panicked");
         Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "an internal error")
             .help("see the diagnostics of this Weir"))

@@ -1,14 +1,24 @@
 //! The history as it is asked for and shown. The data plane's room of observation writes it.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+mod backwards;
 
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use http::Method;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_observe::{AUDIT, AUDIT_BYTES_MAX, AUDIT_FILES_MAX};
+use weir_observe::AUDITS;
+
+use self::backwards::Set;
+/// The ways in which an act ends.
+pub const RESULTS: [&str; 3] = ["done", "refused", "failed"];
+/// What the shortest time that a question may name is completed with.
+const TIME_REST: &str = "0000-01-01T00:00:00Z";
 
 /// What is asked for. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +33,8 @@ pub struct HistoryOrder {
     pub act: Option<String>,
     /// Only this result: `done`, `refused`, `failed`.
     pub result: Option<String>,
-    /// Only from this time on, RFC 3339 in UTC or the beginning of one: `2026-11-23`, `2026-11-23T10`.
+    /// Only from this time on: RFC 3339 or the beginning of one in UTC, `2026-11-23`, `2026-11-23T10`, or so
+    /// long ago, `36h`, `30d`.
     pub since: Option<String>,
 }
 
@@ -52,9 +63,12 @@ pub struct HistoryEntry {
     /// From where; absent where that is this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// What: `purge`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`, or the method and the path
-    /// of a refused attempt.
+    /// What: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`,
+    /// `job-cancel`, `job-ended`; of a refused attempt at something else the method and the path.
     pub act: String,
+    /// Method, path and query of a refused attempt.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub request: String,
     /// What it concerned; absent where that is all.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub scope: Value,
@@ -74,91 +88,118 @@ pub struct HistoryEntry {
     pub request_id: String,
 }
 
+/// A caller that sees some sites alone.
+pub(crate) struct Own<'a> {
+    pub(crate) sites: &'a [String],
+    /// As in an entry.
+    pub(crate) actor: String,
+}
+
+impl Own<'_> {
+    /// Whether it sees an entry: what concerns its sites alone, and what it was refused itself.
+    fn sees(&self, entry: &HistoryEntry) -> bool {
+        let is_its_try = entry.result == "refused" && entry.actor == self.actor && entry.sites.is_empty();
+        is_its_try || (!entry.sites.is_empty() && entry.sites.iter().all(|site| self.sites.contains(site)))
+    }
+}
+
 impl HistoryOrder {
-    fn wants(&self, entry: &HistoryEntry, own: Option<&[String]>) -> bool {
+    fn wants(&self, entry: &HistoryEntry, own: Option<&Own<'_>>) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
-        let is_own = own
-            .is_none_or(|own| !entry.sites.is_empty() && entry.sites.iter().all(|site| own.contains(site)));
-        is_own
+        own.is_none_or(|own| own.sees(entry))
             && is(&self.actor, &entry.actor)
             && is(&self.act, &entry.act)
             && is(&self.result, &entry.result)
             && self.site.as_ref().is_none_or(|site| entry.sites.contains(site))
             && self.since.as_ref().is_none_or(|since| entry.time >= *since)
     }
+
+    /// The same with a time that entries are compared with.
+    ///
+    /// # Errors
+    /// A sentence, where a value is none that there could be.
+    pub(crate) fn checked(mut self, now: SystemTime) -> Result<HistoryOrder, String> {
+        if let Some(unknown) = self.result.as_ref().filter(|result| !RESULTS.contains(&result.as_str())) {
+            return Err(format!("{unknown} is no result; there are {}", RESULTS.join(", ")));
+        }
+        if let Some(since) = self.since.take() {
+            self.since = Some(time(&since, now)?);
+        }
+        Ok(self)
+    }
 }
 
-/// The newest entries of a state folder that are wanted; of `own` sites alone, where there are some. Blocks.
+/// A time as in an entry, without its `Z`: a longer text is later.
+fn time(text: &str, now: SystemTime) -> Result<String, String> {
+    let ago = || {
+        // Four weeks are what the accounts take as well.
+        let weeks = text.strip_suffix('w').and_then(|weeks| weeks.parse::<u64>().ok());
+        let text = weeks.map_or_else(|| text.to_owned(), |weeks| format!("{}d", weeks.saturating_mul(7)));
+        let ago = text.parse::<weir_config::value::Duration>().ok()?;
+        Timestamp::try_from(now.checked_sub(ago.0)?).ok()
+    };
+    let begun = || {
+        let is_whole_field = [4, 7, 10, 13, 16, 19].contains(&text.len());
+        let whole = TIME_REST.get(text.len()..).filter(|_| is_whole_field)?;
+        format!("{text}{whole}").parse().ok()
+    };
+    let found = begun().or_else(|| text.parse().ok()).or_else(ago);
+    let found: Timestamp = found.ok_or_else(|| {
+        format!(
+            "{text} is no time: write a day (2026-11-22), the beginning of a time of UTC (2026-11-22T10:30) \
+             or how long ago (36h, 30d, 4w)"
+        )
+    })?;
+    Ok(format!("{found:.3}").trim_end_matches('Z').to_owned())
+}
+
+/// The act of a request: the word by which the history has it when it is done. Of a path that changes
+/// nothing, the method and the path.
+pub(crate) fn act_of(method: &Method, path: &str) -> String {
+    let below = path.strip_prefix("/v1").unwrap_or_default();
+    let is_below = |folder: &str| below.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
+    let word = match (method, below) {
+        (&Method::POST, "/purge") => "purge",
+        (&Method::POST, "/purge/dry-run") => "purge-dry-run",
+        (&Method::POST, "/reload") => "reload",
+        (&Method::POST, "/upgrade") => "upgrade",
+        (&Method::POST, "/verify") => "verify",
+        (&Method::POST, "/tokens") => "token-add",
+        (&Method::DELETE, _) if is_below("/tokens/") => "token-remove",
+        (&Method::DELETE, _) if is_below("/jobs/") => "job-cancel",
+        _ => return format!("{method} {path}"),
+    };
+    word.to_owned()
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The newest that are wanted, the newest last.
+    pub(crate) entries: VecDeque<HistoryEntry>,
+    /// Whether there is an entry of the site that was asked for.
+    pub(crate) has_site: bool,
+}
+
+/// The newest entries of a state folder that are wanted; those that `own` may see alone, where it is given.
+/// Blocks.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn read(
-    state: &Path,
-    order: &HistoryOrder,
-    own: Option<&[String]>,
-) -> io::Result<Vec<HistoryEntry>> {
-    let mut found = VecDeque::new();
-    for number in 0..AUDIT_FILES_MAX {
-        let name = if number == 0 { AUDIT.to_owned() } else { format!("{AUDIT}.{number}") };
-        let Some(bytes) = content(&state.join(name))? else { continue };
-        // A line that a full disk has torn is none.
-        let lines = bytes.split(|byte| *byte == b'\n').rev();
-        for entry in lines.filter_map(|line| serde_json::from_slice::<HistoryEntry>(line).ok()) {
-            if found.len() >= order.limit {
-                return Ok(found.into());
-            }
-            if order.wants(&entry, own) {
-                found.push_front(entry);
-            }
+pub(crate) fn read(state: &Path, order: &HistoryOrder, own: Option<&Own<'_>>) -> io::Result<Found> {
+    let mut sets = AUDITS.iter().map(|name| Set::open(state, name)).collect::<io::Result<Vec<_>>>()?;
+    let mut found = Found::default();
+    while found.entries.len() < order.limit {
+        let newest = sets.iter_mut().filter(|set| set.newest.is_some());
+        let newest = newest.max_by(|a, b| Set::time(a).cmp(Set::time(b)));
+        let Some(entry) = newest.map(Set::take).transpose()?.flatten() else { break };
+        found.has_site |= order.site.as_ref().is_some_and(|site| entry.sites.contains(site));
+        if order.wants(&entry, own) {
+            found.entries.push_front(entry);
         }
     }
-    Ok(found.into())
-}
-
-/// What a file holds; `None` where it is missing, or something else has its name.
-fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let mut bytes = Vec::new();
-    // The last write may have gone beyond the length at which files are rotated.
-    File::open(path)?.take(2 * AUDIT_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    Ok(found)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_that_are_wanted() {
-        let folder = std::env::temp_dir().join(format!("weir-history-read-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let line = |minute: u32, site: &str, act: &str| {
-            format!(
-                "{{\"time\":\"2026-11-23T10:{minute:02}:00Z\",\"act\":\"{act}\",\"sites\":[\"{site}\"]}}\n"
-            )
-        };
-        let old = line(1, "a", "purge") + &line(2, "b", "purge") + "{\"time\":\"torn";
-        std::fs::write(folder.join("audit.1"), old).unwrap();
-        let new = line(3, "a", "purge") + "{\"time\":\"2026-11-23T10:04:00Z\",\"act\":\"reload\"}\n\n";
-        std::fs::write(folder.join("audit"), new).unwrap();
-        let read = |order: &HistoryOrder, own: Option<&[String]>| -> Vec<String> {
-            let all = read(&folder, order, own).unwrap();
-            all.into_iter().map(|entry| entry.time[14..16].to_owned()).collect()
-        };
-        let order = HistoryOrder { limit: 3, ..HistoryOrder::default() };
-        assert_eq!(read(&order, None), ["02", "03", "04"]);
-        assert_eq!(read(&order, Some(&["a".to_owned()])), ["01", "03"], "not what concerns the whole Weir");
-        let of_b = HistoryOrder { site: Some("b".to_owned()), ..order.clone() };
-        assert_eq!(read(&of_b, None), ["02"]);
-        let late = HistoryOrder { since: Some("2026-11-23T10:03".to_owned()), ..order.clone() };
-        assert_eq!(read(&late, None), ["03", "04"]);
-        let reloads = HistoryOrder { act: Some("reload".to_owned()), ..order };
-        assert_eq!(read(&reloads, None), ["04"]);
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-}
+mod tests;

@@ -4,8 +4,9 @@
 //! It runs on a thread and a runtime of its own, and asks the data plane through [`DataPlane`]. It may fail
 //! or hang without affecting a request. Rooms: [`data_plane`] what it asks of the data plane; [`state`] the
 //! state folder; [`control`] the commands; [`api`] the table of paths; `access` who may, with `tokens`;
-//! `exchange` one request; `metrics` and `status` what it shows; [`serve`] the connections, `places` how
-//! many; [`client`] talks to a running Weir.
+//! `exchange` one request; [`jobs`] what takes long; `streams` answers that go on; `metrics` and `status`
+//! what it shows; [`serve`] the connections, `places` how many, `turns` what
+//! waits; [`client`] talks to a running Weir.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -28,17 +29,21 @@ mod clock;
 mod digits;
 mod exchange;
 mod guesses;
+pub mod jobs;
 mod listener;
 mod metrics;
 mod open;
 mod places;
+mod progress;
+mod streams;
 mod tls;
 mod tokens;
+mod turns;
 mod users;
 
 pub use answer::Refused;
 pub use call::Role;
-pub use client::{Ask, AskError, Asked, Remote, Way};
+pub use client::{Ask, AskError, Asked, Followed, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
     CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, Counted, DataPlane, Explained,
@@ -48,7 +53,10 @@ pub use data_plane::{
     Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
+pub use jobs::{JobShown, JobState};
 pub use listener::{AdminListener, ServeError};
+pub use progress::Progress;
+pub use query::LiveOrder;
 pub use serve::ControlThread;
 pub use sites::{
     AccountsUse, Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,

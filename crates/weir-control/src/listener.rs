@@ -113,11 +113,12 @@ impl AdminListener {
         }
     }
 
-    /// The address it got, as text.
-    pub fn address(&self) -> String {
+    /// The address it got, as text: over TLS `https://`.
+    pub fn address(&self, is_tls: bool) -> String {
+        let scheme = if is_tls { "https" } else { "http" };
         match self {
             AdminListener::Tcp(listener) => {
-                listener.local_addr().map_or_else(|_| "?".to_owned(), |at| format!("http://{at}"))
+                listener.local_addr().map_or_else(|_| "?".to_owned(), |at| format!("{scheme}://{at}"))
             }
             AdminListener::Unix(_, path) => format!("unix:{}", path.display()),
         }

@@ -5,8 +5,9 @@
 //! A connection is idle while none of its requests is being answered: before its first request is complete,
 //! between two requests, and while its client is slow to take a response.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -31,6 +32,10 @@ struct Taken {
     /// Its requests that are being answered.
     working: AtomicUsize,
     closes: Notify,
+    /// A stream has begun on it.
+    streams: Notify,
+    /// What is notified when that cannot be sent.
+    stream: OnceLock<Arc<Notify>>,
 }
 
 /// A connection's place, given back when dropped.
@@ -65,7 +70,13 @@ impl Places {
             }
         }
         let since = AtomicU64::new(self.turn());
-        let taken = Arc::new(Taken { since, working: AtomicUsize::new(0), closes: Notify::new() });
+        let taken = Arc::new(Taken {
+            since,
+            working: AtomicUsize::new(0),
+            closes: Notify::new(),
+            streams: Notify::new(),
+            stream: OnceLock::new(),
+        });
         all.push(Arc::clone(&taken));
         Some(Place { places: Arc::clone(self), taken })
     }
@@ -86,6 +97,37 @@ impl Place {
         self.taken.working.fetch_add(1, Ordering::AcqRel);
         let is_for_all = self.places.working.fetch_add(1, Ordering::AcqRel) < PLACES_MAX;
         Work { place: self, is_for_all }
+    }
+
+    /// Gives the place back while the connection goes on: a stream is sent on it. The connection is closed
+    /// when that is cut.
+    pub(crate) fn leave(&self, cut: Arc<Notify>) {
+        self.places.taken.lock().retain(|taken| !Arc::ptr_eq(taken, &self.taken));
+        // A connection has at most one stream, which ends it.
+        let _ = self.taken.stream.set(cut);
+        self.taken.streams.notify_one();
+    }
+
+    /// Ready when the connection is older than it may be. One with a stream may be of any age, until nothing
+    /// can be sent on it.
+    pub(crate) async fn overdue(&self, time: Duration) {
+        let stream = async {
+            self.taken.streams.notified().await;
+            match self.taken.stream.get() {
+                Some(cut) => cut.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let age = async {
+            tokio::time::sleep(time).await;
+            if self.taken.stream.get().is_some() {
+                std::future::pending().await
+            }
+        };
+        tokio::select! {
+            () = stream => {}
+            () = age => {}
+        }
     }
 
     /// Ready when the place is taken away.
@@ -129,6 +171,26 @@ mod tests {
         let closed: Vec<usize> = (0..all.len()).filter(|index| is_closed(&all[*index])).collect();
         assert_eq!(closed, [2], "not the one that has just been used, nor the one that works");
         assert!(next.work().is_for_all);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_with_a_stream_grows_old_until_it_is_cut() {
+        const TIME: Duration = Duration::from_secs(600);
+        let places = Arc::new(Places::default());
+        let is_overdue = async |place: &Place, seconds| {
+            tokio::time::timeout(Duration::from_secs(seconds), place.overdue(TIME)).await.is_ok()
+        };
+        let plain = places.take().unwrap();
+        assert!(!is_overdue(&plain, 599).await && is_overdue(&plain, 601).await);
+        let (place, cut) = (places.take().unwrap(), Arc::new(Notify::new()));
+        place.leave(cut.clone());
+        assert!(!is_overdue(&place, 100_000).await);
+        let place = places.take().unwrap();
+        place.leave(cut.clone());
+        cut.notify_one();
+        assert!(is_overdue(&place, 1).await);
+        drop(plain);
+        assert!(places.are_free(), "a stream has no place");
     }
 
     #[test]

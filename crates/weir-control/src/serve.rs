@@ -1,10 +1,12 @@
 //! The connections of the admin listener and the control socket, on one thread with its own runtime.
 //!
-//! A connection has limits of time and size, and a place of its server ([`Places`]). What may block runs
+//! A connection has limits of time and size, and a place of its server ([`Places`]); one with a stream has
+//! neither an end nor a place. What may block runs
 //! beside the runtime. Health is answered at once, whatever other connections do.
 
 use std::convert::Infallible;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,31 +17,29 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::Notify;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Notify, watch};
 use weir_tls::Certificates;
 
 use crate::access::Peer;
 use crate::control::Control;
 use crate::listener::{AdminListener, ServeError};
 use crate::places::{Place, Places};
-use crate::{clock, exchange, tls, users};
+use crate::{clock, exchange, tls, turns, users};
 
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
-/// Only the owner uses the control socket, and verifying a large volume takes long.
+/// Only the owner uses the control socket.
 const SOCKET_TIME: Duration = Duration::from_hours(24);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Between two looks at what is waited for.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// The running thread of the control plane. It ends with the process.
-#[derive(Debug)]
 pub struct ControlThread(Arc<Counter>);
 
 /// What the servers of the thread share.
-#[derive(Debug)]
 struct Counter {
     /// Connections of the admin listener and of the control socket. Each has its own, so that scrapers cannot
     /// keep the commands out.
@@ -50,6 +50,9 @@ struct Counter {
     /// Whether connections are no longer accepted.
     closes: Notify,
     is_closed: AtomicBool,
+    /// Whether connections end with the request under way: a new process answers the next.
+    leaves: watch::Sender<bool>,
+    control: Arc<Control>,
 }
 
 impl ControlThread {
@@ -65,7 +68,7 @@ impl ControlThread {
     ) -> Result<ControlThread, ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(4)
+            .max_blocking_threads(turns::THREADS)
             .thread_name("weir-control-act")
             .build()
             .map_err(ServeError::Thread)?;
@@ -86,19 +89,24 @@ impl ControlThread {
             certificates,
             closes: Notify::new(),
             is_closed: AtomicBool::new(false),
+            leaves: watch::Sender::new(false),
+            control,
         });
         let at_thread = counter.clone();
         thread::Builder::new()
             .name("weir-control".to_owned())
-            .spawn(move || runtime.block_on(serve(control, admin, socket, at_thread)))
+            .spawn(move || runtime.block_on(serve(admin, socket, at_thread)))
             .map_err(ServeError::Thread)?;
         Ok(ControlThread(counter))
     }
 
     /// Accepts no more connections; those in the queue are left to other processes that hold the sockets.
-    /// Blocks until it has stopped, at most for the patience.
+    /// Ends jobs and streams, and each connection with its request under way. Blocks until it has stopped, at
+    /// most for the patience.
     pub fn close(&self, patience: Duration) -> bool {
         self.0.closes.notify_one();
+        self.0.control.leave();
+        self.0.leaves.send_replace(true);
         wait_for(patience, || self.0.is_closed.load(Ordering::Acquire))
     }
 
@@ -124,27 +132,31 @@ enum Admin {
     Unix(UnixListener),
 }
 
-async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
-    let Counter { shown, told, certificates, closes, is_closed } = &*counter;
+async fn serve(admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
+    let Counter { shown, told, certificates, closes, is_closed, leaves, control } = &*counter;
+    let shown = Server { places: shown, certificates: certificates.as_ref(), leaves, control };
+    let told = Server { places: told, certificates: None, ..shown };
     let admin_accepts = async {
         loop {
             match &admin {
                 Admin::Tcp(listener) => {
                     let accepted = listener.accept().await;
-                    let peer = |from: &(_, std::net::SocketAddr)| Peer::Client(Some(from.1.ip()));
-                    accept(accepted, peer, Server { places: shown, certificates }, &control).await;
+                    let peer = |from: &(TcpStream, SocketAddr)| {
+                        let local = from.0.local_addr().map(|local| local.ip().to_canonical()).ok();
+                        (Peer::Client(Some(from.1.ip())), local)
+                    };
+                    accept(accepted, peer, shown).await;
                 }
                 Admin::Unix(listener) => {
-                    let server = Server { places: shown, certificates };
-                    accept(listener.accept().await, |_| Peer::Client(None), server, &control).await;
+                    accept(listener.accept().await, |_| (Peer::Client(None), None), shown).await;
                 }
             }
         }
     };
     let socket_accepts = async {
         loop {
-            let peer = |from: &(UnixStream, _)| Peer::User(users::of(&from.0));
-            accept(socket.accept().await, peer, Server { places: told, certificates: &None }, &control).await;
+            let peer = |from: &(UnixStream, _)| (Peer::User(users::of(&from.0)), None);
+            accept(socket.accept().await, peer, told).await;
         }
     };
     tokio::select! {
@@ -158,20 +170,22 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
 }
 
 /// One of the two servers.
+#[derive(Clone, Copy)]
 struct Server<'s> {
     places: &'s Arc<Places>,
-    certificates: &'s Option<Certificates>,
+    certificates: Option<&'s Certificates>,
+    leaves: &'s watch::Sender<bool>,
+    control: &'s Arc<Control>,
 }
 
 async fn accept<S, A>(
     accepted: io::Result<(S, A)>,
-    peer: impl Fn(&(S, A)) -> Peer,
+    peer: impl Fn(&(S, A)) -> (Peer, Option<IpAddr>),
     server: Server<'_>,
-    control: &Arc<Control>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (stream, peer) = match accepted {
+    let (stream, (peer, local)) = match accepted {
         Ok(accepted) => {
             let peer = peer(&accepted);
             (accepted.0, peer)
@@ -183,27 +197,38 @@ async fn accept<S, A>(
     };
     // Otherwise all connections have requests under way.
     let Some(place) = server.places.take().map(Arc::new) else { return };
-    let (control, certificates) = (control.clone(), server.certificates.clone());
+    let (control, certificates) = (server.control.clone(), server.certificates.cloned());
+    let served = Served { peer: peer.clone(), place, leaves: server.leaves.subscribe() };
     tokio::spawn(async move {
-        let Some(certificates) = certificates else { return connection(stream, peer, place, control).await };
+        let Some(certificates) = certificates else { return connection(stream, served, control).await };
         let at = match &peer {
             Peer::Client(at) => *at,
             Peer::User(_) => None,
         };
         // A handshake that fails is the client's affair.
-        if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, tls::accept(stream, &certificates)).await {
-            connection(stream, peer, place, control).await;
+        if let Ok(Ok(stream)) =
+            tokio::time::timeout(HEAD_TIME, tls::accept(stream, &certificates, local)).await
+        {
+            connection(stream, served, control).await;
         } else {
             tracing::debug!(?at, "a handshake with the admin listener failed");
         }
     });
 }
 
+/// What is known of a connection.
+struct Served {
+    peer: Peer,
+    place: Arc<Place>,
+    leaves: watch::Receiver<bool>,
+}
+
 /// Serves a connection to its end.
-async fn connection<S>(stream: S, peer: Peer, place: Arc<Place>, control: Arc<Control>)
+async fn connection<S>(stream: S, served: Served, control: Arc<Control>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let Served { peer, place, mut leaves } = served;
     let time = match peer {
         Peer::Client(_) => CONNECTION_TIME,
         Peer::User(_) => SOCKET_TIME,
@@ -218,9 +243,19 @@ where
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
+    let mut connection = std::pin::pin!(connection);
+    let ended = async {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = leaves.wait_for(|leaves| *leaves) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        // A scraper's mistakes are its own affair: neither an error nor a timeout needs anything here.
+        let _ = connection.await;
+    };
     tokio::select! {
-        _ = tokio::time::timeout(time, connection) => {}
+        () = ended => {}
+        () = place.overdue(time) => {}
         () = place.closed() => {}
     }
 }

@@ -2,10 +2,11 @@
 //! connection of the commands to it.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::server::Acceptor;
@@ -16,11 +17,19 @@ use weir_tls::Certificates;
 /// The protocol that both speak (ALPN).
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// Begins TLS with a client, which gets the certificate for the name that it asks for.
+/// The record of an alert `unrecognized_name`, which ends a handshake (RFC 8446 §6.2).
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// Begins TLS with a client, which gets the certificate for the name that it asks for; without a name the one
+/// for the address that it has connected to.
 ///
 /// # Errors
-/// The handshake fails, or there is no certificate for the client.
-pub(crate) async fn accept<S>(stream: S, certificates: &Certificates) -> io::Result<server::TlsStream<S>>
+/// The handshake fails, or there is no certificate for the client, which is told by an alert.
+pub(crate) async fn accept<S>(
+    stream: S,
+    certificates: &Certificates,
+    local: Option<IpAddr>,
+) -> io::Result<server::TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -30,8 +39,15 @@ where
         matches!(scheme, SignatureScheme::ECDSA_NISTP256_SHA256 | SignatureScheme::ECDSA_NISTP384_SHA384)
     });
     let set = certificates.current();
-    let chosen = set.choose(hello.server_name(), takes_ecdsa);
-    let identity = chosen.ok_or_else(|| io::Error::other("there is no certificate for this client"))?;
+    let chosen = match (hello.server_name(), local) {
+        (None, Some(local)) => set.choose_for_address(local, takes_ecdsa),
+        (name, _) => set.choose(name, takes_ecdsa),
+    };
+    let Some(identity) = chosen else {
+        let mut stream = start.io;
+        stream.write_all(&UNRECOGNIZED_NAME).await?;
+        return Err(io::Error::other("there is no certificate for this client"));
+    };
     start.into_stream(identity.server_for(&[PROTOCOL])).await
 }
 

@@ -115,7 +115,8 @@ pub enum TokenError {
 /// What a presented token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Presented {
-    Good(TokenShown),
+    /// With its SHA-256.
+    Good(TokenShown, String),
     Expired(String),
     Unknown,
 }
@@ -208,8 +209,16 @@ impl Tokens {
         match known.page.tokens.iter().find(is_it).map(|kept| aged(kept.shown.clone(), now)) {
             None => Presented::Unknown,
             Some(shown) if shown.expired => Presented::Expired(shown.name),
-            Some(shown) => Presented::Good(shown),
+            Some(shown) => Presented::Good(shown, hash),
         }
+    }
+
+    /// Whether the token with this SHA-256 is good still. A file that cannot be read admits nobody.
+    pub(crate) fn is_good(&self, sha256: &str, now: SystemTime) -> bool {
+        let mut known = self.known.lock();
+        let is_it = |kept: &&Kept| kept.sha256 == sha256;
+        self.refresh(&mut known).is_ok()
+            && known.page.tokens.iter().find(is_it).is_some_and(|kept| !aged(kept.shown.clone(), now).expired)
     }
 
     /// Reads the file if it is another than the one that was read.
@@ -224,7 +233,7 @@ impl Tokens {
         }
         *known = Known::default();
         if identity.is_some() {
-            let page = serde_json::from_slice(&std::fs::read(&self.path)?)?;
+            let page = serde_json::from_slice(&content(&self.path)?)?;
             *known = Known { identity, page };
         }
         Ok(())
@@ -240,6 +249,20 @@ impl Tokens {
         self.refresh(&mut known)?;
         Ok(())
     }
+}
+
+/// The content of a file. What is none, like a pipe, is not waited for.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Replaces a file durably; readers see the old one or the new one.

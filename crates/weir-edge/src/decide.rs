@@ -29,6 +29,30 @@ pub(crate) struct Beside {
     pub(crate) is_too_large: bool,
     /// The client asks for another protocol (RFC 9110 §7.8).
     pub(crate) is_upgrade: bool,
+    /// The conditions of the route that hold by the client and by maps.
+    pub(crate) fulfilled: Fulfilled,
+}
+
+/// Which conditions of a route hold by what the head of a request does not say itself: a set of bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fulfilled(pub(crate) u8);
+
+impl Fulfilled {
+    /// `bypass`, by its client.
+    pub(crate) const BYPASS: u8 = 1;
+    pub(crate) const REFRESH: u8 = 2;
+    pub(crate) const NO_STORE: u8 = 4;
+    /// `bypass`, by a map.
+    pub(crate) const BYPASS_MAP: u8 = 8;
+
+    fn has(self, condition: u8) -> bool {
+        self.0 & condition != 0
+    }
+
+    /// Those of both.
+    pub(crate) fn and(self, other: Fulfilled) -> Fulfilled {
+        Fulfilled(self.0 | other.0)
+    }
 }
 
 /// Whether the cache is asked.
@@ -40,7 +64,16 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
         return Consulted::Upgrade;
     }
     match consult(view, rules) {
-        Consult::Use(ask) => Consulted::LookUp(ask),
+        Consult::Use(_) if beside.fulfilled.has(Fulfilled::BYPASS) => {
+            Consulted::Pass(PassReason::BypassClient)
+        }
+        Consult::Use(_) if beside.fulfilled.has(Fulfilled::BYPASS_MAP) => {
+            Consulted::Pass(PassReason::BypassMap)
+        }
+        Consult::Use(ask) => {
+            let ask = if beside.fulfilled.has(Fulfilled::REFRESH) { ask.refreshing() } else { ask };
+            Consulted::LookUp(if beside.fulfilled.has(Fulfilled::NO_STORE) { ask.unstoring() } else { ask })
+        }
         Consult::Pass(reason) => Consulted::Pass(reason),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use weir_store::volume::Stock;
+use weir_store::volume::{EachDone, Stock};
 use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
@@ -297,15 +297,23 @@ impl Edge {
         Ok(held)
     }
 
+    /// Refuses orders that make no sense.
+    ///
+    /// # Errors
+    /// A sentence: an order names something that cannot exist.
+    pub fn check_purge(&self, orders: &[PurgeOrder]) -> Result<(), String> {
+        purge::marks_of(&self.plan(), orders).map(|_| ())
+    }
+
     /// What the orders would take, each object once: how many and their bytes. Reads every head, and blocks
-    /// for as long as that takes.
+    /// for as long as that takes; a break of `each` ends it early.
     ///
     /// # Errors
     /// A sentence: an order names something that cannot exist, or a drive fails.
-    pub fn count_purged(&self, orders: &[PurgeOrder]) -> Result<Stock, String> {
+    pub fn count_purged(&self, orders: &[PurgeOrder], each: EachDone<'_>) -> Result<Stock, String> {
         let marks = purge::marks_of(&self.plan(), orders)?;
         let scopes: Vec<Scope> = marks.iter().map(|mark| mark.scope).collect();
-        let counted = self.shared.store.count(&scopes, weir_clock::now());
+        let counted = self.shared.store.count(&scopes, weir_clock::now(), each);
         counted.map_err(|error| format!("a volume cannot be read: {error}"))
     }
 

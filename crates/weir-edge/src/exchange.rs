@@ -5,23 +5,29 @@ use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 use weir_clock::Now;
 use weir_front::listen::{Counted, Peer, TooMany};
-use weir_front::{Client, Done, End, PeerInfo, Request, Secured, Trust};
+use weir_front::{Client, ContentLimits, Done, End, PeerInfo, Request, Secured, Trust};
 use weir_observe::{Completion, Description, Facts, Outcome, Tls};
 use weir_policy::RequestView;
+use weir_policy::value::{Style, Value};
 use weir_store::Stamp;
 use weir_wire::Target;
 
 use crate::core::{Core, HeldPlan};
+use crate::decide::Beside;
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
 use crate::response::{self, Response};
+use crate::route::{DotSegment, Rewritten};
 use crate::transform::client::client_of;
 use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
+use crate::values::{Circumstances, OfLog, OfRequest, OfResponse, Rendered, RouteWords};
+use weir_fill::OriginAnswer;
 use weir_fill::asks::Cause;
 use weir_fill::inflight::Asker;
 use weir_fill::witness::Witness;
@@ -49,6 +55,12 @@ pub(crate) struct Note<'c> {
     pub(crate) facts: Facts,
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
+    /// The response's age when it went out, in seconds.
+    age_s: Option<u64>,
+    /// How it answered.
+    pub(crate) answered: Option<OriginAnswer>,
+    /// What the origin is asked for in place of the client's path and query.
+    pub(crate) rewritten: Option<Rewritten>,
     /// The fields that the origin sent to the lead of a fill, where they differ from the stored ones.
     pub(crate) own_fields: Option<Box<HeaderMap>>,
     /// How the missing bytes of the response are brought, where they were already asked for.
@@ -64,6 +76,8 @@ pub(crate) struct Note<'c> {
     request_id: OnceCell<String>,
     /// What the log of requests to origins says of this request.
     cause: OnceCell<Arc<Cause>>,
+    /// The request's fields as origins get them, where the route sets some of them to values.
+    selecting: OnceCell<Box<HeaderMap>>,
 }
 
 impl<'c> Deref for Exchange<'c, '_> {
@@ -81,6 +95,51 @@ impl<'c> DerefMut for Exchange<'c, '_> {
 }
 
 impl Exchange<'_, '_> {
+    /// Notes what the origin is asked for in place of the client's path, where the route rewrites it.
+    ///
+    /// # Errors
+    /// A rule fits, and the path has a dot segment, or would have one.
+    pub(crate) fn rewrite(&mut self, route: &Route) -> Result<(), DotSegment> {
+        if route.has_rewrites() && matches!(self.request.target, Target::Path(_)) {
+            self.rewritten = route.rewritten(&self.known(route))?;
+        }
+        Ok(())
+    }
+
+    /// Holds the request's content to the limits of its route, where it has some.
+    pub(crate) fn bound_content(&mut self, route: &Route) {
+        if route.limits.is_some() {
+            let limits = self.content_limits(route);
+            self.client.bound_content(limits);
+        }
+    }
+
+    /// Renders what the route sets in responses to values with placeholders.
+    #[inline]
+    pub(crate) fn render(&mut self, response: &mut Response) {
+        self.age_s = response.late.age_s();
+        let Some(route) = self.route else { return };
+        if !route.response_values().is_empty() {
+            self.render_of(route, response);
+        }
+        if route.hides_cache_status() {
+            response.late.hide_cache_status();
+        }
+    }
+
+    fn render_of(&self, route: &Arc<Route>, response: &mut Response) {
+        let Some(status) = response.head.status().filter(|_| response.late.is_presented()) else { return };
+        let known = OfResponse {
+            request: self.known(route),
+            status,
+            facts: &self.facts,
+            age_s: response.late.age_s(),
+            origin: self.origin.as_deref(),
+            answered: self.answered,
+        };
+        response.late.set(Rendered::of(route.response_values(), &known));
+    }
+
     /// The client left before there was a response, or stayed half-closed for as long as it may (RFC 9112
     /// §9.6).
     pub(crate) fn left(&mut self) -> Response {
@@ -108,6 +167,9 @@ impl<'c> Note<'c> {
             route: None,
             facts: Facts::default(),
             origin: None,
+            age_s: None,
+            answered: None,
+            rewritten: None,
             own_fields: None,
             refill: None,
             found_gone: false,
@@ -116,6 +178,7 @@ impl<'c> Note<'c> {
             counted: None,
             request_id: OnceCell::new(),
             cause: OnceCell::new(),
+            selecting: OnceCell::new(),
         }
     }
 
@@ -127,6 +190,52 @@ impl<'c> Note<'c> {
     /// Path and query as received; `*` for a request about the server itself.
     pub(crate) fn path_and_query(&self) -> &str {
         path_and_query(self.request)
+    }
+
+    /// What is known of the request beside its fields.
+    pub(crate) fn beside(&self, route: &Route) -> Beside {
+        self.beside_of(self.view(), route)
+    }
+
+    /// The same for another request of its client.
+    pub(crate) fn beside_of(&self, view: RequestView<'_>, route: &Route) -> Beside {
+        let of_client = route.clients.as_ref().map(|clients| clients.hold(self.client()));
+        let by_maps = route.fulfilled_by_maps(|| OfRequest { view, ..self.known(route) });
+        Beside {
+            is_too_large: self.request.is_too_large(self.content_limits(route)),
+            is_upgrade: self.request.upgrade.is_some(),
+            fulfilled: of_client.unwrap_or_default().and(by_maps),
+        }
+    }
+
+    /// How large and how slow the request's content may be.
+    fn content_limits(&self, route: &Route) -> ContentLimits {
+        let all = self.request.peer.limits.content();
+        route.limits.as_ref().map_or(all, |limits| limits.content(all))
+    }
+
+    /// Path and query for the origin: what the key leaves of them, or what the route makes of that.
+    pub(crate) fn target(&self, route: &Route) -> Cow<'_, str> {
+        match &self.rewritten {
+            Some(rewritten) => Cow::Borrowed(&rewritten.target),
+            None => forwarded(route, self.path_and_query()),
+        }
+    }
+
+    /// Takes the cookies out of the request that its route takes out. From here on nobody sees them.
+    pub(crate) fn take_cookies(&mut self, route: &Route) {
+        let request = self.request;
+        let Some(left) = route.rules.cookies.apply(&request.headers) else { return };
+        let mut headers = request.headers.clone();
+        left.put(&mut headers);
+        self.request = request.instead.get_or_init(|| Box::new(request.with_headers(headers)));
+    }
+
+    /// The route with the upstream that a map chooses for this request; the route itself where none does.
+    pub(crate) fn choose(&mut self, route: &'c Arc<Route>) -> &'c Arc<Route> {
+        let chosen = route.chosen(|| self.known(route));
+        self.route = Some(chosen);
+        chosen
     }
 
     /// The request as the policy sees it.
@@ -145,6 +254,27 @@ impl<'c> Note<'c> {
     /// The request's id: the trusted peer's, or a new one.
     pub(crate) fn request_id(&self) -> &str {
         request_id(&self.request_id, self.request)
+    }
+
+    /// What placeholders stand for in this request, with the query as it was received.
+    pub(crate) fn known<'a>(&'a self, route: &'a Route) -> OfRequest<'a> {
+        let site = self.site.map_or("", |site| &*site.name);
+        OfRequest { view: self.view(), site, route: route.words(), beside: self }
+    }
+
+    /// The request's fields as `Vary` selects by them: what the route sets to values replaces what the
+    /// client has sent, since origins see that.
+    pub(crate) fn selecting(&self, route: &Route) -> &HeaderMap {
+        if route.request_values().is_empty() {
+            return &self.request.headers;
+        }
+        self.selecting.get_or_init(|| {
+            let mut headers = self.request.headers.clone();
+            let target = forwarded(route, self.path_and_query());
+            let view = RequestView { path_and_query: &target, ..self.view() };
+            route.set_values(&OfRequest { view, ..self.known(route) }, &mut headers);
+            Box::new(headers)
+        })
     }
 
     /// This request, as the cause of requests to origins, where they have a log.
@@ -214,13 +344,40 @@ impl<'c> Note<'c> {
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
         let own_id = &self.core.shared.own_id;
         let trust = self.request.peer.trust;
-        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s, trust }
+        let rule = self.rewritten.as_ref().map(|rewritten| rewritten.rule);
+        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s, trust, rule }
     }
 
     /// The first words of a log line about this exchange.
     pub(crate) fn outcome(&mut self, outcome: Outcome, detail: &'static str) {
         self.facts.outcome = outcome;
         self.facts.detail = detail;
+    }
+}
+
+impl Circumstances for Note<'_> {
+    fn client(&self) -> Option<IpAddr> {
+        Note::client(self).unwrap_or(self.request.peer.peer).ip()
+    }
+
+    fn request_id(&self) -> &str {
+        Note::request_id(self)
+    }
+
+    fn came(&self) -> SystemTime {
+        self.now.wall
+    }
+
+    fn protocol(&self) -> &str {
+        self.request.protocol
+    }
+
+    fn listener_port(&self) -> Option<u16> {
+        self.request.peer.port
+    }
+
+    fn is_client_hidden(&self) -> bool {
+        Note::client(self).is_none()
     }
 }
 
@@ -293,7 +450,29 @@ impl Note<'_> {
             description.route = route.name.clone();
             description.upstream = self.origin.as_ref().and(route.upstream.clone());
         }
+        if let Some(line) = self.running.plan.log_line() {
+            description.line = Some(self.log_line(line, &description));
+        }
         description
+    }
+}
+
+impl Note<'_> {
+    /// The line of a log whose form the configuration says.
+    fn log_line(&self, line: &Value, texts: &Description) -> Vec<u8> {
+        let site = self.site.map_or("", |site| &*site.name);
+        let route = self.route.map(|route| route.words()).unwrap_or_default();
+        let route = RouteWords { maps: self.running.plan.maps(), ..route };
+        let response = OfResponse {
+            request: OfRequest { view: self.view(), site, route, beside: self },
+            status: StatusCode::from_u16(self.facts.status).unwrap_or_default(),
+            facts: &self.facts,
+            age_s: self.age_s,
+            origin: self.origin.as_deref(),
+            answered: self.answered,
+        };
+        let known = OfLog { response: Some(response), facts: &self.facts, texts };
+        line.render(&known, Style::Log)
     }
 }
 
@@ -316,8 +495,12 @@ fn request_id<'r>(known: &'r OnceCell<String>, request: &Request) -> &'r str {
 /// A request id: 32 hexadecimal digits.
 fn made_id(number: u128) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |at: u32| char::from(DIGITS[(number >> (4 * at)) as usize & 15]);
-    (0..32).map(digit).collect()
+    let mut digits = [0; 32];
+    for (two, byte) in digits.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        two.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    // Invariant: digits are ASCII.
+    std::str::from_utf8(&digits).unwrap_or_default().to_owned()
 }
 
 /// The part of the target that a route keeps in the key. The origin is asked for the same.

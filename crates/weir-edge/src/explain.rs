@@ -4,20 +4,22 @@
 mod question;
 mod wording;
 
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
+use weir_policy::cookies::{has_unkeyed, unkeyed};
 use weir_policy::{
-    Ask, AskKind, Failure, Freshness, Interval, Intervals, Now, PassReason, Reusable, Selecting, StaleRules,
-    Stored, StoredFlags, accept_encoding, conditional, error_reusable, freshness, matches,
-    unreachable_window, write_key,
+    Ask, AskKind, CacheKey, CacheRules, Failure, Freshness, HeadRequests, Interval, Intervals, KeyParts,
+    NotStored, Now, PassReason, RequestView, Reusable, Selecting, StaleRules, Stored, StoredFlags,
+    accept_encoding, conditional, error_reusable, freshness, matches, unreachable_window, write_key,
 };
 use weir_store::{Found, Generation};
 
 use self::question::Request;
-use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
+use self::wording::{dropped, not_in_key, tags, triggers};
 use crate::cache_status::CacheStatus;
 use crate::decide::{self, Beside, Consulted, Decision};
 use crate::fetch::stale::word;
@@ -28,8 +30,11 @@ use crate::route::Via;
 use crate::shared::Shared;
 use crate::transform::client::X_FORWARDED_FOR;
 use crate::transform::request::{self, From, X_REQUEST_ID};
+use crate::values::OfRequest;
 use weir_clock as clock;
+use weir_fill::recent::{RecentOutcomes, digest_of_visitors};
 use weir_front::Trust;
+use weir_front::listen::Peer;
 use weir_observe::Outcome;
 
 /// A request to explain.
@@ -41,6 +46,8 @@ pub struct Question {
     pub url: String,
     /// Its fields.
     pub headers: Vec<(String, String)>,
+    /// The client's address; `None`: no client is known.
+    pub client: Option<IpAddr>,
 }
 
 /// A variant that is held under the key.
@@ -54,6 +61,8 @@ pub struct StoredVariant {
     pub freshness: Freshness,
     /// For how long after its lifetime this route serves it where the origin gives no answer at all.
     pub if_unreachable: Duration,
+    /// What the tables by status of the route say of its status.
+    pub by_status: Vec<String>,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
@@ -92,12 +101,20 @@ pub struct Explanation {
     pub route: Option<String>,
     /// File and line of the route.
     pub place: Option<String>,
+    /// What the maps say that the route uses.
+    pub maps: Vec<String>,
     /// The upstream's name.
     pub upstream: Option<String>,
     /// The key.
     pub key: Option<String>,
+    /// What the path is rewritten to for the origin, and by which rule.
+    pub rewritten: Option<String>,
     /// Parts of the query that the key and the request to the origin lack, or have in another order.
     pub dropped: Vec<String>,
+    /// Names of cookies that the route takes out of the request.
+    pub cookies_dropped: Vec<String>,
+    /// Names of cookies that are left and are not in the key.
+    pub cookies_not_in_key: Vec<String>,
     /// Fields of the request that are not in the key.
     pub not_in_key: Vec<String>,
     /// What the origin would be asked for.
@@ -122,20 +139,26 @@ pub struct Explanation {
     pub bypass: Vec<String>,
     /// What makes a request here fetch again.
     pub refresh: Vec<String>,
+    /// What keeps the response to a request here from being stored.
+    pub no_store: Vec<String>,
 }
 
 /// Walks a request without acting on it.
 pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
-    let request = Request::parse(question)?;
+    let mut request = Request::parse(question)?;
     let running = shared.running.load_full();
     let view = request.view();
-    let Placed { site, route, to } = placed(shared, &running.plan, &request.host, view.path(), &view);
+    let Placed { site, route, to } = placed(shared, &running.plan, &request.host, &view, &request);
     let mut explanation =
         Explanation { site: site.map(|site| site.name.to_string()), ..Explanation::default() };
     if let Some(route) = route {
         explanation.route = Some(route.name.to_string());
         explanation.place = Some(route.place.clone());
         explanation.upstream = route.upstream.as_ref().map(ToString::to_string);
+    }
+    let is_purge = matches!(to, Routed::Purge(_));
+    if let Some(refused) = denied(route.filter(|_| !is_purge), &request) {
+        return Ok(local(explanation, "denied", refused.into()));
     }
     let route = match to {
         Routed::To(route) => route,
@@ -145,10 +168,43 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
             return Ok(local(explanation, reply.word, because));
         }
     };
-    explanation.bypass = triggers(&route.rules.bypass, &view);
-    explanation.refresh = triggers(&route.rules.refresh, &view);
+    explanation.cookies_dropped = wording::names(&route.rules.cookies.dropped(&request.headers));
+    if let Some(left) = route.rules.cookies.apply(&request.headers) {
+        left.put(&mut request.headers);
+    }
+    explanation.cookies_not_in_key = wording::names(&unkeyed(&request.headers, &route.rules.key));
+    let view = request.view();
+    let (name, mark) = site.map_or(("", 0), |site| (&*site.name, site.mark));
+    let known = OfRequest { view, site: name, route: route.words(), beside: &request };
+    let route = route.chosen(|| known);
+    let known = OfRequest { route: route.words(), ..known };
+    explanation.upstream = route.upstream.as_ref().map(ToString::to_string);
+    explanation.maps = wording::maps(route, &known);
+    let [bypass, refresh, no_store] = wording::clients(route, request.client);
+    explanation.bypass = [triggers(&route.rules.bypass, &known), bypass].concat();
+    explanation.refresh = [triggers(&route.rules.refresh, &known), refresh].concat();
+    explanation.no_store = [triggers(&route.rules.no_store, &known), no_store].concat();
     explanation.bypass.extend(wording::everywhere(&route.rules));
-    Ok(judge(shared, (site.map_or(0, |site| site.mark), route), &request, explanation))
+    Ok(judge(shared, &Chosen { site: mark, route, known }, &request, explanation))
+}
+
+/// Why the client that is named gets no answer.
+fn denied(route: Option<&Arc<Route>>, request: &Request) -> Option<&'static str> {
+    let access = route?.access.as_ref()?;
+    let client = peer(request.client?);
+    (!access.admits(Some(client))).then_some(wording::DENIED)
+}
+
+fn peer(client: IpAddr) -> Peer {
+    Peer::at(SocketAddr::new(client, 0))
+}
+
+/// Where a question leads.
+struct Chosen<'a> {
+    /// The site's name in keys.
+    site: u64,
+    route: &'a Route,
+    known: OfRequest<'a>,
 }
 
 /// What Weir answers itself, in a sentence.
@@ -166,45 +222,48 @@ fn local(explanation: Explanation, reason: &'static str, because: String) -> Exp
 
 fn judge(
     shared: &Shared,
-    (site, route): (u64, &Route),
+    chosen: &Chosen<'_>,
     request: &Request,
     mut explanation: Explanation,
 ) -> Explanation {
-    let now = clock::now();
-    let view = request.view();
-    let mut key = Vec::new();
-    let digest = write_key(&route.rules.key, &view, &mut key);
+    let (now, Chosen { site, route, known }) = (clock::now(), chosen);
+    let (view, mut key, recent) = (request.view(), Vec::new(), &shared.inflight.recent);
     let target = weir_policy::forwarded(&route.rules.key, view.path_and_query);
-    explanation.key = Some(String::from_utf8_lossy(&key).into_owned());
-    explanation.dropped = match dropped(view.path_and_query, &target) {
-        Dropped::Parameters(names) => names,
-        Dropped::Order => vec!["the order of the parameters".into()],
+    let Ok(rewritten) = route.rewritten(known) else {
+        return local(explanation, "dot-segment", wording::DOT_SEGMENT.into());
     };
-    let recent = &shared.inflight.recent;
-    explanation.not_stored = recent.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    let parts = KeyParts { target: route.key_target(rewritten.as_ref()), known: Some(known) };
+    let digest = write_key(&route.rules.key, &view, parts, &mut key);
+    explanation.rewritten = rewritten.as_ref().map(|rewritten| wording::rewritten(&target, rewritten, route));
+    said_of_key(&mut explanation, &key, view.path_and_query, &target);
+    explanation.not_stored = declined(recent, (digest, &view, route), now).map(NotStored::word);
     explanation.failed = recent.failed(digest, now.mono).map(|failure| failure.word);
-    let selects = |stored: &Stored| matches(&stored.variant, view.headers);
-    let found = ready(|| shared.store.find(digest, &key, site, &selects));
+    let asked_for: &str = rewritten.as_ref().map_or(&target, |rewritten| &rewritten.target);
+    let mut selecting = view.headers.clone();
+    let sent = OfRequest { view: RequestView { path_and_query: &target, ..view }, ..*known };
+    route.set_values(&sent, &mut selecting);
+    let selects = |stored: &Stored| matches(&stored.variant, &selecting);
+    let found = ready(|| shared.store.find(digest, &key, *site, &selects));
     let mut generations = shared.store.variants(digest, &key);
-    generations.retain(|generation| generation.key().site == site);
-    let found = found.filter(|found| lookup::is_usable(found) && found.key().site == site);
+    generations.retain(|generation| generation.key().site == *site);
+    let found = found.filter(|found| lookup::is_usable(found) && found.key().site == *site);
     // As in the walk: the first match may still be filling while an older generation is whole.
     let is_usable = |held: &&Arc<Generation>| lookup::is_usable(held) && selects(&held.head().stored);
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
-    explanation.stored = variants(&generations, found.as_ref(), &route.rules.stale, now);
+    explanation.stored = variants(&generations, found.as_ref(), &route.rules, now);
     explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
-    let beside = Beside { is_upgrade: request.is_upgrade(), ..Beside::default() };
+    let past = |explanation, because, cache_status| {
+        let asked = Some(asked(route, (&sent, asked_for), request, Towards::Pass));
+        passes(Explanation { asked, ..explanation }, because, cache_status)
+    };
+    let beside = beside(route, request, known);
     let ask = match decide::consulted(&view, &route.rules, beside) {
         Consulted::LookUp(ask) => ask,
         Consulted::Pass(reason) => {
-            explanation.asked = Some(asked(route, request, &target, Towards::Pass));
-            return passes(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
+            return past(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
         }
-        Consulted::Upgrade => {
-            explanation.asked = Some(asked(route, request, &target, Towards::Pass));
-            return passes(explanation, wording::UPGRADE, CacheStatus::upgrade());
-        }
+        Consulted::Upgrade => return past(explanation, wording::UPGRADE, CacheStatus::upgrade()),
         // A question has no content.
         Consulted::TooLarge => return local(explanation, "body-too-large", String::new()),
     };
@@ -214,20 +273,71 @@ fn judge(
         Decision::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
         _ => found.as_ref(),
     };
-    explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
-    let mut explanation = conclude(explanation, &ask, &judged);
+    if let Some(reason) = unkept(&ask, &judged) {
+        return past(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
+    }
+    explanation.asked = Some(asked(route, (&sent, asked_for), request, Towards::Fill(validated)));
+    let mut explanation = conclude(explanation, (&ask, route), &judged);
+    let key = CacheKey { digest, full: key.into(), site: *site };
+    tell_uses(&mut explanation, shared.store.uses(&key), route);
     let outage = route.upstream.as_deref().and_then(|name| shared.inflight.upstreams.outage(name, now.mono));
     if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
         && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
     {
         explanation = stale_in_an_outage(explanation, CacheStatus::revalidate(why.why), &reusable, word);
     }
-    let head = found.as_ref().map(|found| found.head());
-    let is_purged = head.is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
+    tell_purged(&mut explanation, found.as_deref());
+    explanation
+}
+
+/// What is known of the request beside its fields.
+fn beside(route: &Route, request: &Request, known: &OfRequest<'_>) -> Beside {
+    let client = request.client.zip(route.clients.as_ref());
+    let by_client = client.map(|(client, clients)| clients.hold(Some(peer(client)))).unwrap_or_default();
+    let fulfilled = by_client.and(route.fulfilled_by_maps(|| *known));
+    Beside { is_upgrade: request.is_upgrade(), fulfilled, ..Beside::default() }
+}
+
+/// Why the request goes past the cache after all: nothing held answers it, and no response to it is kept.
+fn unkept(ask: &Ask, judged: &Decision) -> Option<PassReason> {
+    let is_held = matches!(judged, Decision::Serve(_) | Decision::GatewayTimeout);
+    (ask.is_no_store() && !is_held).then_some(PassReason::RouteNoStore)
+}
+
+/// Says so where the route wants more requests before it stores anything of the key.
+fn tell_uses(explanation: &mut Explanation, so_far: u32, route: &Route) {
+    let least = u32::from(route.rules.min_uses.memory);
+    if explanation.verdict == "miss" && so_far + 1 < least {
+        explanation.not_stored = Some(NotStored::MinUses.word());
+        explanation.because += &format!("; it is stored from request {least} on, and this is {}", so_far + 1);
+    }
+}
+
+/// Says so where what goes out stale was purged softly.
+fn tell_purged(explanation: &mut Explanation, found: Option<&Generation>) {
+    let is_purged = found.is_some_and(|found| found.head().stored.facts.flags.has(StoredFlags::PURGED));
     if explanation.verdict == "stale" && is_purged {
         explanation.because += "; it was purged softly";
     }
-    explanation
+}
+
+/// The key, and what of the target it lacks.
+fn said_of_key(explanation: &mut Explanation, key: &[u8], received: &str, target: &str) {
+    explanation.key = Some(String::from_utf8_lossy(key).into_owned());
+    explanation.dropped = dropped(received, target).into_names();
+}
+
+/// Why recent responses to the key were not stored, to requests with such cookies.
+fn declined(
+    recent: &RecentOutcomes,
+    (digest, view, route): (u128, &RequestView<'_>, &Route),
+    now: Now,
+) -> Option<NotStored> {
+    let of_visitors = || {
+        let is_one = has_unkeyed(view.headers, &route.rules.key);
+        recent.declined(digest_of_visitors(digest), now.mono).filter(|_| is_one)
+    };
+    recent.declined(digest, now.mono).or_else(of_visitors)
 }
 
 /// The proof that a stored response is served at once while its upstream gives no answer, and the log's word
@@ -288,7 +398,7 @@ fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'s
 }
 
 /// Puts the decision into words.
-fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Explanation {
+fn conclude(mut explanation: Explanation, (ask, route): (&Ask, &Route), judged: &Decision) -> Explanation {
     let (verdict, because, cache_status) = match judged {
         Decision::Serve(reuse) => match reuse.stale {
             None => ("hit", format!("{} s left", reuse.reusable.freshness().left_s()), reuse.cache_status),
@@ -318,7 +428,10 @@ fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Expla
     explanation.reason = cache_status.detail();
     explanation.because = because;
     if is_fetched && ask.kind == AskKind::Head {
-        explanation.because += "; a HEAD is passed on and not stored";
+        explanation.because += match route.rules.head {
+            HeadRequests::Pass => "; a HEAD is passed on and not stored",
+            HeadRequests::Fill => "; a HEAD fills the cache as a GET would",
+        };
     }
     explanation.cache_status = Some(printed(cache_status));
     explanation
@@ -340,7 +453,7 @@ fn printed(cache_status: CacheStatus) -> String {
 fn variants(
     generations: &[Arc<Generation>],
     found: Option<&Arc<Generation>>,
-    rules: &StaleRules,
+    rules: &CacheRules,
     now: Now,
 ) -> Vec<StoredVariant> {
     let told = generations.iter().map(|generation| {
@@ -350,7 +463,7 @@ fn variants(
     told.collect()
 }
 
-fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now) -> StoredVariant {
+fn variant(generation: &Generation, selected: bool, rules: &CacheRules, now: Now) -> StoredVariant {
     let head = generation.head();
     let stored = &head.stored;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -367,7 +480,8 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
         selected,
         status: stored.status.as_u16(),
         freshness: freshness(stored, now),
-        if_unreachable: unreachable_window(stored, rules),
+        if_unreachable: unreachable_window(stored, &rules.stale),
+        by_status: wording::by_status(rules, stored.status),
         marks: marks
             .iter()
             .filter(|(flag, _)| {
@@ -414,10 +528,15 @@ enum Towards<'a> {
 }
 
 /// The request to the origin.
-fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Asked {
+fn asked(
+    route: &Route,
+    (known, target): (&OfRequest<'_>, &str),
+    of: &Request,
+    towards: Towards<'_>,
+) -> Asked {
     let from = From {
-        address: None,
-        client: None,
+        address: of.client,
+        client: of.client,
         trust: Trust::Untrusted,
         protocol: "HTTP/1.1",
         scheme: of.scheme(),
@@ -432,16 +551,19 @@ fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Ask
         request::for_fill(&mut headers, &from, &route.rules.key.headers);
         let head = validated.map(|generation| generation.head());
         conditional(head.as_ref().map(|head| &head.stored), &mut headers);
-        // A HEAD that finds nothing is passed on as it is.
-        method = if of.method == http::Method::HEAD { "HEAD" } else { "GET" };
+        let is_passed = of.method == http::Method::HEAD && route.rules.head == HeadRequests::Pass;
+        method = if is_passed { "HEAD" } else { "GET" };
     }
     if let Some(host) = route.host_to_origin() {
         headers.insert(http::header::HOST, host.clone());
     }
     route.edit_request(&mut headers);
+    route.set_values(known, &mut headers);
     // What is another for each request or client stands there by its name.
     headers.insert(X_REQUEST_ID, HeaderValue::from_static("(made for each request)"));
-    headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("(the client's address)"));
+    if of.client.is_none() {
+        headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("(the client's address)"));
+    }
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     Asked { line: format!("{method} {target}"), headers }

@@ -11,8 +11,10 @@ use std::time::Instant;
 use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, oneshot};
+use weir_policy::cookies::has_unkeyed;
 use weir_policy::{
-    AskKind, CacheKey, Failure, NotStored, PassReason, Reusable, Verdict, joined, matches, verdict,
+    AskKind, CacheKey, Failure, HeadRequests, NotStored, PassReason, Reusable, Verdict, joined, matches,
+    verdict,
 };
 use weir_store::Generation;
 use weir_upstream::Interim;
@@ -28,6 +30,7 @@ use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
 use weir_fill::inflight::{self, Asker, Plan, Wanted};
+use weir_fill::recent::digest_of_visitors;
 use weir_fill::refetch::Refetch;
 use weir_fill::task::{self, ForLead, Sharing};
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
@@ -71,12 +74,16 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     if job.count().is_err() {
         return local::too_many(job.exchange);
     }
-    if job.ask.kind == AskKind::Head {
+    if job.ask.kind == AskKind::Head && job.route.rules.head == HeadRequests::Pass {
         return passed(job).await;
     }
     let key = lookup::key(job.exchange, job.route);
     let want = want(job);
     if job.ask.is_authenticated() && is_past_the_cache(job.exchange, &key, want) {
+        return passed(job).await;
+    }
+    if let Some(cache_status) = by_itself(job, &key) {
+        job.cache_status = cache_status;
         return passed(job).await;
     }
     let cache_status = job.cache_status;
@@ -87,7 +94,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         let plan = match job.ask.is_authenticated() {
             true => Plan::Lead(inflight.lead_unshared(asker, ledger, &key, job.now.mono)),
             false => {
-                let wanted = Wanted { key: &key, interval: want, headers: &job.request.headers };
+                let wanted = Wanted { key: &key, interval: want, headers: job.selecting(job.route) };
                 inflight.plan(asker, ledger, wanted, clock::mono())
             }
         };
@@ -130,9 +137,39 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     passed(job).await
 }
 
+/// How a response comes about that is not to be stored: its key was not asked for often enough, or it is one
+/// visitor's. The request then leads no fill that others would wait for.
+fn by_itself(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<CacheStatus> {
+    if !is_earned(job, key) {
+        return Some(job.cache_status.not_stored(NotStored::MinUses));
+    }
+    let reason = is_a_visitors(job, key)?;
+    Some(CacheStatus::pass(PassReason::Uncacheable).not_stored(reason))
+}
+
+/// Why the response is for this request alone, where a moment ago the key's response was found to vary by
+/// cookie and the request has one that the key lacks. It then leads no fill that others would wait for.
+fn is_a_visitors(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<NotStored> {
+    let digest = digest_of_visitors(key.digest);
+    let reason = job.core.shared.inflight.recent.declined(digest, job.now.mono)?;
+    has_unkeyed(&job.request.headers, &job.route.rules.key).then_some(reason)
+}
+
+/// Whether the key has been asked for as often as the route wants before it stores anything of it. If not,
+/// this request is noted.
+fn is_earned(job: &Job<'_, '_, '_>, key: &CacheKey) -> bool {
+    let least = u32::from(job.route.rules.min_uses.memory);
+    let store = &job.core.shared.store;
+    if least < 2 || job.validating.is_some() || store.uses(key) + 1 >= least {
+        return true;
+    }
+    store.note_request(key);
+    false
+}
+
 /// Bypasses the cache with a request that the cache may answer. Where the origin gives no response, a stored
 /// one may be served.
-async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
+pub(crate) async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
     match Box::pin(pass::try_pass(job.exchange, job.route, job.cache_status)).await {
         Ok(response) => response,
         Err(failure) => match stale_instead(job, failure.kind) {
@@ -183,6 +220,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     }
     let Waited::Head(head) = waited else { return job.left() };
     job.origin = guard.fill().origin().cloned();
+    job.answered = guard.fill().answered();
     match head {
         FillHead::Declined(reason, status) => declined(job, (reason, status), for_lead).await,
         FillHead::Part(generation) => {
@@ -193,6 +231,12 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
         FillHead::New(generation) => {
             job.own_fields = own_fields(&mut for_lead).map(Box::new);
             job.cache_status = job.cache_status.answered(generation.head().stored.status);
+            if job.ask.kind == AskKind::Head {
+                let response = head_alone(job, generation, &guard);
+                // The fill continues without a reader.
+                *parked.lock() = Some(guard);
+                return response;
+            }
             filled(job, generation, (guard, refetch))
         }
         head => settled(job, head, &guard).await,
@@ -249,9 +293,19 @@ fn filled(
     generation: Arc<Generation>,
     from: (ReaderGuard, Arc<Refetch>),
 ) -> Response {
+    note_stored(job, &generation);
+    serve::filled(job, generation, from)
+}
+
+/// Answers a HEAD by the head of a generation that a fill is bringing.
+fn head_alone(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, guard: &ReaderGuard) -> Response {
+    note_stored(job, &generation);
+    serve::head_alone(job, generation, guard)
+}
+
+fn note_stored(job: &mut Job<'_, '_, '_>, generation: &Generation) {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
-    serve::filled(job, generation, from)
 }
 
 /// Another fill may have published between this request's look-up and its plan. Then the origin is not asked
@@ -291,11 +345,11 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
         }
     };
     job.origin = guard.fill().origin().cloned();
+    job.answered = guard.fill().answered();
     let ledger = job.core.shared.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
-            if !answers(job.exchange, &generation)
-                || inflight::is_overtaken(guard.fill(), &generation, ledger) =>
+            if !answers(job, &generation) || inflight::is_overtaken(guard.fill(), &generation, ledger) =>
         {
             Joined::Again
         }
@@ -328,7 +382,9 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
         }
         FillHead::Failed(ref failure) if failure.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if response.concern == Concern::Lead => Joined::Failed,
-        FillHead::Shared(ref response) if !matches(&response.variant, &job.request.headers) => Joined::Pass,
+        FillHead::Shared(ref response) if !matches(&response.variant, job.selecting(job.route)) => {
+            Joined::Pass
+        }
         FillHead::Declined(_, status) => stale_or_pass(job, Failure::Status(status)),
         FillHead::Withdrawn => Joined::Again,
         head => Joined::answered(settled(job, head, &guard).await),
@@ -358,14 +414,14 @@ async fn join_head(job: &mut Job<'_, '_, '_>, guard: &ReaderGuard) -> Waited {
 }
 
 /// Whether the request selects a generation's variant.
-fn answers(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
-    matches(&generation.head().stored.variant, &exchange.request.headers)
+fn answers(job: &Job<'_, '_, '_>, generation: &Generation) -> bool {
+    matches(&generation.head().stored.variant, job.selecting(job.route))
 }
 
 /// What any reader does with a head that brings no new body.
 async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard) -> Response {
     match head {
-        FillHead::Unchanged(generation) if answers(job.exchange, &generation) => {
+        FillHead::Unchanged(generation) if answers(job, &generation) => {
             job.cache_status = job.cache_status.answered(StatusCode::NOT_MODIFIED);
             match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}

@@ -3,6 +3,8 @@
 use weir_front::Fields;
 use weir_policy::{CacheKey, cache_status};
 
+use crate::values::Rendered;
+
 use crate::cache_status::CacheStatus;
 
 /// What is said about how a response came about.
@@ -25,6 +27,8 @@ pub(crate) struct Late {
     key: Option<Box<CacheKey>>,
     /// The error token of `Proxy-Status` (RFC 9209).
     proxy_status: Option<&'static str>,
+    /// What the route sets to values with placeholders.
+    rendered: Option<Box<Rendered>>,
 }
 
 impl Late {
@@ -38,10 +42,40 @@ impl Late {
         Late { came: Came::Local(word), proxy_status, ..Late::default() }
     }
 
+    /// The `Age`, where it has one.
+    pub(crate) fn age_s(&self) -> Option<u64> {
+        self.age_s
+    }
+
+    /// Whether the response has the fields that the route sets: an origin's, or one that the route itself
+    /// says.
+    pub(crate) fn is_presented(&self) -> bool {
+        match self.came {
+            Came::Unknown => false,
+            Came::Cache(_) => true,
+            Came::Local(word) => is_of_route(word),
+        }
+    }
+
+    /// Leaves `Cache-Status` out.
+    pub(crate) fn hide_cache_status(&mut self) {
+        self.came = Came::Unknown;
+    }
+
+    /// Adds what the route sets.
+    pub(crate) fn set(&mut self, rendered: Rendered) {
+        self.rendered = Some(Box::new(rendered));
+    }
+
     /// With an `Age`.
     pub(crate) fn aged(self, age_s: Option<u64>) -> Late {
         Late { age_s, ..self }
     }
+}
+
+/// Whether the word of a local answer is that of one which a route says in full: no error, no order.
+pub(crate) fn is_of_route(word: &str) -> bool {
+    matches!(word, "static" | "redirect")
 }
 
 impl weir_front::Late for Late {
@@ -61,6 +95,9 @@ impl weir_front::Late for Late {
                 out.extend_from_slice(b"weir; error=");
                 out.extend_from_slice(token.as_bytes());
             });
+        }
+        if let Some(rendered) = &self.rendered {
+            rendered.write(to);
         }
     }
 }

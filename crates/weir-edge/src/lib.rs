@@ -43,6 +43,7 @@ pub mod simulated;
 
 pub mod transform;
 mod upload;
+mod values;
 mod walk;
 
 pub use edge::{Edge, ForListeners, StartError};

@@ -14,18 +14,20 @@ use weir_front::listen::Peer;
 use weir_front::{ContentError, Done, Refused};
 use weir_observe::{Completion, Description, Facts, Outcome};
 use weir_policy::purge::is_purge;
+use weir_policy::value::Style;
 use weir_policy::{ContentRange, RequestView};
-use weir_wire::{Host, Refusal, Target};
+use weir_wire::{Host, Refusal};
 
 use crate::cache_status::CacheStatus;
 use crate::core::Core;
 use crate::exchange::Exchange;
-use crate::late::Late;
+use crate::late::{Late, is_of_route};
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::response::{self, Response};
 use crate::secured::{self, Unsecured};
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
+use crate::values::{Circumstances, OfLog, OfRequest};
 use weir_fill::OriginFailure;
 
 /// A response that Weir makes itself.
@@ -114,13 +116,9 @@ pub(crate) struct Placed<'r> {
 
 /// Finds the route of a request, or the answer that needs none, and notes both.
 pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
-    let path = match &exchange.request.target {
-        Target::Path(path) => path.path(),
-        Target::Asterisk => "*",
-    };
-    let request = exchange.request;
+    let (request, plan) = (exchange.request, &exchange.running.plan);
     let Placed { site, route, mut to } =
-        placed(&exchange.core.shared, &exchange.running.plan, &request.host, path, &exchange.view());
+        placed(&exchange.core.shared, plan, &request.host, &exchange.view(), &*exchange.note);
     if let Some(site) = site {
         if !to.is_local()
             && let Some(unfit) = secured::unfit(&request.peer, site, request.host.name())
@@ -131,6 +129,12 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
         exchange.facts.site = site.id;
         exchange.client.count_for(site.id);
     }
+    let access = route.and_then(|route| route.access.as_ref()).filter(|_| !matches!(to, Routed::Purge(_)));
+    if access.is_some_and(|access| !access.admits(exchange.client())) {
+        let mut reply = Reply::error(StatusCode::FORBIDDEN, "denied", "this client may not ask for this");
+        reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        to = local(reply);
+    }
     exchange.route = route;
     to
 }
@@ -140,9 +144,10 @@ pub(crate) fn placed<'r>(
     shared: &Shared,
     plan: &'r Plan,
     host: &Host,
-    path: &str,
     view: &RequestView<'_>,
+    beside: &dyn Circumstances,
 ) -> Placed<'r> {
+    let path = view.path();
     let local = |reply| Placed { site: None, route: None, to: local(reply) };
     if plan.is_health(path) {
         return local(health(shared));
@@ -158,8 +163,8 @@ pub(crate) fn placed<'r>(
     if ends_here(view.method, view.headers) {
         return local(options());
     }
-    let found = plan.site(host.name());
-    if let Some(purge) = purged_by(found, view, path) {
+    let (found, port) = (plan.site(host.name()), beside.listener_port());
+    if let Some(purge) = purged_by(found, view, port) {
         return Placed { site: found, route: purge, to: Routed::Purge(purge) };
     }
     let Some(site) = found else {
@@ -173,11 +178,16 @@ pub(crate) fn placed<'r>(
         };
         return Placed { site: Some(site), ..local(reply) };
     }
-    let Some(route) = site.route(view.method, view.scheme, path) else {
+    let Some(route) = site.route(view, path, port) else {
         let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");
         return Placed { site: Some(site), ..local(reply) };
     };
-    let to = match route.answer(view) {
+    if let Some(unfit) = route.limits.as_ref().and_then(|limits| limits.refuse(view)) {
+        let reply = Reply::error(unfit.status, unfit.word, unfit.word);
+        return Placed { site: Some(site), route: Some(route), ..local(reply) };
+    }
+    let known = || OfRequest { view: *view, site: &site.name, route: route.words(), beside };
+    let to = match route.answer(known) {
         Some(answered) => Routed::Local(Box::new(of_route(answered))),
         None => Routed::To(route),
     };
@@ -189,12 +199,13 @@ pub(crate) fn placed<'r>(
 fn purged_by<'r>(
     site: Option<&'r Arc<Site>>,
     view: &RequestView<'_>,
-    path: &str,
+    port: Option<u16>,
 ) -> Option<Option<&'r Arc<Route>>> {
     if !is_purge(view.method) {
         return None;
     }
-    let of = |method| site.and_then(|site| site.route(method, view.scheme, path));
+    let path = view.path();
+    let of = |method| site.and_then(|site| site.route(&RequestView { method, ..*view }, path, port));
     if of(view.method).is_some_and(|route| route.names(view.method)) {
         return None;
     }
@@ -244,6 +255,9 @@ pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Respo
         reply.headers.insert(CONTENT_TYPE, page.content_type.clone());
         reply.body = page.body.clone();
     }
+    if let Some(route) = exchange.route.filter(|_| is_of_route(reply.word)) {
+        route.edit_response(&mut reply.headers);
+    }
     let site = exchange.site.filter(|_| exchange.scheme == "https");
     if let Some(hsts) = site.and_then(|site| site.hsts.as_ref()) {
         reply.headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
@@ -273,7 +287,14 @@ pub(crate) fn note_refusal(core: &Core, why: &Refused, peer: Peer, done: &Done) 
         ..Facts::default()
     };
     let client = peer.ip().map_or_else(String::new, |ip| ip.to_string());
-    core.observer.record(&facts, || Description { wall: now.wall, client, ..Description::default() });
+    let plan = core.running();
+    core.observer.record(&facts, || {
+        let mut texts = Description { wall: now.wall, client, ..Description::default() };
+        let line = plan.plan.log_line();
+        let known = OfLog { response: None, facts: &facts, texts: &texts };
+        texts.line = line.map(|line| line.render(&known, Style::Log));
+        texts
+    });
     core.observer.counters().request_ended();
 }
 
@@ -314,6 +335,13 @@ pub(crate) fn bad_body(exchange: &mut Exchange<'_, '_>, error: &ContentError) ->
         ContentError::Gone => return exchange.left(),
     };
     Response { must_close: true, ..answer(exchange, reply) }
+}
+
+/// A rule of `rewrite` fits the path, which has a dot segment, or would have one.
+pub(crate) fn dot_segment(exchange: &mut Exchange<'_, '_>) -> Response {
+    let text = "a path that is rewritten has no dot segments";
+    let reply = Reply::error(StatusCode::BAD_REQUEST, "dot-segment", text);
+    answer(exchange, reply)
 }
 
 /// RFC 9111 §5.2.1.7: the client accepts only a stored response.

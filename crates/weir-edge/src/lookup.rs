@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_policy::{CacheKey, matches, write_key};
+use weir_policy::value::Known;
+use weir_policy::{CacheKey, KeyParts, Stored, matches, write_key};
 use weir_store::{Found, Generation};
 
 use crate::exchange::Exchange;
@@ -15,8 +16,8 @@ use weir_fill::refetch::strong;
 pub(crate) struct Held {
     /// The generation that the request selects.
     pub(crate) generation: Option<Arc<Generation>>,
-    /// Whether other variants are held, where the request selects none. The origin is not asked about them: a
-    /// 304 applies to what its request selects (RFC 9111 §4.3.4).
+    /// Whether other variants are held, where the request selects none. The origin is not asked about them:
+    /// a 304 applies to what its request selects (RFC 9111 §4.3.4).
     pub(crate) has_siblings: bool,
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn at_hand(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
         Looked::Held(held) => held,
         Looked::Ask(_) => {
             let key = key(exchange, route);
-            among_variants(exchange, key.digest, &key.full)
+            among_variants(exchange, route, key.digest, &key.full)
         }
     }
 }
@@ -68,20 +69,20 @@ fn look(exchange: &Exchange<'_, '_>, route: &Route) -> Looked {
     let core = exchange.core;
     let mut key = core.key.borrow_mut();
     key.clear();
-    let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
-    let headers = &exchange.request.headers;
-    match core.shared.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
+    let digest = write(exchange, route, &mut key);
+    let selects = |stored: &Stored| matches(&stored.variant, exchange.selecting(route));
+    match core.shared.store.find(digest, &key, site(exchange), &selects) {
         Found::Ready(Some(generation)) if is_usable(&generation) && is_of_site(exchange, &generation) => {
             Looked::Held(Held { generation: Some(generation), has_siblings: false })
         }
-        Found::Ready(_) => Looked::Held(among_variants(exchange, digest, &key)),
+        Found::Ready(_) => Looked::Held(among_variants(exchange, route, digest, &key)),
         Found::Ask(ask) => Looked::Ask(ask),
     }
 }
 
 /// The first match may still be filling while an older generation is whole.
-fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held {
-    let headers = &exchange.request.headers;
+fn among_variants(exchange: &Exchange<'_, '_>, route: &Route, digest: u128, key: &[u8]) -> Held {
+    let headers = exchange.selecting(route);
     let mut variants = exchange.core.shared.store.variants(digest, key);
     variants.retain(|generation| is_usable(generation) && is_of_site(exchange, generation));
     let is_selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
@@ -110,6 +111,14 @@ fn site(exchange: &Exchange<'_, '_>) -> u64 {
     exchange.site.map_or(0, |site| site.mark)
 }
 
+/// Appends the request's key to `out`.
+fn write(exchange: &Exchange<'_, '_>, route: &Route, out: &mut Vec<u8>) -> u128 {
+    let known = route.keyed(|| exchange.known(route));
+    let known = known.as_ref().map(|known| known as &dyn Known);
+    let parts = KeyParts { target: route.key_target(exchange.rewritten.as_ref()), known };
+    write_key(&route.rules.key, &exchange.view(), parts, out)
+}
+
 /// The request's key where the route shows it.
 pub(crate) fn shown_key(exchange: &Exchange<'_, '_>, route: &Route) -> Option<CacheKey> {
     route.show_key.then(|| key(exchange, route))
@@ -118,6 +127,6 @@ pub(crate) fn shown_key(exchange: &Exchange<'_, '_>, route: &Route) -> Option<Ca
 /// The request's key, as a value of its own.
 pub(crate) fn key(exchange: &Exchange<'_, '_>, route: &Route) -> CacheKey {
     let mut key = Vec::with_capacity(128);
-    let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
+    let digest = write(exchange, route, &mut key);
     CacheKey { digest, full: Bytes::from(key), site: site(exchange) }
 }

@@ -1,18 +1,19 @@
-//! Requests towards origins: the client's fields after the transform, with the `Host` and the fields that the
-//! route sets; and what a fill must know of the request that leads it.
+//! Requests towards origins: the client's fields after the transform, with the `Host` and the fields that
+//! the route sets; and what a fill must know of the request that leads it.
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use weir_observe::Purpose;
-use weir_policy::{CacheRules, RangeRules};
+use weir_policy::{CacheRules, RangeRules, RequestView};
 use weir_store::Generation;
 use weir_upstream::{InterimSender, OriginRequest, Upstream};
 
 use crate::exchange::{Exchange, forwarded};
 use crate::plan::Route;
 use crate::transform::request;
+use crate::values::OfRequest;
 use weir_fill::asks::Asks;
 use weir_fill::refetch::Refetch;
 use weir_fill::settings::Settings;
@@ -24,6 +25,7 @@ use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, FillPermit, FillsMax};
 pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
     let mut headers = request::towards_origin(&exchange.request.headers, &exchange.from());
     route.towards_origin(&mut headers);
+    set_values(exchange, route, &mut headers);
     headers
 }
 
@@ -33,7 +35,18 @@ pub(crate) fn for_fill(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap 
     let mut headers = request::towards_origin(&exchange.request.headers, &from);
     request::for_fill(&mut headers, &from, &route.rules.key.headers);
     route.towards_origin(&mut headers);
+    set_values(exchange, route, &mut headers);
     headers
+}
+
+/// Sets the fields whose values have placeholders. The query in them is the one that the origin gets: what
+/// the key leaves out must not reach what others are given.
+fn set_values(exchange: &Exchange<'_, '_>, route: &Route, headers: &mut HeaderMap) {
+    if !route.request_values().is_empty() {
+        let target = forwarded(route, exchange.path_and_query());
+        let view = RequestView { path_and_query: &target, ..exchange.view() };
+        route.set_values(&OfRequest { view, ..exchange.known(route) }, headers);
+    }
 }
 
 impl Settings for Route {
@@ -51,6 +64,7 @@ impl Settings for Route {
         let variant = &head.stored.variant;
         let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
         self.towards_origin(&mut headers);
+        self.keep_values(fields, variant, &mut headers);
         headers
     }
 }
@@ -65,7 +79,7 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender)
 pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Refetch>> {
     Some(Arc::new(Refetch {
         upstream: exchange.running.upstream(route)?.clone(),
-        target: forwarded(route, exchange.path_and_query()).into_owned(),
+        target: exchange.target(route).into_owned(),
         headers: for_fill(exchange, route),
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
         witness: exchange.witness(),
@@ -109,7 +123,7 @@ pub(crate) fn fill_request(
         scheme: exchange.scheme,
         host: exchange.request.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
-        client_headers: exchange.request.headers.clone(),
+        client_headers: exchange.selecting(route).clone(),
         client: exchange.witness(),
         validating: None,
         shared,

@@ -11,31 +11,36 @@ use std::time::Duration;
 
 use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use smallvec::SmallVec;
 use tokio::sync::mpsc;
 use weir_clock as clock;
 use weir_front::{ContentError, Switch};
+use weir_policy::cookies::has_unkeyed;
 use weir_policy::{
-    BodyEnd, Consult, Failure, HeadEffect, RequestView, ResponseView, consult, head_effect, is_placed,
-    storable,
+    BodyEnd, Failure, HeadEffect, RequestView, ResponseView, head_effect, is_placed, storable,
 };
 use weir_store::Scope;
 use weir_upstream::Length;
 use weir_upstream::{
     Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Tunnel, Upstream,
 };
-use weir_wire::Target;
+use weir_wire::{Target, without_dots};
 
 use crate::cache_status::CacheStatus;
+use crate::decide::{Consulted, consulted};
 use crate::deliver::source::{Passed, Source};
-use crate::exchange::{Exchange, forwarded};
+use crate::exchange::Exchange;
 use crate::late::Late;
 use crate::plan::Route;
 use crate::response::{self, Response};
+use crate::route::Unknown;
 use crate::upload::Upload;
+use crate::values::OfRequest;
 use weir_fill::judge::strip_of_part;
+use weir_fill::recent::digest_of_visitors;
 use weir_fill::refetch::strong;
 use weir_fill::tally;
-use weir_fill::{Concern, NO_ANSWER, OriginFailure};
+use weir_fill::{Concern, NO_ANSWER, OriginAnswer, OriginFailure};
 
 use self::hold::{Held, hold};
 use self::posted::Posted;
@@ -153,7 +158,7 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
 
 fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginRequest {
     let target = match &exchange.request.target {
-        Target::Path(path) => forwarded(route, path.as_str()).into_owned(),
+        Target::Path(_) => exchange.target(route).into_owned(),
         Target::Asterisk => "*".to_owned(),
     };
     OriginRequest {
@@ -204,6 +209,7 @@ pub(crate) fn relay(
         exchange.core.observer.counters().retried();
     }
     exchange.origin = Some(response.origin.name().into());
+    exchange.answered = Some(OriginAnswer::of(&response));
     let length = match response.length {
         Length::Known(length) => Some(length),
         _ => None,
@@ -257,6 +263,7 @@ fn switched(
     cache_status: CacheStatus,
 ) -> Response {
     exchange.origin = Some(response.origin.name().into());
+    exchange.answered = Some(OriginAnswer::of(response));
     let cache_status = cache_status.answered(response.status);
     cache_status.note(&mut exchange.facts);
     let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
@@ -291,8 +298,9 @@ fn learn(
 ) {
     let (shared, now) = (&exchange.core.shared, clock::now());
     if exchange.request.method == Method::HEAD {
+        let consulted = consulted(&exchange.view(), &route.rules, exchange.beside(route));
         let is_for_all =
-            matches!(consult(&exchange.view(), &route.rules), Consult::Use(ask) if !ask.is_authenticated());
+            matches!(consulted, Consulted::LookUp(ask) if !ask.is_authenticated() && !ask.is_no_store());
         let held = lookup::at_hand(exchange, route).generation.filter(|_| is_for_all);
         let Some(held) = held else { return };
         let effect = {
@@ -317,6 +325,9 @@ fn learn(
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && cache_status.is_of_memory() {
             shared.inflight.recent.accept(digest, now.mono);
+            if has_unkeyed(&exchange.request.headers, &route.rules.key) {
+                shared.inflight.recent.accept(digest_of_visitors(digest), now.mono);
+            }
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
@@ -371,21 +382,42 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 /// origin from here on are sent after this response, so the mark does not concern them.
 fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
-    let targets = weir_policy::invalidation(&view, response.status, &response.headers);
+    // What the origin says of its own paths, as clients ask for them.
+    let mapped = exchange.rewritten.as_ref().map(|rewritten| {
+        let mut headers = response.headers.clone();
+        route.location_back(&mut headers, view.scheme, view.host, Some(rewritten.rule));
+        headers
+    });
+    let headers = mapped.as_ref().unwrap_or(&response.headers);
+    let targets = weir_policy::invalidation(&view, response.status, headers);
     for target in targets {
+        let target = without_dots(&target);
         let view = RequestView { method: &Method::GET, path_and_query: &target, has_body: false, ..view };
-        // Another route may answer for that URL, with another key.
-        let site = exchange.site;
-        let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
-        let (key, mut url) = (&route.rules.key, Vec::new());
-        let digest = weir_policy::write_url(key, &view, &mut url);
-        let site = site.map_or(0, |site| site.mark);
-        // Marks are made only for what exists. Else anybody could make so many that they are merged into
-        // marks on everything.
-        let shared = &exchange.core.shared;
-        let can_tell = key.headers.is_empty() && key.cookies.is_empty();
-        if !can_tell || shared.inflight.is_fetching(digest) || shared.store.may_hold(digest, &url, site) {
-            shared.store.invalidate(Scope::Url { site, digest }, clock::now());
+        // Other routes may answer for that URL, with another key, by each of our ports.
+        let candidates = exchange.site.map(|site| site.candidates(&view, Unknown::Port)).unwrap_or_default();
+        let mut seen: SmallVec<[u128; 2]> = SmallVec::new();
+        for route in if candidates.is_empty() { vec![route] } else { candidates } {
+            let (digest, url) = url_of(exchange, &view, route);
+            // Marks are made only for what exists. Else anybody could make so many that they are merged into
+            // marks on everything.
+            let shared = &exchange.core.shared;
+            let site = exchange.site.map_or(0, |site| site.mark);
+            let may_exist = !route.rules.key.is_of_url()
+                || shared.inflight.is_fetching(digest)
+                || shared.store.may_hold(digest, &url, site);
+            if may_exist && !seen.contains(&digest) {
+                seen.push(digest);
+                shared.store.invalidate(Scope::Url { site, digest }, clock::now());
+            }
         }
     }
+}
+
+/// The URL of a request as the keys of a route have it, and its digest.
+fn url_of(exchange: &Exchange<'_, '_>, view: &RequestView<'_>, route: &Route) -> (u128, Vec<u8>) {
+    let mut url = Vec::new();
+    let known = OfRequest { view: *view, ..exchange.known(route) };
+    let rewritten = if route.has_rewrites() { route.rewritten(&known).unwrap_or_default() } else { None };
+    let target = route.key_target(rewritten.as_ref());
+    (weir_policy::write_url(&route.rules.key, view, target, &mut url), url)
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
-use weir_config::model::{ClientCertificateMode, Config, Https, Limits, Listen, Protocol};
-use weir_config::value::{HostPattern, ListenAddress, TrustedProxy};
-use weir_config::{Loaded, ResolvedSite};
+use http::HeaderValue;
+use weir_config::model::{ClientCertificateMode, Config, Https, Limits, Listen, Map, Protocol};
+use weir_config::value::{HostPattern, ListenAddress, Mapping, TrustedProxy};
+use weir_config::{Loaded, ResolvedRoute, ResolvedSite};
 use weir_upstream::UpstreamSettings;
 
 use weir_front::ClientLimits;
@@ -21,9 +21,14 @@ use weir_front::listen::{Address, Form, Trusted, UnixPeers};
 use weir_front::{ListenerMode, Protocols, Transport};
 use weir_observe::SiteId;
 
+use crate::route::asks_alike;
 pub use crate::route::{Answered, Page, Route};
+use crate::route::{Choice, Unknown};
+use crate::values::Maps;
 use weir_config::model::ProxyProtocol;
 pub use weir_policy::site_hash;
+use weir_policy::value::Value;
+use weir_policy::{RequestView, read_path};
 
 /// The mode of a unix socket's file where the configuration names none.
 const UNIX_MODE: u32 = 0o660;
@@ -51,6 +56,8 @@ pub struct Plan {
     upstreams: Vec<UpstreamSettings>,
     asks_clients: bool,
     https_port: Option<u16>,
+    maps: Option<Arc<Maps>>,
+    log_line: Option<Value>,
 }
 
 /// Whether a site asks its clients for certificates.
@@ -87,8 +94,24 @@ pub struct Site {
 
 impl Site {
     /// The first route that takes a request. A site's last route takes every request, so there is always one.
-    pub fn route(&self, method: &Method, scheme: &str, path: &str) -> Option<&Arc<Route>> {
-        self.routes.iter().find(|route| route.takes(method, scheme, path))
+    ///
+    /// `path` is that of the request, without the query; `port` is the listener's.
+    pub fn route(&self, view: &RequestView<'_>, path: &str, port: Option<u16>) -> Option<&Arc<Route>> {
+        let path = &read_path(path);
+        self.routes.iter().find(|route| route.takes(view, path, port))
+    }
+
+    /// All routes that may take such a request, in order, where it is not known where it comes in.
+    pub(crate) fn candidates(&self, view: &RequestView<'_>, unknown: Unknown) -> Vec<&Arc<Route>> {
+        let (path, mut found) = (read_path(view.path()), Vec::with_capacity(1));
+        for route in &self.routes {
+            let (may, takes_all) = route.may_take(view, &path, unknown);
+            found.extend(may.then_some(route));
+            if may && takes_all {
+                break;
+            }
+        }
+        found
     }
 
     /// The routes in order.
@@ -116,6 +139,8 @@ impl Plan {
             upstreams: upstreams::settings(config),
             asks_clients: loaded.resolved().iter().any(|site| site.client_certificate.is_some()),
             https_port: https_port(config),
+            maps: maps(config),
+            log_line: config.log.format.as_ref().map(|line| line.0.clone()),
         };
         let mut routes = 0;
         for site in loaded.resolved() {
@@ -139,9 +164,16 @@ impl Plan {
                 HostPattern::Default => self.default = Some(position),
             }
         }
-        let compile = |route| {
+        let asks_alike = asks_alike(&resolved.routes);
+        let mut one = |route: &ResolvedRoute| {
             *routes += 1;
-            Arc::new(Route::compile(route, resolved, config, (self.number << 32) | *routes))
+            let number = (self.number << 32) | *routes;
+            let compiled = Route::compile(route, resolved, config, self.maps.as_ref(), number);
+            if asks_alike { compiled } else { compiled.told_apart(route) }
+        };
+        let compile = |route| {
+            let choice = Choice::compile(route, |chosen| Arc::new(one(chosen)));
+            Arc::new(one(route).choosing(choice))
         };
         let name: Arc<str> = resolved.name.as_str().into();
         let id = site_id(&name);
@@ -197,6 +229,16 @@ impl Plan {
     /// Whether a site asks its clients for certificates.
     pub(crate) fn asks_clients(&self) -> bool {
         self.asks_clients
+    }
+
+    /// The lines of the access log, where the configuration says their form.
+    pub(crate) fn log_line(&self) -> Option<&Value> {
+        self.log_line.as_ref()
+    }
+
+    /// The maps.
+    pub(crate) fn maps(&self) -> Option<&Maps> {
+        self.maps.as_deref()
     }
 
     /// The port of `https` URLs; `None` if it is 443 or not known.
@@ -264,8 +306,19 @@ fn listeners(config: &Config) -> Vec<(Address, ListenerMode)> {
             [Protocol::H2] => Protocols::Http2,
             _ => Protocols::Both,
         },
+        port: match &listen.address {
+            ListenAddress::Tcp(address) => Some(address.port()),
+            ListenAddress::Unix { .. } => None,
+        },
     };
     config.listen.iter().map(|listen| (address(&listen.address), mode(listen))).collect()
+}
+
+/// The maps, where there are any.
+fn maps(config: &Config) -> Option<Arc<Maps>> {
+    let compile = |map: &Map| Mapping::compile(&map.of, &map.rules, map.default.as_ref());
+    let compiled = config.map.iter().map(|(name, map)| (name.clone(), compile(map)));
+    (!config.map.is_empty()).then(|| Arc::new(compiled.collect()))
 }
 
 /// The hosts with the ports that clients may write; none where a host is not written out.

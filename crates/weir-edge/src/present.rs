@@ -5,6 +5,7 @@ use http::header::{ACCEPT_RANGES, AGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use weir_front::Trust;
+use weir_policy::set_cookie::set_flags;
 use weir_policy::tags;
 
 use crate::plan::Route;
@@ -20,6 +21,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) age_s: u64,
     /// Whether the peer is a trusted proxy, which may read tags.
     pub(crate) trust: Trust,
+    /// The rule by which the request's path was rewritten.
+    pub(crate) rule: Option<usize>,
 }
 
 /// The fields of a response with this status for the client. `Age`, `Cache-Status` and framing are printed
@@ -45,8 +48,11 @@ pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reade
 
 fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     fields.remove(AGE);
+    // Also of what was stored before the configuration said so.
+    route.rules.strip_cookies(&mut fields);
     towards_client(&mut fields, reader.own_id);
-    route.location_back(&mut fields, reader.scheme, reader.host);
+    route.location_back(&mut fields, reader.scheme, reader.host, reader.rule);
+    set_flags(&route.rules.cookie_flags, &mut fields);
     route.secure(&mut fields, reader.scheme);
     if route.hides_tags(reader.trust) {
         tags::hide(&mut fields);

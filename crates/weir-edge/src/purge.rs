@@ -14,17 +14,19 @@ use http::{HeaderMap, Method};
 use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
 use weir_policy::{CacheKey, KeyRules, RequestView, write_url};
 use weir_store::{Force, MARKS_MAX, Mark, PREFIX_BYTES_MAX, Scope, Store};
-use weir_wire::{Host, Scheme};
+use weir_wire::{Host, Scheme, without_dots};
 
 use crate::plan::{Plan, Site};
+use crate::route::Unknown;
+use crate::values::{OfRequest, Unasked};
 
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeTarget {
     /// All keys and variants of a URL; without a scheme: of http and of https.
     Url(String),
-    /// All URLs that begin with this text, byte by byte: `https://www.example.com/images/`. Without a scheme:
-    /// of http and of https.
+    /// All URLs that begin with this text, byte by byte: `https://www.example.com/images/`. Without a
+    /// scheme: of http and of https.
     Prefix(String),
     /// All objects with one of these tags.
     Tags {
@@ -163,7 +165,8 @@ fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
         let host = Host::parse(&Bytes::copy_from_slice(authority.as_bytes()), Some(scheme))
             .map_err(|refusal| format!("{authority} is not a host ({})", refusal.reason()))?;
         let site = plan.site(host.name()).ok_or_else(|| format!("no site has the host {}", host.name()))?;
-        Ok(Place { scheme, host, site, path_and_query: format!("{slash}{path}") })
+        let path_and_query = without_dots(&format!("{slash}{path}")).into_owned();
+        Ok(Place { scheme, host, site, path_and_query })
     };
     schemes.into_iter().map(place).collect()
 }
@@ -190,15 +193,20 @@ impl Place<'_> {
                 has_body: false,
                 is_trusted: false,
             };
-            let route = self.site.route(&method, scheme, view.path());
-            let whole = KeyRules::default();
-            for rules in route.iter().map(|route| &route.rules.key).chain([&whole]) {
+            let mut add = |rules: &KeyRules, target: Option<&str>| {
                 let mut key = Vec::new();
-                write_url(rules, &view, &mut key);
+                write_url(rules, &view, target, &mut key);
                 if !keys.contains(&key) {
                     keys.push(key);
                 }
+            };
+            // Each of our ports may lead to another route.
+            for route in self.site.candidates(&view, Unknown::Port) {
+                let known = OfRequest { view, site: &self.site.name, route: route.words(), beside: &Unasked };
+                let rewritten = route.rewritten(&known).unwrap_or_default();
+                add(&route.rules.key, route.key_target(rewritten.as_ref()));
             }
+            add(&KeyRules::default(), None);
         }
         keys
     }

@@ -71,6 +71,18 @@ pub(crate) fn in_part(
     generation_to(job, generation, freshness, From::Held)
 }
 
+/// Answers a HEAD by the head of a generation whose fill is running. The reader guard of the fill proves that
+/// this request may have it.
+pub(crate) fn head_alone(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    guard: &ReaderGuard,
+) -> Response {
+    job.had_age = guard.fill().had_age();
+    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
+    generation_to(job, generation, freshness, From::Held)
+}
+
 /// Serves a generation that the origin has just confirmed for this request. The reader guard of that fill
 /// proves it.
 pub(crate) fn confirmed(
@@ -162,7 +174,8 @@ fn source(
     }
 }
 
-/// The bytes of `source`, which is positioned at the first of several parts, with their delimiters and heads.
+/// The bytes of `source`, which is positioned at the first of several parts, with their delimiters and
+/// heads.
 fn parted(source: Source, part: Option<Part>) -> Source {
     match part {
         Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
@@ -178,18 +191,23 @@ fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     if !is_the_same_for_all {
         return Head::Made(status, Box::new(present::held(&head.stored.headers, status, route, reader)));
     }
-    let by_trust = route.print_id | bit(reader.trust);
+    // Requests by several rules may share what is stored.
+    let by_rule = route.print_id | reader.rule.map_or(0, |rule| (rule as u64 + 1) << RULE_BITS);
+    let by_trust = by_rule | bit(reader.trust);
     if let Some(printed) = &*head.printed.load()
-        && (printed.plan == route.print_id || printed.plan == by_trust)
+        && (printed.plan == by_rule || printed.plan == by_trust)
     {
         return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
     }
     let prepared = Prepared::new(status, &present::held(&head.stored.headers, status, route, reader));
-    let plan = if tags::has_hidden(&head.stored.headers) { by_trust } else { route.print_id };
+    let plan = if tags::has_hidden(&head.stored.headers) { by_trust } else { by_rule };
     let printed = Printed { plan, head: prepared.text().clone() };
     head.printed.store(Some(Arc::new(printed)));
     Head::Prepared(prepared)
 }
+
+/// Where the number of a rewrite's rule stands in the id of a printed head: above those of plan and route.
+const RULE_BITS: u32 = 52;
 
 /// What tells a head for trusted peers from one for others, where they differ: no plan has so many routes.
 fn bit(trust: Trust) -> u64 {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_front::listen::{Clients, Peer, Trusted};
 use weir_front::{Client, ClientLimits, Done, Refused, Request, Service};
 use weir_observe::Observer;
+use weir_wire::Target;
 
 use crate::core::{Core, HeldPlan};
 use crate::exchange::Note;
@@ -37,6 +38,11 @@ impl Service for Core {
         // The key and the variant are made from the fields that the origin gets.
         weir_policy::strip_named(&mut request.headers);
         secured::client_certificate(&plan.plan, request);
+        if let Target::Path(path) = &request.target
+            && let Some(path) = path.without_dots()
+        {
+            request.target = Target::Path(path);
+        }
         Note::begin(self, plan, request)
     }
 

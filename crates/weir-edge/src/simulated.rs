@@ -17,7 +17,8 @@ use weir_store::{Scope, Store, Usage};
 use weir_upstream::Upstream;
 
 use weir_front::{
-    Body as _, Client, ContentError, Done, End, LocalFuture, Part, Request, Sent, Service as _, Trust,
+    Body as _, Client, ContentError, ContentLimits, Done, End, LocalFuture, Part, Request, Sent,
+    Service as _, Trust,
 };
 use weir_observe::SiteId;
 
@@ -222,6 +223,8 @@ impl Client for Nobody {
         let part = self.content.take().map_or(Part::End, Part::Data);
         Box::pin(std::future::ready(Ok(part)))
     }
+
+    fn bound_content(&mut self, _: ContentLimits) {}
 
     fn interim<'f>(
         &'f mut self,

@@ -8,7 +8,7 @@ use weir_policy::{Interval, MissReason, PassReason, Reusable, StaleUse};
 use weir_store::Generation;
 
 use crate::cache_status::CacheStatus;
-use crate::decide::{self, Beside, Consulted, Decision, Reuse, decide};
+use crate::decide::{self, Consulted, Decision, Reuse, decide};
 use crate::exchange::{Exchange, Note};
 use crate::job::Job;
 use crate::local::{self, Routed};
@@ -24,21 +24,28 @@ use crate::{fetch, pass, purge, serve};
 /// walk of a hit is small.
 pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Response {
     let mut exchange = Exchange { note, client };
-    match local::route(&mut exchange) {
+    let mut response = match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply),
         Routed::To(route) => respond(&mut exchange, route).await,
         Routed::Purge(route) => Box::pin(purge::by_client::purge(&mut exchange, route)).await,
-    }
+    };
+    exchange.render(&mut response);
+    response
 }
 
 /// Answers a request that a route sends to an upstream.
 async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> Response {
+    exchange.bound_content(route);
+    exchange.take_cookies(route);
+    let route = exchange.choose(route);
+    if exchange.rewrite(route).is_err() {
+        return local::dot_segment(exchange);
+    }
     let request = exchange.request;
-    let beside = Beside { is_too_large: request.is_too_large(), is_upgrade: request.upgrade.is_some() };
-    let ask = match decide::consulted(&exchange.view(), &route.rules, beside) {
+    let ask = match decide::consulted(&exchange.view(), &route.rules, exchange.beside(route)) {
         Consulted::LookUp(ask) => ask,
-        Consulted::Pass(reason) => return past(exchange, route, CacheStatus::pass(reason)).await,
-        Consulted::Upgrade => return past(exchange, route, CacheStatus::upgrade()).await,
+        Consulted::Pass(reason) => return pass::pass(exchange, route, CacheStatus::pass(reason)).await,
+        Consulted::Upgrade => return pass::pass(exchange, route, CacheStatus::upgrade()).await,
         Consulted::TooLarge => return local::too_large(exchange),
     };
     let ask = if purge::rights::is_refresh(exchange, route) { ask.refreshing() } else { ask };
@@ -46,9 +53,14 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     let cache_status = CacheStatus::miss(MissReason::Gone);
     if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
-        return past(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
+        return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
     }
+    let is_held = matches!(decision, Decision::Serve(_) | Decision::GatewayTimeout);
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
+    if ask.is_no_store() && !is_held {
+        job.cache_status = CacheStatus::pass(PassReason::RouteNoStore);
+        return Box::pin(fetch::passed(&mut job)).await;
+    }
     match (decision, generation) {
         (Decision::Serve(reuse), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
@@ -71,15 +83,10 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     }
 }
 
-/// Sends the request past the cache.
-async fn past<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>, why: CacheStatus) -> Response {
-    Box::pin(pass::pass(exchange, route, why)).await
-}
-
 /// A response served stale within its window is validated in the background (RFC 5861 §3).
 fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reuse) {
     job.cache_status = reuse.cache_status;
-    if reuse.stale == Some(StaleUse::WhileRevalidate) {
+    if reuse.stale == Some(StaleUse::WhileRevalidate) && !job.ask.is_no_store() {
         job.validating = Some(generation.clone());
         revalidate::in_background(job);
     }

@@ -9,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{
-    BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, storable,
+    BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, outlasts,
+    storable,
 };
 use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
@@ -19,10 +20,10 @@ use super::cold::{Cold, Kept, place_of_unvalidated_part};
 use super::gap;
 use super::gap::list::Begun;
 use super::machine::Event;
-use super::recent::RangeFetch;
+use super::recent::{RangeFetch, digest_of_visitors};
 use super::refetch::{FetchBy, Part, is_coded_alike, strong};
 use super::task::{FillRequest, ForLead, LeadSender, Sharing};
-use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
+use super::{Concern, Fill, FillHead, OriginAnswer, OriginFailure, SharedResponse, complete};
 use crate::events;
 use weir_clock as clock;
 use weir_observe::EventKind;
@@ -92,11 +93,7 @@ impl FillRequest {
         };
         let view = ResponseView::new(response.status, &response.headers, requested, received);
         let view = ResponseView { body_end, ..view };
-        let judged = storable(&self.view(), &view, self.settings.rules());
-        // An error never replaces a stored response that may still be served stale (RFC 5861 §4).
-        let is_outage = response.status.is_server_error() && self.validating.is_some();
-        let reason = match judged {
-            Ok(_) if is_outage => NotStored::ServerError,
+        let reason = match self.judged(&view) {
             Ok(_) if self.is_too_large(response.length) => NotStored::TooLarge,
             Ok(storable) => {
                 let length = response.length.bytes();
@@ -128,6 +125,27 @@ impl FillRequest {
         }
     }
 
+    /// Whether a response is stored. One in whose place a stored response may still be served stale never
+    /// replaces that (RFC 5861 §4). Nor does a server error of which only the origin says how long it lives.
+    fn judged(&self, view: &ResponseView<'_>) -> Result<Storable, NotStored> {
+        let rules = self.settings.rules();
+        let judged = storable(&self.view(), view, rules);
+        let Some(held) = &self.validating else { return judged };
+        let head = held.head();
+        let is_error = view.status.is_server_error();
+        let is_outlasted = outlasts(&head.stored, view.status, &rules.stale, view.received);
+        match judged {
+            Err(reason) if is_error => Err(reason),
+            _ if is_outlasted && !is_error => Err(NotStored::Outlasted),
+            Ok(storable) if is_error => {
+                let is_of_origin = storable.stored().facts.source.is_explicit();
+                let is_kept = is_outlasted || (is_of_origin && !head.stored.status.is_server_error());
+                if is_kept { Err(NotStored::ServerError) } else { Ok(storable) }
+            }
+            judged => judged,
+        }
+    }
+
     /// Notes that an origin has answered, and which.
     fn note(&self, fill: &Fill, response: &OriginResponse) {
         self.resources.inflight.upstreams.answered(self.refetch.upstream.name());
@@ -135,6 +153,7 @@ impl FillRequest {
             self.resources.inflight.recent.answered(fill.key().digest);
         }
         let _ = fill.origin.set(response.origin.name().into());
+        let _ = fill.answered.set(OriginAnswer::of(response));
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
             self.resources.counters().retried();
@@ -334,9 +353,15 @@ impl FillRequest {
 
     /// The lead gets the response. Requests that joined go past the cache.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, to_lead: LeadSender) -> bool {
-        if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            let recent = &self.resources.inflight.recent;
-            recent.decline(fill.key().digest, clock::mono(), reason, response.status);
+        let digest = match reason {
+            NotStored::VaryCookie | NotStored::RequestCookie => Some(digest_of_visitors(fill.key().digest)),
+            _ => reason.is_of_response().then_some(fill.key().digest),
+        };
+        if let Some(digest) = digest
+            && self.shared == Sharing::Shared
+            && !response.status.is_server_error()
+        {
+            self.resources.inflight.recent.decline(digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
         let status = response.status;
@@ -352,7 +377,9 @@ impl FillRequest {
             || status.is_redirection()
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         let Some(old) = &self.validating else { return };
-        if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
+        if replaces
+            && (reason.is_of_response() || matches!(reason, NotStored::NoRoom | NotStored::VaryCookie))
+        {
             self.resources.store.retire(old);
         }
     }
@@ -440,6 +467,7 @@ impl FillRequest {
         fields.remove(CONTENT_LENGTH);
         fields.remove(CONTENT_RANGE);
         fields.remove(AGE);
+        self.settings.rules().strip_cookies(&mut fields);
         if self.settings.rules().set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);
         }

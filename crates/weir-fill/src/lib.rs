@@ -37,7 +37,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
-use weir_upstream::OriginError;
+use weir_upstream::{OriginError, OriginResponse};
 
 use self::asks::Asks;
 use self::machine::{Actions, Event, Machine, State};
@@ -158,10 +158,31 @@ pub struct Fill {
     had_age: AtomicBool,
     /// The origin's name, once known.
     origin: OnceLock<Arc<str>>,
+    /// How it answered.
+    answered: OnceLock<OriginAnswer>,
     /// The memory that its readers hold of a body that is whole; counted while they read.
     lag: OnceLock<Lag>,
     /// Stops before its end where another transfer loads the rest.
     transfer: Transfer,
+}
+
+/// How an origin answered.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginAnswer {
+    /// The status.
+    pub status: StatusCode,
+    /// Waiting for a connection and making one; zero when one was idle.
+    pub connect: Duration,
+    /// From the request's first byte sent to the end of the response head.
+    pub first_byte: Duration,
+}
+
+impl OriginAnswer {
+    /// How this response came.
+    pub fn of(response: &OriginResponse) -> OriginAnswer {
+        let times = response.times;
+        OriginAnswer { status: response.status, connect: times.connect, first_byte: times.first_byte }
+    }
 }
 
 impl Fill {
@@ -181,6 +202,7 @@ impl Fill {
             head: OnceLock::new(),
             had_age: AtomicBool::new(false),
             origin: OnceLock::new(),
+            answered: OnceLock::new(),
             lag: OnceLock::new(),
             transfer: Transfer::new(Machine::new(), Interval::new(0, u64::MAX), bells, begun),
         })
@@ -241,6 +263,11 @@ impl Fill {
     /// Whether its head is late: nobody joins it any more, until the head comes.
     pub fn is_late(&self, now: Instant) -> bool {
         self.head.get().is_none() && now >= self.late_at()
+    }
+
+    /// How the origin answered, once it has.
+    pub fn answered(&self) -> Option<OriginAnswer> {
+        self.answered.get().copied()
     }
 
     /// Whether the origin's response came out of another cache (RFC 9111 §5.1).

@@ -89,6 +89,12 @@ struct Handled {
     until: Instant,
 }
 
+/// The digest by which is remembered what a key's responses are to requests with cookies that are not in the
+/// key. Others must not pay for their cookies.
+pub fn digest_of_visitors(digest: u128) -> u128 {
+    digest ^ 0x5c7a_91d3_0b4e_68f2_a6d0_3f85_17c9_e24b
+}
+
 /// How missing ranges of a key are fetched, where they cannot be fetched as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeFetch {

@@ -67,7 +67,7 @@ pub(crate) async fn enter<S: Service>(
     };
     let trust = if service.trusted().contains(&peer) { Trust::Trusted } else { Trust::Untrusted };
     let Ok(counted) = counted(worker, peer, trust, &limits) else { return None };
-    let info = |secured| Rc::new(PeerInfo::new(peer, trust, limits.clone(), secured));
+    let info = |secured| Rc::new(PeerInfo::new(peer, trust, limits.clone(), secured).at_port(mode.port));
     if mode.transport == Transport::Plain {
         let protocol = match mode.protocols {
             Protocols::Http1 => Protocol::Http1,

@@ -21,6 +21,8 @@ pub struct HandedOver {
     pub family: Family,
     /// The peer: the one a trusted PROXY header named, if there was one.
     pub peer: Peer,
+    /// The port of the listener that took it; `None` for a unix socket.
+    pub port: Option<u16>,
     /// The bytes already read of the next request.
     pub input: Vec<u8>,
     /// What TLS agreed on, where the other process keeps the connection itself.

@@ -21,7 +21,7 @@ mod taking;
 pub mod worker;
 
 pub use handover::{HandedOver, HandoverSender, Relayed};
-pub use limits::ClientLimits;
+pub use limits::{ClientLimits, ContentLimits};
 pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, HeldContent, Late, Length, LocalFuture, Pace,
     Part, PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn,

@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+/// How large and how slow the content of one request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentLimits {
+    /// Its bytes: 413.
+    pub bytes_max: u64,
+    /// The least rate after the first ten seconds, in bytes a second: 408. 0: none.
+    pub rate_min: u64,
+}
+
 /// How long, how large and how slow a client's requests may be. `docs/guide` has the status of each limit.
 #[derive(Clone, Debug)]
 pub struct ClientLimits {
@@ -31,6 +40,13 @@ pub struct ClientLimits {
     pub per_client_max: usize,
     /// The time without a byte in either direction of a tunnel, or on an event stream.
     pub tunnel_idle_max: Duration,
+}
+
+impl ClientLimits {
+    /// Those of content, where a request's site says nothing else.
+    pub fn content(&self) -> ContentLimits {
+        ContentLimits { bytes_max: self.body_bytes_max, rate_min: self.body_rate_min }
+    }
 }
 
 impl Default for ClientLimits {

@@ -2,7 +2,7 @@
 //! comes out as a value, which the connection sends. Nothing here names a version's syntax, a chunk or a
 //! socket.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use weir_observe::{Observer, SiteId};
 use weir_tls::{Agreed, Identity, Leaf};
 use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
-use crate::limits::ClientLimits;
+use crate::limits::{ClientLimits, ContentLimits};
 use crate::listen::{Clients, Peer, Trusted};
 
 /// A future that stays on its thread.
@@ -46,6 +46,8 @@ pub struct PeerInfo {
     pub scheme: &'static str,
     /// What TLS agreed on; `None` without TLS.
     pub secured: Option<Secured>,
+    /// The port of the listener that took the connection; `None` for a unix socket.
+    pub port: Option<u16>,
     /// Bytes of content of its requests that are held.
     held: Cell<usize>,
 }
@@ -54,7 +56,13 @@ impl PeerInfo {
     /// The facts of a connection.
     pub fn new(peer: Peer, trust: Trust, limits: Arc<ClientLimits>, secured: Option<Secured>) -> PeerInfo {
         let scheme = if secured.is_some() { "https" } else { "http" };
-        PeerInfo { peer, trust, limits, scheme, secured, held: Cell::new(0) }
+        PeerInfo { peer, trust, limits, scheme, secured, port: None, held: Cell::new(0) }
+    }
+
+    /// The same for a connection that a listener with this port took.
+    #[must_use]
+    pub fn at_port(self, port: Option<u16>) -> PeerInfo {
+        PeerInfo { port, ..self }
     }
 
     /// A place for content that is held until its request goes to an origin, in bytes; `None` where other
@@ -140,6 +148,8 @@ pub struct Request {
     pub peer: Rc<PeerInfo>,
     /// When its head was read.
     pub at: Now,
+    /// A place for the request as the service wants it, where that differs.
+    pub instead: OnceCell<Box<Request>>,
 }
 
 impl Request {
@@ -155,7 +165,37 @@ impl Request {
             Framing::Length(length) => Length::Known(length),
             Framing::Chunked | Framing::Close => Length::Unknown,
         };
-        Request { method, target, host, headers, content, upgrade, takes_interim, protocol, peer, at }
+        let instead = OnceCell::new();
+        Request {
+            method,
+            target,
+            host,
+            headers,
+            content,
+            upgrade,
+            takes_interim,
+            protocol,
+            peer,
+            at,
+            instead,
+        }
+    }
+
+    /// The same request with other fields.
+    pub fn with_headers(&self, headers: HeaderMap) -> Request {
+        Request {
+            method: self.method.clone(),
+            target: self.target.clone(),
+            host: self.host.clone(),
+            headers,
+            content: self.content,
+            upgrade: self.upgrade.clone(),
+            takes_interim: self.takes_interim,
+            protocol: self.protocol,
+            peer: Rc::clone(&self.peer),
+            at: self.at,
+            instead: OnceCell::new(),
+        }
     }
 
     /// The request of an HTTP/2 head.
@@ -169,8 +209,8 @@ impl Request {
     }
 
     /// Whether it declares more content than the client may send.
-    pub fn is_too_large(&self) -> bool {
-        matches!(self.content, Length::Known(length) if length > self.peer.limits.body_bytes_max)
+    pub fn is_too_large(&self, limits: ContentLimits) -> bool {
+        matches!(self.content, Length::Known(length) if length > limits.bytes_max)
     }
 }
 
@@ -207,6 +247,9 @@ pub trait Client {
 
     /// The next part of the request's content. Dropping the future loses nothing.
     fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>>;
+
+    /// Holds the rest of the content to other limits than those of all requests.
+    fn bound_content(&mut self, limits: ContentLimits);
 
     /// Sends an interim response (1xx). An error says that the client has gone. Await it to its end.
     fn interim<'f>(
@@ -412,12 +455,21 @@ impl Fields for ByName<'_> {
             self.fields.append(HeaderName::from_static(name), value);
         }
     }
+
+    fn field(&mut self, name: &HeaderName, value: &[u8]) {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            self.fields.append(name, value);
+        }
+    }
 }
 
 /// Takes fields one by one.
 pub trait Fields {
     /// Adds a field with a name in lower case; `value` writes a value without CR, LF or NUL.
     fn add(&mut self, name: &'static str, value: impl FnOnce(&mut Vec<u8>));
+
+    /// Adds a field with a value without CR, LF or NUL.
+    fn field(&mut self, name: &HeaderName, value: &[u8]);
 }
 
 /// The fields that differ from response to response.

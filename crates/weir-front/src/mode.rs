@@ -11,12 +11,14 @@ pub struct ListenerMode {
     pub transport: Transport,
     /// What may be spoken.
     pub protocols: Protocols,
+    /// Its port; `None` for a unix socket.
+    pub port: Option<u16>,
 }
 
 impl ListenerMode {
     /// HTTP/1 without TLS and without a PROXY header.
     pub const PLAIN: ListenerMode =
-        ListenerMode { greeting: None, transport: Transport::Plain, protocols: Protocols::Http1 };
+        ListenerMode { greeting: None, transport: Transport::Plain, protocols: Protocols::Http1, port: None };
 }
 
 /// Whether connections are secured.

@@ -373,14 +373,14 @@ fn adopt<S: Service>(
     arrivals: &Arrivals,
     handed_over: HandedOver,
 ) {
-    let HandedOver { socket, family, peer, input, relayed, .. } = handed_over;
+    let HandedOver { socket, family, peer, port, input, relayed, .. } = handed_over;
     let stream = match Plain::of_socket(socket, family) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
     };
     let seat = arrivals.seat();
     let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
-    let mode = ListenerMode::PLAIN;
+    let mode = ListenerMode { port, ..ListenerMode::PLAIN };
     receive(worker, held, arrival, Beginning { mode, input: BytesMut::from(&input[..]), relayed });
 }
 

@@ -1,49 +1,46 @@
 //! The history: a JSON line for each change by operators and clients, and for each refused attempt, in the
-//! file `audit` of the state folder.
+//! files `audit…` of the state folder.
 //!
-//! The thread `weir-history` writes, many entries at a time, with one sync. No purge waits for a disk that
-//! fails: entries then wait, bounded, and the caller is told if it wants to be. Refused attempts are written
-//! up to a number a minute, and counted beyond it, so that nobody can push the changes out. The file is
-//! rotated.
+//! Four sets of files, so that the entries of one actor do not push out those of another ([`AUDITS`]): what
+//! only an admin can do; what purgers can do; refused attempts of tokens and users; those of strangers. The
+//! thread `weir-history` writes, many entries at a time, with one sync. No purge waits for a disk that fails:
+//! entries then wait, bounded, and the caller is told if it wants to be. Refused attempts are written up to a
+//! number a minute for each actor, and counted beyond it. The files are rotated. Rooms: `file` one set,
+//! `writer` the thread, `refusals` how many are written, `shortened` what an entry may hold.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+mod file;
+mod refusals;
+mod shortened;
+mod writer;
+
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use crossbeam_channel::{Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use super::lines::{json, rfc3339};
+pub use self::file::{AUDIT_BYTES_MAX, AUDIT_FILES_MAX};
+use self::refusals::Refusals;
+use self::writer::{Command, Waiting, Writer};
+use super::lines::{json, rfc3339_exact};
 
-/// The file in the state folder. Older ones have a number behind it, the newest 1.
-pub const AUDIT: &str = "audit";
-/// The longest file in bytes.
-pub const AUDIT_BYTES_MAX: u64 = 8 << 20;
-/// How many files there are at most.
-pub const AUDIT_FILES_MAX: usize = 4;
+/// The sets of files in the state folder, each by the name of its newest file. Older ones have a number
+/// behind it, the newest 1.
+pub const AUDITS: [&str; 4] = ["audit", "audit-purges", "audit-refused", "audit-strangers"];
+/// How long an act waits for its entry. A disk that hangs holds up nothing for longer.
+pub const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 /// Entries that may wait for the thread.
-const QUEUE_MAX: usize = 4096;
-/// Of these, refused attempts.
-const QUEUE_REFUSED_MAX: usize = 1024;
-/// Entries that are written at a time.
-const BATCH_MAX: usize = 1024;
-/// Bytes of lines that wait for a disk that fails.
-const UNWRITTEN_BYTES_MAX: usize = 1 << 20;
-/// How long the thread waits before it looks at the time, and before it tries a failed write again.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// The minute in which refused attempts are counted.
-const MINUTE: Duration = Duration::from_secs(60);
-/// Refused attempts that are written in it.
-const REFUSED_A_MINUTE: u64 = 100;
-/// The longest scope, in bytes of JSON; of a longer one its length is written.
-const SCOPE_BYTES_MAX: usize = 16 << 10;
+const QUEUE_MAX: usize = 16 << 10;
+/// Bytes of lines that may wait for the thread.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
+/// The acts that the right to purge suffices for. All others take an admin.
+const ACTS_OF_PURGERS: [&str; 2] = ["purge", "job-cancel"];
 
 /// Who has done something, or tried to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,8 +108,10 @@ impl Act {
 pub struct Entry {
     /// Who.
     pub actor: Actor,
-    /// What: `purge`, `reload`, `token-add`, or the request line of a refused attempt.
+    /// What: `purge`, `reload`, `token-add`, or the request line of a refused attempt at something else.
     pub act: String,
+    /// Method, path and query of a refused attempt; empty otherwise.
+    pub request: String,
     /// What it concerned, as JSON; `null` where that is all.
     pub scope: Value,
     /// The sites that it concerned; empty: the whole Weir, or none.
@@ -128,25 +127,29 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Its line, of which no part is longer than a bound.
     fn line(&self, wall: SystemTime) -> Vec<u8> {
         let (actor, address) = self.actor.texts();
         let mut map = Map::new();
         let mut put = |name: &str, value: Value| drop(map.insert(name.to_owned(), value));
-        put("time", Value::from(rfc3339(wall)));
+        put("time", Value::from(rfc3339_exact(wall)));
         put("actor", Value::from(actor));
         if let Some(address) = address {
             put("address", Value::from(address));
         }
-        put("act", Value::from(self.act.as_str()));
+        put("act", shortened::text(&self.act));
+        if !self.request.is_empty() {
+            put("request", shortened::text(&self.request));
+        }
         if !self.scope.is_null() {
-            put("scope", short(&self.scope));
+            put("scope", self.scope.clone());
         }
         if !self.sites.is_empty() {
-            put("sites", Value::from(self.sites.clone()));
+            put("sites", shortened::sites(&self.sites));
         }
         put("result", Value::from(self.result.word()));
         if !self.why.is_empty() {
-            put("why", Value::from(self.why.as_str()));
+            put("why", shortened::text(&self.why));
         }
         if let Some(mark) = self.mark {
             // As everywhere in JSON: readers that treat numbers as floating-point would round it.
@@ -159,11 +162,31 @@ impl Entry {
         json(&map, &mut line);
         line
     }
+
+    fn set(&self) -> Set {
+        match (&self.actor, self.result) {
+            (Actor::Client(_) | Actor::Nobody | Actor::Stranger(_), Act::Refused) => Set::Strangers,
+            (_, Act::Refused) => Set::Refused,
+            _ if ACTS_OF_PURGERS.contains(&&*self.act) => Set::Purges,
+            _ => Set::Changes,
+        }
+    }
 }
 
-fn short(scope: &Value) -> Value {
-    let length = scope.to_string().len();
-    if length <= SCOPE_BYTES_MAX { scope.clone() } else { Value::from(format!("{length} bytes of JSON")) }
+/// A set of files: a place in [`AUDITS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Set {
+    Changes,
+    Purges,
+    Refused,
+    Strangers,
+}
+
+impl Set {
+    /// How many quarters of the queue it may fill: each leaves room for those before it.
+    fn quarters(self) -> usize {
+        AUDITS.len() - self as usize
+    }
 }
 
 /// Called once an entry is durable, or with why it is not.
@@ -191,15 +214,14 @@ type Listener = Box<dyn Fn(&Entry) + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
-    failure: Mutex<Option<String>>,
+    /// Why the last write to each set failed.
+    failures: Mutex<[Option<String>; AUDITS.len()]>,
     lost: AtomicU64,
+    /// Bytes of lines that wait for the thread.
+    queued_bytes: AtomicUsize,
+    refusals: Mutex<Refusals>,
     /// Another process rotates the file.
     is_left: AtomicBool,
-}
-
-enum Command {
-    Write(Box<Entry>, SystemTime, Option<Written>),
-    Finish(Sender<()>),
 }
 
 impl std::fmt::Debug for History {
@@ -209,7 +231,7 @@ impl std::fmt::Debug for History {
 }
 
 impl History {
-    /// Starts the thread that writes to `audit` in the folder. Only the first call has an effect. A file that
+    /// Starts the thread that writes to the folder. Only the first call has an effect. A file that
     /// cannot be opened is tried again.
     ///
     /// # Errors
@@ -219,14 +241,7 @@ impl History {
         if self.queue.set(sender).is_err() {
             return Ok(());
         }
-        let writer = Writer {
-            commands,
-            shared: self.shared.clone(),
-            file: AuditFile { path: folder.join(AUDIT), open: None, is_torn: false },
-            lines: Vec::new(),
-            told: Vec::new(),
-            refused: Refused { since: weir_clock::now().mono, written: 0, more: 0 },
-        };
+        let writer = Writer::new(folder, commands, self.shared.clone());
         thread::Builder::new().name("weir-history".to_owned()).spawn(move || writer.run()).map(drop)
     }
 
@@ -246,7 +261,8 @@ impl History {
         self.send(entry, Some(written));
     }
 
-    fn send(&self, entry: Entry, written: Option<Written>) {
+    fn send(&self, mut entry: Entry, written: Option<Written>) {
+        entry.scope = shortened::scope(entry.scope);
         if let Some(listener) = self.listener.get() {
             listener(&entry);
         }
@@ -256,25 +272,33 @@ impl History {
             }
         };
         let Some(queue) = self.queue.get() else { return answer(written, Ok(())) };
-        let is_refused = entry.result == Act::Refused;
-        let command = Command::Write(Box::new(entry), weir_clock::now().wall, written);
-        // Refused attempts leave room for changes.
-        let sent = if is_refused && queue.len() >= QUEUE_REFUSED_MAX {
+        let now = weir_clock::now();
+        if entry.result == Act::Refused && !self.shared.refusals.lock().admits(&entry.actor, now.mono) {
+            return answer(written, Err("too many refused attempts in a minute: it is counted".to_owned()));
+        }
+        let (set, line) = (entry.set(), entry.line(now.wall));
+        let bytes = line.len();
+        let queued_bytes = self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let command = Command::Write(Box::new(Waiting { set, line, written }));
+        let is_full = |used: usize, max: usize| used >= max / AUDITS.len() * set.quarters();
+        let sent = if is_full(queue.len(), QUEUE_MAX) || is_full(queued_bytes, QUEUE_BYTES_MAX) {
             Err(TrySendError::Full(command))
         } else {
             queue.try_send(command)
         };
         if let Err(TrySendError::Full(command) | TrySendError::Disconnected(command)) = sent {
+            self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
-            if let Command::Write(_, _, written) = command {
-                answer(written, Err("the history's queue is full".to_owned()));
+            if let Command::Write(waiting) = command {
+                answer(waiting.written, Err("the history's queue is full".to_owned()));
             }
         }
     }
 
     /// How it fares.
     pub fn state(&self) -> HistoryState {
-        let (failure, lost) = (self.shared.failure.lock().clone(), self.shared.lost.load(Ordering::Relaxed));
+        let failure = self.shared.failures.lock().iter().flatten().next().cloned();
+        let lost = self.shared.lost.load(Ordering::Relaxed);
         HistoryState { failure, lost }
     }
 
@@ -290,199 +314,6 @@ impl History {
         if sent.is_some_and(|sent| sent.is_ok()) {
             let _ = wait.recv_timeout(patience);
         }
-    }
-}
-
-/// The thread.
-struct Writer {
-    commands: Receiver<Command>,
-    shared: Arc<Shared>,
-    file: AuditFile,
-    /// Lines that are not written yet.
-    lines: Vec<u8>,
-    /// The callers that wait for them.
-    told: Vec<Written>,
-    refused: Refused,
-}
-
-/// The refused attempts of this minute.
-struct Refused {
-    since: std::time::Instant,
-    written: u64,
-    /// Those beyond the number that is written.
-    more: u64,
-}
-
-impl Writer {
-    fn run(mut self) {
-        loop {
-            let mut finished = Vec::new();
-            let is_over = match self.commands.recv_timeout(LOOK_EVERY) {
-                Ok(command) => {
-                    self.take(command, &mut finished);
-                    let more: Vec<Command> = self.commands.try_iter().take(BATCH_MAX - 1).collect();
-                    more.into_iter().for_each(|command| self.take(command, &mut finished));
-                    false
-                }
-                Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => true,
-            };
-            self.sum_refused();
-            self.write();
-            for done in finished {
-                // A caller that no longer waits need not know.
-                let _ = done.send(());
-            }
-            if is_over {
-                return;
-            }
-        }
-    }
-
-    fn take(&mut self, command: Command, finished: &mut Vec<Sender<()>>) {
-        let (entry, wall, written) = match command {
-            Command::Write(entry, wall, written) => (entry, wall, written),
-            Command::Finish(done) => return finished.push(done),
-        };
-        self.told.extend(written);
-        if entry.result == Act::Refused {
-            self.refused.written += 1;
-            if self.refused.written > REFUSED_A_MINUTE {
-                self.refused.more += 1;
-                return;
-            }
-        }
-        let line = entry.line(wall);
-        self.put(&line);
-    }
-
-    fn put(&mut self, line: &[u8]) {
-        if self.lines.len() + line.len() > UNWRITTEN_BYTES_MAX {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.lines.extend_from_slice(line);
-        }
-    }
-
-    /// At the end of a minute: a line for the refused attempts that have none.
-    fn sum_refused(&mut self) {
-        let now = weir_clock::now();
-        if now.mono.saturating_duration_since(self.refused.since) < MINUTE {
-            return;
-        }
-        let Refused { more, .. } =
-            std::mem::replace(&mut self.refused, Refused { since: now.mono, written: 0, more: 0 });
-        if more > 0 {
-            let why = format!("{more} more refused attempts in a minute");
-            let entry = Entry { act: "refused".to_owned(), result: Act::Refused, why, ..Entry::default() };
-            let line = entry.line(now.wall);
-            self.put(&line);
-        }
-    }
-
-    fn write(&mut self) {
-        if self.lines.is_empty() {
-            self.told.drain(..).for_each(|told| told(Ok(())));
-            return;
-        }
-        let may_rotate = !self.shared.is_left.load(Ordering::Relaxed);
-        let (written_bytes, written) = self.file.append(&self.lines, may_rotate);
-        self.lines.drain(..written_bytes);
-        let mut failure = self.shared.failure.lock();
-        match &written {
-            Ok(()) => {
-                if failure.take().is_some() {
-                    tracing::info!("the history is written again");
-                }
-            }
-            Err(error) => {
-                if failure.is_none() {
-                    tracing::error!(%error, "cannot write the history (`{AUDIT}` in the state folder); make \
-                                             room there; entries wait, and those beyond 1 MiB are lost");
-                }
-                *failure = Some(error.to_string());
-            }
-        }
-        drop(failure);
-        let result = written.map_err(|error| error.to_string());
-        self.told.drain(..).for_each(|told| told(result.clone()));
-    }
-}
-
-/// The file and where it is.
-struct AuditFile {
-    path: PathBuf,
-    open: Option<File>,
-    /// The last write ended within a line.
-    is_torn: bool,
-}
-
-impl AuditFile {
-    /// Writes lines behind those that are there, durably. Returns how many bytes of whole lines are written.
-    fn append(&mut self, lines: &[u8], may_rotate: bool) -> (usize, io::Result<()>) {
-        let opened = self.opened(may_rotate);
-        let file = match opened {
-            Ok(file) => file,
-            Err(error) => return (0, Err(error)),
-        };
-        let mut sent = 0;
-        while sent < lines.len() {
-            match file.write(&lines[sent..]) {
-                Ok(bytes) if bytes > 0 => sent += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                failed => {
-                    let whole = lines[..sent].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-                    self.is_torn = sent > whole;
-                    return (whole, Err(failed.err().unwrap_or(io::ErrorKind::WriteZero.into())));
-                }
-            }
-        }
-        let synced = file.sync_data();
-        (sent, synced)
-    }
-
-    /// The file, where the next line begins.
-    fn opened(&mut self, may_rotate: bool) -> io::Result<&mut File> {
-        self.follow();
-        if may_rotate && self.length().is_some_and(|length| length >= AUDIT_BYTES_MAX) {
-            self.rotate()?;
-        }
-        let file = match &mut self.open {
-            Some(file) => file,
-            none => none.insert(OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?),
-        };
-        if std::mem::take(&mut self.is_torn) {
-            file.write_all(b"\n").inspect_err(|_| self.is_torn = true)?;
-        }
-        Ok(file)
-    }
-
-    /// Closes a file that its path names no more.
-    fn follow(&mut self) {
-        let named = std::fs::metadata(&self.path).map(|named| (named.dev(), named.ino())).ok();
-        let own = self.open.as_ref().and_then(|file| file.metadata().ok()).map(|own| (own.dev(), own.ino()));
-        if own != named {
-            self.open = None;
-        }
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.open.as_ref()?.metadata().ok().map(|metadata| metadata.len())
-    }
-
-    fn rotate(&mut self) -> io::Result<()> {
-        let name = |number: usize| match number {
-            0 => self.path.clone(),
-            number => self.path.with_file_name(format!("{AUDIT}.{number}")),
-        };
-        for number in (0..AUDIT_FILES_MAX - 1).rev() {
-            match std::fs::rename(name(number), name(number + 1)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        self.open = None;
-        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ mod events;
 mod history;
 mod latency;
 mod lines;
+mod listener;
 mod log;
 mod observatory;
 pub mod reasons;
@@ -27,10 +28,12 @@ pub use counters::Counters;
 pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, PurgeTold, States};
 pub use history::{
-    AUDIT, AUDIT_BYTES_MAX, AUDIT_FILES_MAX, Act, Actor, Entry, History, HistoryState, Written,
+    AUDIT_BYTES_MAX, AUDIT_FILES_MAX, AUDITS, Act, Actor, Entry, History, HistoryState, RECORD_PATIENCE,
+    Written,
 };
 pub use latency::{Latency, bounds_us};
-pub use lines::{Colour, steers};
+pub use lines::{Colour, escaped, plain_json, steers};
+pub use listener::{Listener, Told};
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
 pub use observatory::{Observatory, Observer, text};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing, Tls};

@@ -22,12 +22,38 @@ pub(super) fn rfc3339(wall: SystemTime) -> String {
     format!("{:.3}", timestamp(wall))
 }
 
+/// As [`rfc3339`], with microseconds: what several files say is put in order by it.
+pub(super) fn rfc3339_exact(wall: SystemTime) -> String {
+    format!("{:.6}", timestamp(wall))
+}
+
 /// A JSON object and a line feed.
 pub(super) fn json(object: &impl Serialize, out: &mut Vec<u8>) {
     let before = out.len();
     match object.serialize(&mut Serializer::with_formatter(&mut *out, Escaping)) {
         Ok(()) => out.push(b'\n'),
         Err(_) => out.truncate(before),
+    }
+}
+
+/// A value as JSON that does nothing to a terminal.
+///
+/// # Errors
+/// The value's own.
+pub fn plain_json(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut out, Escaping))?;
+    Ok(out)
+}
+
+/// The line that the record has. A request of an earlier configuration has none, and gets a JSON object.
+pub(super) fn own(record: &Record, out: &mut Vec<u8>) {
+    match &record.description.line {
+        Some(line) => {
+            out.extend_from_slice(line);
+            out.push(b'\n');
+        }
+        None => json(record, out),
     }
 }
 
@@ -40,19 +66,48 @@ impl Formatter for Escaping {
         let mut shown = 0;
         for (at, c) in fragment.char_indices().filter(|(_, c)| steers(*c)) {
             writer.write_all(&fragment.as_bytes()[shown..at])?;
-            write!(writer, "\\u{:04x}", u32::from(c))?;
+            writer.write_all(escaped(c).as_bytes())?;
             shown = at + c.len_utf8();
         }
         writer.write_all(&fragment.as_bytes()[shown..])
     }
 }
 
-/// Whether a character moves the cursor, ends a line or turns the direction of writing. None is beyond
-/// U+FFFF.
+/// A character as JSON escapes it: two escapes where it is beyond U+FFFF.
+pub fn escaped(c: char) -> String {
+    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+/// Whether a character moves the cursor, ends a line, turns the direction of writing, or is not seen at all:
+/// two texts that look the same would differ. The last are those with `Default_Ignorable_Code_Point` of
+/// Unicode 16, and the other format characters (`Cf`) without a shape of their own.
 pub fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
-        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    // A text without any is looked at fast.
+    !c.is_ascii() && is_unseen(c) || c.is_control()
+}
+
+fn is_unseen(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// The combined format of Apache and nginx, in the zone `zone`.

@@ -7,17 +7,19 @@ mod thread;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use serde::Serialize;
 use thiserror::Error;
 
 use self::sink::Sink;
 use self::thread::LogThread;
 use super::asked::Asked;
 use super::lines::Colour;
+use super::listener::Listener;
 use super::record::Record;
 
 /// Lines that may wait for a log's thread, for each worker; those beyond are dropped and counted.
@@ -30,6 +32,8 @@ pub enum LogFormat {
     Json,
     /// The combined format of Apache and nginx.
     Combined,
+    /// The line that the record has, in a form of the configuration's.
+    Own,
     /// Columns for a person.
     Terminal {
         /// The terminal's width.
@@ -110,14 +114,21 @@ impl OpenLogs {
 }
 
 /// What a log has lines of.
-pub(super) trait Line: Send + 'static {
+pub(super) trait Line: Serialize + Send + 'static {
     /// When it was made: lines of several workers are written in this order.
     fn at(&self) -> SystemTime;
+
+    /// The name of the site that it is about.
+    fn site(&self) -> &str;
 }
 
 impl Line for Record {
     fn at(&self) -> SystemTime {
         self.description.wall + self.facts.total
+    }
+
+    fn site(&self) -> &str {
+        &self.description.site
     }
 }
 
@@ -125,20 +136,30 @@ impl Line for Asked {
     fn at(&self) -> SystemTime {
         self.begun + self.total
     }
+
+    fn site(&self) -> &str {
+        &self.site
+    }
 }
 
 /// What a log's thread is told between lines.
 enum Command<L> {
     Reopen,
     Replace(Vec<Sink<L>>),
+    Listen(Box<dyn Listener>),
     Finish(Sender<()>),
 }
+
+/// There is a log.
+const WRITTEN: u8 = 1;
+/// There are listeners.
+const HEARD: u8 = 2;
 
 /// What workers and a log's thread share.
 #[derive(Debug)]
 struct Shared {
-    /// Whether there is a log.
-    wanted: AtomicBool,
+    /// Who wants lines: [`WRITTEN`], [`HEARD`].
+    wanted: AtomicU8,
     /// Whether the thread sleeps and must be woken.
     asleep: AtomicBool,
     /// Lines that were dropped after they were queued.
@@ -162,12 +183,12 @@ impl<L: Line> Log<L> {
     pub(super) fn start(name: &str, workers: usize, sinks: Vec<Sink<L>>) -> Result<Log<L>, LogError> {
         let (commands, told) = bounded(16);
         let shared = Arc::new(Shared {
-            wanted: AtomicBool::new(!sinks.is_empty()),
+            wanted: AtomicU8::new(if sinks.is_empty() { 0 } else { WRITTEN }),
             asleep: AtomicBool::new(false),
             unwritten: AtomicU64::new(0),
         });
         let (queues, ends) = (0..workers).map(|_| bounded(QUEUE_LINES_MAX)).unzip();
-        let run = LogThread { queues: ends, commands: told, sinks, shared: shared.clone() };
+        let run = LogThread::new(ends, told, sinks, shared.clone());
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || run.run());
         let thread = spawned.map_err(LogError::Thread)?.thread().clone();
         Ok(Log { queues, commands, shared, thread })
@@ -194,13 +215,18 @@ impl<L: Line> Log<L> {
 
     /// Goes on with other places. Lines under way may still go to the old ones.
     pub(super) fn replace(&self, sinks: Vec<Sink<L>>) {
-        self.shared.wanted.store(!sinks.is_empty(), Ordering::Relaxed);
+        self.shared.want(WRITTEN, !sinks.is_empty());
         self.tell(Command::Replace(sinks));
+    }
+
+    /// Tells a listener of lines from now on, until it wants no more.
+    pub(super) fn listen(&self, listener: Box<dyn Listener>) {
+        self.tell(Command::Listen(listener));
     }
 
     /// Writes what is queued and ends the thread. What it returns is told once that is done.
     pub(super) fn finish(&self) -> Receiver<()> {
-        self.shared.wanted.store(false, Ordering::Relaxed);
+        self.shared.wanted.store(0, Ordering::Relaxed);
         let (done, finished) = bounded(1);
         self.tell(Command::Finish(done));
         finished
@@ -215,6 +241,16 @@ impl<L: Line> Log<L> {
     }
 }
 
+impl Shared {
+    fn want(&self, who: u8, is_wanted: bool) {
+        if is_wanted {
+            self.wanted.fetch_or(who, Ordering::Relaxed);
+        } else {
+            self.wanted.fetch_and(!who, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A worker's way into a log.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue<L> {
@@ -224,9 +260,9 @@ pub(super) struct LogQueue<L> {
 }
 
 impl<L> LogQueue<L> {
-    /// Whether there is a log.
+    /// Whether somebody wants lines.
     pub(super) fn is_wanted(&self) -> bool {
-        self.shared.wanted.load(Ordering::Relaxed)
+        self.shared.wanted.load(Ordering::Relaxed) != 0
     }
 
     /// Hands in a line; false where there is no room for it. Never waits.

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use weir_policy::value::LOG_BYTES_MAX;
 
 use super::asked::Asked;
 use super::counters::{Counters, SITES_MAX};
 use super::counts::Count;
 use super::events::Events;
 use super::history::History;
+use super::listener::Listener;
 use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
 use super::snapshot::{self, SiteSnapshot, Snapshot};
-
-/// The longest text of a record in bytes; longer texts are cut off.
-const TEXT_BYTES_MAX: usize = 2048;
 
 /// Everything that is observed in this process; one for its whole life.
 #[derive(Debug)]
@@ -123,6 +122,16 @@ impl Observatory {
         self.upstream.replace(logs.upstream);
     }
 
+    /// Tells a listener of the record of each finished request from now on, also without an access log.
+    pub fn hear_requests(&self, listener: Box<dyn Listener>) {
+        self.access.listen(listener);
+    }
+
+    /// Tells a listener of each request to an origin from now on, also without an upstream log.
+    pub fn hear_asked(&self, listener: Box<dyn Listener>) {
+        self.upstream.listen(listener);
+    }
+
     /// Writes what is queued and ends the logs' threads; waits for them for at most `patience`.
     pub fn finish(&self, patience: Duration) {
         log::wait(&[self.access.finish(), self.upstream.finish()], patience);
@@ -181,5 +190,5 @@ impl Observer {
 /// Received bytes as a text for a [`Description`]: replaces what is not UTF-8, and cuts off what passes 2
 /// KiB.
 pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
+    String::from_utf8_lossy(&bytes[..bytes.len().min(LOG_BYTES_MAX)]).into_owned()
 }

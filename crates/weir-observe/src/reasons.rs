@@ -69,6 +69,12 @@ pub const REASONS: &[Reason] = {
         ),
         row(
             NotStored,
+            "request-cookie",
+            "The route ignores what the response says (`ignore`), and the request has a cookie that is not \
+             in the key (`key.cookies`): the response may be for one visitor.",
+        ),
+        row(
+            NotStored,
             "set-key-cookie",
             "The response sets a cookie that is part of the key (`key.cookies`).",
         ),
@@ -81,8 +87,8 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "vary-cookie",
-            "The response says `Vary: Cookie`: each visitor would have a copy. Use `bypass.cookies` or \
-             `key.cookies`.",
+            "The response says `Vary: Cookie`, and the request has a cookie that is not in `key.cookies`. \
+             `cookies` takes out those that the origin does not read; `weir explain` names them.",
         ),
         row(NotStored, "vary-any", "The response says `Vary: *`, or has a `Vary` that cannot be read."),
         row(NotStored, "stale", "The response was stale when it came, and has no validator."),
@@ -125,12 +131,23 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "respelled",
-            "The request has a field with `_` for `-` that the response varies on, or that is in the key: an \
-             origin may have read one as the other.",
+            "The request has a field with `_` for `-` that the response varies on, or that is in the key; or \
+             cookies that can be read in another way than `key.cookies` has them (quotes, commas, several \
+             `Cookie` fields): an origin may have read one as the other.",
         ),
         row(NotStored, "too-large", "The response is larger than memory keeps, and no volume takes it."),
         row(NotStored, "no-room", "Memory had no room at that moment: everything in it was in use."),
         row(NotStored, "unasked-not-modified", "The origin answered 304 to a request without a condition."),
+        row(
+            NotStored,
+            "min-uses",
+            "The URL was not asked for often enough yet (`min_uses`): the request went past the cache.",
+        ),
+        row(
+            NotStored,
+            "outlasted",
+            "What is held may go out in place of this status (`stale.if_status`), and stays.",
+        ),
         row(NotHit, "uri-miss", "Nothing is held under the key."),
         row(NotHit, "vary-miss", "What is held under the key is for requests with other values (`Vary`)."),
         row(NotHit, "gone", "What was held was purged, or was lost while it was read."),
@@ -168,6 +185,12 @@ pub const REASONS: &[Reason] = {
         ),
         row(
             NotHit,
+            "stale-if-status",
+            "The origin answered with a status of `stale.if_status`, and what is held went out stale inside \
+             its window.",
+        ),
+        row(
+            NotHit,
             "revalidation-wait",
             "The origin took longer than `revalidation_wait`, and what is held went out stale.",
         ),
@@ -178,18 +201,29 @@ pub const REASONS: &[Reason] = {
         row(NotHit, "bypass-header", "Past the cache: a field that the route's `bypass` names."),
         row(NotHit, "early-data", "Past the cache: the request may have been replayed (`Early-Data`)."),
         row(NotHit, "bypass-path", "Past the cache: a path that the route's `bypass` names."),
+        row(NotHit, "bypass-query", "Past the cache: a query parameter that the route's `bypass` names."),
+        row(NotHit, "bypass-method", "Past the cache: a method that the route's `bypass` names."),
+        row(NotHit, "bypass-client", "Past the cache: a client that the route's `bypass` names."),
+        row(
+            NotHit,
+            "bypass-map",
+            "Past the cache: a map gives what the route's `bypass` names, or would by another value of a \
+             field that the request has twice.",
+        ),
+        row(NotHit, "route-no-store", "Nothing held answers, and the route's `no_store` names this request."),
         row(
             NotHit,
             "dot-segment",
-            "Past the cache: the path has a segment `.` or `..`, plain or encoded. An origin that resolves \
-             it answers for a path that did not choose the route.",
+            "Past the cache: the path has a segment `..`, or one `.` that is encoded or the last (each `/./` \
+             is removed before). An origin that resolves it answers for a path that did not choose the \
+             route.",
         ),
         row(
             NotHit,
             "uncacheable",
             "Past the cache: responses to this key were not storable a moment ago. Weir remembers that for a \
-             while, so that requests do not wait for each other in vain. `weir explain` says why they were \
-             not.",
+             while, so that requests do not wait for each other in vain. `not_stored` then says why they \
+             were not, which need not be true of this response; so do `Cache-Status` and `weir explain`.",
         ),
         row(NotHit, "upgrade", "Past the cache: the client asks for another protocol (`Upgrade`)."),
         row(Local, "static", "The route's `answer`."),
@@ -221,6 +255,7 @@ pub const REASONS: &[Reason] = {
             "no-client-certificate",
             "403: the site asks for a client certificate, and the request came without TLS.",
         ),
+        row(Local, "denied", "403: the route's `allow` or `deny` refuses this client."),
         row(
             Local,
             "needs-https",
@@ -253,8 +288,12 @@ pub const REASONS: &[Reason] = {
              `limits.connections_per_client`.",
         ),
         row(Message, "head-late", "408: the head of the request did not arrive within `limits.head_time`."),
-        row(Message, "body-too-large", "413: the body is larger than `limits.body`."),
-        row(Message, "body-too-slow", "408: the body arrived slower than `limits.body_rate`."),
+        row(Message, "body-too-large", "413: the body is larger than `limits.body`, of the route or of all."),
+        row(
+            Message,
+            "body-too-slow",
+            "408: the body arrived slower than `limits.body_rate`, of the route or of all.",
+        ),
         row(
             Message,
             "content-on-get",
@@ -335,13 +374,14 @@ pub const REASONS: &[Reason] = {
         row(
             Message,
             "head-too-large",
-            "431: the head is larger than `limits.head`. For an origin: larger than `head` of the upstream.",
+            "431: the head is larger than `limits.head`, of the route or of all. For an origin: larger than \
+             `head` of the upstream.",
         ),
         row(
             Message,
             "too-many-fields",
-            "431: there are more fields than `limits.fields`. For an origin: more than `fields` of the \
-             upstream.",
+            "431: there are more fields than `limits.fields`, of the route or of all. For an origin: more \
+             than `fields` of the upstream.",
         ),
         row(Message, "truncated", "The message ended early."),
         row(
@@ -446,7 +486,8 @@ const HEAD: &str = "# Reasons
 
 A *reason* is a word that says why a response was not stored, not a hit, refused or cut. The word is the same
 in the access log (`detail`, `not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain`
-and in the metrics. This page is printed from the program's own table
+and in the metrics. Where a response was not stored, `Cache-Status` and the placeholder `{reason}` have
+`not_stored`, as it says more; otherwise they have `detail`. This page is printed from the program's own table
 (`crates/weir-observe/src/reasons.rs`); a test fails where a word is missing.
 ";
 

@@ -157,6 +157,16 @@ pub struct Facts {
     pub completion: Completion,
 }
 
+impl Facts {
+    /// The reason in one word: why the response was cut, or not stored, or else `detail`.
+    pub fn reason(&self) -> &'static str {
+        match (self.completion, self.storing) {
+            (Completion::Whole, Storing::NotStored(word)) => word,
+            _ => self.detail,
+        }
+    }
+}
+
 impl Default for Facts {
     fn default() -> Self {
         Facts {
@@ -210,6 +220,8 @@ pub struct Description {
     pub tls: Option<Tls>,
     /// The requests to origins that the response came by; only where they have a log.
     pub asked: Vec<AskedId>,
+    /// The line of a log with a form of its own, without its end.
+    pub line: Option<Vec<u8>>,
 }
 
 /// What TLS agreed on for the connection of a request.
@@ -247,6 +259,7 @@ impl Default for Description {
             user_agent: None,
             tls: None,
             asked: Vec::new(),
+            line: None,
         }
     }
 }

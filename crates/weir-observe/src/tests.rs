@@ -51,6 +51,7 @@ fn record(target: &str, facts: Facts) -> Record {
         user_agent: Some("curl/8 \"x\"\n".to_owned()),
         tls: None,
         asked: Vec::new(),
+        line: None,
     };
     Record { facts, description }
 }
@@ -201,6 +202,16 @@ fn a_terminal_that_shows_json_is_not_steered() {
     );
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((value["target"].as_str(), value["user_agent"].as_str()), (Some(steering), Some(steering)));
+}
+
+#[test]
+fn what_is_not_seen_is_escaped() {
+    let unseen = "\u{ad}\u{200b}\u{200d}\u{2060}\u{feff}\u{3164}\u{fe0f}\u{fff9}\u{e0041}\u{1d173}";
+    assert!(unseen.chars().all(steers));
+    assert!(!"aé€🦀ß日本 \u{301}".chars().any(steers), "what is seen stays");
+    let json = String::from_utf8(plain_json(&unseen).unwrap()).unwrap();
+    assert!(json.is_ascii() && json.contains(r"\u200b") && json.contains(r"\udb40\udc41"), "{json}");
+    assert_eq!(serde_json::from_str::<String>(&json).unwrap(), unseen);
 }
 
 #[test]

@@ -45,7 +45,12 @@ fn measure(what: &str, headers: &HeaderMap, vary: Option<&'static str>) -> Resul
         for _ in 0..ROUNDS {
             if part == "key" {
                 key.clear();
-                black_box(write_key(&rules.key, black_box(&view), &mut key));
+                black_box(write_key(
+                    &rules.key,
+                    black_box(&view),
+                    weir_policy::KeyParts::default(),
+                    &mut key,
+                ));
                 continue;
             }
             let Consult::Use(ask) = consult(black_box(&view), &rules) else { continue };

@@ -45,13 +45,15 @@ impl Forward {
 impl From<crate::PassReason> for Forward {
     fn from(reason: crate::PassReason) -> Forward {
         use crate::PassReason::{
-            Body, BypassCookie, BypassHeader, BypassPath, DotSegment, EarlyData, Method, NoStore, Uncacheable,
+            Body, BypassClient, BypassCookie, BypassHeader, BypassMap, BypassMethod, BypassPath, BypassQuery,
+            DotSegment, EarlyData, Method, NoStore, RouteNoStore, Uncacheable,
         };
         match reason {
             Method | Body => Forward::Method,
             NoStore => Forward::Request,
-            BypassCookie | BypassHeader | BypassPath | DotSegment | EarlyData => Forward::Bypass,
-            Uncacheable => Forward::UriMiss,
+            BypassClient | BypassCookie | BypassHeader | BypassMap | BypassMethod | BypassPath
+            | BypassQuery | DotSegment | EarlyData => Forward::Bypass,
+            RouteNoStore | Uncacheable => Forward::UriMiss,
         }
     }
 }

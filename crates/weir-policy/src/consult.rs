@@ -2,10 +2,13 @@
 //! alone.
 
 use crate::control::RequestDirectives;
+use crate::fields::is_respelled;
 use crate::glob;
+use crate::path::{has_dot_segment, read_path};
 use crate::request::RequestView;
-use crate::rules::{CacheRules, Triggers};
-use http::{HeaderMap, HeaderName, Method, header};
+use crate::rules::{CacheRules, HeaderTrigger, PairTrigger, Triggers};
+use crate::{cookies, query};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 /// What the cache may do for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,7 @@ impl AskMarks {
     pub(crate) const RANGE: u8 = 2;
     pub(crate) const AUTHORIZATION: u8 = 4;
     pub(crate) const REFRESH: u8 = 8;
+    pub(crate) const NO_STORE: u8 = 16;
 }
 
 impl Ask {
@@ -68,10 +72,26 @@ impl Ask {
         self.has(AskMarks::AUTHORIZATION)
     }
 
+    /// A GET that says nothing else.
+    pub(crate) fn plain() -> Ask {
+        Ask { kind: AskKind::Get, directives: RequestDirectives::default(), marks: AskMarks::default() }
+    }
+
     /// The same for a request that is to fetch again and replace the stored response.
     #[must_use]
     pub fn refreshing(self) -> Ask {
         Ask { marks: AskMarks(self.marks.0 | AskMarks::REFRESH), ..self }
+    }
+
+    /// The same for a request whose response is not to be stored.
+    #[must_use]
+    pub fn unstoring(self) -> Ask {
+        Ask { marks: AskMarks(self.marks.0 | AskMarks::NO_STORE), ..self }
+    }
+
+    /// Whether the route wants the response to this request not to be stored.
+    pub fn is_no_store(&self) -> bool {
+        self.has(AskMarks::NO_STORE)
     }
 
     /// Whether the route wants this request to fetch again and replace the stored response.
@@ -95,6 +115,16 @@ pub enum PassReason {
     BypassHeader,
     /// The route bypasses the cache for this path.
     BypassPath,
+    /// It has a query parameter for which the route bypasses the cache.
+    BypassQuery,
+    /// The route bypasses the cache for this method.
+    BypassMethod,
+    /// The route bypasses the cache for this client.
+    BypassClient,
+    /// The route bypasses the cache for what a map says of the request.
+    BypassMap,
+    /// Nothing held answers it, and the route stores no response to it.
+    RouteNoStore,
     /// The path has a segment `.` or `..`, plain or encoded. An origin that resolves it answers for another
     /// path than the one by which the route was chosen.
     DotSegment,
@@ -114,6 +144,11 @@ impl PassReason {
             PassReason::BypassCookie => "bypass-cookie",
             PassReason::BypassHeader => "bypass-header",
             PassReason::BypassPath => "bypass-path",
+            PassReason::BypassQuery => "bypass-query",
+            PassReason::BypassMethod => "bypass-method",
+            PassReason::BypassClient => "bypass-client",
+            PassReason::BypassMap => "bypass-map",
+            PassReason::RouteNoStore => "route-no-store",
             PassReason::DotSegment => "dot-segment",
             PassReason::EarlyData => "early-data",
             PassReason::Uncacheable => "uncacheable",
@@ -148,46 +183,10 @@ pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
     if bypass(request, &rules.refresh).is_some() {
         marks.0 |= AskMarks::REFRESH;
     }
+    if bypass(request, &rules.no_store).is_some() {
+        marks.0 |= AskMarks::NO_STORE;
+    }
     Consult::Use(Ask { kind, directives, marks })
-}
-
-/// Whether a path has a segment `.` or `..`, with its dots and slashes plain or encoded (RFC 3986 §3.3,
-/// §6.2.2.3). Some origins take `\\` for `/`, and some let parameters follow the dots.
-fn has_dot_segment(path: &str) -> bool {
-    let path = path.as_bytes();
-    // Most paths have neither dots nor escapes. For them this loop is the whole cost.
-    let mut before = b' ';
-    let is_plain = path.iter().all(|byte| {
-        let is_plain = *byte != b'%' && !(*byte == b'.' && matches!(before, b'/' | b'\\'));
-        before = *byte;
-        is_plain
-    });
-    if is_plain {
-        return false;
-    }
-    let mut dots = None;
-    let mut at = 0;
-    while at < path.len() {
-        let (byte, length) = decoded(&path[at..]);
-        dots = match (byte, dots) {
-            (b'/' | b'\\', Some(1 | 2)) => return true,
-            (b'/' | b'\\', _) => Some(0),
-            (b'.', Some(count)) => Some(count + 1),
-            (b';', Some(1 | 2)) => return true,
-            _ => None,
-        };
-        at += length;
-    }
-    matches!(dots, Some(1 | 2))
-}
-
-/// The first byte of a path, decoded if it is encoded, and how many bytes it takes.
-fn decoded(path: &[u8]) -> (u8, usize) {
-    let digit = |at: usize| path.get(at).and_then(|digit| char::from(*digit).to_digit(16));
-    match (path[0], digit(1), digit(2)) {
-        (b'%', Some(high), Some(low)) => (u8::try_from(high * 16 + low).unwrap_or(b'%'), 3),
-        (byte, ..) => (byte, 1),
-    }
 }
 
 /// Reads all fields once instead of looking a dozen of them up. Returns the marks, and whether there are
@@ -227,39 +226,44 @@ fn is_precondition(name: &HeaderName) -> bool {
 /// The first condition that holds for the request.
 fn bypass(request: &RequestView<'_>, triggers: &Triggers) -> Option<PassReason> {
     if !triggers.paths.is_empty() {
-        let path = request.path();
-        if triggers.paths.iter().any(|pattern| glob::path_fits(pattern, path)) {
+        let path = read_path(request.path());
+        if triggers.paths.iter().any(|pattern| glob::path_fits(pattern, &path)) {
             return Some(PassReason::BypassPath);
         }
     }
     let headers = request.headers;
-    let holds = |trigger: &crate::rules::HeaderTrigger| match &trigger.value {
-        None => headers.contains_key(&trigger.name),
-        Some(pattern) => {
-            headers.get_all(&trigger.name).iter().any(|value| glob::fits(pattern, value.as_bytes()))
-        }
-    };
-    if triggers.headers.iter().any(holds) {
+    if !triggers.headers.is_empty()
+        && headers.iter().any(|field| triggers.headers.iter().any(|trigger| trigger.fits(field)))
+    {
         return Some(PassReason::BypassHeader);
     }
-    let named = |name: &[u8]| triggers.cookies.iter().any(|pattern| glob::fits(pattern, name));
-    if !triggers.cookies.is_empty() && cookies(headers).any(|(name, _)| named(name)) {
+    if cookies::hold(headers, &triggers.cookies) {
         return Some(PassReason::BypassCookie);
     }
-    None
+    if query::holds(request, &triggers.query) {
+        return Some(PassReason::BypassQuery);
+    }
+    triggers.methods.contains(request.method).then_some(PassReason::BypassMethod)
 }
 
-/// The cookies of a request, name and value.
-pub(crate) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let lines = headers.get_all(header::COOKIE).iter();
-    lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')).filter_map(|pair| {
-        let pair = pair.trim_ascii();
-        if pair.is_empty() {
-            return None;
-        }
-        let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-        Some((pair[..at].trim_ascii_end(), pair.get(at + 1..).unwrap_or_default()))
-    })
+impl PairTrigger {
+    pub(crate) fn fits(&self, (name, value): (&[u8], &[u8])) -> bool {
+        glob::fits(&self.name, name) && self.value.as_ref().is_none_or(|pattern| glob::fits(pattern, value))
+    }
+}
+
+impl HeaderTrigger {
+    /// Whether a field fits, as an origin may read it: behind CGI, without case, as a list.
+    fn fits(&self, (name, value): (&HeaderName, &HeaderValue)) -> bool {
+        let fits =
+            |pattern: &str, text: &[u8]| glob::fits_as(pattern, text, |byte| byte.to_ascii_lowercase());
+        let value_fits = |pattern: &String| {
+            let value = value.as_bytes();
+            fits(pattern, value)
+                || value.split(|byte| *byte == b',').any(|member| fits(pattern, member.trim_ascii()))
+        };
+        (*name == self.name || is_respelled(name, &self.name)) && self.value.as_ref().is_none_or(value_fits)
+    }
 }
 
 #[cfg(test)]

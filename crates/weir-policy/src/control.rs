@@ -1,9 +1,10 @@
 //! Reads Cache-Control (RFC 9111 §5.2). Malformed input never panics, and is read in the way that reuses less
 //! (§4.2.1): a number that cannot be read counts as zero.
 
+use crate::by_status::{Statuses, nearest};
 use crate::request::RequestView;
 use crate::rules::{CacheRules, ClientDirectives};
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use smallvec::SmallVec;
 
 /// What an overflowing delta-seconds stands for: 2^31 (RFC 9111 §1.2.2), in seconds.
@@ -30,6 +31,10 @@ impl Directives {
     pub(crate) fn has(self, other: Directives) -> bool {
         self.0 & other.0 != 0
     }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
 }
 
 /// The field that a response's directives came from.
@@ -49,6 +54,8 @@ pub(crate) enum ControlField {
 pub(crate) struct ResponseControl {
     pub(crate) field: ControlField,
     pub(crate) set: Directives,
+    /// Directives that the response has and the route ignores; they are not in `set`.
+    pub(crate) ignored: Directives,
     pub(crate) max_age_s: Option<u32>,
     pub(crate) s_maxage_s: Option<u32>,
     pub(crate) while_revalidate_s: Option<u32>,
@@ -60,6 +67,12 @@ pub(crate) struct ResponseControl {
 impl ResponseControl {
     pub(crate) fn has(&self, directives: Directives) -> bool {
         self.set.has(directives)
+    }
+
+    /// Ignores some directives, where they concern the whole response.
+    pub(crate) fn ignore(&mut self, these: Directives) {
+        self.ignored = Directives(self.set.0 & these.0);
+        self.set = Directives(self.set.0 & !these.0);
     }
 
     /// Reads the Cache-Control fields of a response.
@@ -113,6 +126,63 @@ impl ResponseControl {
             }
             _ => self.set.insert(whole),
         }
+    }
+}
+
+/// A directive of a response that a route may ignore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IgnoredDirective {
+    /// no-store.
+    NoStore,
+    /// private, for the whole response.
+    Private,
+    /// no-cache, for the whole response.
+    NoCache,
+    /// must-revalidate and proxy-revalidate.
+    MustRevalidate,
+}
+
+/// Which directives of responses a route ignores, by status. Empty: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ignored(Vec<(Statuses, Directives)>);
+
+impl Ignored {
+    /// Adds directives for a status. Those that are given for a status first count.
+    pub fn add(&mut self, of: Statuses, directives: &[IgnoredDirective]) {
+        let mut set = Directives::default();
+        for directive in directives {
+            let bits: &[Directives] = match directive {
+                IgnoredDirective::NoStore => &[Directives::NO_STORE],
+                IgnoredDirective::Private => &[Directives::PRIVATE],
+                IgnoredDirective::NoCache => &[Directives::NO_CACHE],
+                IgnoredDirective::MustRevalidate => {
+                    &[Directives::MUST_REVALIDATE, Directives::PROXY_REVALIDATE]
+                }
+            };
+            bits.iter().for_each(|bit| set.insert(*bit));
+        }
+        self.0.push((of, set));
+    }
+
+    /// Whether the route ignores none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The words of what is ignored in a response with this status.
+    pub fn words(&self, status: StatusCode) -> Vec<&'static str> {
+        let ignored = self.of(status);
+        let all = [
+            (Directives::NO_STORE, "no-store"),
+            (Directives::PRIVATE, "private"),
+            (Directives::NO_CACHE, "no-cache"),
+        ];
+        all.into_iter().filter(|(directive, _)| ignored.has(*directive)).map(|(_, word)| word).collect()
+    }
+
+    /// What is ignored in a response with this status.
+    pub(crate) fn of(&self, status: StatusCode) -> Directives {
+        nearest(&self.0, status).map(|(_, directives)| directives).unwrap_or_default()
     }
 }
 

@@ -10,8 +10,6 @@ use crate::stored::{Stored, Validators};
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime};
 
-/// The longest lifetime that a route's `ttl` gives an error or a redirect.
-const OTHERS_TTL_MAX: Duration = Duration::from_secs(60);
 /// The longest lifetime guessed from Last-Modified.
 const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -196,14 +194,14 @@ pub fn age_s(headers: &HeaderMap) -> u32 {
 }
 
 /// Whether a status means the requested content, or that the client has it: neither an error nor a redirect.
-/// A route's lifetimes are for these statuses.
+/// A route's `browser_ttl` is for these statuses.
 pub fn is_of_content(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 206 | 304)
 }
 
 /// The lifetime, from the first source that has one: `ttl_override`, the origin's fields, the route's `ttl`,
-/// the heuristic. Guesses and the route's choices count only for statuses that allow them. `ttl_override`
-/// does not apply to errors and redirects, and `ttl` gives them at most a minute.
+/// the heuristic. The route's lifetimes count for the statuses that they name, guesses for those that allow
+/// them.
 pub(crate) fn lifetime(
     response: &ResponseView<'_>,
     control: &ResponseControl,
@@ -211,16 +209,14 @@ pub(crate) fn lifetime(
     rules: &CacheRules,
 ) -> Option<(Duration, LifetimeSource)> {
     let guessable = is_heuristically_cacheable(response.status, rules.heuristics);
-    let is_content = is_of_content(response.status);
-    if is_content && let Some(ttl) = rules.ttl_override {
+    if let Some(ttl) = rules.ttl_override.of(response.status) {
         return Some((ttl, LifetimeSource::Override));
     }
     let explicit = explicit_lifetime(control, response.headers, response.received);
     if explicit.is_some() {
         return explicit;
     }
-    if guessable && let Some(ttl) = rules.ttl {
-        let ttl = if is_content { ttl } else { ttl.min(OTHERS_TTL_MAX) };
+    if let Some(ttl) = rules.ttl.of(response.status) {
         return Some((ttl, LifetimeSource::Route));
     }
     if rules.heuristics == Heuristics::Off {

@@ -1,10 +1,11 @@
 //! Keys: which requests mean the same object, and how much of the query goes to the origin. Paths are not
 //! folded, and file endings have no rules. The edge has decided the authority.
 
-use crate::consult::cookies;
+use crate::cookies::cookies;
 use crate::glob;
 use crate::request::RequestView;
 use crate::rules::{KeyRules, QueryOrder, QueryRule};
+use crate::value::{Known, What};
 use bytes::Bytes;
 use std::borrow::Cow;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -14,7 +15,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 pub struct CacheKey {
     /// xxh3-128 of `full`.
     pub digest: u128,
-    /// `scheme://host/path?query` as forwarded, then a line for each keyed field and cookie.
+    /// `scheme://host/path?query` as forwarded, then a line for each keyed field, cookie and value.
     pub full: Bytes,
     /// The object's site, by [`site_hash`]; 0 for none. It is not a part of the name, since a host has one
     /// site.
@@ -49,23 +50,49 @@ pub fn site_hash(name: &str) -> u64 {
     xxh3_64(name.as_bytes()).max(1)
 }
 
-/// Appends `scheme://host/path?query` of a request, as forwarded, to `out`, and returns its digest. It is the
-/// first line of all keys that the rules make of this URL.
-pub fn write_url(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
+/// Appends `scheme://host/path?query` of a request, as far as it counts, to `out`, and returns its digest. It
+/// is the first line of all keys that the rules make of this URL.
+///
+/// A `target` that the origin is asked for takes the place of path and query, where the key has it.
+pub fn write_url(
+    rules: &KeyRules,
+    request: &RequestView<'_>,
+    target: Option<&str>,
+    out: &mut Vec<u8>,
+) -> u128 {
     let begin = out.len();
     out.extend_from_slice(request.scheme.as_bytes());
     out.extend_from_slice(b"://");
     out.extend_from_slice(request.host.as_bytes());
-    out.extend_from_slice(forwarded(rules, request.path_and_query).as_bytes());
+    match (target, &rules.query) {
+        // What a rewriting has made of a path counts whole, with a query that came out of it.
+        (Some(target), _) => out.extend_from_slice(target.as_bytes()),
+        (None, QueryRule::Unkeyed(_)) => out.extend_from_slice(request.path().as_bytes()),
+        (None, _) => out.extend_from_slice(forwarded(rules, request.path_and_query).as_bytes()),
+    }
     xxh3_128(&out[begin..])
+}
+
+/// What a key has that a request itself does not say.
+#[derive(Clone, Copy, Default)]
+pub struct KeyParts<'a> {
+    /// In place of path and query: what the origin is asked for.
+    pub target: Option<&'a str>,
+    /// What the placeholders of the rules stand for, where there are any.
+    pub known: Option<&'a dyn Known>,
 }
 
 /// Appends the full key to `out` and returns its digest. Allocates nothing if the rules are the default ones
 /// and `out` has room.
-pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
+pub fn write_key(
+    rules: &KeyRules,
+    request: &RequestView<'_>,
+    parts: KeyParts<'_>,
+    out: &mut Vec<u8>,
+) -> u128 {
     let begin = out.len();
-    let digest = write_url(rules, request, out);
-    if rules.headers.is_empty() && rules.cookies.is_empty() {
+    let digest = write_url(rules, request, parts.target, out);
+    if rules.is_of_url() {
         return digest;
     }
     // Neither a field value nor a path can have a line break, so that no value can look like another line.
@@ -76,7 +103,23 @@ pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>)
         let values = cookies(request.headers).filter(|(found, _)| *found == name.as_bytes());
         write_lines(out, "cookie ", name, b'=', values.map(|(_, value)| value));
     }
+    for placeholder in &rules.values {
+        placeholder.write_key_lines(parts.known.unwrap_or(&Unknown), out);
+    }
+    // Other routes, whose targets nothing has rewritten, ask for their own.
+    if let Some(origin) = rules.origin.as_ref().filter(|_| parts.target.is_some()) {
+        write_lines(out, "origin ", origin, b'=', std::iter::empty());
+    }
     xxh3_128(&out[begin..])
+}
+
+/// Nothing is known.
+struct Unknown;
+
+impl Known for Unknown {
+    fn write(&self, _: &What, _: &mut Vec<u8>) -> bool {
+        false
+    }
 }
 
 /// A line for each value, or one with the name alone if the field is absent: absent and empty differ.
@@ -107,7 +150,7 @@ fn write_lines<'a>(
 }
 
 /// Path and query as the origin gets them: without the parameters that the key leaves out, and in the key's
-/// order.
+/// order. With [`QueryRule::Unkeyed`] it gets more than the key has.
 pub fn forwarded<'a>(rules: &KeyRules, path_and_query: &'a str) -> Cow<'a, str> {
     if rules.query == QueryRule::All && rules.order == QueryOrder::Received {
         return Cow::Borrowed(path_and_query);
@@ -137,7 +180,7 @@ fn is_kept(rule: &QueryRule, parameter: &str) -> bool {
         QueryRule::All => true,
         QueryRule::None => false,
         QueryRule::Keep(patterns) => named(patterns),
-        QueryRule::Drop(patterns) => !named(patterns),
+        QueryRule::Drop(patterns) | QueryRule::Unkeyed(patterns) => !named(patterns),
     }
 }
 

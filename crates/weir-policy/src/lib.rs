@@ -12,48 +12,58 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod by_status;
 pub mod cache_status;
 mod condition;
 mod consult;
 mod control;
+pub mod cookies;
 mod date;
 mod fields;
 mod freshness;
-mod glob;
+pub mod glob;
 mod intervals;
 mod invalidate;
 mod key;
 mod now;
+mod path;
 mod placed;
 pub mod purge;
+mod query;
 mod range;
 mod request;
 mod response;
 mod rules;
+pub mod set_cookie;
 mod storable;
 mod stored;
 pub mod tags;
 mod targeted;
 mod validate;
+pub mod value;
 mod vary;
 mod verdict;
 
 pub use answer::{Answer, ContentRange, Parts, answer};
+pub use by_status::{Lifetimes, Statuses, Windows, is_never_stored};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
-pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
+pub use control::{DELTA_SECONDS_MAX, Ignored, IgnoredDirective, MaxStale, RequestDirectives};
 pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named};
 pub use freshness::{Freshness, LifetimeSource, age_s, freshness, is_of_content};
+pub use glob::overlap as globs_overlap;
 pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
-pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};
+pub use key::{CacheKey, KeyParts, forwarded, site_hash, write_key, write_url};
 pub use now::Now;
+pub use path::{has_dot_segment, read_escapes, read_path};
 pub use placed::is_placed;
 pub use range::{Asked, range_from_front, wanted_cold};
 pub use request::RequestView;
 pub use response::{BodyEnd, ResponseView};
 pub use rules::{
-    CacheRules, ClientDirectives, CloseDelimited, Errors, HeaderTrigger, Heuristics, KeyRules, QueryOrder,
-    QueryRule, RangeRules, SetCookie, StaleRules, Surrogate, Triggers,
+    CacheRules, ClientDirectives, CloseDelimited, Errors, HeadRequests, HeaderTrigger, Heuristics, KeyRules,
+    KeySources, MapTrigger, MinUses, PairTrigger, QueryOrder, QueryRule, RangeRules, SetCookie, StaleRules,
+    Surrogate, Triggers,
 };
 pub use storable::{NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
@@ -63,7 +73,7 @@ pub use validate::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
     Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable,
-    joined, unreachable_window, verdict,
+    joined, outlasts, unreachable_window, verdict,
 };
 
 #[cfg(test)]

@@ -136,10 +136,11 @@ pub fn read(method: &Method, target: &str, headers: &HeaderMap) -> Result<Asked,
         _ => {}
     }
     Ok(match method.as_str() {
-        "PURGE" if says(headers, &X_PURGE_METHOD, "regex") || target.ends_with(".*") => below(target),
+        "PURGE" if says(headers, &X_PURGE_METHOD, "regex") || target.contains(".*") => below(target),
         "PURGE" => url(),
         _ if target == "/" => everything(Hosts::All, None),
-        _ if matches!(target, "/.*" | "/*") => everything(Hosts::Own, None),
+        // The last is how Drupal's zero-configuration purger says everything.
+        _ if matches!(target, "/.*" | "/*" | "/site") => everything(Hosts::Own, None),
         _ => banned(target),
     })
 }
@@ -158,10 +159,10 @@ fn says(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
 /// What the fields of tags ask for; `None` if there is none.
 fn by_tags(headers: &HeaderMap) -> Result<Option<Asked>, Nothing> {
     let (mut hard, mut soft) = (Vec::new(), Vec::new());
-    let (mut unread, mut is_seen) = (None, false);
+    let (mut unread, mut is_seen) = (Unread::default(), false);
     let mut all: Option<Everything> = None;
-    let is_soft_magento =
-        headers.get(X_MAGENTO_PURGE_SOFT).is_some_and(|value| !matches!(text(value), b"" | b"0"));
+    let is_soft_magento = headers.contains_key(X_MAGENTO_PURGE_SOFT)
+        && headers.get_all(X_MAGENTO_PURGE_SOFT).iter().all(|value| !matches!(text(value), b"" | b"0"));
     for (name, form, softness) in &TAG_FIELDS {
         let is_soft = *softness == Softness::Always || (*softness == Softness::ByMagento && is_soft_magento);
         for value in headers.get_all(name) {
@@ -176,7 +177,7 @@ fn by_tags(headers: &HeaderMap) -> Result<Option<Asked>, Nothing> {
                 TagPattern::Tags(tags) => hard.extend(tags),
                 wider => {
                     if wider == TagPattern::Unread {
-                        unread = Some(shown(name, value));
+                        unread.add(name, value);
                     }
                     all = Some(match (all, is_soft) {
                         (None | Some(Everything::Soft), true) => Everything::Soft,
@@ -195,47 +196,76 @@ fn by_tags(headers: &HeaderMap) -> Result<Option<Asked>, Nothing> {
         Some(all) => What::Everything(all),
         None => What::Tags { hard, soft },
     };
-    let hosts = match headers.get(X_HOST).map(|value| pattern::hosts(text(value))) {
+    let hosts = match only(headers, &X_HOST, pattern::hosts, HostPattern::Unread)? {
+        // FOSHttpCache sends `.*` with each purge of tags: the site is that of the request.
+        None | Some(HostPattern::All) => Hosts::Own,
         Some(HostPattern::Named(hosts)) => Hosts::Named(hosts),
-        _ => Hosts::Own,
+        Some(HostPattern::Unread) => {
+            unread.add_all(headers, &X_HOST);
+            Hosts::All
+        }
     };
-    Ok(Some(Asked { what, hosts, unread }))
+    Ok(Some(Asked { what, hosts, unread: unread.0 }))
+}
+
+/// What the only line of a field says; several lines are `unread`. `None` without the field.
+fn only<T>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    read: impl Fn(&[u8]) -> T,
+    unread: T,
+) -> Result<Option<T>, Nothing> {
+    let mut lines = headers.get_all(name).iter().map(text);
+    let Some(first) = lines.next() else { return Ok(None) };
+    if first.is_empty() {
+        return Err(Nothing::Empty(name_of(name)));
+    }
+    Ok(Some(if lines.next().is_some() { unread } else { read(first) }))
+}
+
+/// The fields that cannot be read.
+#[derive(Default)]
+struct Unread(Option<String>);
+
+impl Unread {
+    fn add(&mut self, name: &HeaderName, value: &HeaderValue) {
+        // Its name is one of ours; other bytes than ASCII are escaped.
+        let field = format!("{name}: {}", text(value).escape_ascii());
+        self.0 = Some(self.0.take().map_or_else(|| field.clone(), |before| format!("{before}, {field}")));
+    }
+
+    fn add_all(&mut self, headers: &HeaderMap, name: &HeaderName) {
+        headers.get_all(name).iter().for_each(|value| self.add(name, value));
+    }
 }
 
 /// What `X-Url` and `X-Host` ask for.
 fn by_url(headers: &HeaderMap) -> Result<Asked, Nothing> {
-    let mut unread = None;
-    let hosts = match headers.get(X_HOST) {
+    let mut unread = Unread::default();
+    let hosts = match only(headers, &X_HOST, pattern::hosts, HostPattern::Unread)? {
         None => Hosts::Own,
-        Some(value) if text(value).is_empty() => return Err(Nothing::Empty("X-Host")),
-        Some(value) => match pattern::hosts(text(value)) {
-            HostPattern::Named(hosts) => Hosts::Named(hosts),
-            HostPattern::All => Hosts::All,
-            HostPattern::Unread => {
-                unread = Some(shown(&X_HOST, value));
-                Hosts::All
-            }
-        },
+        Some(HostPattern::Named(hosts)) => Hosts::Named(hosts),
+        Some(HostPattern::All) => Hosts::All,
+        Some(HostPattern::Unread) => {
+            unread.add_all(headers, &X_HOST);
+            Hosts::All
+        }
     };
-    let what = match headers.get(X_URL) {
-        None => What::Everything(Everything::Hard),
-        Some(value) if text(value).is_empty() => return Err(Nothing::Empty("X-Url")),
-        Some(value) => match pattern::url(text(value)) {
-            UrlPattern::All => What::Everything(Everything::Hard),
-            UrlPattern::Prefix(path) => What::Prefix(path),
-            UrlPattern::Exact(path) => What::Url(path),
-            UrlPattern::Unread => {
-                unread = Some(shown(&X_URL, value));
-                What::Everything(Everything::Hard)
-            }
-        },
+    let what = match only(headers, &X_URL, pattern::url, UrlPattern::Unread)? {
+        None | Some(UrlPattern::All) => What::Everything(Everything::Hard),
+        Some(UrlPattern::Prefix(path)) => What::Prefix(path),
+        Some(UrlPattern::Exact(path)) => What::Url(path),
+        Some(UrlPattern::Unread) => {
+            unread.add_all(headers, &X_URL);
+            What::Everything(Everything::Hard)
+        }
     };
-    Ok(Asked { what, hosts, unread })
+    Ok(Asked { what, hosts, unread: unread.0 })
 }
 
 /// What `PURGE` with a regular expression as its path asks for: `/blog/.*`.
 fn below(target: &str) -> Asked {
-    match target.strip_suffix(".*").filter(|path| !path.bytes().any(pattern::is_meta)) {
+    match target.strip_suffix(".*").filter(|path| pattern::is_text(path.as_bytes())) {
         Some(path) => Asked { what: What::Prefix(path.to_owned()), hosts: Hosts::Own, unread: None },
         None => everything(Hosts::Own, Some(target.to_owned())),
     }
@@ -248,7 +278,10 @@ fn banned(target: &str) -> Asked {
         Some(at) => (target[..at].strip_suffix('.').unwrap_or(&target[..at]), &target[at + 1..]),
         None => (target, ""),
     };
-    if path.bytes().any(pattern::is_meta) && target.contains(".*") {
+    // A query is a text, unless `?` says that what stands before it may be missing.
+    let is_text = path.split('?').all(|part| pattern::is_text(part.as_bytes()))
+        && path.split('?').skip(1).all(|part| part.starts_with(|first: char| first.is_ascii_alphanumeric()));
+    if !is_text {
         return everything(Hosts::Own, Some(target.to_owned()));
     }
     let unread = (!matches!(rest, "" | "$")).then(|| target.to_owned());
@@ -257,11 +290,6 @@ fn banned(target: &str) -> Asked {
 
 fn text(value: &HeaderValue) -> &[u8] {
     value.as_bytes().trim_ascii()
-}
-
-/// A field that was not understood, for people. Its name is one of ours; other bytes than ASCII are escaped.
-fn shown(name: &HeaderName, value: &HeaderValue) -> String {
-    format!("{name}: {}", text(value).escape_ascii())
 }
 
 /// The name of one of our fields as its sender writes it.
@@ -275,6 +303,8 @@ fn name_of(name: &HeaderName) -> &'static str {
         "apiplatform-ban-regex" => "ApiPlatform-Ban-Regex",
         "xkey" => "xkey",
         "xkey-purge" => "xkey-purge",
+        "x-host" => "X-Host",
+        "x-url" => "X-Url",
         _ => "xkey-softpurge",
     }
 }

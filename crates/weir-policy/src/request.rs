@@ -23,11 +23,24 @@ pub struct RequestView<'a> {
 }
 
 impl RequestView<'_> {
+    /// The host without its port.
+    pub fn hostname(&self) -> &str {
+        split_port(self.host).0
+    }
+
     /// The path without the query.
     pub fn path(&self) -> &str {
         match self.path_and_query.find('?') {
             Some(at) => &self.path_and_query[..at],
             None => self.path_and_query,
         }
+    }
+}
+
+/// A normalised authority as host and port.
+pub(crate) fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
     }
 }

@@ -1,14 +1,17 @@
 //! May this response be stored (RFC 9111 §3), and which of its fields? The only maker of [`Storable`].
 
-use crate::consult::cookies;
+use crate::by_status::{is_never_stored, is_of_request};
 use crate::control::{Directives, RequestDirectives, ResponseControl};
+use crate::cookies::{self, cookies, has_unkeyed};
 use crate::fields::{is_respelled, strip_hop_by_hop};
 use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
 use crate::now::Now;
+use crate::query;
 use crate::request::RequestView;
 use crate::response::{BodyEnd, ResponseView};
 use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
+use crate::set_cookie::name_set;
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::effective;
@@ -18,25 +21,33 @@ use std::time::Duration;
 
 /// Proof that a response may be stored, with the head that is stored.
 #[derive(Clone, Debug)]
-pub struct Storable(Stored);
+pub struct Storable {
+    stored: Stored,
+    volume_uses_min: u8,
+}
 
 impl Storable {
     /// The head that is stored.
     pub fn stored(&self) -> &Stored {
-        &self.0
+        &self.stored
+    }
+
+    /// From which request to its key on it may be written to a volume.
+    pub fn volume_uses_min(&self) -> u8 {
+        self.volume_uses_min
     }
 
     /// Makes it a variant by Accept-Encoding, as others under its key are. The origin codes for clients that
     /// accept it, though it may not say so in a response without a coding.
     #[must_use]
     pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
-        self.0.variant.vary_on_codings(request, &mut self.0.headers);
+        self.stored.variant.vary_on_codings(request, &mut self.stored.headers);
         self
     }
 
     /// Returns the head that is stored.
     pub fn into_stored(self) -> Stored {
-        self.0
+        self.stored
     }
 }
 
@@ -67,13 +78,16 @@ pub enum NotStored {
     Private,
     /// Vary is `*`, or cannot be read.
     VaryAny,
-    /// Vary: Cookie.
+    /// Vary: Cookie, and the request has a cookie that is not in the key.
     VaryCookie,
-    /// The request has another spelling of a field that is in the key or that the response varies on. An
-    /// origin may have mistaken one for the other.
+    /// The request has another spelling of a field that is in the key or that the response varies on, or
+    /// cookies that can be read in another way than the key has them. An origin may have mistaken one for the
+    /// other.
     Respelled,
     /// The request was authenticated and the response is not marked for sharing (RFC 9111 §3.5).
     Authorization,
+    /// The route ignores what the response says, and the request has a cookie that is not in the key.
+    RequestCookie,
     /// It sets a cookie.
     SetCookie,
     /// It sets a cookie that is part of the key.
@@ -92,6 +106,10 @@ pub enum NotStored {
     NoRoom,
     /// A 304 to a request without a condition. The edge says so.
     UnaskedNotModified,
+    /// The key was not asked for often enough yet. The edge says so.
+    MinUses,
+    /// A stored response may go out in place of this status, and stays. The edge says so.
+    Outlasted,
 }
 
 impl NotStored {
@@ -112,6 +130,7 @@ impl NotStored {
             NotStored::VaryCookie => "vary-cookie",
             NotStored::Respelled => "respelled",
             NotStored::Authorization => "authorization",
+            NotStored::RequestCookie => "request-cookie",
             NotStored::SetCookie => "set-cookie",
             NotStored::SetKeyCookie => "set-key-cookie",
             NotStored::CloseDelimited => "close-delimited",
@@ -121,6 +140,8 @@ impl NotStored {
             NotStored::TooLarge => "too-large",
             NotStored::NoRoom => "no-room",
             NotStored::UnaskedNotModified => "unasked-not-modified",
+            NotStored::Outlasted => "outlasted",
+            NotStored::MinUses => "min-uses",
         }
     }
 
@@ -134,8 +155,8 @@ impl NotStored {
     /// be storable either. Only such reasons may be remembered for a key.
     pub fn is_of_response(self) -> bool {
         use NotStored::{
-            Authorization, Bypass, Method, NoRoom, Refused, RequestBody, RequestNoStore, Respelled,
-            UnaskedNotModified,
+            Authorization, Bypass, Method, MinUses, NoRoom, Outlasted, Refused, RequestBody, RequestCookie,
+            RequestNoStore, Respelled, UnaskedNotModified, VaryCookie,
         };
         !matches!(
             self,
@@ -148,6 +169,10 @@ impl NotStored {
                 | Authorization
                 | NoRoom
                 | UnaskedNotModified
+                | VaryCookie
+                | MinUses
+                | Outlasted
+                | RequestCookie
         )
     }
 }
@@ -166,24 +191,32 @@ pub fn storable(
     rules: &CacheRules,
 ) -> Result<Storable, NotStored> {
     let ResponseView { status, headers, .. } = *response;
-    let control = effective(headers, rules);
+    let control = effective(headers, status, rules);
     request_allows(request, rules)?;
     status_allows(status, &control, rules)?;
     if control.has(Directives::PRIVATE) {
         return Err(NotStored::Private);
     }
-    let variant = match Varies::read(request.headers, headers) {
+    let variant = match Varies::read(request.headers, headers, &rules.vary_ignored) {
         Varies::On(variant) => variant,
         Varies::Any => return Err(NotStored::VaryAny),
-        Varies::Cookie => return Err(NotStored::VaryCookie),
     };
-    if is_ambiguous(request.headers, &variant, rules) {
+    if variant.varies_on_cookies() && has_unkeyed(request.headers, &rules.key) {
+        return Err(NotStored::VaryCookie);
+    }
+    if is_ambiguous(request.headers, &variant, rules)
+        || cookies::is_ambiguous(request.headers, &rules.key)
+        || query::is_ambiguous(request, &rules.key)
+    {
         return Err(NotStored::Respelled);
     }
     if request.headers.contains_key(header::AUTHORIZATION) && !is_shareable(&control) {
         return Err(NotStored::Authorization);
     }
     cookie_allows(headers, &control, rules)?;
+    if !control.ignored.is_empty() {
+        is_for_nobody_in_particular(request, headers, rules)?;
+    }
     if response.body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
         return Err(NotStored::CloseDelimited);
     }
@@ -194,9 +227,13 @@ pub fn storable(
     let stored = assemble(response, &control, variant, rules);
     is_of_use(&stored)?;
     if *request.method == Method::POST {
+        // A route ignores directives of what GET returns.
+        if !control.ignored.is_empty() {
+            return Err(NotStored::Method);
+        }
         post_allows(request, &stored, status)?;
     }
-    Ok(Storable(stored))
+    Ok(Storable { stored, volume_uses_min: rules.min_uses.volume })
 }
 
 /// Checks what in the request forbids storing (RFC 9111 §3, §5.2.1.5).
@@ -224,7 +261,7 @@ pub(crate) fn is_refused(control: &ResponseControl) -> bool {
 /// is understood (RFC 9111 §5.2.2.3).
 fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
     let code = status.as_u16();
-    if is_never_stored(code, rules) {
+    if is_kept_out(status, rules) {
         return Err(if is_of_request(code) { NotStored::Refused } else { NotStored::Status });
     }
     let must_understand = control.has(Directives::MUST_UNDERSTAND);
@@ -237,23 +274,13 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
     Ok(())
 }
 
-/// Whether a status is never stored, whatever the response says: interim ones, parts (206), answers to a
-/// precondition (304, 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and refusals of one
-/// request for its length, framing, type, target or moment, which all clients would get. The rules may allow
-/// some.
-fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
-    match code {
+/// Whether a status is not stored by these rules, whatever the response says.
+fn is_kept_out(status: StatusCode, rules: &CacheRules) -> bool {
+    match status.as_u16() {
         400 => rules.errors != Errors::Store400,
         414 => rules.heuristics != Heuristics::Whole,
-        0..200 | 206 | 304 | 408 | 411..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 511 => true,
-        _ => false,
+        _ => is_never_stored(status),
     }
-}
-
-/// Whether a status finds fault with one request, as it was too long, odd or badly framed, and says nothing
-/// about the resource.
-fn is_of_request(code: u16) -> bool {
-    matches!(code, 400 | 408 | 411..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 501 | 505)
 }
 
 /// Why a response without a lifetime is not stored.
@@ -267,7 +294,14 @@ fn without_lifetime(status: StatusCode) -> NotStored {
 
 /// Whether the request has a second spelling of a field that decides the key or the variant.
 fn is_ambiguous(headers: &HeaderMap, variant: &Variant, rules: &CacheRules) -> bool {
-    let selecting = || variant.selecting.iter().map(|field| &field.name).chain(&rules.key.headers);
+    let selecting = || {
+        variant
+            .selecting
+            .iter()
+            .map(|field| &field.name)
+            .chain(&rules.key.headers)
+            .chain(&rules.key.sources.headers)
+    };
     selecting().next().is_some()
         && headers.keys().any(|name| selecting().any(|selecting| is_respelled(name, selecting)))
 }
@@ -291,6 +325,25 @@ pub(crate) fn is_shareable(control: &ResponseControl) -> bool {
         || control.s_maxage_s.is_some()
 }
 
+/// Checks what must hold where the route ignores what the response says: nothing shows that the response is
+/// for one client. Neither `public` nor a rule for Set-Cookie helps here.
+fn is_for_nobody_in_particular(
+    request: &RequestView<'_>,
+    headers: &HeaderMap,
+    rules: &CacheRules,
+) -> Result<(), NotStored> {
+    if request.headers.contains_key(header::AUTHORIZATION) {
+        return Err(NotStored::Authorization);
+    }
+    if has_unkeyed(request.headers, &rules.key) {
+        return Err(NotStored::RequestCookie);
+    }
+    if headers.get_all(header::SET_COOKIE).iter().any(|line| !rules.strips(line)) {
+        return Err(NotStored::SetCookie);
+    }
+    Ok(())
+}
+
 /// Checks the rule for Set-Cookie. A cookie that no-cache="set-cookie" or private="set-cookie" removes from
 /// the stored response does no harm.
 fn cookie_allows(
@@ -298,14 +351,12 @@ fn cookie_allows(
     control: &ResponseControl,
     rules: &CacheRules,
 ) -> Result<(), NotStored> {
-    if !headers.contains_key(header::SET_COOKIE) {
+    let mut lines = headers.get_all(header::SET_COOKIE).iter().filter(|line| !rules.strips(line)).peekable();
+    if lines.peek().is_none() {
         return Ok(());
     }
-    for line in headers.get_all(header::SET_COOKIE) {
-        let name = line.as_bytes().split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or_default();
-        if rules.key.cookies.iter().any(|keyed| keyed.as_bytes() == name.trim_ascii()) {
-            return Err(NotStored::SetKeyCookie);
-        }
+    if lines.any(|line| cookies::in_key(&rules.key).any(|keyed| keyed.as_bytes() == name_set(line))) {
+        return Err(NotStored::SetKeyCookie);
     }
     if rules.set_cookie == SetCookie::NoStore && !control.withheld.contains(&header::SET_COOKIE) {
         return Err(NotStored::SetCookie);
@@ -344,6 +395,7 @@ pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &
     for name in &control.withheld {
         headers.remove(name);
     }
+    rules.strip_cookies(headers);
     if rules.set_cookie == SetCookie::Strip {
         headers.remove(header::SET_COOKIE);
     }

@@ -5,7 +5,7 @@ use crate::control::{
     Argument, ControlField, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds, each_directive,
 };
 use crate::rules::{CacheRules, Surrogate};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, StatusCode};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 /// The Surrogate-Capability that origins get: it names this surrogate, so that they can aim Surrogate-Control
@@ -16,8 +16,18 @@ const DEVICE: &[u8] = b"weir";
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-control");
 
-/// The directives that count for this cache. They all come from one field.
-pub(crate) fn effective(headers: &HeaderMap, rules: &CacheRules) -> ResponseControl {
+/// The directives that count for this cache in a response with this status: those of one field, without those
+/// that the route ignores.
+pub(crate) fn effective(headers: &HeaderMap, status: StatusCode, rules: &CacheRules) -> ResponseControl {
+    let mut control = said(headers, rules);
+    if !rules.ignore.is_empty() {
+        control.ignore(rules.ignore.of(status));
+    }
+    control
+}
+
+/// What the origin says to this cache. All comes from one field.
+fn said(headers: &HeaderMap, rules: &CacheRules) -> ResponseControl {
     if let Some(control) = cdn_cache_control(headers) {
         return ResponseControl { field: ControlField::Cdn, ..control };
     }

@@ -4,9 +4,11 @@ pub(crate) mod given;
 mod served;
 
 use crate::tests::given::{ask, at, at_ms, fields, judged, request};
-use crate::{CacheKey, CacheRules, RequestView, Verdict, forwarded, freshness, verdict, write_key};
+use crate::{
+    CacheKey, CacheRules, Lifetimes, RequestView, Statuses, Verdict, forwarded, freshness, verdict, write_key,
+};
 use bytes::Bytes;
-use http::Method;
+use http::{Method, StatusCode};
 use proptest::prelude::*;
 
 /// Cache-Control of a response, put together at random.
@@ -27,7 +29,13 @@ fn directives() -> impl Strategy<Value = String> {
 }
 
 fn rules() -> impl Strategy<Value = CacheRules> {
-    let ttl = proptest::option::of((0_u64..100).prop_map(std::time::Duration::from_secs));
+    let one = prop_oneof![
+        (200_u16..600).prop_map(|code| Statuses::One(StatusCode::from_u16(code).expect("a status"))),
+        (2_u8..6).prop_map(Statuses::Class),
+        Just(Statuses::Any),
+    ];
+    let lifetime = (0_u64..100).prop_map(std::time::Duration::from_secs);
+    let ttl = proptest::collection::vec((one, lifetime), 0..4).prop_map(Lifetimes);
     (ttl.clone(), ttl).prop_map(|(ttl, ttl_override)| CacheRules {
         ttl,
         ttl_override,
@@ -98,7 +106,7 @@ proptest! {
         let key = |path: &str, scheme: &str| {
             let mut out = Vec::new();
             let view = RequestView { scheme, ..request(&Method::GET, path, &headers) };
-            let digest = write_key(&rules, &view, &mut out);
+            let digest = write_key(&rules, &view, crate::KeyParts::default(), &mut out);
             CacheKey { digest, full: Bytes::from(out), site: 0 }
         };
         let scheme = if secure { "https" } else { "http" };

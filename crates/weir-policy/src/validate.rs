@@ -1,6 +1,7 @@
 //! Validation: the conditional request to the origin (RFC 9111 §4.3.1), what a 304 changes (§3.2, §4.3.4),
 //! and what a HEAD says about a stored response (§4.3.5).
 
+use crate::cookies::has_unkeyed;
 use crate::fields::strip_hop_by_hop;
 use crate::response::ResponseView;
 use crate::rules::{CacheRules, SetCookie};
@@ -8,6 +9,7 @@ use crate::storable::{facts, is_refused, is_shareable};
 use crate::stored::{ETag, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::effective;
+use crate::verdict::outlasts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use std::time::Duration;
 
@@ -46,7 +48,11 @@ pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
 /// one client; the stored response then needs validation before each use.
 pub fn freshen(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRules) -> Stored {
     let fresh = updated(stored, not_modified, rules);
-    if is_refused(&effective(&fresh.headers, rules)) {
+    let control = effective(&fresh.headers, stored.status, rules);
+    // Where the route ignores that, a cookie still shows that it is for one client.
+    let mut cookies = not_modified.headers.get_all(header::SET_COOKIE).iter();
+    let sets_cookie = !control.ignored.is_empty() && cookies.any(|line| !rules.strips(line));
+    if is_refused(&control) || sets_cookie {
         let mut bound = stored.clone();
         bound.facts.flags.insert(StoredFlags::NO_CACHE);
         (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
@@ -68,15 +74,24 @@ pub fn freshen(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRu
 }
 
 /// Whether a 304 to a request with these fields may change the stored response for all clients. If the
-/// request was authenticated, the stored response or the 304 must allow sharing (RFC 9111 §3.5).
+/// request was authenticated, the stored response or the 304 must allow sharing (RFC 9111 §3.5). Where the
+/// route ignores what they say, the request must have neither credentials nor a cookie that is not in the
+/// key.
 pub fn may_freshen(
     request: &HeaderMap,
     stored: &Stored,
     not_modified: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> bool {
-    !request.contains_key(header::AUTHORIZATION)
-        || is_shareable(&effective(&updated(stored, not_modified, rules).headers, rules))
+    let is_authenticated = request.contains_key(header::AUTHORIZATION);
+    if !is_authenticated && rules.ignore.is_empty() {
+        return true;
+    }
+    let control = effective(&updated(stored, not_modified, rules).headers, stored.status, rules);
+    match control.ignored.is_empty() {
+        true => !is_authenticated || is_shareable(&control),
+        false => !is_authenticated && !has_unkeyed(request, &rules.key),
+    }
 }
 
 /// Whether two entity tags differ only by the name of a content coding at their end. Some servers add it to
@@ -97,6 +112,7 @@ fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Sto
     let received = newer.received;
     let mut news = newer.headers.clone();
     strip_hop_by_hop(&mut news);
+    rules.strip_cookies(&mut news);
     let mut headers = stored.headers.clone();
     for name in news.keys().filter(|name| is_updated(name, rules)) {
         headers.remove(name);
@@ -110,7 +126,7 @@ fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Sto
     {
         headers.insert(header::DATE, date);
     }
-    let control = effective(&headers, rules);
+    let control = effective(&headers, stored.status, rules);
     let validators = Validators::read(&headers, received.wall);
     let mut aged = headers.clone();
     for value in news.get_all(header::AGE) {
@@ -165,11 +181,15 @@ pub fn head_effect(
 ) -> HeadEffect {
     let ResponseView { status, headers, .. } = *response;
     if status == StatusCode::NOT_FOUND || status == StatusCode::GONE {
-        return HeadEffect::Invalidate;
+        return match outlasts(stored, status, &rules.stale, response.received) {
+            true => HeadEffect::None,
+            false => HeadEffect::Invalidate,
+        };
     }
     let fresh = updated(stored, response, rules);
-    // A response for one client says nothing about the response for all.
-    if status != stored.status || is_refused(&effective(&fresh.headers, rules)) {
+    let control = effective(&fresh.headers, status, rules);
+    // A response for one client says nothing about the response for all, also where the route ignores that.
+    if status != stored.status || is_refused(&control) || !control.ignored.is_empty() {
         return HeadEffect::None;
     }
     let said = Validators::read(headers, response.received.wall);

@@ -45,11 +45,14 @@ impl Variant {
     }
 
     /// The variant of a response to a request with these fields. `None` if no other request can be known to
-    /// want the same: Vary has `*` or Cookie, or cannot be read.
+    /// want the same: Vary has `*` or cannot be read, or it has Cookie and the request has cookies.
     pub fn of(request: &HeaderMap, response: &HeaderMap) -> Option<Variant> {
-        match Varies::read(request, response) {
+        match Varies::read(request, response, &[]) {
+            Varies::On(variant) if variant.varies_on_cookies() && request.contains_key(header::COOKIE) => {
+                None
+            }
             Varies::On(variant) => Some(variant),
-            Varies::Any | Varies::Cookie => None,
+            Varies::Any => None,
         }
     }
 
@@ -78,6 +81,11 @@ impl Variant {
             self.selecting.insert(place, Selecting::read(header::ACCEPT_ENCODING, request));
             vary_on_codings(response);
         }
+    }
+
+    /// Whether it varies on Cookie. Then it answers requests that have the very same field.
+    pub(crate) fn varies_on_cookies(&self) -> bool {
+        self.selecting.iter().any(|field| field.name == header::COOKIE)
     }
 
     /// Whether it varies on Accept-Encoding.
@@ -160,13 +168,11 @@ pub(crate) enum Varies {
     On(Variant),
     /// Something that no request shows (`*`, or a Vary that cannot be read).
     Any,
-    /// Cookie: a variant for each visitor.
-    Cookie,
 }
 
 impl Varies {
-    /// Reads Vary of a response made for `request`.
-    pub(crate) fn read(request: &HeaderMap, response: &HeaderMap) -> Varies {
+    /// Reads Vary of a response made for `request`, without the fields of `ignored`.
+    pub(crate) fn read(request: &HeaderMap, response: &HeaderMap, ignored: &[HeaderName]) -> Varies {
         let mut names: SmallVec<[HeaderName; 4]> = SmallVec::new();
         for line in response.get_all(header::VARY) {
             for member in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
@@ -180,9 +186,7 @@ impl Varies {
                 }
             }
         }
-        if names.contains(&header::COOKIE) {
-            return Varies::Cookie;
-        }
+        names.retain(|name| !ignored.contains(name));
         let coding = Coding::read(response);
         if coding != Coding::Identity {
             names.push(header::ACCEPT_ENCODING);

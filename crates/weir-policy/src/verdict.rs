@@ -231,6 +231,8 @@ pub enum Excuse {
     Error,
     /// It is stale within the route's `stale.if_unreachable` (RFC 9111 §4.2.4).
     Unreachable,
+    /// It is fresh, or stale within the route's `stale.if_status`.
+    Status,
 }
 
 /// Whether a stored response may be sent because the origin gave no good answer (stale-if-error, RFC 5861 §4;
@@ -242,11 +244,16 @@ pub fn error_reusable(
     rules: &StaleRules,
     now: Now,
 ) -> Option<(Reusable, Excuse)> {
-    if let Failure::Status(status) = failure
+    let of_status = match failure {
+        Failure::Status(status) => rules.if_status.of(status),
+        Failure::NoAnswer | Failure::Unusable | Failure::Slow => None,
+    };
+    if let (Failure::Status(status), None) = (failure, of_status)
         && !matches!(status.as_u16(), 500 | 502 | 503 | 504)
     {
         return None;
     }
+    let excuse = if of_status.is_some() { Excuse::Status } else { Excuse::Error };
     let flags = stored.facts.flags;
     let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::SUSPECT);
     if ask.directives.no_cache() || needs_asking {
@@ -255,10 +262,14 @@ pub fn error_reusable(
     let freshness = freshness(stored, now);
     let reusable = Reusable { freshness };
     if freshness.is_fresh() {
-        return Some((reusable, Excuse::Error));
+        return Some((reusable, excuse));
     }
     if flags.has(StoredFlags::MUST_REVALIDATE) {
         return None;
+    }
+    if let Some(window) = of_status {
+        let is_within = freshness.staleness() < window && is_good(stored, rules);
+        return is_within.then_some((reusable, excuse));
     }
     let asked = ask.directives.if_error_s.map_or(Duration::ZERO, seconds);
     let own = match failure {
@@ -271,6 +282,18 @@ pub fn error_reusable(
     }
     let is_within = failure == Failure::NoAnswer && staleness < unreachable_window(stored, rules);
     is_within.then_some((reusable, Excuse::Unreachable))
+}
+
+/// Whether a stored response may be sent in place of a response with this status, to a client that says
+/// nothing about it. Such a response does not replace it. A stored error outlasts none.
+pub fn outlasts(stored: &Stored, status: StatusCode, rules: &StaleRules, now: Now) -> bool {
+    is_good(stored, rules)
+        && error_reusable(&Ask::plain(), stored, Failure::Status(status), rules, now).is_some()
+}
+
+/// Whether a stored response is none of those in whose place a stored one may be sent.
+fn is_good(stored: &Stored, rules: &StaleRules) -> bool {
+    !stored.status.is_server_error() && rules.if_status.of(stored.status).is_none()
 }
 
 /// How long past its freshness a response may be sent if the origin gives no answer at all. Zero if a

@@ -73,7 +73,7 @@ fn hit(
     let before = COUNT.with(Cell::get);
     let Consult::Use(ask) = consult(view, rules) else { panic!("passed") };
     key.clear();
-    let digest = write_key(&rules.key, view, key);
+    let digest = write_key(&rules.key, view, weir_policy::KeyParts::default(), key);
     assert!(digest != 0 && matches(&stored.variant, view.headers));
     let Verdict::Hit(_) = verdict(&ask, Some(stored), now) else { panic!("no hit") };
     let answer = answer(view, &ask, stored, Some(1024));

@@ -6,8 +6,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../../../fuzz/src/cookies.rs"]
+mod cookies;
 #[path = "../../../fuzz/src/policy.rs"]
 mod policy;
+#[path = "../../../fuzz/src/value.rs"]
+mod value;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -46,6 +50,15 @@ const WORDS: &[&str] = &[
     ".*",
     "$",
     "^/",
+    "{",
+    "}",
+    "{header.a}",
+    "{query.b | lower}",
+    " | json",
+    " | default \"x\"",
+    "\r",
+    "%0d%0a",
+    "\u{e9}",
 ];
 
 /// SplitMix64 (Steele, Lea and Flood 2014): enough randomness for mixtures, and repeatable.
@@ -125,4 +138,14 @@ fn exchanges() {
 #[test]
 fn patterns_of_purges() {
     run("purge_pattern", policy::purge_pattern);
+}
+
+#[test]
+fn values() {
+    run("value", value::value);
+}
+
+#[test]
+fn cookies_by_name() {
+    run("cookies", cookies::cookies);
 }

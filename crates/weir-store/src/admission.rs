@@ -12,7 +12,7 @@ mod task;
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crossbeam_channel::{Sender, TrySendError};
 
@@ -90,12 +90,15 @@ pub(crate) struct Admission {
     /// Where the thread takes its tasks from, once it runs.
     tasks: OnceLock<Sender<Task>>,
     refused: AtomicU64,
+    /// The sketch is being aged.
+    is_aging: AtomicBool,
 }
 
 impl Admission {
     /// For a store with this much memory. The sketch is read from the folder, if it is there.
     pub(crate) fn new(settings: &AdmissionSettings, memory_bytes: u64) -> Admission {
-        let extent = Extent::of(settings.volumes_bytes / OBJECT_BYTES, memory_bytes / MEMORY_SHARE);
+        let bytes = settings.volumes_bytes.max(memory_bytes);
+        let extent = Extent::of(bytes / OBJECT_BYTES, memory_bytes / MEMORY_SHARE);
         let known = settings.disk.as_ref().and_then(|disk| file::read(&**disk, extent));
         let admission = Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)));
         Admission { disk: settings.disk.clone(), ..admission }
@@ -109,6 +112,7 @@ impl Admission {
             charge: OnceLock::new(),
             tasks: OnceLock::new(),
             refused: AtomicU64::new(0),
+            is_aging: AtomicBool::new(false),
         }
     }
 
@@ -176,9 +180,14 @@ impl Admission {
         self.sketch.note(digest);
     }
 
+    /// How often a key was asked for lately, as far as that was noted.
+    pub(crate) fn frequency(&self, digest: u128) -> u32 {
+        self.sketch.frequency(digest)
+    }
+
     /// Whether a key that was asked for, and noted, is admitted.
     pub(crate) fn judge(&self, digest: u128, room: Room) -> bool {
-        let frequency = || self.sketch.frequency(digest);
+        let frequency = || self.frequency(digest);
         match self.mode() {
             AdmissionMode::Always => true,
             AdmissionMode::Second => frequency() >= FREQUENCY_SECOND,
@@ -193,10 +202,11 @@ impl Admission {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ages the sketch when it is time. Called by one thread only.
+    /// Ages the sketch when it is time, unless another thread is at it.
     pub(crate) fn grow_old_if_due(&self) {
-        if self.sketch.is_due() {
+        if self.sketch.is_due() && !self.is_aging.swap(true, Ordering::Acquire) {
             self.sketch.grow_old();
+            self.is_aging.store(false, Ordering::Release);
         }
     }
 

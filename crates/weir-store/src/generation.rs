@@ -153,6 +153,8 @@ pub struct Generation {
     origin: OnceLock<Arc<str>>,
     /// The write that adds further parts of it to the volume, while there is one.
     shared_put: Mutex<Weak<SharedPut>>,
+    /// From which request to its key on it may be written to a volume.
+    volume_uses_min: u8,
 }
 
 impl Generation {
@@ -431,6 +433,16 @@ impl Generation {
         self.place.store(place, Ordering::Relaxed);
     }
 
+    /// The same, to be written to a volume from that request to its key on.
+    #[must_use]
+    pub(crate) fn for_volumes_from(self, volume_uses_min: u8) -> Generation {
+        Generation { volume_uses_min, ..self }
+    }
+
+    pub(crate) fn volume_uses_min(&self) -> u8 {
+        self.volume_uses_min
+    }
+
     pub(crate) fn new(
         key: CacheKey,
         sequence: u64,
@@ -462,6 +474,7 @@ impl Generation {
             is_told: AtomicBool::new(false),
             origin: OnceLock::new(),
             shared_put: Mutex::default(),
+            volume_uses_min: 1,
         }
     }
 }

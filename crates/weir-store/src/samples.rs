@@ -85,3 +85,14 @@ pub(crate) fn read_from(generation: &Generation, start: u64, max: usize) -> (Vec
         }
     }
 }
+
+/// Waits up to five seconds until something is so.
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("it did not come");
+}

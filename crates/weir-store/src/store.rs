@@ -33,7 +33,7 @@ use crate::memory::{Limits, overhead_bytes};
 use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
 use crate::tier::{Superseded, VolumeTier};
-use crate::volume::{EvictionListener, ReadError, Stock, Volume, key};
+use crate::volume::{EachDone, EvictionListener, ReadError, Stock, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 
 /// The default of [`Settings::window_bytes`].
@@ -259,6 +259,20 @@ impl Store {
         all
     }
 
+    /// How often a key was asked for lately, as far as that was noted: an estimate, at most 16. Requests that
+    /// volumes are told of are noted, and those of [`Store::note_request`].
+    pub fn uses(&self, key: &CacheKey) -> u32 {
+        self.inside.volumes.admission.frequency(key::digest(&key.full, key.site))
+    }
+
+    /// Notes a request whose response is not stored.
+    pub fn note_request(&self, key: &CacheKey) {
+        let admission = &self.inside.volumes.admission;
+        admission.note(key::digest(&key.full, key.site));
+        // Without volumes no thread does it.
+        admission.grow_old_if_due();
+    }
+
     /// Whether no mark has made a generation dead meanwhile, for a caller that has held it for a while. If a
     /// soft mark concerns it, it has been made stale.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
@@ -422,6 +436,7 @@ impl Store {
     ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
         let inside = &self.inside;
         inside.volumes.pending.note(|| key::digest(&key.full, key.site));
+        let volume_uses_min = storable.volume_uses_min();
         let stored = detached(storable.into_stored());
         // Where readers hold so much that its body could not go on, it would wait for them.
         let charges = inside.memory.charge(overhead_bytes(&key)).and_then(|own| {
@@ -437,7 +452,8 @@ impl Store {
         };
         let head = Head::new(stored, head);
         let body = Body::new(length, inside.memory.budget.nothing());
-        Ok((Arc::new(Generation::new(key, inside.memory.next_sequence(), stamp, head, body, own)), reserve))
+        let generation = Generation::new(key, inside.memory.next_sequence(), stamp, head, body, own);
+        Ok((Arc::new(generation.for_volumes_from(volume_uses_min)), reserve))
     }
 
     /// A further writer for an interval of a generation that is not whole. Bytes that are held already are
@@ -518,12 +534,12 @@ impl Store {
     }
 
     /// What a purge of these scopes would take, each object once. Reads every head, and blocks for as long as
-    /// that takes.
+    /// that takes; a break of `each` ends it early.
     ///
     /// # Errors
     /// The drive fails.
-    pub fn count(&self, scopes: &[Scope], now: Now) -> Result<Stock, ReadError> {
-        count(&self.inside, scopes, now)
+    pub fn count(&self, scopes: &[Scope], now: Now, each: EachDone<'_>) -> Result<Stock, ReadError> {
+        count(&self.inside, scopes, now, each)
     }
 
     /// Makes what the marks concern dead or stale, at once, running transfers included. Returns the largest

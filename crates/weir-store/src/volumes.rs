@@ -12,7 +12,7 @@ use crate::ledger::Stamp;
 use crate::register::Register;
 use crate::store::Store;
 use crate::tier::{Seating, Superseded, SweepUsage, VolumeTier};
-use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeState, VolumeUsage};
+use crate::volume::{DayBudget, EachDone, ReadError, Verified, Volume, VolumeState, VolumeUsage};
 
 /// Why a volume is not attached; it is closed.
 #[derive(Debug, thiserror::Error)]
@@ -211,10 +211,16 @@ impl Store {
     }
 
     /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long
-    /// as reading them takes. By name: what was found, or that the drive fails.
-    pub fn verify(&self) -> Vec<(Arc<str>, Result<Verified, ReadError>)> {
+    /// as reading them takes; a break of `each` ends it early. By name: what was found, or that the drive
+    /// fails.
+    pub fn verify(&self, each: EachDone<'_>) -> Vec<(Arc<str>, Result<Verified, ReadError>)> {
         let layout = self.inside.volumes.tiers.all();
-        layout.iter().map(|tier| (Arc::clone(tier.name()), tier.verify())).collect()
+        layout.iter().map(|tier| (Arc::clone(tier.name()), tier.verify(each))).collect()
+    }
+
+    /// The objects on all volumes.
+    pub fn objects_on_volumes(&self) -> u64 {
+        self.inside.volumes.tiers.all().iter().map(|tier| tier.volume().usage().objects).sum()
     }
 
     /// What may go down to the volumes from now on.

@@ -55,7 +55,7 @@ pub use freed::{Freed, FreedWait};
 pub use index::segment::Charge;
 pub use numbers::{Bears, Durable, Opening, Reached};
 pub use read::reader::{Candidate, Checked, FIRST_READ_BYTES, Part, Position, ReadError, Record};
-pub use read::verify::Verified;
+pub use read::verify::{EachDone, Verified};
 pub use read::waits::Answer;
 pub use recover::identity::is_made;
 pub use recover::{OpenError, Recovered};

@@ -21,7 +21,7 @@ use crate::freed::FreedWait;
 use crate::index::KeyHash;
 use crate::numbers::Reached;
 use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
-use crate::read::verify::{Verified, verify, walk};
+use crate::read::verify::{EachDone, Verified, verify, walk};
 use crate::read::waits::{Answer, Waits};
 use crate::recover::{OpenError, Recovered, open};
 use crate::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
@@ -333,16 +333,19 @@ impl Volume {
     }
 
     /// Reads all objects, checks every byte, and drops what is damaged. Blocks for as long as reading the
-    /// volume takes.
+    /// volume takes; a break of `each` ends it early.
     ///
     /// # Errors
     /// [`ReadError::Device`] if the drive fails.
-    pub fn verify(&self) -> Result<Verified, ReadError> {
-        let verified = verify(&self.shared, |hash, location, place| {
+    pub fn verify(&self, each: EachDone<'_>) -> Result<Verified, ReadError> {
+        let verified = verify(&self.shared, each, |hash, location, place| {
             // If the queue is full, the record stays until it is read or verified again.
             let _ = self.intake.send(Command::Damaged { hash, location, place });
         })?;
         self.sync();
+        if verified.is_cut {
+            return Ok(verified);
+        }
         Ok(Verified { stocks_wrong: self.recount().unwrap_or(0), ..verified })
     }
 

@@ -41,7 +41,7 @@ pub use limits::Limits;
 pub use listed::{ListedContent, Pseudo, of_list};
 pub use request::{RequestHead, RequestReader};
 pub use response::{ResponseHead, ResponseReader};
-pub use target::{PathAndQuery, Target};
+pub use target::{PathAndQuery, Target, without_dots};
 
 #[cfg(test)]
 mod tests;

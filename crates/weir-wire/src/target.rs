@@ -7,11 +7,12 @@ use crate::syntax::{is_target, is_visible};
 use bytes::Bytes;
 use bytestring::ByteString;
 use http::Method;
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
+use std::borrow::Cow;
 
 /// A path with its query, byte for byte as received: visible ASCII without `#`, beginning with `/`.
 ///
-/// Nothing is decoded, joined or removed. The origin decides what a `%2e` or a `//` means.
+/// As it is read, nothing is decoded, joined or removed. The origin decides what a `%2e` or a `//` means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathAndQuery(ByteString);
 
@@ -36,6 +37,15 @@ impl PathAndQuery {
         memchr(b'?', text.as_bytes()).map(|at| &text[at + 1..])
     }
 
+    /// The same without its segments `.`, as [`without_dots`] says; `None` where it has none.
+    #[must_use]
+    pub fn without_dots(&self) -> Option<Self> {
+        match without_dots(self.as_str()) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(Self(text.into())),
+        }
+    }
+
     /// The bytes, shared with the head that they came in.
     #[must_use]
     pub fn as_bytes(&self) -> &Bytes {
@@ -46,6 +56,30 @@ impl PathAndQuery {
     fn new(raw: Bytes) -> Result<Self, Fault> {
         ByteString::try_from(raw).map(Self).map_err(|_| Fault::TargetBytes)
     }
+}
+
+/// A target without the segments `.` of its path: each `/./` becomes `/` (RFC 3986 §5.2.4).
+///
+/// Only dots and slashes as they are count, and only whole segments with a slash behind them. What is
+/// encoded, a segment `..` and a last segment `.` stay as they are, and so does the query.
+#[must_use]
+pub fn without_dots(path_and_query: &str) -> Cow<'_, str> {
+    let bytes = path_and_query.as_bytes();
+    let is_segment = |at: usize| at > 0 && bytes[at - 1] == b'/' && bytes.get(at + 1) == Some(&b'/');
+    let mut dots = memchr_iter(b'.', bytes).filter(|at| is_segment(*at)).peekable();
+    let Some(first) = dots.peek() else { return Cow::Borrowed(path_and_query) };
+    let end = memchr(b'?', bytes).unwrap_or(bytes.len());
+    if *first >= end {
+        return Cow::Borrowed(path_and_query);
+    }
+    let mut out = String::with_capacity(path_and_query.len());
+    let mut kept = 0;
+    for at in dots.take_while(|at| *at < end) {
+        out.push_str(&path_and_query[kept..at]);
+        kept = at + 2;
+    }
+    out.push_str(&path_and_query[kept..]);
+    Cow::Owned(out)
 }
 
 /// The target of a request.

@@ -48,9 +48,13 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         route: explanation.route,
         defined_at: explanation.place,
         settings,
+        maps: explanation.maps,
         upstream: explanation.upstream,
         key: explanation.key,
         query_dropped: explanation.dropped,
+        rewritten: explanation.rewritten,
+        cookies_dropped: explanation.cookies_dropped,
+        cookies_not_in_key: explanation.cookies_not_in_key,
         not_in_key: explanation.not_in_key,
         origin_request: explanation
             .asked
@@ -66,6 +70,7 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         hint: explanation.hint.map(str::to_owned),
         bypass: explanation.bypass,
         refresh: explanation.refresh,
+        no_store: explanation.no_store,
     }
 }
 
@@ -91,6 +96,7 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
         if_error_s: variant.freshness.if_error.as_secs(),
         if_unreachable_s: variant.if_unreachable.as_secs(),
+        by_status: variant.by_status,
         flags: variant.marks.into_iter().map(str::to_owned).collect(),
         vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
         tags: variant.tags,

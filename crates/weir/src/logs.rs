@@ -91,7 +91,10 @@ pub(crate) fn settings(choice: &LogChoice, config: &Log, terminal: Option<Termin
         LogChoice::Unsaid => {
             let target = target(&config.path);
             let mut all: Vec<LogSettings> =
-                config.access.map(|format| access(format, target)).into_iter().collect();
+                config.access.map(|format| access(format, target.clone())).into_iter().collect();
+            if config.format.is_some() {
+                all = vec![LogSettings { format: LogFormat::Own, target, bytes_max }];
+            }
             if all.iter().all(|log| log.target != LogTarget::Stdout) {
                 all.extend(terminal.map(people));
             }
@@ -122,6 +125,7 @@ mod tests {
             .map(|log| match log.format {
                 LogFormat::Json => ("json", log.target),
                 LogFormat::Combined => ("combined", log.target),
+                LogFormat::Own => ("own", log.target),
                 LogFormat::Terminal { .. } => ("terminal", log.target),
                 LogFormat::Upstream => ("upstream", log.target),
             })
@@ -132,6 +136,9 @@ mod tests {
     #[test]
     fn the_flag_wins_and_a_terminal_gets_lines() {
         let none = Log::default();
+        let own = Log { format: Some("{status}".parse().unwrap()), ..Log::default() };
+        check("", &own, true, &[("own", LogTarget::Stdout)]);
+        check("json", &own, true, &[("json", LogTarget::Stdout)]);
         let stdout = Log { access: Some(AccessFormat::Json), ..Log::default() };
         let file = || LogTarget::File(PathBuf::from("/a"));
         let to_file = Log {

@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "weir: {}", print::sentence(&error).trim_end());
+            let said = print::plain(print::sentence(&error).trim_end());
+            let _ = writeln!(std::io::stderr(), "weir: {said}");
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use weir_observe::steers;
+use weir_observe::{escaped, steers};
 
 /// Writes to the standard output. A reader that has gone is no error.
 pub(crate) fn say(text: &str) -> io::Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
         if steers(c) && c != '\n' {
-            plain += &format!("\\u{:04x}", u32::from(c));
+            plain += &escaped(c);
         } else {
             plain.push(c);
         }

@@ -14,14 +14,14 @@ use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listening, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, Sites,
-    SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    ListOrder, Listening, Listing, OriginState, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope, Question,
+    Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, ForListeners};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
-use weir_observe::{History, LogSettings, Observatory, OpenLogs, Snapshot};
+use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::drives::{Begin, Drives};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
@@ -379,8 +379,8 @@ impl DataPlane for Server {
     }
 
     fn explain(&self, question: &Question) -> Result<Explained, String> {
-        let Question { method, url, headers } = question.clone();
-        let explanation = self.edge.explain(&weir_edge::Question { method, url, headers })?;
+        let Question { method, url, headers, client } = question.clone();
+        let explanation = self.edge.explain(&weir_edge::Question { method, url, headers, client })?;
         let loaded = self.loaded.lock().clone();
         let site = explanation.site.clone();
         let tls = explained::tls(&question.url, site.as_deref(), &loaded, &self.certificates);
@@ -394,15 +394,26 @@ impl DataPlane for Server {
         self.edge.purge(&purges(order), Box::new(acknowledge))
     }
 
-    fn count_purged(&self, order: &PurgeOrder) -> Result<Counted, String> {
-        let stock = self.edge.count_purged(&purges(order))?;
+    fn check_order(&self, order: &PurgeOrder) -> Result<(), String> {
+        self.edge.check_purge(&purges(order))
+    }
+
+    fn count_purged(&self, order: &PurgeOrder, progress: &Progress) -> Result<Counted, String> {
+        let store = self.edge.store();
+        progress.expect(store.usage().objects + store.objects_on_volumes());
+        let stock = self.edge.count_purged(&purges(order), &|| progress.step())?;
         Ok(Counted { objects: stock.objects, bytes: stock.bytes })
     }
 
-    fn verify(&self) -> Result<Verified, String> {
-        let all = self.edge.store().verify();
+    fn has_volumes(&self) -> bool {
+        !self.drives.reports().is_empty()
+    }
+
+    fn verify(&self, progress: &Progress) -> Result<Verified, String> {
+        progress.expect(self.edge.store().objects_on_volumes());
+        let all = self.edge.store().verify(&|| progress.step());
         if all.is_empty() {
-            return Err("this Weir has no volume".to_owned());
+            return Err("no volume is open".to_owned());
         }
         let mut sum = Verified::default();
         for (name, verified) in all {
@@ -448,8 +459,8 @@ impl DataPlane for Server {
         self.loaded.lock().config.admin.hosts.clone()
     }
 
-    fn history(&self) -> &History {
-        &self.observatory.history
+    fn observatory(&self) -> &Observatory {
+        &self.observatory
     }
 
     fn site_named(&self, name: &str) -> Option<String> {

@@ -1,7 +1,7 @@
 //! What `flags` must do, by example.
 
 use super::*;
-use crate::{Action, value::HostRule};
+use crate::{Action, model::Lifetime, value::HostRule};
 
 fn flags(origin: &str) -> Flags {
     Flags { origin: origin.into(), ..Flags::default() }
@@ -46,7 +46,7 @@ fn flags_reach_the_model() {
     let volume = &config.cache.volume[0];
     assert_eq!(volume.path.to_string(), "/var/cache/weir/volume");
     assert_eq!(volume.size.map(|size| size.0), Some(5 << 30));
-    assert_eq!(config.site[0].rules.ttl.unwrap().to_string(), "1m");
+    assert_eq!(config.site[0].rules.ttl, Some(Lifetime::Plain("60s".parse().unwrap())));
     assert!(config.log.access.is_some());
     let plain = from_flags(&flags("http://a.example")).unwrap();
     assert_eq!(plain.config.listen, crate::model::Config::default().listen);

@@ -23,6 +23,7 @@ impl Folder {
             "PORT" => Some("3000".into()),
             "COUNT" => Some("7".into()),
             "EMPTY" => Some(String::new()),
+            "SECRET" => Some("a$1 $host".into()),
             _ => None,
         })
     }
@@ -97,7 +98,8 @@ fn the_environment_fills_texts_and_numbers() {
         &[(
             "weir.toml",
             "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n\
-             [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n",
+             [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n\
+             request_headers.set.X-A = \"${SECRET}\"\n",
         )],
     );
     let config = folder.good().config;

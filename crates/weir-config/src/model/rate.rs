@@ -1,8 +1,28 @@
 //! `rate`: how fast the bodies of responses go out.
 
-use crate::value::{ByteRate, ParameterName, Size};
+use crate::value::{ByteRate, ParameterName, RateLimit, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// How fast the body of each response goes out: a limit alone, or several bounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RateRule {
+    /// `limit` alone.
+    Limit(RateLimit),
+    /// Several bounds.
+    Table(Rate),
+}
+
+impl RateRule {
+    /// As a table.
+    pub(crate) fn table(&self) -> Rate {
+        match self {
+            RateRule::Limit(limit) => Rate { limit: Some(limit.clone()), ..Rate::default() },
+            RateRule::Table(rate) => rate.clone(),
+        }
+    }
+}
 
 /// How fast the body of each response goes out. It holds for 200 and 206 to GET, from the cache or the
 /// origin, each response by itself. Where several bounds are given, the lowest counts.
@@ -11,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub struct Rate {
     /// The most bytes a second.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<ByteRate>,
+    pub limit: Option<RateLimit>,
     /// How many bytes may go out before `limit`, or the rate that the client asked for, holds back. After a
     /// pause of the client as many may go out at once again. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,9 @@
 //! `[[site]]` and `[[site.route]]`: which requests they are for, and answers that need no origin.
 
-use super::rules::{FromFile, Rules, Text};
+use super::rules::{FieldText, FromFile, Rules};
 use super::tls::{ClientCertificate, Hsts, Https, SiteCertificate};
 use crate::value::{
-    Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Size, Template,
+    Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, RouteHost, Size, Target,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,14 @@ pub struct Route {
     /// The scheme that the client used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheme: Option<SchemeName>,
+    /// The request's host is one of these: names, globs in which `*` is any text, or expressions behind `~`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub hosts: Option<Vec<RouteHost>>,
+    /// The port of the listener that took the connection is this one or one of these, whatever the client or
+    /// a proxy in front says. It is then a part of the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<Ports>,
     /// What differs from the site's rules.
     #[serde(flatten)]
     pub rules: Rules,
@@ -78,6 +86,26 @@ pub struct Route {
     /// A redirect to another place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Redirect>,
+}
+
+/// One port or several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Ports {
+    /// One.
+    One(#[schemars(range(min = 1, max = 65535))] u16),
+    /// Several.
+    Several(#[schemars(inner(range(min = 1, max = 65535)))] Vec<u16>),
+}
+
+impl Ports {
+    /// All of them.
+    pub fn all(&self) -> &[u16] {
+        match self {
+            Ports::One(port) => std::slice::from_ref(port),
+            Ports::Several(ports) => ports,
+        }
+    }
 }
 
 /// One method or several.
@@ -123,13 +151,14 @@ pub struct Answer {
     /// Its status.
     #[serde(default = "status_ok")]
     pub status: Status,
-    /// Its fields. Where `Content-Type` is missing, Weir guesses it from the ending of `body_file`, else it
-    /// is `text/plain`.
+    /// Its fields, with [placeholders](#placeholders) where they are wanted. Where `Content-Type` is missing,
+    /// Weir guesses it from the ending of `body_file`, else it is `text/plain`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
-    pub headers: BTreeMap<String, Text>,
-    /// Its body.
+    pub headers: BTreeMap<String, FieldText>,
+    /// Its body, as it is written: nothing is replaced in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "weir-body"))]
     pub body: Option<String>,
     /// A file that is its body, read when the configuration is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +174,7 @@ fn status_ok() -> Status {
 #[serde(untagged)]
 pub enum Redirect {
     /// Its target; the status is 301.
-    To(Template),
+    To(Target),
     /// Its target and status.
     Table(RedirectTable),
 }
@@ -155,7 +184,7 @@ pub enum Redirect {
 #[serde(deny_unknown_fields)]
 pub struct RedirectTable {
     /// The target.
-    pub to: Template,
+    pub to: Target,
     /// The status: 301, 302, 303, 307 or 308.
     #[serde(default = "status_moved")]
     #[schemars(range(min = 301, max = 308))]
@@ -168,7 +197,7 @@ fn status_moved() -> u16 {
 
 impl Redirect {
     /// The target.
-    pub fn to(&self) -> &Template {
+    pub fn to(&self) -> &Target {
         match self {
             Redirect::To(to) => to,
             Redirect::Table(table) => &table.to,
@@ -189,7 +218,7 @@ impl Redirect {
 #[serde(untagged)]
 pub enum Page {
     /// The text itself, HTML or plain.
-    Text(String),
+    Text(#[schemars(extend("format" = "weir-page"))] String),
     /// A file. Its ending tells its type.
     File(FromFile),
 }

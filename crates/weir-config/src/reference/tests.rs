@@ -30,3 +30,22 @@ fn every_key_is_explained() {
         assert!(meaning.trim().len() > 5, "{line}");
     }
 }
+
+/// The examples of the reference: what stands in backticks behind `Example:`.
+fn examples() -> Vec<String> {
+    let page = super::markdown().replace("\\|", "|");
+    let rest = page.split("Example: `").skip(1);
+    rest.map(|rest| rest.split('`').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn every_example_loads_as_a_key_of_a_site() {
+    let examples = examples();
+    assert!(examples.len() >= 2, "{examples:?}");
+    for example in examples {
+        crate::sample::good(&format!(
+            "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n\
+             [[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n{example}\n"
+        ));
+    }
+}

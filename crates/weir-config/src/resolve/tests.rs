@@ -1,14 +1,14 @@
 //! What `resolve` must do, by example.
 
 use crate::{
-    Action, PageFor, RangeRules, ResolvedRate,
+    Action, PageFor, RangeRules, ResolvedLimit, ResolvedRate,
     model::{Https, Protocol, SiteCertificate},
-    sample::good,
+    sample::{expect, good},
     value::HostRule,
 };
 use http::{HeaderMap, StatusCode};
 use std::time::Duration;
-use weir_policy::{CacheRules, QueryOrder, QueryRule};
+use weir_policy::{CacheRules, Lifetimes, QueryOrder, QueryRule};
 
 const HEAD: &str = "
 [upstream.app]
@@ -44,7 +44,11 @@ error_pages = {{ \"502\" = \"route\" }}
     ));
     let site = &loaded.resolved()[0];
     let (route, rest) = (&site.routes[0], &site.routes[1]);
-    assert_eq!((route.cache.ttl, rest.cache.ttl), (Some(Duration::ZERO), Some(Duration::from_secs(60))));
+    let plain = Lifetimes::plain;
+    assert_eq!(
+        (&route.cache.ttl, &rest.cache.ttl),
+        (&plain(Duration::ZERO), &plain(Duration::from_secs(60)))
+    );
     assert_eq!(route.cache.stale.while_revalidate, Some(Duration::from_secs(60)));
     assert_eq!(route.cache.stale.if_error, Some(Duration::from_secs(7200)));
     assert_eq!(route.cache.stale.if_unreachable, Some(Duration::from_secs(3 * 3600)));
@@ -117,7 +121,7 @@ redirect = { to = \"https://b.example{uri}\", status = 308 }
     );
     let routes = &loaded.resolved()[0].routes;
     let answer = |at: usize| match &routes[at].action {
-        Action::Answer { status, headers, body } => (status.as_u16(), headers.clone(), body.clone()),
+        Action::Answer { status, headers, body, .. } => (status.as_u16(), headers.clone(), body.clone()),
         other => panic!("{other:?}"),
     };
     let field =
@@ -168,6 +172,29 @@ range = { fill = \"whole\", parallel = 1 }",
 }
 
 #[test]
+fn an_empty_table_of_conditions_undoes_the_inherited_one() {
+    let loaded = good(
+        "[upstream.app]
+origins = [\"http://127.0.0.1:1\"]
+[[site]]
+hosts = [\"a.example\"]
+upstream = \"app\"
+bypass = { cookies = [\"session\"], headers = [\"X-A\"] }
+[[site.route]]
+prefix = \"/none\"
+bypass = {}
+[[site.route]]
+prefix = \"/one\"
+bypass = { cookies = [] }",
+    );
+    let counts = |at: usize| {
+        let bypass = &loaded.resolved()[0].routes[at].cache.bypass;
+        (bypass.cookies.len(), bypass.headers.len())
+    };
+    assert_eq!([counts(0), counts(1), counts(2)], [(0, 0), (0, 1), (1, 1)]);
+}
+
+#[test]
 fn the_nearest_rate_is_the_whole_rate() {
     let loaded = good(
         "[upstream.a]
@@ -191,19 +218,70 @@ key = { query = { keep = [\"rate\"] } }
     );
     let [free, film, kept, rest] = &loaded.resolved()[0].routes[..] else { panic!() };
     let whole = ResolvedRate {
-        limit: Some(1_000_000),
+        limit: Some(ResolvedLimit::Fixed(1_000_000)),
         burst_bytes: 2_000_000,
         query: Some("rate".into()),
-        query_max: Some(1_000_000),
+        query_max: None,
         media: None,
     };
     assert_eq!((&free.rate, &rest.rate, &kept.rate), (&None, &Some(whole.clone()), &Some(whole)));
-    assert_eq!(film.rate.as_ref().map(|rate| (rate.limit, rate.media)), Some((None, Some(1.2))));
+    assert_eq!(film.rate.as_ref().map(|rate| (rate.limit.clone(), rate.media)), Some((None, Some(1.2))));
     // What asks for a rate tells no objects apart, unless the key names it.
     let dropped = |names: &[&str]| QueryRule::Drop(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(rest.cache.key.query, dropped(&["utm_*", "rate"]));
     assert_eq!(free.cache.key.query, dropped(&["utm_*"]));
     assert_eq!(kept.cache.key.query, QueryRule::Keep(vec!["rate".into()]));
+}
+
+#[test]
+fn a_map_chooses_among_known_upstreams_and_is_in_the_key() {
+    let text = |rules: &str, more: &str| {
+        format!(
+            "[upstream.pool-a]\norigins = [\"http://a\"]\n[upstream.pool-b]\norigins = [\"http://b\"]\n\
+             host = \"b.example\"\n[[site]]\nhosts = [\"*\"]\nupstream = \"pool-{{map.pool}}\"\n{rules}\n\
+             [map.pool]\nof = \"{{cookie.pool}}\"\nrules = [[\"x\", \"b\"]]\n{more}\n"
+        )
+    };
+    let loaded = good(&text("key = { values = [\"{host}\"] }", "default = \"a\""));
+    let route = &loaded.resolved()[0].routes[0];
+    let Action::Choose { upstreams, .. } = &route.action else { panic!("{:?}", route.action) };
+    let fixed = HostRule::Fixed("b.example".into());
+    assert_eq!(*upstreams, [("pool-a".to_owned(), HostRule::Client), ("pool-b".to_owned(), fixed)]);
+    let keyed: Vec<String> = route.cache.key.values.iter().map(ToString::to_string).collect();
+    assert_eq!(keyed, ["{host}", "{map.pool}"]);
+    let none = "the map `pool` has no `default`, and chooses an upstream";
+    expect(&text("", ""), &[(8, none)]);
+    let other = "the map `pool` says `c`, and there is no upstream `pool-c`";
+    expect(&text("", "default = \"c\""), &[(8, other)]);
+    expect(
+        &text("", "default = \"a\"").replace("[map.pool]", "[map.poll]"),
+        &[(8, "there is no map `pool`")],
+    );
+    let only = "`pool-{host}`: one map chooses here, and nothing else: `{map.NAME}`";
+    expect(&text("", "default = \"a\"").replace("-{map.pool}", "-{host}"), &[(8, only)]);
+}
+
+#[test]
+fn a_map_says_a_rate_or_none() {
+    let text = |rate: &str, result: &str| {
+        format!(
+            "[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n\
+             rate = {rate}\n[map.speed]\nof = \"{{cookie.plan}}\"\nrules = [[\"free\", \"{result}\"]]\n"
+        )
+    };
+    for rate in ["\"{map.speed}\"", "{ limit = \"{map.speed}\", burst = \"1MB\" }"] {
+        let loaded = good(&text(rate, "500kB/s"));
+        let limit = loaded.resolved()[0].routes[0].rate.as_ref().and_then(|rate| rate.limit.clone());
+        assert!(matches!(limit, Some(ResolvedLimit::Chosen(_))), "{limit:?}");
+        let fast = "the map `speed` says `fast`, which is no rate: `fast` has no number at its beginning";
+        let found = crate::sample::sentences(&text(rate, "fast"));
+        assert!(found.len() == 1 && found[0].1.starts_with(&fast[..48]), "{found:?}");
+        let zero = crate::sample::sentences(&text(rate, "0B/s"));
+        assert!(zero.len() == 1 && zero[0].1.contains("a rate of 0 would never end"), "{zero:?}");
+    }
+    let plain = good(&text("\"1MB/s\"", "1MB/s"));
+    let limit = plain.resolved()[0].routes[0].rate.as_ref().and_then(|rate| rate.limit.clone());
+    assert_eq!(limit, Some(ResolvedLimit::Fixed(1_000_000)));
 }
 
 #[test]

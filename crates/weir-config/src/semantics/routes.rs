@@ -3,10 +3,12 @@
 use super::exclusive;
 use crate::{
     mistake::Mistake,
-    model::Site,
+    model::{Listen, Site},
     resolve::{Conditions, PathRule, conditions},
-    tree::Node,
+    tree::{Node, Value},
+    value::{ListenAddress, RouteHost},
 };
+use std::collections::BTreeSet;
 
 const REDIRECT_STATUSES: [i64; 5] = [301, 302, 303, 307, 308];
 
@@ -17,10 +19,15 @@ pub(super) fn one(route: &Node, mistakes: &mut Vec<Mistake>) {
     exclusive(table, &["answer", "redirect", "upstream"], mistakes);
     if let Some(answer) = table.get("answer").and_then(Node::as_table) {
         exclusive(answer, &["body", "body_file"], mistakes);
+        if let Some(status) = answer.get("status").filter(|node| matches!(node.value, Value::Integer(444))) {
+            let mistake =
+                Mistake::at(status.span, "444 is nginx's word for no answer, and Weir always answers");
+            mistakes.push(mistake.help("use 403, 404 or 410"));
+        }
     }
     let status = table.get("redirect").and_then(|redirect| redirect.get("status"));
     if let Some(node) = status
-        && let crate::tree::Value::Integer(status) = node.value
+        && let Value::Integer(status) = node.value
         && !REDIRECT_STATUSES.contains(&status)
     {
         let mistake = Mistake::at(node.span, format!("{status} is not a redirect status"));
@@ -59,10 +66,50 @@ fn covers(before: &Conditions, now: &Conditions) -> bool {
     let methods = before.methods.is_empty()
         || (!now.methods.is_empty() && now.methods.iter().all(|method| before.methods.contains(method)));
     let scheme = before.scheme.is_none() || before.scheme == now.scheme;
-    methods && scheme && path_covers(&before.path, &now.path)
+    let hosts = before.hosts.is_empty() || is_within(&now.hosts, &before.hosts);
+    let ports = before.ports.is_empty() || is_within(&now.ports, &before.ports);
+    methods && scheme && hosts && ports && path_covers(&before.path, &now.path)
 }
 
-fn path_covers(before: &PathRule, now: &PathRule) -> bool {
+/// Whether each of some, of which there are, is one of others.
+fn is_within<T: PartialEq>(some: &[T], others: &[T]) -> bool {
+    !some.is_empty() && some.iter().all(|one| others.contains(one))
+}
+
+/// Reports hosts of routes that their site does not have, and ports that no listener has.
+pub(super) fn places(site: &Site, node: &Node, listeners: &[Listen], mistakes: &mut Vec<Mistake>) {
+    let ports = listeners.iter().filter_map(|listen| match &listen.address {
+        ListenAddress::Tcp(address) => Some(address.port()),
+        ListenAddress::Unix { .. } => None,
+    });
+    let ports: BTreeSet<u16> = ports.collect();
+    for route in node.list_of("route") {
+        for host in route.list_of("hosts") {
+            let Some(Ok(named)) = host.as_text().map(str::parse::<RouteHost>) else { continue };
+            if !site.hosts.iter().any(|own| named.is_below(own)) {
+                let title = format!("this route is never reached: the site has no host `{named}`");
+                let hosts: Vec<String> = site.hosts.iter().map(|host| format!("`{host}`")).collect();
+                mistakes.push(Mistake::at(host.span, title).help(format!("it has {}", hosts.join(", "))));
+            }
+        }
+        let Some(node) = route.get("port") else { continue };
+        let named = match &node.value {
+            Value::List(list) => list.iter().collect(),
+            _ => vec![node],
+        };
+        // With port 0 the system chooses one.
+        for node in named.into_iter().filter(|_| !ports.contains(&0)) {
+            let Value::Integer(port) = node.value else { continue };
+            if !u16::try_from(port).is_ok_and(|port| ports.contains(&port)) {
+                let known: Vec<String> = ports.iter().map(ToString::to_string).collect();
+                let mistake = Mistake::at(node.span, format!("no `[[listen]]` has the port {port}"));
+                mistakes.push(mistake.help(format!("there are: {}", known.join(", "))));
+            }
+        }
+    }
+}
+
+pub(super) fn path_covers(before: &PathRule, now: &PathRule) -> bool {
     if before == now {
         return true;
     }

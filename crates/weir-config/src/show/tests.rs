@@ -103,3 +103,23 @@ fn what_sites_ask_of_tls_without_a_listener_that_has_it_is_warned_of() {
     let warned = good(&own).warnings();
     assert!(warned.iter().any(|warning| warning.contains("sets `certificate`, and no")), "{warned:?}");
 }
+
+#[test]
+fn tokens_in_the_clear_are_warned_of() {
+    let warned = |admin: &str| {
+        let text = format!(
+            "[admin]\n{admin}\n[upstream.app]\norigins = [\"http://a\"]\n[[site]]\n\
+             hosts = [\"a.example\"]\nupstream = \"app\"\ncertificate = \"self\"\n"
+        );
+        let all = good(&text).warnings();
+        all.iter().any(|warning| warning.contains("tokens of the API can be read on their way"))
+    };
+    for clear in ["0.0.0.0:9180", "[::]:9180", "192.0.2.7:9180", "[2001:db8::1]:9180"] {
+        assert!(warned(&format!("listen = \"{clear}\"")), "{clear}");
+        assert!(!warned(&format!("listen = \"{clear}\"\ntls = true")), "{clear}");
+    }
+    for own in ["127.0.0.1:9180", "127.9.9.9:9180", "[::1]:9180", "[::ffff:127.0.0.1]:9180"] {
+        assert!(!warned(&format!("listen = \"{own}\"")), "{own}");
+    }
+    assert!(!warned(""));
+}

@@ -2,7 +2,7 @@
 
 use super::text_value;
 use crate::nearest::nearest;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt,
@@ -120,15 +120,23 @@ impl FromStr for TrustedProxy {
                     net.trunc()
                 ));
             }
-            return Ok(TrustedProxy::Net(net));
+            return Ok(TrustedProxy::Net(canonical(net)));
         }
         match text.parse::<IpAddr>() {
-            Ok(ip) => Ok(TrustedProxy::Net(IpNet::from(ip))),
+            Ok(ip) => Ok(TrustedProxy::Net(IpNet::from(ip.to_canonical()))),
             Err(_) => Err(format!(
                 "`{text}` is not a network: write CIDR such as `10.0.0.0/8`, an address, or `unix`"
             )),
         }
     }
+}
+
+/// A network as clients are compared with it: one of IPv4 addresses that are written as IPv6 ones
+/// (`::ffff:10.0.0.0/104`, RFC 4291 §2.5.5.2) is that of the IPv4 addresses.
+pub(super) fn canonical(network: IpNet) -> IpNet {
+    let IpNet::V6(v6) = network else { return network };
+    let v4 = v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96));
+    v4.and_then(|(address, length)| Ipv4Net::new(address, length).ok()).map_or(network, IpNet::V4)
 }
 
 impl fmt::Display for TrustedProxy {

@@ -1,6 +1,6 @@
 //! Names and values of fields, cookies and methods (RFC 9110 §5, §9). Must not interpret a field.
 
-use super::text_value;
+use super::{nginx, text_value};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -60,6 +60,33 @@ pub(super) fn check_page_status(text: &str) -> Result<(), String> {
     }
 }
 
+/// Refuses a body that is rather the name of a file.
+pub(super) fn check_body(text: &str) -> Result<(), String> {
+    match file_named(text) {
+        Some(file) => {
+            Err(format!("the body would be the text `{text}`: did you mean `body_file = \"{file}\"`?"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a page that is rather the name of a file.
+pub(super) fn check_page(text: &str) -> Result<(), String> {
+    match file_named(text) {
+        Some(file) => {
+            Err(format!("the page would be the text `{text}`: did you mean `{{ file = \"{file}\" }}`?"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The file that a text names, relative to the file that has the text.
+fn file_named(text: &str) -> Option<&str> {
+    let is_word = !text.contains(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '{' | '"'));
+    let endings = [".html", ".htm", ".txt", ".json", ".xml", ".svg"];
+    (is_word && endings.iter().any(|ending| text.ends_with(ending))).then(|| text.trim_start_matches('/'))
+}
+
 /// A condition on a request's field: its name alone (the field is there), or `Name: pattern` (`*` matches any
 /// text).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -85,6 +112,7 @@ impl FromStr for FieldMatch {
             None => Ok(FieldMatch { name: text.parse()?, value: None }),
             Some((name, value)) => {
                 let value = value.trim();
+                nginx::check_glob(value)?;
                 check_field_value(value)?;
                 Ok(FieldMatch { name: name.parse()?, value: Some(value.to_owned()) })
             }
@@ -115,6 +143,7 @@ impl FromStr for NameGlob {
         if text.is_empty() {
             return Err("the name is empty".into());
         }
+        nginx::check_glob(text)?;
         match text.chars().find(|c| c.is_whitespace() || c.is_control() || matches!(c, '=' | ';' | '&' | '?'))
         {
             Some(bad) => Err(format!("{bad:?} is not allowed in a name; `*` is any text")),
@@ -126,6 +155,48 @@ impl FromStr for NameGlob {
 impl fmt::Display for NameGlob {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
+    }
+}
+
+/// A condition on a cookie or a query parameter: its name alone (it is there), or `name=value`; `*` is any
+/// text in both.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PairMatch {
+    /// Its name.
+    pub name: NameGlob,
+    /// What its value must be; `None` if it need only be there.
+    pub value: Option<String>,
+}
+
+text_value!(
+    PairMatch,
+    "weir-pair-match",
+    "a cookie or query parameter that must be there: `session*`, or with a value where `*` is any text: \
+     `mode=debug*`"
+);
+
+impl FromStr for PairMatch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PairMatch, String> {
+        let Some((name, value)) = text.split_once('=') else {
+            return Ok(PairMatch { name: text.parse()?, value: None });
+        };
+        nginx::check_glob(value)?;
+        match value.chars().find(|c| c.is_control() || matches!(c, ';' | '&')) {
+            Some(bad) => Err(format!("{bad:?} is not allowed in a value; `*` is any text")),
+            None => Ok(PairMatch { name: name.parse()?, value: Some(value.to_owned()) }),
+        }
+    }
+}
+
+impl fmt::Display for PairMatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            None => write!(out, "{}", self.name),
+            Some(value) => write!(out, "{}={value}", self.name),
+        }
     }
 }
 
@@ -164,6 +235,11 @@ impl FromStr for MethodName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MethodName, String> {
+        let several: Vec<&str> = text.split(['|', ',']).filter(|part| !part.is_empty()).collect();
+        if several.len() > 1 {
+            let list = several.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ");
+            return Err(format!("`{text}` is not one method: did you mean `[{list}]`?"));
+        }
         let upper = text.to_ascii_uppercase();
         if upper != text {
             return Err(format!("methods are case-sensitive: did you mean `{upper}`?"));

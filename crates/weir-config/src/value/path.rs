@@ -1,9 +1,10 @@
 //! Patterns for the path of a request: glob, prefix, regular expression. Globs and prefixes are matched by
 //! the edge's plan.
 
-use super::text_value;
+use super::{nginx, text_value};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
+use weir_policy::{has_dot_segment, read_escapes};
 
 /// A glob over a path: `*` is any text without `/`, `**` any text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,6 +21,7 @@ impl FromStr for PathGlob {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PathGlob, String> {
+        nginx::check_path(text)?;
         if !text.starts_with(['/', '*']) {
             return Err(format!("a path begins with `/`: did you mean `/{text}`?"));
         }
@@ -30,7 +32,7 @@ impl FromStr for PathGlob {
             return Err(format!("`{bad}` has no meaning in a glob: use `regex` for alternatives"));
         }
         check_path_text(text)?;
-        Ok(PathGlob(text.to_owned()))
+        Ok(PathGlob(read_escapes(text).into_owned()))
     }
 }
 
@@ -51,6 +53,7 @@ impl FromStr for PathPrefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PathPrefix, String> {
+        nginx::check_path(text)?;
         if !text.starts_with('/') {
             return Err(format!("a path begins with `/`: did you mean `/{text}`?"));
         }
@@ -58,7 +61,7 @@ impl FromStr for PathPrefix {
             return Err("`*` has no meaning here: use `path` for a glob".into());
         }
         check_path_text(text)?;
-        Ok(PathPrefix(text.to_owned()))
+        Ok(PathPrefix(read_escapes(text).into_owned()))
     }
 }
 
@@ -70,6 +73,11 @@ impl fmt::Display for PathPrefix {
 
 /// Refuses characters that are never part of a request's path, so that the pattern could not match.
 fn check_path_text(text: &str) -> Result<(), String> {
+    if text.contains("//") || text.contains(';') || has_dot_segment(text) {
+        return Err("a path is read with single slashes, and without `.`, `..` and parameters (`;x`): this \
+                    matches none"
+            .into());
+    }
     if let Some(bad) = text.chars().find(|c| matches!(c, '#' | '?')) {
         return Err(format!("`{bad}` is never part of a path"));
     }
@@ -99,6 +107,11 @@ impl PathRegex {
         self.0.is_match(path.as_bytes())
     }
 
+    /// The expression, compiled.
+    pub(super) fn regex(&self) -> &regex::bytes::Regex {
+        &self.0
+    }
+
     /// The expression as written.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
@@ -117,15 +130,11 @@ impl FromStr for PathRegex {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PathRegex, String> {
+        nginx::check_regex(text)?;
         // A path is ASCII, so that the tables of Unicode would only cost time.
         match regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build() {
             Ok(regex) => Ok(PathRegex(regex)),
-            Err(regex::Error::CompiledTooBig(_)) => Err("the expression is too large when compiled".into()),
-            Err(error) => {
-                let message = error.to_string();
-                let last = message.lines().last().unwrap_or_default();
-                Err(format!("not a regular expression: {}", last.trim_start_matches("error: ")))
-            }
+            Err(error) => Err(nginx::regex_error(&error)),
         }
     }
 }

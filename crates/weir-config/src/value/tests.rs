@@ -104,9 +104,31 @@ fn listening_addresses() {
 }
 
 #[test]
+fn what_can_never_be_meant() {
+    let dots = "always have a dot segment";
+    check::<RewriteTarget>(
+        &[("/..{1}", "/..{1}"), ("/a?x=/../{1}", "/a?x=/../{1}")],
+        &[("/../{1}", dots), ("/{1}/%2e/x", dots), ("/{1}/..", dots)],
+    );
+    let plain = "{{\"uri\": {uri | json}, \"of\": \"{method}\"}}";
+    let quoted = "{{\"uri\": \"{uri | json}\"}}";
+    check::<LogLine>(&[(plain, plain)], &[(quoted, "`{uri | json}` writes its own quotes")]);
+}
+
+#[test]
 fn trusted_proxies() {
     check::<TrustedProxy>(
-        &[("10.0.0.0/8", "10.0.0.0/8"), ("::1", "::1/128"), ("192.0.2.7", "192.0.2.7/32"), ("unix", "unix")],
+        &[
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("::1", "::1/128"),
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("unix", "unix"),
+            // Clients are never written in this way, so networks are not either.
+            ("::ffff:10.0.0.7", "10.0.0.7/32"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+            ("::/0", "::/0"),
+        ],
         &[
             ("10.0.0.1/8", "did you mean `10.0.0.0/8`"),
             ("10.0.0.0/33", "not a network"),
@@ -259,18 +281,32 @@ fn paths() {
 }
 
 #[test]
-fn templates() {
-    check::<Template>(
+fn targets_of_redirects() {
+    check::<Target>(
         &[
             ("https://{host}{uri}", "https://{host}{uri}"),
             ("{scheme}://a.example{path}?{query}", "{scheme}://a.example{path}?{query}"),
             ("/new", "/new"),
             ("{uri}", "{uri}"),
+            ("/{1}?{header.X-A|lower}", "/{1}?{header.x-a | lower}"),
+            ("https://{host}:{port}/", "https://{host}:{port}/"),
+            ("https://{map.shop}.example/{1}", "https://{map.shop}.example/{1}"),
+            ("/a//b{1}", "/a//b{1}"),
+            ("https://a.example?{query.x}", "https://a.example?{query.x}"),
         ],
         &[
             ("", "empty"),
+            ("https://www.example.com{query.x}", "`{query.x}` would let a client choose the host"),
+            ("{scheme}://{1}.example.com{uri}", "`{1}` would let a client choose the host"),
+            ("//{header.X-A}/", "`{header.x-a}` would let a client choose the host"),
             ("https://{hots}", "did you mean `{host}`"),
-            ("https://{port}", "use one of"),
+            ("https://{ports}", "did you mean `{port}`"),
+            ("https://{remote_addr}", "did you mean `{client.address}`"),
+            ("/{headers.X}", "did you mean `{header.X}`"),
+            ("/{zzzz}", "under placeholders"),
+            ("/{outcome}", "is not known in an answer or redirect of Weir's own; known in: response, log"),
+            ("{header.X-Next}", "begins with `/`"),
+            ("{query.next}", "begins with `/`"),
             ("https://{host", "missing `}`"),
             ("https://host}", "without `{`"),
             ("new", "begins with `/`"),
@@ -279,8 +315,87 @@ fn templates() {
             ("/a\r\nX: b", "percent-encoded"),
         ],
     );
-    let Template(parts) = "https://{host}{uri}".parse().unwrap();
-    assert_eq!(parts, [Part::Text("https://".into()), Part::Host, Part::Uri]);
+}
+
+#[test]
+fn values_of_the_key() {
+    check::<KeyValue>(
+        &[("{scheme}", "{scheme}"), ("{query.a}-{header.X-B | lower}", "{query.a}-{header.x-b | lower}")],
+        &[("x", "is the same for all requests"), ("{age}", "is not known in the key"), ("{", "missing `}`")],
+    );
+}
+
+#[test]
+fn maps_find_the_first_rule() {
+    let mapping = |of: &str, rules: &[[&str; 2]], default: Option<&str>| {
+        let texts = |rule: &[&str; 2]| rule.iter().map(|text| (*text).to_owned()).collect();
+        let rules: Vec<Vec<String>> = rules.iter().map(texts).collect();
+        Mapping::compile(&of.parse().unwrap(), &rules, default.map(str::to_owned).as_ref())
+    };
+    let agents =
+        [["~*mobile", "phone"], ["~Mob", "other"], ["Mobile 1", "exact"], ["", "none"], ["~^x+$", "x"]];
+    let found = mapping("{header.User-Agent}", &agents, Some("desktop"));
+    for (text, expected) in [
+        ("Mobile 1", "exact"),
+        ("mobile 2", "phone"),
+        ("Mob", "other"),
+        ("", "none"),
+        ("mob", "desktop"),
+        ("xxxx", "x"),
+    ] {
+        assert_eq!(found.find(text.as_bytes()), Some(expected), "{text}");
+    }
+    assert_eq!(found.find(b"\xff\x00MOBILE"), Some("phone"));
+    assert_eq!(mapping("{host}", &[["a", "b"]], None).find(b"c"), None);
+    let networks = [
+        ["192.0.2.7", "one"],
+        ["192.0.2.0/24", "net"],
+        ["2001:db8::/32", "six"],
+        ["::ffff:10.1.0.0/112", "v4"],
+    ];
+    let place = mapping("{client.address}", &networks, None);
+    for (address, expected) in [
+        ("192.0.2.7", Some("one")),
+        ("192.0.2.8", Some("net")),
+        ("2001:db8::1", Some("six")),
+        ("10.1.0.1", Some("v4")),
+        ("10.0.0.1", None),
+        ("", None),
+    ] {
+        assert_eq!(place.find(address.as_bytes()), expected, "{address}");
+    }
+    // A pattern that makes backtracking matchers take years.
+    let evil = mapping("{host}", &[["~(a+)+b$", "b"]], None);
+    assert_eq!(evil.find(&[b'a'; 50_000]), None);
+}
+
+#[test]
+fn captures_are_what_stars_and_groups_match() {
+    let found = |capturing: &Capturing, path: &str| {
+        let found = capturing.find(path)?;
+        let text =
+            |number| found.get(number).map_or("-".into(), |text| String::from_utf8_lossy(text).into_owned());
+        Some((1..=capturing.count() as u8).map(text).collect::<Vec<String>>().join(" "))
+    };
+    let glob = |pattern: &str, path: &str| found(&Capturing::of_glob(pattern).unwrap(), path);
+    for (pattern, path, expected) in [
+        ("/api/**", "/api/a/b", Some("a/b")),
+        ("/api/**", "/api/", Some("")),
+        ("/api/**", "/api", None),
+        ("/*/x/**", "/a/x/b/x/c", Some("a b/x/c")),
+        ("/**/x/*", "/a/x/b/x/c", Some("a/x/b c")),
+        ("/*.png", "/a/b.png", None),
+        ("/a.b", "/axb", None),
+        ("/a.b", "/a.b", Some("")),
+    ] {
+        assert_eq!(glob(pattern, path).as_deref(), expected, "{pattern} {path}");
+    }
+    assert_eq!(found(&Capturing::of_prefix("/a").unwrap(), "/a/b").as_deref(), Some("/b"));
+    let regex = Capturing::of_regex(&"^/(a)|(b)$".parse().unwrap());
+    assert_eq!(found(&regex, "/b").as_deref(), Some("- b"));
+    // A pattern that makes backtracking matchers take years.
+    let evil = glob("/**a**a**a**a**a**a**a**a**a**b", &format!("/{}", "a".repeat(100_000)));
+    assert_eq!(evil, None);
 }
 
 #[test]
@@ -328,5 +443,45 @@ fn a_parameter_has_one_name() {
     assert!("rate".parse::<ParameterName>().is_ok());
     for bad in ["", "ra*", "a=b", "a&b", "a b", "#"] {
         assert!(bad.parse::<ParameterName>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn lists_of_statuses() {
+    for (text, count) in [("404", 1), ("200,301", 2), (" 5xx , any ", 2), ("any", 1), ("200,206", 2)] {
+        assert_eq!(text.parse::<StatusList>().map(|list| list.0.len()), Ok(count), "{text}");
+        assert_eq!(check_format("weir-stored-statuses", text), Ok(()), "{text}");
+    }
+    for (text, part) in [
+        ("", "no status"),
+        (" ", "no status"),
+        (",", "missing beside a comma"),
+        ("200,,301", "missing beside a comma"),
+        ("200,301,", "missing beside a comma"),
+        ("200, 200", "`200` appears twice"),
+        ("any,any", "`any` appears twice"),
+        ("0", "use 200 to 599"),
+        ("99", "use 200 to 599"),
+        ("600", "use 200 to 599"),
+        ("4294967496", "use 200 to 599"),
+        ("-200", "not a status"),
+        ("103", "not final"),
+        ("1xx", "not final"),
+        ("6xx", "not a class"),
+        ("4XX", "did you mean `4xx`"),
+        ("all", "did you mean `any`"),
+        ("*", "did you mean `any`"),
+        ("default", "did you mean `any`"),
+        ("anny", "did you mean `any`"),
+        ("error", "write one, a class"),
+        ("206", "`200,206`"),
+        ("206,301", "`200,206`"),
+        ("304", "renews"),
+        ("429", "never stored"),
+        ("416", "never stored"),
+        ("511", "never stored"),
+    ] {
+        let reason = check_format("weir-stored-statuses", text).expect_err(text);
+        assert!(reason.contains(part), "{text:?}: {reason}");
     }
 }

@@ -25,12 +25,6 @@ pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refu
     settled(control, entry(call, "reload"), reloaded)
 }
 
-pub(super) fn verify(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
-    let verified =
-        control.verify().map_err(|sentence| Refusal::new(StatusCode::CONFLICT, "unverifiable", sentence));
-    settled(control, entry(call, "verify"), verified)
-}
-
 pub(super) fn upgrade(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let order: UpgradeOrder = call.content("an order")?;
     let mut entry = entry(call, "upgrade");
@@ -72,15 +66,8 @@ pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
-/// What a purge would take.
-pub(super) fn count_purged(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
-    let order = ordered(call)?;
-    all_own(control, &call.caller, &order)?;
-    Ok(answer::ok(&control.count_purged(&order).map_err(Refusal::unfit)?))
-}
-
 /// The purge that is asked for. Tags mean those of the caller's sites.
-fn ordered(call: &Call) -> Result<PurgeOrder, Refusal> {
+pub(super) fn ordered(call: &Call) -> Result<PurgeOrder, Refusal> {
     let mut order: PurgeOrder = call.content("a purge")?;
     if order.all().count() > SCOPES_MAX {
         return Err(Refusal::unfit(format!("name at most {SCOPES_MAX} scopes at once")));
@@ -108,7 +95,7 @@ fn sites_of(control: &Control, order: &PurgeOrder) -> Vec<String> {
 }
 
 /// Refuses an order of which a scope goes beyond the caller's sites.
-fn all_own(control: &Control, caller: &Caller, order: &PurgeOrder) -> Result<(), Refusal> {
+pub(super) fn all_own(control: &Control, caller: &Caller, order: &PurgeOrder) -> Result<(), Refusal> {
     order.all().try_for_each(|scope| own(caller, scope, site_of(control, scope).as_deref()))
 }
 

@@ -8,10 +8,12 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::views::CSV;
 use super::{Operation, Reach, TABLE};
 use crate::answer::{self, Answer, JSON, Refusal, Refused};
-use crate::call::Call;
+use crate::call::{Call, Role};
 use crate::control::Control;
+use crate::data_plane::{Counted, Verified};
 
 const DESCRIPTION: &str = "\
 The same on the control socket, where every process that may open it may do all, and on the admin listener, \
@@ -46,9 +48,12 @@ fn document() -> Value {
         let here = paths.entry(row.path).or_insert_with(|| json!({}));
         here[row.method.as_str().to_ascii_lowercase()] = operation(row, &mut asked, &mut told);
     }
+    // What jobs find.
+    drop((told.subschema_for::<Counted>(), told.subschema_for::<Verified>()));
     let mut schemas = asked.take_definitions(true);
     schemas.extend(told.take_definitions(true));
     schemas.sort_keys();
+    schemas.values_mut().for_each(join_words);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -73,10 +78,23 @@ fn document() -> Value {
     })
 }
 
+/// Writes a choice of words, which generators of clients read one by one, as one list of them.
+fn join_words(schema: &mut Value) {
+    let words = schema["oneOf"].as_array().and_then(|all| {
+        let word = |one: &Value| one["const"].as_str().map(str::to_owned);
+        all.iter().map(word).collect::<Option<Vec<String>>>()
+    });
+    if let (Some(words), Some(schema)) = (words, schema.as_object_mut()) {
+        schema.remove("oneOf");
+        schema.insert("type".to_owned(), Value::from("string"));
+        schema.insert("enum".to_owned(), Value::from(words));
+    }
+}
+
 fn operation(row: &Operation, asked: &mut SchemaGenerator, told: &mut SchemaGenerator) -> Value {
     let forms = row.output.forms.iter().map(|form| {
         let schema =
-            if *form == JSON { (row.output.schema)(told).to_value() } else { json!({ "type": "string" }) };
+            if *form == CSV { json!({ "type": "string" }) } else { (row.output.schema)(told).to_value() };
         ((*form).to_owned(), json!({ "schema": schema }))
     });
     let content: Map<String, Value> = forms.collect();
@@ -84,7 +102,7 @@ fn operation(row: &Operation, asked: &mut SchemaGenerator, told: &mut SchemaGene
     let mut operation = json!({
         "operationId": id(row),
         "summary": row.summary,
-        "x-role": row.role.word(),
+        "x-role": row.role.map_or("any", Role::word),
         "x-sites": match row.reach { Reach::Whole => "whole", Reach::OwnSites => "own" },
         "responses": {
             status: { "description": row.output.meaning, "content": content },
@@ -122,7 +140,7 @@ fn parameters(row: &Operation) -> Vec<Value> {
 
 /// `getJobsId`.
 fn id(row: &Operation) -> String {
-    let words = row.path.trim_start_matches(super::VERSION).split(['/', '{', '}', '.']);
+    let words = row.path.trim_start_matches(super::VERSION).split(['/', '{', '}', '.', '-']);
     let mut id = row.method.as_str().to_ascii_lowercase();
     for word in words.filter(|word| !word.is_empty()) {
         let (first, rest) = word.split_at(1);

@@ -6,8 +6,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::answer::{self, Answer, Refusal};
 use crate::call::{Call, Caller};
+use crate::clock;
 use crate::control::Control;
 use crate::data_plane::Question;
+use crate::history::Own;
 use crate::query::{self, Form};
 use crate::sites as accounts;
 
@@ -32,6 +34,9 @@ pub(super) fn objects(control: &Arc<Control>, call: &Call) -> Result<Answer, Ref
     let mut order = query::read(&call.query).map_err(Refusal::unfit)?;
     if call.caller.sites.is_some() {
         order.site = Some(own_site(control, &call.caller, order.site.as_deref())?);
+        if let Some(prefix) = &order.prefix {
+            call.caller.check_site(control.site_of_url(prefix).as_deref())?;
+        }
     }
     Ok(answer::ok(&control.list(&order).map_err(Refusal::unfit)?))
 }
@@ -69,18 +74,27 @@ pub(super) fn sites(control: &Arc<Control>, call: &Call) -> Result<Answer, Refus
 }
 
 pub(super) fn history(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
-    let mut order = query::read_history(&call.query).map_err(Refusal::unfit)?;
-    if let Some(named) = &order.site {
-        let site = control.site_named(named);
+    let order = query::read_history(&call.query).map_err(Refusal::unfit)?;
+    let mut order = order.checked(clock::wall()).map_err(Refusal::unfit)?;
+    let site = order.site.as_deref().and_then(|named| control.site_named(named));
+    let is_configured = site.is_some();
+    if order.site.is_some() {
         call.caller.check_site(site.as_deref())?;
         // Sites that the configuration no longer has are in the history still.
         order.site = site.or(order.site);
     }
-    let shown = control.history(&order, call.caller.sites.as_deref());
-    Ok(answer::ok(&shown.map_err(|error| {
+    let actor = call.caller.actor.to_string();
+    let own = call.caller.sites.as_deref().map(|sites| Own { sites, actor });
+    let (shown, has_site) = control.history(&order, own.as_ref()).map_err(|error| {
         let message = format!("cannot read the history: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "state-folder", message)
-    })?))
+    })?;
+    match &order.site {
+        Some(named) if !is_configured && !has_site => {
+            Err(Refusal::unfit(format!("no site is named {named}, and the history has none of that name")))
+        }
+        _ => Ok(answer::ok(&shown)),
+    }
 }
 
 /// The site that a caller with sites means: the one it names, or its only one.

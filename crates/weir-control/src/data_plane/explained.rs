@@ -4,18 +4,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::CertificateUse;
+use std::net::IpAddr;
 
 /// A request to explain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// The method.
+    /// The method; absent: GET.
+    #[serde(default = "get")]
     pub method: String,
     /// An absolute URL, `http://host/path`.
     pub url: String,
     /// Fields of the request, in their order.
     #[serde(default)]
     pub headers: Vec<(String, String)>,
+    /// The client's address, as Weir would know it; absent: no client is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub client: Option<IpAddr>,
+}
+
+fn get() -> String {
+    "GET".to_owned()
 }
 
 /// What would happen to a request. Fields that do not apply are absent.
@@ -34,6 +44,9 @@ pub struct Explained {
     /// What the configuration sets for the route, inherited or its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<Setting>,
+    /// What the maps say that the route uses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<String>,
     /// Where the request would go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
@@ -43,6 +56,16 @@ pub struct Explained {
     /// The part of the query that is neither in the key nor sent to the origin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub query_dropped: Vec<String>,
+    /// What the path is rewritten to for the origin, and by which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewritten: Option<String>,
+    /// The cookies that neither the cache nor the origin sees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cookies_dropped: Vec<String>,
+    /// The cookies that are left and are not in the key. With them a response that says `Vary: Cookie` is not
+    /// stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cookies_not_in_key: Vec<String>,
     /// Fields of the request that are not in the key and select no variant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_key: Vec<String>,
@@ -80,6 +103,9 @@ pub struct Explained {
     /// What makes Weir fetch a request here again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refresh: Vec<String>,
+    /// What keeps the response to a request here from being stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub no_store: Vec<String>,
 }
 
 /// One value of the configuration and where it stands.
@@ -142,6 +168,9 @@ pub struct StoredVariant {
     pub if_error_s: u64,
     /// Seconds after expiry in which it goes out where the origin gives no answer at all.
     pub if_unreachable_s: u64,
+    /// What the tables by status say of its status.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_status: Vec<String>,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,

@@ -23,7 +23,7 @@ fn a_token_is_shown_once_and_kept_as_a_hash() {
     assert!(!text.contains(&made.token[PREFIX.len()..]), "the secret is kept: {text}");
     assert_eq!(std::fs::metadata(folder.join(TOKENS)).unwrap().mode() & 0o777, 0o600);
 
-    assert_eq!(tokens.look(&made.token, now), Presented::Good(made.shown.clone()));
+    assert_eq!(tokens.look(&made.token, now), Presented::Good(made.shown.clone(), hash_of(&made.token)));
     assert_eq!(tokens.look(&made.token[..20], now), Presented::Unknown);
     assert_eq!(tokens.look("", now), Presented::Unknown);
     let later = now + Duration::from_secs(60);
@@ -38,11 +38,11 @@ fn what_another_process_changes_counts_at_once() {
     let folder = folder("other");
     let (one, other, now) = (Tokens::of(&folder), Tokens::of(&folder), SystemTime::UNIX_EPOCH);
     let made = one.add(order("cms", None), now).unwrap();
-    assert!(matches!(other.look(&made.token, now), Presented::Good(_)));
+    assert!(matches!(other.look(&made.token, now), Presented::Good(..)));
     one.remove("cms", now).unwrap();
     assert_eq!(other.look(&made.token, now), Presented::Unknown);
     let again = other.add(order("cms", None), now).unwrap();
-    assert!(matches!(one.look(&again.token, now), Presented::Good(_)));
+    assert!(matches!(one.look(&again.token, now), Presented::Good(..)));
     std::fs::remove_file(folder.join(TOKENS)).unwrap();
     assert_eq!(one.look(&again.token, now), Presented::Unknown);
     std::fs::write(folder.join(TOKENS), "{").unwrap();
@@ -66,4 +66,14 @@ fn names_and_times_have_bounds() {
     assert!(matches!(tokens.remove("none", SystemTime::UNIX_EPOCH), Err(TokenError::Unknown(_))));
     assert!(!folder.join(TOKENS).exists());
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let folder = folder("pipe");
+    let made = std::process::Command::new("mkfifo").arg(folder.join(TOKENS)).status();
+    assert!(made.unwrap().success());
+    let (tokens, now) = (Tokens::of(&folder), SystemTime::UNIX_EPOCH);
+    assert_eq!(tokens.look("weir_1", now), Presented::Unknown);
+    assert!(!tokens.is_good("1", now) && tokens.list(now).is_err());
 }

@@ -3,19 +3,27 @@
 
 use std::str::FromStr;
 
+use std::net::IpAddr;
+use std::time::SystemTime;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use weir_policy::RequestView;
-use weir_wire::{Host, Scheme};
+use weir_wire::{Host, Scheme, without_dots};
 
 use super::Question;
+use crate::values::Circumstances;
 
 /// A question, parsed.
 pub(super) struct Request {
     pub(super) method: Method,
     pub(super) uri: Uri,
+    /// Path and query, as the walk sees them.
+    target: String,
     pub(super) host: Host,
     pub(super) headers: HeaderMap,
+    /// The client, where it is given.
+    pub(super) client: Option<IpAddr>,
 }
 
 impl Request {
@@ -39,7 +47,8 @@ impl Request {
         let authority = Bytes::copy_from_slice(named.unwrap_or(authority.as_str().as_bytes()));
         let host = Host::parse(&authority, Some(scheme))
             .map_err(|refusal| format!("not a host: {} ({})", uri, refusal.reason()))?;
-        Ok(Request { method, uri, host, headers })
+        let target = without_dots(uri.path_and_query().map_or("/", |path| path.as_str())).into_owned();
+        Ok(Request { method, uri, target, host, headers, client: question.client })
     }
 
     pub(super) fn scheme(&self) -> &'static str {
@@ -64,10 +73,38 @@ impl Request {
             method: &self.method,
             scheme: self.scheme(),
             host: self.host.as_str(),
-            path_and_query: self.uri.path_and_query().map_or("/", |path| path.as_str()),
+            path_and_query: &self.target,
             headers: &self.headers,
             has_body: false,
             is_trusted: false,
         }
+    }
+}
+
+/// Of a question no client is known but the one that it names.
+impl Circumstances for Request {
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn request_id(&self) -> &str {
+        "(made for each request)"
+    }
+
+    fn came(&self) -> SystemTime {
+        weir_clock::now().wall
+    }
+
+    fn protocol(&self) -> &str {
+        "HTTP/1.1"
+    }
+
+    /// The port of the URL stands for that of the listener.
+    fn listener_port(&self) -> Option<u16> {
+        self.uri.port_u16().or(Some(if self.scheme() == "https" { 443 } else { 80 }))
+    }
+
+    fn is_client_hidden(&self) -> bool {
+        false
     }
 }

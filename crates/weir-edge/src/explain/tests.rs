@@ -1,14 +1,15 @@
 //! What `explain` must say, by example.
 
 use http::{HeaderName, HeaderValue, Method};
-use weir_policy::{CacheRules, HeaderTrigger, MissReason, RequestView, Triggers};
+use weir_policy::{CacheRules, HeaderTrigger, MissReason, PairTrigger, RequestView, Triggers};
 
 use super::wording::{Dropped, dropped, everywhere, tags, triggers};
 use super::*;
+use crate::values::{RouteWords, Unasked};
 
 fn ask(url: &str, headers: &[(&str, &str)]) -> Result<Request, String> {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Request::parse(&Question { method: "GET".into(), url: url.into(), headers })
+    Request::parse(&Question { method: "GET".into(), url: url.into(), headers, client: None })
 }
 
 #[test]
@@ -62,13 +63,15 @@ fn triggers_say_which_of_them_the_request_pulls() {
         is_trusted: false,
     };
     let rules = Triggers {
-        cookies: vec!["session*".into(), "other".into()],
+        cookies: ["session*", "other"].map(|name| PairTrigger { name: name.into(), value: None }).to_vec(),
         headers: vec![HeaderTrigger { name: HeaderName::from_static("x-preview"), value: Some("1*".into()) }],
         paths: vec!["/admin/**".into()],
+        ..Triggers::default()
     };
     let view = RequestView { has_body: false, ..view };
+    let known = OfRequest { view, site: "a", route: RouteWords::default(), beside: &Unasked };
     assert_eq!(
-        triggers(&rules, &view),
+        triggers(&rules, &known),
         ["cookie session* (this one)", "cookie other", "field x-preview: 1*", "path /admin/**"]
     );
     assert!(everywhere(&CacheRules::default()).contains(&"Cache-Control: no-store".to_owned()));

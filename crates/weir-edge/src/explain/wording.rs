@@ -1,12 +1,18 @@
 //! What an explanation says of rules and reasons, beside the log's words. It must not decide anything.
 
-use http::{HeaderMap, header};
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode, header};
+use weir_config::value::TrustedProxy;
 use weir_policy::{
-    CacheRules, ClientDirectives, Consult, KeyRules, MissReason, PassReason, RequestView, RevalidateReason,
-    StaleUse, Triggers, consult,
+    CacheRules, ClientDirectives, Consult, KeyRules, MapTrigger, MissReason, PairTrigger, PassReason,
+    QueryRule, RequestView, RevalidateReason, StaleUse, Triggers, consult,
 };
 
 use super::StoredVariant;
+use crate::plan::Route;
+use crate::route::Rewritten;
+use crate::values::{OfRequest, Said};
 
 /// Tags that are shown.
 const TAGS_SHOWN_MAX: usize = 64;
@@ -26,6 +32,16 @@ pub(super) enum Dropped {
     Parameters(Vec<String>),
     /// Nothing but their order.
     Order,
+}
+
+impl Dropped {
+    /// The words for it.
+    pub(super) fn into_names(self) -> Vec<String> {
+        match self {
+            Dropped::Parameters(names) => names,
+            Dropped::Order => vec!["the order of the parameters".into()],
+        }
+    }
 }
 
 /// What of the target is missing in what is forwarded.
@@ -52,6 +68,9 @@ pub(super) fn not_in_key(rules: &KeyRules, view: &RequestView<'_>, stored: &[Sto
         stored.iter().flat_map(|variant| &variant.selecting).any(|(selecting, _)| selecting == name)
     };
     let mut names: Vec<String> = Vec::new();
+    if matches!(rules.query, QueryRule::Unkeyed(_)) && view.path_and_query.contains('?') {
+        names.push("the query".to_owned());
+    }
     for name in view.headers.keys().filter(|name| **name != header::HOST && !rules.headers.contains(name)) {
         if *name == header::COOKIE && !rules.cookies.is_empty() {
             names.push(format!("cookie (all but {})", rules.cookies.join(", ")));
@@ -62,17 +81,37 @@ pub(super) fn not_in_key(rules: &KeyRules, view: &RequestView<'_>, stored: &[Sto
     names
 }
 
+/// Names for people.
+pub(super) fn names(names: &[&[u8]]) -> Vec<String> {
+    names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
 /// The tags that a response bears.
 pub(super) fn tags(headers: &HeaderMap) -> Vec<String> {
     let all = weir_policy::tags::of(headers).take(TAGS_SHOWN_MAX);
     all.map(|tag| String::from_utf8_lossy(tag).into_owned()).collect()
 }
 
+/// A rewritten target with its rule: `/api/x → /x  (/api/** → /{1})`.
+pub(super) fn rewritten(target: &str, rewritten: &Rewritten, route: &Route) -> String {
+    format!("{target} → {}  ({})", rewritten.target, route.rule_text(rewritten))
+}
+
 /// The conditions in words; those that this request fulfils are marked.
-pub(super) fn triggers(rules: &Triggers, view: &RequestView<'_>) -> Vec<String> {
-    let cookies = rules.cookies.iter().map(|name| {
-        let alone = Triggers { cookies: vec![name.clone()], ..Triggers::default() };
-        (format!("cookie {name}"), alone)
+pub(super) fn triggers(rules: &Triggers, known: &OfRequest<'_>) -> Vec<String> {
+    let view = &known.view;
+    let pair = |kind: &str, pair: &PairTrigger| match &pair.value {
+        Some(value) => format!("{kind} {}={value}", pair.name),
+        None => format!("{kind} {}", pair.name),
+    };
+    let cookies = rules.cookies.iter().map(|cookie| {
+        (pair("cookie", cookie), Triggers { cookies: vec![cookie.clone()], ..Triggers::default() })
+    });
+    let query = rules.query.iter().map(|parameter| {
+        (pair("parameter", parameter), Triggers { query: vec![parameter.clone()], ..Triggers::default() })
+    });
+    let methods = rules.methods.iter().map(|method| {
+        (format!("method {method}"), Triggers { methods: vec![method.clone()], ..Triggers::default() })
     });
     let headers = rules.headers.iter().map(|trigger| {
         let text = match &trigger.value {
@@ -85,21 +124,79 @@ pub(super) fn triggers(rules: &Triggers, view: &RequestView<'_>) -> Vec<String> 
         let alone = Triggers { paths: vec![path.clone()], ..Triggers::default() };
         (format!("path {path}"), alone)
     });
+    let maps = rules.maps.iter().map(|map| by_map(map, known));
     cookies
+        .chain(query)
         .chain(headers)
         .chain(paths)
+        .chain(methods)
         .map(|(text, alone)| if holds(alone, view) { format!("{text} (this one)") } else { text })
+        .chain(maps)
         .collect()
+}
+
+/// A condition on a map, with what the map says of the request.
+fn by_map(trigger: &MapTrigger, known: &OfRequest<'_>) -> String {
+    let MapTrigger { name, result } = trigger;
+    let text = result.as_ref().map_or_else(|| format!("map {name}"), |result| format!("map {name}={result}"));
+    match known.said_by(name) {
+        Said::Result(said) if trigger.fits(said.map(str::as_bytes)) => format!("{text} (this one)"),
+        Said::Result(_) => text,
+        Said::Unsure => format!("{text} (in doubt: what the map looks at is there more than once)"),
+    }
+}
+
+/// The conditions on clients, of `bypass`, `refresh` and `no_store`; those that the client fulfils are
+/// marked.
+pub(super) fn clients(route: &Route, client: Option<IpAddr>) -> [Vec<String>; 3] {
+    let Some(clients) = &route.clients else { return Default::default() };
+    clients
+        .said
+        .each_ref()
+        .map(|networks| networks.iter().map(|network| network_text(network, client)).collect())
+}
+
+fn network_text(network: &TrustedProxy, client: Option<IpAddr>) -> String {
+    match (network, client) {
+        (TrustedProxy::Net(within), Some(client)) if within.contains(&client.to_canonical()) => {
+            format!("client {network} (this one)")
+        }
+        _ => format!("client {network}"),
+    }
+}
+
+/// What the maps say that the route uses.
+pub(super) fn maps(route: &Route, known: &OfRequest<'_>) -> Vec<String> {
+    let said = |name: &str| {
+        let by_client = known.is_mapped_by_client(name) && known.beside.client().is_none();
+        match known.said_by(name) {
+            _ if by_client => format!("{name} (by the client's address: `--client`)"),
+            Said::Result(Some(result)) => format!("{name}={result}"),
+            Said::Result(None) => format!("{name} says nothing"),
+            Said::Unsure => format!("{name} (in doubt: what it looks at is there more than once)"),
+        }
+    };
+    route.maps_named().into_iter().map(said).collect()
+}
+
+/// What the tables by status say of a status.
+pub(super) fn by_status(rules: &CacheRules, status: StatusCode) -> Vec<String> {
+    let tables = [
+        ("ttl", rules.ttl.of(status)),
+        ("ttl_override", rules.ttl_override.of(status)),
+        ("if_status", rules.stale.if_status.of(status)),
+    ];
+    let times = tables.iter().filter_map(|(key, time)| Some(format!("{key} {} s", (*time)?.as_secs())));
+    let ignored = rules.ignore.words(status);
+    times.chain((!ignored.is_empty()).then(|| format!("ignores {}", ignored.join(", ")))).collect()
 }
 
 /// Whether the request fulfils a condition, by the policy's own judgement.
 fn holds(bypass: Triggers, view: &RequestView<'_>) -> bool {
     let rules = CacheRules { bypass, ..CacheRules::default() };
-    let get = RequestView { method: &http::Method::GET, ..*view };
-    matches!(
-        consult(&get, &rules),
-        Consult::Pass(PassReason::BypassCookie | PassReason::BypassHeader | PassReason::BypassPath)
-    )
+    let is_asked = matches!(*view.method, http::Method::GET | http::Method::HEAD);
+    let asks = RequestView { method: if is_asked { view.method } else { &http::Method::GET }, ..*view };
+    matches!(consult(&asks, &rules), Consult::Pass(reason) if reason.word().starts_with("bypass-"))
 }
 
 /// What bypasses the cache on every route.
@@ -112,6 +209,13 @@ pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
     }
     all
 }
+
+/// The text for a client that gets no answer.
+pub(super) const DENIED: &str = "403: `allow` or `deny` of the route refuses this client";
+
+/// The text for a path that is not rewritten.
+pub(super) const DOT_SEGMENT: &str =
+    "400: a rule of `rewrite` fits, and the path has, or would have, a dot segment";
 
 /// The text for a request for another protocol.
 pub(super) const UPGRADE: &str = "the client asks for another protocol";
@@ -138,6 +242,11 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
         PassReason::BypassCookie => "a cookie that the route's bypass names",
         PassReason::BypassHeader => "a field that the route's bypass names",
         PassReason::BypassPath => "a path that the route's bypass names",
+        PassReason::BypassQuery => "a query parameter that the route's bypass names",
+        PassReason::BypassMethod => "a method that the route's bypass names",
+        PassReason::BypassClient => "a client that the route's bypass names",
+        PassReason::BypassMap => "a result of a map that the route's bypass names",
+        PassReason::RouteNoStore => "nothing held answers it, and the route's no_store names this request",
         PassReason::Uncacheable => "responses to this key were not storable a moment ago",
         PassReason::EarlyData => "the request may have been replayed (`Early-Data`)",
         PassReason::DotSegment => "the path has a dot segment, which origins may resolve",

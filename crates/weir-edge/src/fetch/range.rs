@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::IF_RANGE;
-use weir_policy::{Asked, CacheKey, Interval, matches, wanted_cold};
+use weir_policy::{AskKind, Asked, CacheKey, Interval, matches, wanted_cold};
 use weir_store::Generation;
 
 use crate::chunks::{chunk_bytes, is_set};
@@ -26,12 +26,17 @@ const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 
 /// The interval asked for. For a range that counts from the end: the end.
 pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
-    let asked = Some(&job.request.headers).filter(|_| job.ask.is_range()).and_then(wanted_cold);
+    let asked = Some(&job.request.headers).filter(|_| is_ranged(job)).and_then(wanted_cold);
     match asked {
         None => WHOLE,
         Some(Asked::From(interval)) => interval,
         Some(Asked::Suffix(_)) => Interval::new(u64::MAX, u64::MAX),
     }
+}
+
+/// Whether the client asks for a range, which has a meaning for GET alone (RFC 9110 §14.2).
+fn is_ranged(job: &Job<'_, '_, '_>) -> bool {
+    job.ask.is_range() && job.ask.kind == AskKind::Get
 }
 
 /// Whether a range of this key bypasses the cache, for a request that would ask for itself.
@@ -45,8 +50,10 @@ pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, wan
 /// handled otherwise, and where a whole of this variant is being validated: a part does not replace it.
 pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let headers = &job.request.headers;
-    let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
-    let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
+    let asked = Some(headers).filter(|_| is_ranged(job)).and_then(wanted_cold)?;
+    let selecting = job.selecting(job.route);
+    let is_whole =
+        |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, selecting);
     let digest = Sharing::of(&job.ask).digest_of_ranges(key);
     let range_fetch = job.core.shared.inflight.recent.range_fetch(digest, job.now.mono);
     if range_fetch.is_some()

@@ -13,10 +13,11 @@ use crate::{parts, serve};
 use weir_clock as clock;
 use weir_fill::Fill;
 
-/// Why a stale response is served: the origin failed, gave no answer at all, or has not answered within the
-/// route's `revalidation_wait`.
+/// Why a stale response is served: the origin failed, gave no answer at all, answered with a status that the
+/// route names, or has not answered within the route's `revalidation_wait`.
 const STALE_IF_ERROR: &str = "stale-if-error";
 const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
+const STALE_IF_STATUS: &str = "stale-if-status";
 const REVALIDATION_WAIT: &str = "revalidation-wait";
 
 /// The response that is served in place of an answer.
@@ -33,6 +34,7 @@ pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
         (Failure::Slow, _) => REVALIDATION_WAIT,
         (_, Excuse::Error) => STALE_IF_ERROR,
         (_, Excuse::Unreachable) => STALE_IF_UNREACHABLE,
+        (_, Excuse::Status) => STALE_IF_STATUS,
     }
 }
 
@@ -48,7 +50,7 @@ pub(super) fn usable(job: &Job<'_, '_, '_>, failure: Failure) -> Option<Instead>
         // The failing origin would have to send the missing bytes.
         (generation.is_whole() || parts::missing(job.exchange, &job.ask, generation).is_none())
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
-            && matches(&generation.head().stored.variant, &job.request.headers)
+            && matches(&generation.head().stored.variant, job.selecting(job.route))
     };
     let generation = job.validating.as_ref().filter(is_good)?;
     if !job.core.shared.store.may_serve(generation) {

@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
-use weir_config::ResolvedRate;
 use weir_config::value::ByteRate;
+use weir_config::{ResolvedLimit, ResolvedRate};
+use weir_policy::value::{Style, Value};
 use weir_store::Generation;
 
 use self::bucket::Bucket;
 pub(crate) use self::pace::Pace;
 use crate::exchange::Exchange;
 use crate::plan::Route;
+use crate::values::OfRequest;
 use weir_clock as clock;
 
 /// The pace of a response that begins now; `None` where its body is not limited. `generation` is its source,
@@ -33,7 +35,8 @@ pub(crate) fn pace(
         return None;
     }
     let now = clock::mono();
-    let limit = bytes_per_second(rate, exchange.path_and_query());
+    let limit = limit_of(rate, || exchange.known(route));
+    let limit = bytes_per_second(rate, limit, exchange.path_and_query());
     let limit = limit.map(|limit| Bucket::new(limit, rate.burst_bytes, now));
     let media = generation.zip(rate.media).filter(|(generation, _)| {
         let head = generation.head();
@@ -43,13 +46,28 @@ pub(crate) fn pace(
 }
 
 /// The bytes a second for a request: what it asks for, as far as the route allows; else the route's limit.
-fn bytes_per_second(rate: &ResolvedRate, path_and_query: &str) -> Option<u64> {
+fn bytes_per_second(rate: &ResolvedRate, limit: Option<u64>, path_and_query: &str) -> Option<u64> {
     let asked = rate.query.as_deref().and_then(|name| asked(name, path_and_query));
-    match (asked, rate.query_max) {
+    match (asked, rate.query_max.or(limit)) {
         (Some(asked), Some(max)) => Some(asked.min(max)),
         (Some(asked), None) => Some(asked),
-        (None, _) => rate.limit,
+        (None, _) => limit,
     }
+}
+
+/// The route's limit for a request.
+fn limit_of<'a>(rate: &ResolvedRate, known: impl FnOnce() -> OfRequest<'a>) -> Option<u64> {
+    match rate.limit.as_ref()? {
+        ResolvedLimit::Fixed(limit) => Some(*limit),
+        ResolvedLimit::Chosen(by) => said(by, &known()),
+    }
+}
+
+/// The rate that a map says for a request. The check of the configuration makes sure that it is one.
+fn said(by: &Value, known: &OfRequest<'_>) -> Option<u64> {
+    let text = by.render(known, Style::Plain);
+    let rate: ByteRate = std::str::from_utf8(&text).ok()?.parse().ok()?;
+    Some(rate.0)
 }
 
 /// The value of the first parameter with this name.

@@ -7,7 +7,13 @@ use weir_front::{Pace as _, Turn};
 use super::*;
 
 fn rate(limit: Option<u64>, query_max: Option<u64>) -> ResolvedRate {
+    let limit = limit.map(ResolvedLimit::Fixed);
     ResolvedRate { limit, burst_bytes: 0, query: Some("rate".into()), query_max, media: None }
+}
+
+fn bytes_per_second(rate: &ResolvedRate, target: &str) -> Option<u64> {
+    let limit = limit_of(rate, || panic!("a fixed limit asks for nothing"));
+    super::bytes_per_second(rate, limit, target)
 }
 
 #[test]

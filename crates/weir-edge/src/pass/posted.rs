@@ -6,17 +6,20 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
+use weir_policy::value::Known;
 use weir_policy::{
-    BodyEnd, CacheKey, Consult, Freshness, Interval, RequestView, ResponseView, consult, freshness, storable,
+    BodyEnd, CacheKey, Freshness, Interval, KeyParts, RequestView, ResponseView, freshness, storable,
 };
 use weir_store::{Generation, Writer};
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginResponse};
 
+use crate::decide::{Consulted, consulted};
 use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::outgoing::{fill_permit, fill_request, refetch};
 use crate::plan::Route;
+use crate::values::OfRequest;
 use weir_clock as clock;
 use weir_fill::ReaderGuard;
 use weir_fill::asks::Asks;
@@ -44,10 +47,19 @@ pub(crate) fn begin(
     if exchange.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
         return None;
     }
+    // The origin's Content-Location is one of its own paths.
+    if exchange.rewritten.is_some() {
+        return None;
+    }
     let view = exchange.view();
     let get = RequestView { method: &Method::GET, has_body: false, ..view };
-    let route = exchange.site.as_ref()?.route(&Method::GET, get.scheme, get.path()).filter(|getting| {
-        getting.upstream == route.upstream && matches!(consult(&get, &getting.rules), Consult::Use(_))
+    let getting = exchange.site.as_ref()?.route(&get, get.path(), exchange.peer().port)?;
+    let getting = getting.chosen(|| OfRequest { view: get, ..exchange.known(getting) });
+    let route = Some(getting).filter(|getting| {
+        let asked = consulted(&get, &getting.rules, exchange.beside_of(get, getting));
+        // A GET of a rewritten path would ask the origin for another one.
+        let asks_alike = getting.upstream == route.upstream && !getting.has_rewrites();
+        asks_alike && matches!(asked, Consulted::LookUp(ask) if !ask.is_no_store())
     })?;
     let length = response.length.bytes();
     let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
@@ -59,7 +71,9 @@ pub(crate) fn begin(
     let received = ResponseView::new(response.status, &response.headers, exchange.now, now);
     let storable = storable(&view, &ResponseView { body_end, ..received }, &route.rules).ok()?;
     let mut full = Vec::new();
-    let digest = weir_policy::write_key(&route.rules.key, &get, &mut full);
+    let known = route.keyed(|| OfRequest { view: get, ..exchange.known(route) });
+    let known = known.as_ref().map(|known| known as &dyn Known);
+    let digest = weir_policy::write_key(&route.rules.key, &get, KeyParts { known, target: None }, &mut full);
     let site = exchange.site.map_or(0, |site| site.mark);
     let key = CacheKey { digest, full: full.into(), site };
     let refetch = Arc::new(for_get(&*refetch(exchange, route)?));

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use http::{HeaderMap, Method};
+
 use super::*;
 
 pub(crate) fn load(text: &str) -> Loaded {
@@ -53,6 +55,69 @@ fn hosts_lead_to_sites() {
     assert_ne!(with_default.number, without.number);
 }
 
+fn view<'a>(
+    (method, scheme, host, path_and_query): (&'a Method, &'a str, &'a str, &'a str),
+    headers: &'a HeaderMap,
+) -> RequestView<'a> {
+    RequestView { method, scheme, host, path_and_query, headers, has_body: false, is_trusted: false }
+}
+
+/// The name of the route that takes a request on a listener with this port.
+fn route_of(site: &Site, asked: (&Method, &str, &str, &str), port: Option<u16>) -> String {
+    let headers = HeaderMap::new();
+    let view = view(asked, &headers);
+    site.route(&view, view.path(), port).unwrap().name.to_string()
+}
+
+#[test]
+fn routes_are_told_apart_by_host_and_port() {
+    let loaded = load(
+        "[[listen]]\naddress = \"127.0.0.1:8080\"\n[[listen]]\naddress = \"127.0.0.1:8443\"\n\
+         [[listen]]\naddress = \"127.0.0.1:8444\"\n\
+         [upstream.a]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n\
+         [[site.route]]\nhosts = [\"m.Shop.test\", \"*.m.shop.test\"]\nport = [8443, 8444]\n\
+         [[site.route]]\nhosts = [\"~^SHOP[0-9]+[.]test$\"]\nprefix = \"/a\"\n\
+         [[site.route]]\nport = 8443\nprefix = \"/a\"\n\
+         [[site.route]]\nhosts = [\"[::1]\", \"a*.test\"]\n",
+    );
+    let plan = compile(&loaded);
+    let site = plan.site("any").unwrap();
+    let (mobile, numbered) =
+        ("host m.shop.test *.m.shop.test, port 8443 8444", "prefix /a, host ~^SHOP[0-9]+[.]test$");
+    let starred = "host [::1] a*.test";
+    for (host, path, port, expected) in [
+        ("m.shop.test", "/", Some(8443), mobile),
+        ("m.shop.test:8444", "/", Some(8444), mobile),
+        ("x.y.m.shop.test", "/", Some(8444), mobile),
+        // The port is the listener's, not the one that the client names.
+        ("m.shop.test:8443", "/", Some(8080), "otherwise"),
+        ("m.shop.test", "/", None, "otherwise"),
+        ("xm.shop.test", "/", Some(8443), "otherwise"),
+        ("shop12.test", "/a/b", Some(8443), numbered),
+        ("shop12.test:80", "/a/b", None, numbered),
+        ("shop12.test", "/b", None, "otherwise"),
+        ("xshop12.test", "/a", None, "otherwise"),
+        ("xshop12.test", "/a", Some(8443), "prefix /a, port 8443"),
+        ("[::1]", "/", None, starred),
+        ("[::1]:8080", "/", None, starred),
+        ("a.b.test", "/", None, starred),
+        ("b.test", "/", None, "otherwise"),
+    ] {
+        let found = route_of(site, (&Method::GET, "http", host, path), port);
+        assert_eq!(found, expected, "{host} {path} {port:?}");
+    }
+    let candidates = |host: &str, path: &str, unknown: Unknown| {
+        let headers = HeaderMap::new();
+        let view = view((&Method::GET, "http", host, path), &headers);
+        let found = site.candidates(&view, unknown);
+        found.into_iter().map(|route| route.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(candidates("m.shop.test", "/a", Unknown::Port), [mobile, "prefix /a, port 8443", "otherwise"]);
+    assert_eq!(candidates("shop1.test", "/a", Unknown::Port), [numbered]);
+    assert_eq!(candidates("a.test", "/b", Unknown::Port), [starred]);
+    assert_eq!(candidates("", "/b", Unknown::HostAndPort), [mobile, starred, "otherwise"]);
+}
+
 #[test]
 fn the_first_route_that_fits_is_taken() {
     let loaded = load(
@@ -75,7 +140,8 @@ fn the_first_route_that_fits_is_taken() {
         (Method::GET, "http", "/exact/", "otherwise"),
         (Method::OPTIONS, "http", "*", "otherwise"),
     ] {
-        assert_eq!(&*site.route(&method, scheme, path).unwrap().name, expected, "{method} {scheme} {path}");
+        let found = route_of(site, (&method, scheme, "any", path), None);
+        assert_eq!(found, expected, "{method} {scheme} {path}");
     }
     let ids: std::collections::HashSet<u64> = site.routes().iter().map(|route| route.print_id).collect();
     assert_eq!(ids.len(), 5);
@@ -112,7 +178,7 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\
         [
             (
                 "127.0.0.1:1".parse().unwrap(),
-                ListenerMode { greeting: Some(Form::V2), ..ListenerMode::PLAIN }
+                ListenerMode { greeting: Some(Form::V2), port: Some(1), ..ListenerMode::PLAIN }
             ),
             (unix, ListenerMode::PLAIN),
         ]
@@ -165,7 +231,8 @@ fn the_defaults_of_all_rooms_agree() {
     let ClientLimits { connections_max, per_client_max, .. } = plan.limits();
     let limits = ClientLimits { connections_max, per_client_max, ..ClientLimits::default() };
     assert_eq!(format!("{:?}", plan.limits()), format!("{limits:?}"));
-    assert_eq!(plan.listeners(), [("127.0.0.1:8080".parse().unwrap(), ListenerMode::PLAIN)]);
+    let mode = ListenerMode { port: Some(8080), ..ListenerMode::PLAIN };
+    assert_eq!(plan.listeners(), [("127.0.0.1:8080".parse().unwrap(), mode)]);
     assert!(!plan.is_health("/"));
 }
 
@@ -196,7 +263,9 @@ fn a_thousand_sites_of_ten_routes() {
     assert_eq!(plan.sites().len(), 1000);
     let site = plan.site("www.s999.example").unwrap();
     assert_eq!(site.routes().len(), 11);
-    let route = site.route(&Method::GET, "http", "/s999/r4/17").unwrap();
+    let headers = HeaderMap::new();
+    let view = view((&Method::GET, "http", "a", "/s999/r4/17"), &headers);
+    let route = site.route(&view, view.path(), None).unwrap();
     assert!(route.place.ends_with(&format!(":{}", 2 + 999 * 34 + 32)), "{}", route.place);
     let rounds = 100_000u32;
     let begun = weir_clock::mono();

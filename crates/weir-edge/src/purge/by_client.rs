@@ -6,9 +6,9 @@ use http::header::ALLOW;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use weir_clock as clock;
-use weir_observe::{Act, Actor, Count, Entry};
+use weir_observe::{Act, Actor, Count, Entry, RECORD_PATIENCE};
 use weir_policy::purge::read;
-use weir_store::{Scope, Stamp, Unwritten};
+use weir_store::{Mark, Scope, Stamp, Unwritten};
 
 use super::held::held;
 use super::rights::purger;
@@ -18,23 +18,28 @@ use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::Response;
 use crate::route::Rights;
+use crate::shared::Shared;
 
 /// The methods that every client may use.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 /// The most characters of a refused request line in the history.
-const ACT_CHARS_MAX: usize = 200;
+const LINE_CHARS_MAX: usize = 200;
 const CACHE_PURGE_RESULT: HeaderName = HeaderName::from_static("cache-purge-result");
 
+/// Why more has gone than was asked for.
+const WIDER: &str = "more than was asked for: it could not be read or told apart";
+
 /// Purges what the request asks for, where its client may; `route` is that of its own URL. Answers once the
-/// marks are durable.
+/// marks are durable and the history has its entry.
 pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Route>>) -> Response {
     let wanted = match wanted(exchange, route.map(|route| &**route)) {
         Ok(wanted) => wanted,
         Err(reply) => {
             exchange.core.observer.counters().count(Count::PurgesRefused);
-            let act = format!("{} {}", exchange.request.method, exchange.path_and_query());
-            let act = act.chars().take(ACT_CHARS_MAX).collect();
-            let entry = Entry { act, result: Act::Refused, why: reply.word.to_owned(), ..entry(exchange) };
+            let request = format!("{} {}", exchange.request.method, exchange.path_and_query());
+            let request = request.chars().take(LINE_CHARS_MAX).collect();
+            let (act, why) = ("purge".to_owned(), reply.word.to_owned());
+            let entry = Entry { act, request, result: Act::Refused, why, ..entry(exchange) };
             exchange.core.shared.observatory.history.record(entry);
             return local::answer(exchange, *reply);
         }
@@ -42,34 +47,44 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
     let shared = &exchange.core.shared;
     let urls = wanted.url.as_ref().map(std::slice::from_ref);
     let held = held(&shared.store, &exchange.running.plan, urls, &wanted.marks);
-    let (done, written) = oneshot::channel();
-    let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
-    shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
+    let entry = Entry {
+        act: "purge".to_owned(),
+        scope: wanted.scope.clone(),
+        sites: wanted.sites.clone(),
+        why: if wanted.is_wider { WIDER.to_owned() } else { String::new() },
+        ..entry(exchange)
+    };
     let counters = exchange.core.observer.counters();
     counters.count(Count::Purges);
     if wanted.is_wider {
         counters.count(Count::PurgesWidened);
         tracing::warn!(purged = wanted.text, "a purge says more than can be read, and more was purged");
     }
-    let written = written.await.map_err(|_| "the ledger's thread has ended".to_owned());
-    let written = written.and_then(|written| written.map_err(|error| error.to_string()));
-    let mut entry = Entry { act: "purge".to_owned(), ..entry(exchange) };
-    (entry.scope, entry.sites) = (wanted.scope.clone(), wanted.sites.clone());
-    let reply = match written {
-        Ok(stamp) => {
-            entry.mark = Some(stamp.number());
-            if wanted.is_wider {
-                entry.why = "more than was asked for: it could not be read or told apart".to_owned();
-            }
-            purged(stamp, &wanted, held)
-        }
-        Err(why) => {
-            (entry.result, entry.why) = (Act::Failed, why.clone());
-            unwritten(&why)
-        }
+    let reply = match carried_out(shared, &wanted.marks, entry).await {
+        Ok(stamp) => purged(stamp, &wanted, held),
+        Err(why) => unwritten(&why),
     };
-    exchange.core.shared.observatory.history.record(entry);
     local::answer(exchange, reply)
+}
+
+/// Sets the marks, and waits until they are durable and the history has the entry. The entry is written also
+/// where the client does not wait. A disk on which the history cannot be written holds up no purge.
+async fn carried_out(shared: &Arc<Shared>, marks: &[Mark], mut entry: Entry) -> Result<Stamp, String> {
+    let (done, written) = oneshot::channel();
+    let (noted, recorded) = oneshot::channel();
+    let observatory = shared.observatory.clone();
+    let acknowledge = move |result: Result<Stamp, Unwritten>| {
+        match &result {
+            Ok(stamp) => entry.mark = Some(stamp.number()),
+            Err(error) => (entry.result, entry.why) = (Act::Failed, error.to_string()),
+        }
+        drop(done.send(result));
+        observatory.history.record_then(entry, Box::new(move |result| drop(noted.send(result))));
+    };
+    shared.store.purge(marks, clock::now(), Box::new(acknowledge));
+    let written = written.await.map_err(|_| "the ledger's thread has ended".to_owned())?;
+    let _ = tokio::time::timeout(RECORD_PATIENCE, recorded).await;
+    written.map_err(|error| error.to_string())
 }
 
 /// An entry of the history by this request's client.

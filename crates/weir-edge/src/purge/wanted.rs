@@ -3,21 +3,25 @@
 
 use std::collections::BTreeSet;
 
+use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use weir_policy::purge::{Asked, Everything, Hosts, What};
 use weir_policy::tags::tag_hash;
-use weir_store::{Force, Mark, Scope};
-use weir_wire::Host;
+use weir_policy::{QueryOrder, QueryRule, RequestView};
+use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope};
+use weir_wire::{Host, without_dots};
 
 use super::rights::of_site;
 use super::{Place, places, site_of};
 use crate::plan::{Plan, Site};
-use crate::route::{Purger, Rights};
+use crate::route::{Purger, Rights, Unknown};
 
 /// Beyond so many marks of tags, the sites are marked instead: each of their objects goes.
 const TAG_MARKS_MAX: usize = 16_384 / 4;
 /// The same for the hosts of a site.
 const HOST_MARKS_MAX: usize = 64;
+/// The same for the hosts that a request names.
+const NAMED_MAX: usize = 1024;
 
 /// What a purge by a client does.
 #[derive(Debug, Default)]
@@ -87,7 +91,7 @@ impl<'a> From<'a> {
             return self.one_url(path);
         }
         let named = self.targets(asked)?;
-        let rights = |(site, _): &Target<'_>| of_site(&self.purger, site);
+        let rights = |(site, _): &Target<'_>| self.rights(site, &asked.what);
         let may: Vec<Target<'_>> =
             named.iter().filter(|target| rights(target) == Rights::Anything).cloned().collect();
         if may.is_empty() {
@@ -105,10 +109,9 @@ impl<'a> From<'a> {
                 wanted.add_paths(self.plan, &may, path, |place| place.urls());
             }
             What::Prefix(path) => {
-                let prefix =
-                    |place: &Place<'_>| place.prefix().map_or_else(|_| Vec::new(), |scope| vec![scope]);
                 wanted.result = "wildcard";
-                wanted.add_paths(self.plan, &may, path, prefix);
+                wanted.is_wider |= path.contains('?') && may.iter().any(|(site, _)| changes_queries(site));
+                wanted.add_paths(self.plan, &may, path, below);
             }
             What::Tags { hard, soft } => {
                 wanted.add_tags(&may, is_everywhere, hard, Force::Hard);
@@ -124,6 +127,31 @@ impl<'a> From<'a> {
         sites.dedup();
         wanted.sites = sites;
         Ok(wanted)
+    }
+
+    /// What the client may of a site. Where a path is named, its route must allow that as well: a route's own
+    /// `purge` takes the place of the site's.
+    fn rights(&self, site: &Site, what: &What) -> Rights {
+        let of_site = of_site(&self.purger, site);
+        let (What::Url(path) | What::Prefix(path)) = what else { return of_site };
+        let target = without_dots(path);
+        let headers = HeaderMap::new();
+        let of_routes = |scheme| {
+            let view = RequestView {
+                method: &Method::GET,
+                scheme,
+                host: "",
+                path_and_query: &target,
+                headers: &headers,
+                has_body: false,
+                is_trusted: false,
+            };
+            // Whatever its host is, and by whichever port of ours its objects came to be.
+            let routes = site.candidates(&view, Unknown::HostAndPort);
+            let rights = routes.iter().map(|route| route.purgers.rights(&self.purger));
+            rights.min().unwrap_or(Rights::Nothing)
+        };
+        ["http", "https"].into_iter().map(of_routes).fold(of_site, Rights::min)
     }
 
     fn one_url(&self, path: &str) -> Result<Wanted, Refused> {
@@ -188,6 +216,12 @@ impl Wanted {
         }
     }
 
+    /// Marks a whole site, where less was asked for.
+    fn widen(&mut self, site: &Site) {
+        (self.is_wider, self.result) = (true, "all");
+        self.mark(Scope::Site(site.mark), Force::Hard);
+    }
+
     /// Marks a path on each host that is meant; where that is all of a site with hosts that are not written
     /// out, the site.
     fn add_paths(
@@ -197,6 +231,9 @@ impl Wanted {
         path: &str,
         scopes: impl Fn(&Place<'_>) -> Vec<Scope>,
     ) {
+        if targets.len() > NAMED_MAX {
+            return targets.iter().for_each(|(site, _)| self.widen(site));
+        }
         for (site, authority) in targets {
             let authorities = match authority {
                 Some(authority) => Some(vec![authority.clone()]),
@@ -208,8 +245,7 @@ impl Wanted {
             });
             let of_site: Vec<Vec<Scope>> = of_site.collect();
             if of_site.is_empty() || of_site.iter().any(Vec::is_empty) {
-                self.is_wider = true;
-                self.mark(Scope::Site(site.mark), Force::Hard);
+                self.widen(site);
                 continue;
             }
             of_site.into_iter().flatten().for_each(|scope| self.mark(scope, Force::Hard));
@@ -244,6 +280,25 @@ impl Wanted {
                 self.marks.extend(targets.iter().map(mark));
             }
         }
+    }
+}
+
+/// Whether keys of the site have another query than clients ask for.
+fn changes_queries(site: &Site) -> bool {
+    let is_changing =
+        |rules: &weir_policy::KeyRules| rules.query != QueryRule::All || rules.order != QueryOrder::Received;
+    site.routes().iter().any(|route| is_changing(&route.rules.key))
+}
+
+/// All that begins with a place. Where keys have another query than clients ask for, what follows the path
+/// says nothing of them: all that begins with the path goes.
+fn below(place: &Place<'_>) -> Vec<Scope> {
+    let text = place.text();
+    match text.split_once('?') {
+        Some((path, _)) if changes_queries(place.site) && path.len() <= PREFIX_BYTES_MAX => {
+            vec![Scope::prefix(place.site.mark, path)]
+        }
+        _ => place.prefix().map_or_else(|_| Vec::new(), |scope| vec![scope]),
     }
 }
 

@@ -4,27 +4,37 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use weir_config::Action;
-use weir_config::value::{Part, Template};
+use weir_policy::value::{Part, Style, Value, What};
 
 use super::{Answered, Page};
+use crate::transform::response::{Place, of_client};
+use crate::values::{self, OfRequest};
 
 /// An answer that is ready, or is made for each request.
 #[derive(Debug)]
 pub(super) enum LocalAnswer {
     Fixed(Box<Answered>),
-    Redirect { status: StatusCode, to: Template },
+    /// With fields whose values have placeholders.
+    Valued(Box<Answered>, Vec<(HeaderName, Value)>),
+    Redirect {
+        status: StatusCode,
+        to: Value,
+    },
 }
 
 impl LocalAnswer {
-    /// The answer to a request with this scheme, authority, path and query.
-    pub fn render(&self, scheme: &str, host: &str, path_and_query: &str) -> Answered {
+    /// The answer to a request.
+    pub fn render<'a>(&self, known: impl FnOnce() -> OfRequest<'a>) -> Answered {
         match self {
             LocalAnswer::Fixed(answered) => (**answered).clone(),
-            LocalAnswer::Redirect { status, to } => {
-                redirect(*status, &target(to, scheme, host, path_and_query))
+            LocalAnswer::Valued(answered, set) => {
+                let mut answered = (**answered).clone();
+                values::set(set, &known(), &mut answered.headers);
+                answered
             }
+            LocalAnswer::Redirect { status, to } => redirect(*status, target(to, &known())),
         }
     }
 }
@@ -32,13 +42,15 @@ impl LocalAnswer {
 /// The answer of an action; none for one that goes to an upstream.
 pub(super) fn of_action(action: &Action, not_found: Option<&Page>) -> Option<LocalAnswer> {
     Some(match action {
-        Action::Forward { .. } => return None,
-        Action::Answer { status, headers, body } => LocalAnswer::Fixed(Box::new(Answered {
-            status: *status,
-            headers: headers.clone(),
-            body: body.clone(),
-            word: "static",
-        })),
+        Action::Forward { .. } | Action::Choose { .. } => return None,
+        Action::Answer { status, headers, values, body } => {
+            let (headers, body) = (headers.clone(), body.clone());
+            let answered = Box::new(Answered { status: *status, headers, body, word: "static" });
+            match values.is_empty() {
+                true => LocalAnswer::Fixed(answered),
+                false => LocalAnswer::Valued(answered, values.clone()),
+            }
+        }
         Action::Redirect { status, to } => LocalAnswer::Redirect { status: *status, to: to.clone() },
         Action::NotFound => {
             let text = b"404 Not Found: no route of this site takes this request\n";
@@ -65,10 +77,10 @@ fn paged(status: StatusCode, page: Option<Page>, text: &'static [u8], word: &'st
     Answered { status, headers, body: page.body, word }
 }
 
-fn redirect(status: StatusCode, target: &str) -> Answered {
+fn redirect(status: StatusCode, target: Vec<u8>) -> Answered {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    // Invariant: templates and the parts of a parsed request consist of visible ASCII.
+    // Invariant: a rendered URL consists of visible ASCII.
     if let Ok(location) = HeaderValue::try_from(target) {
         headers.insert(LOCATION, location);
     }
@@ -76,28 +88,21 @@ fn redirect(status: StatusCode, target: &str) -> Answered {
     Answered { status, headers, body: body.into(), word: "redirect" }
 }
 
-/// Fills in a template. A target that begins with `//`, because the client's path does, is made absolute.
-/// Browsers would else take what follows for a host of the client's choice.
-fn target(to: &Template, scheme: &str, host: &str, path_and_query: &str) -> String {
-    let (path, query) = match path_and_query.split_once('?') {
-        Some((path, query)) => (path, query),
-        None => (path_and_query, ""),
-    };
-    let mut out = String::with_capacity(64 + path_and_query.len());
-    for part in &to.0 {
-        out.push_str(match part {
-            Part::Text(text) => text,
-            Part::Scheme => scheme,
-            Part::Host => host,
-            Part::Path => path,
-            Part::Query => query,
-            Part::Uri => path_and_query,
-        });
+/// The target of a redirect, without a `?` or `&` at its end that no query follows. One that begins with
+/// `//`, because the client's path does, is made absolute. Browsers would else take what follows for a host
+/// of the client's choice.
+fn target(to: &Value, known: &OfRequest<'_>) -> Vec<u8> {
+    let mut out = to.render(known, Style::Url);
+    let ends_in_query = matches!(to.parts().last(), Some(Part::Of(last)) if last.what == What::Query);
+    let has_query = known.view.path_and_query.split_once('?').is_some_and(|(_, query)| !query.is_empty());
+    if ends_in_query && !has_query {
+        while out.ends_with(b"?") || out.ends_with(b"&") {
+            out.pop();
+        }
     }
-    let is_meant = matches!(to.0.first(), Some(Part::Text(text)) if text.starts_with("//"));
-    let is_another_host = out.starts_with("//") || out.starts_with("/\\");
-    match is_another_host && !is_meant {
-        true => format!("{scheme}://{host}{out}"),
-        false => out,
+    let is_meant = matches!(to.parts().first(), Some(Part::Text(text)) if text.starts_with("//"));
+    match is_meant {
+        true => out,
+        false => of_client(out, Place { scheme: known.view.scheme, authority: known.view.host }),
     }
 }

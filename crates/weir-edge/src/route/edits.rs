@@ -19,13 +19,24 @@ pub(super) fn apply(edits: &Edits, headers: &mut HeaderMap) {
 /// Removes all fields that are removed or set, in any spelling: programs behind CGI read `X_Country` as
 /// `X-Country`.
 pub(super) fn strip(edits: &Edits, headers: &mut HeaderMap) {
-    let names = || edits.remove.iter().chain(edits.set.iter().map(|(name, _)| name));
+    let set = || edits.set.iter().map(|(name, _)| name).chain(edits.values.iter().map(|(name, _)| name));
+    let names = || edits.remove.iter().chain(set());
     for name in names() {
         headers.remove(name);
     }
     let respelled: SmallVec<[HeaderName; 2]> =
         headers.keys().filter(|name| names().any(|edited| is_respelled(name, edited))).cloned().collect();
     for name in &respelled {
+        headers.remove(name);
+    }
+}
+
+/// Removes all fields that are set to values with placeholders, in any spelling.
+pub(super) fn strip_values(edits: &Edits, headers: &mut HeaderMap) {
+    let names = || edits.values.iter().map(|(name, _)| name);
+    let gone = |name: &&HeaderName| names().any(|edited| *name == edited || is_respelled(name, edited));
+    let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(gone).cloned().collect();
+    for name in &gone {
         headers.remove(name);
     }
 }

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use subtle::ConstantTimeEq;
-use weir_config::ResolvedPurge;
+use weir_config::{ResolvedPurge, ResolvedSite};
 use weir_front::listen::{Peer, Trusted};
 use weir_policy::is_respelled;
 
@@ -23,6 +23,8 @@ pub(crate) enum Rights {
 pub(crate) struct Purgers {
     allow: Trusted,
     key: Option<(HeaderName, HeaderValue)>,
+    /// The fields of all secrets of the site: a sender adds its own to each request.
+    hidden: Vec<HeaderName>,
     is_local: bool,
     /// Whether nobody may.
     is_empty: bool,
@@ -38,9 +40,14 @@ pub(crate) struct Purger<'a> {
 }
 
 impl Purgers {
-    pub(crate) fn compile(resolved: &ResolvedPurge, allow: Trusted) -> Purgers {
+    pub(crate) fn compile(resolved: &ResolvedPurge, site: &ResolvedSite, allow: Trusted) -> Purgers {
+        let keys = site.routes.iter().filter_map(|route| route.purge.key.as_ref());
+        let mut hidden: Vec<HeaderName> = keys.map(|(name, _)| name.clone()).collect();
+        hidden.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        hidden.dedup();
         Purgers {
             allow,
+            hidden,
             key: resolved.key.clone(),
             is_local: resolved.is_local,
             is_empty: resolved.allow.is_empty() && resolved.key.is_none(),
@@ -67,11 +74,15 @@ impl Purgers {
         }
     }
 
-    /// Removes the secret from the fields of a request, in every spelling.
+    /// Removes the secrets of the site from the fields of a request, in every spelling.
     pub(crate) fn hide(&self, headers: &mut HeaderMap) {
-        let Some((own, _)) = &self.key else { return };
-        let is_own = |name: &&HeaderName| *name == own || is_respelled(name, own);
-        let names: Vec<HeaderName> = headers.keys().filter(is_own).cloned().collect();
+        if self.hidden.is_empty() {
+            return;
+        }
+        let is_hidden = |name: &&HeaderName| {
+            self.hidden.iter().any(|hidden| *name == hidden || is_respelled(name, hidden))
+        };
+        let names: Vec<HeaderName> = headers.keys().filter(is_hidden).cloned().collect();
         for name in &names {
             headers.remove(name);
         }

@@ -1,13 +1,17 @@
 //! What `route` must do, by example.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CACHE_CONTROL, EXPIRES, LOCATION};
 use weir_config::{Flags, Loaded};
 
 use super::*;
 use crate::plan::Plan;
+use crate::values::Circumstances;
 use weir_observe::SiteId;
+use weir_policy::RequestView;
 
 fn load(text: &str) -> Loaded {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -20,7 +24,7 @@ fn load(text: &str) -> Loaded {
 }
 
 /// The first route of a configuration with one site.
-fn first(inner: &str) -> Arc<Route> {
+pub(super) fn first(inner: &str) -> Arc<Route> {
     let head =
         "[upstream.a]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n";
     let plan = Plan::compile(&load(&format!("{head}{inner}")), &|_| SiteId::NONE);
@@ -28,8 +32,8 @@ fn first(inner: &str) -> Arc<Route> {
 }
 
 fn answer(route: &Route, host: &str, target: &str) -> Option<Answered> {
-    let headers = HeaderMap::new();
-    route.answer(&RequestView {
+    let headers = headers(&[("x-name", "a b\u{e9}")]);
+    let view = RequestView {
         method: &Method::GET,
         scheme: "http",
         host,
@@ -37,7 +41,37 @@ fn answer(route: &Route, host: &str, target: &str) -> Option<Answered> {
         headers: &headers,
         has_body: false,
         is_trusted: false,
-    })
+    };
+    route.answer(|| OfRequest { view, site: "*", route: route.words(), beside: &Nobody })
+}
+
+/// A request of which only the head is known.
+struct Nobody;
+
+impl Circumstances for Nobody {
+    fn client(&self) -> Option<IpAddr> {
+        Some([192, 0, 2, 7].into())
+    }
+
+    fn request_id(&self) -> &str {
+        "id-1"
+    }
+
+    fn came(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(1_700_000_000_123)
+    }
+
+    fn protocol(&self) -> &str {
+        "HTTP/1.1"
+    }
+
+    fn listener_port(&self) -> Option<u16> {
+        Some(8443)
+    }
+
+    fn is_client_hidden(&self) -> bool {
+        false
+    }
 }
 
 fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
@@ -50,17 +84,46 @@ fn redirects_are_filled_in() {
         ("https://{host}{uri}", "/a?b=c", "https://a.example:8080/a?b=c"),
         ("https://b.example{path}", "/a?b=c", "https://b.example/a"),
         ("/new?{query}", "/a?b=c", "/new?b=c"),
-        ("/new?{query}", "/a", "/new?"),
+        ("/new?{query}", "/a", "/new"),
         ("{scheme}://{host}/", "/a", "http://a.example:8080/"),
         ("{uri}", "//evil.example/", "http://a.example:8080//evil.example/"),
         ("{path}/", "//evil.example", "http://a.example:8080//evil.example/"),
         ("{path}", "/\\evil.example", "http://a.example:8080/\\evil.example"),
+        ("/{query.to}", "/?to=/evil.example", "http://a.example:8080//evil.example"),
+        ("/x/{header.X-Name}", "/", "/x/a%20b%C3%A9"),
+        ("/{hostname}/{port}/{client.address}/{time.unix}", "/", "/a.example/8080/192.0.2.7/1700000000"),
+        ("/{query.none}{header.None}", "/", "/"),
     ] {
         let route = first(&format!("[[site.route]]\nredirect = \"{template}\"\n"));
         let answered = answer(&route, "a.example:8080", target).unwrap();
         assert_eq!(answered.headers[LOCATION], expected, "{template} {target}");
         assert_eq!((answered.status.as_u16(), answered.word), (301, "redirect"));
     }
+}
+
+#[test]
+fn answers_and_captures_are_filled_in() {
+    for (route, target, expected) in [
+        ("path = \"/old/*/**\"\nredirect = \"/new/{2}/{1}?{query}\"", "/old/a/b/c?d", "/new/b/c/a?d"),
+        ("path = \"/old/**\"\nredirect = \"/new/{1}?{query}\"", "/old/a", "/new/a"),
+        ("path = \"/old/**\"\nredirect = \"/new/{1}?a&{query}\"", "/old/a?", "/new/a?a"),
+        ("prefix = \"/old/\"\nredirect = \"/{1}\"", "/old//evil.example", "http://h//evil.example"),
+        ("regex = '^/(?:a|(b))'\nredirect = \"/[{1}]\"", "/a", "/[]"),
+        ("path = \"/x/*\"\nredirect = \"/{1}\"", "/x/%0d%0aSet-Cookie:a", "/%0d%0aSet-Cookie:a"),
+    ] {
+        let answered = answer(&first(&format!("[[site.route]]\n{route}\n")), "h", target).unwrap();
+        assert_eq!(answered.headers[LOCATION], expected, "{route}");
+    }
+    let fields =
+        "X-A = \"{method} {request_id} {time.iso} {time.unix_ms}\", X-B = \"{{}}\", X-C = \"{query.c}\"";
+    let route = format!("[[site.route]]\nanswer = {{ body = \"b\", headers = {{ {fields} }} }}\n");
+    let answered = answer(&first(&route), "h", "/").unwrap();
+    let text = "GET id-1 2023-11-14T22:13:20.123Z 1700000000123";
+    assert_eq!(
+        (&answered.headers["x-a"], &answered.headers["x-b"]),
+        (&text.parse().unwrap(), &"{}".parse().unwrap())
+    );
+    assert!(!answered.headers.contains_key("x-c") && &answered.body[..] == b"b");
 }
 
 #[test]
@@ -90,7 +153,7 @@ fn a_site_without_upstream_answers_404_with_its_page() {
          [[site.route]]\nprefix = \"/a\"\nanswer = {}\n",
     );
     let plan = Plan::compile(&loaded, &|_| SiteId::NONE);
-    let route = plan.site("x").unwrap().route(&Method::GET, "http", "/b").unwrap();
+    let route = plan.site("x").unwrap().routes().last().unwrap();
     let answered = answer(route, "x", "/b").unwrap();
     assert_eq!((answered.status.as_u16(), &answered.body[..], answered.word), (404, &b"oh"[..], "no-route"));
 }
@@ -198,9 +261,9 @@ fn the_origin_is_called_by_its_name() {
     let plan = Plan::compile(&flags("https://www.example.com"), &|_| SiteId::NONE);
     let route = &plan.sites()[0].routes()[0];
     let mut fields = headers(&[("location", "https://www.example.com/a?b")]);
-    route.location_back(&mut fields, "http", "127.0.0.1:8080");
+    route.location_back(&mut fields, "http", "127.0.0.1:8080", None);
     assert_eq!(fields[LOCATION], "http://127.0.0.1:8080/a?b");
     let mut fields = headers(&[("location", "https://other.example/a")]);
-    route.location_back(&mut fields, "http", "127.0.0.1:8080");
+    route.location_back(&mut fields, "http", "127.0.0.1:8080", None);
     assert_eq!(fields[LOCATION], "https://other.example/a");
 }

@@ -386,6 +386,9 @@ fn of_key(out: &mut HeaderMap, key: &[u8]) {
             }
             continue;
         }
+        if line.starts_with(b"value ") {
+            continue;
+        }
         let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
         let (name, value) = (HeaderName::from_bytes(&line[..at]), HeaderValue::from_bytes(&line[at + 1..]));
         if let (Ok(name), Ok(value)) = (name, value)
@@ -394,7 +397,8 @@ fn of_key(out: &mut HeaderMap, key: &[u8]) {
             out.append(name, value);
         }
     }
-    if !cookies.is_empty() {
+    // Where the response varies by cookie, the whole field is there already.
+    if !cookies.is_empty() && !out.contains_key(COOKIE) {
         put(out, COOKIE, &cookies);
     }
 }

@@ -157,3 +157,45 @@ fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
     walk(AGED);
     assert_eq!(weir.snapshot().counts[Count::ConnectionsAccepted], 0);
 }
+
+#[test]
+fn explain_resolves_what_hangs_on_the_client_and_on_the_status() {
+    let origin = origin();
+    origin.put("/gone", Resource::new("gone").status(404));
+    let site = "deny = [\"203.0.113.0/24\"]\nttl = { \"404\" = \"1m\", \"any\" = \"10s\" }\n\
+                ignore = { \"4xx\" = [\"private\"] }\nstale = { if_status = { \"404\" = \"10m\" } }\n\
+                bypass = { clients = [\"192.0.2.0/28\"], map = [\"place=lab\"] }\n\
+                response_headers = { set = { X-Place = \"{map.place}\" } }\n\
+                [map.place]\nof = \"{client.address}\"\n\
+                rules = [[\"192.0.2.64/26\", \"lab\"], [\"192.0.2.0/24\", \"office\"]]\n";
+    let weir = server(&[&origin]).site(site).start();
+    let request = request("GET /gone");
+    for (client, verdict, reason, place) in [
+        ("198.51.100.1", "miss", "uri-miss", "place says nothing"),
+        ("192.0.2.129", "hit", "", "place=office"),
+        ("192.0.2.3", "pass", "bypass-client", "place=office"),
+        ("192.0.2.65", "pass", "bypass-map", "place=lab"),
+    ] {
+        let said = weir.explain_of(&request, Some(client));
+        assert_eq!((said.verdict, said.reason), (verdict, reason), "{client}: {said:?}");
+        assert_eq!(said.maps, [place], "{client}");
+        let sent = said.asked.iter().flat_map(|asked| &asked.headers);
+        let mut sent = sent.filter(|(name, _)| name == "x-forwarded-for").map(|(_, value)| value.as_str());
+        assert!(verdict == "hit" || sent.next() == Some(client), "{said:?}");
+        weir.come_from(client);
+        let came = weir.send(&request);
+        assert_eq!(came.status(), 404, "{client}");
+        assert_eq!(came.is_hit(), verdict == "hit", "{client}: {:?}", came.head);
+    }
+    let refused = weir.explain_of(&request, Some("203.0.113.9"));
+    assert_eq!((refused.verdict, refused.reason), ("local", "denied"));
+    let unknown = weir.explain(&request);
+    assert_eq!(
+        (unknown.verdict, unknown.maps.as_slice()),
+        ("hit", &["place (by the client's address: `--client`)".to_owned()][..])
+    );
+    assert!(unknown.bypass.contains(&"client 192.0.2.0/28".to_owned()), "{:?}", unknown.bypass);
+    let of_office = weir.explain_of(&request, Some("192.0.2.3")).bypass;
+    assert!(of_office.contains(&"client 192.0.2.0/28 (this one)".to_owned()), "{of_office:?}");
+    assert_eq!(unknown.stored[0].by_status, ["ttl 60 s", "if_status 600 s", "ignores private"]);
+}

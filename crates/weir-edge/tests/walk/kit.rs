@@ -113,12 +113,22 @@ impl Weir {
 
     /// What `explain` says of a request.
     pub fn explain(&self, message: &str) -> Explanation {
+        self.explain_of(message, None)
+    }
+
+    /// What `explain` says of a request of this client.
+    pub fn explain_of(&self, message: &str, client: Option<&str>) -> Explanation {
         let (request, _) = self.request(message);
         let Target::Path(target) = &request.target else { panic!("not about a path: {message:?}") };
         let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
         let headers = request.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         let url = format!("http://{}{}", text(&request.headers["host"]), target.as_str());
-        let question = Question { method: request.method.to_string(), url, headers };
+        let question = Question {
+            method: request.method.to_string(),
+            url,
+            headers,
+            client: client.map(|client| client.parse().unwrap()),
+        };
         self.local.block_on(&self.runtime, async { self.alone.explain(&question).unwrap() })
     }
 

@@ -7,11 +7,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cache;
+mod conditions;
+mod cookies;
+mod dots;
 mod explained;
+mod heads;
+mod hostile;
 mod kit;
 mod peers;
 mod ranges;
 mod rules;
+mod statuses;
 mod targeted;
 mod unreachable;
+mod uses;
+mod values;
 mod variants;

@@ -228,6 +228,50 @@ fn fields_are_set_and_removed_both_ways() {
 }
 
 #[test]
+fn each_status_has_the_lifetime_that_the_route_gives_it() {
+    let origin = Origin::start();
+    for status in [200, 301, 302, 400, 401, 403, 404, 405, 406, 410, 418, 500, 501, 503] {
+        origin.put(&format!("/{status}"), Resource::new("x").status(status));
+        origin.put(&format!("/o/{status}"), Resource::fresh("x").status(status));
+    }
+    let table = "{ \"200,301\" = \"1d\", \"404\" = \"1m\", \"5xx\" = \"5s\", \"any\" = \"10s\" }";
+    let site = format!(
+        "ttl = {table}\n[[site.route]]\nprefix = \"/o/\"\nttl_override = {table}\n\
+         [[site.route]]\npath = \"/410\"\nttl = \"1h\"\n"
+    );
+    let weir = server(&[&origin]).site(&site).start();
+    for (path, ttl_s) in [
+        ("/200", Some(86_400)),
+        ("/301", Some(86_400)),
+        ("/302", Some(10)),
+        ("/418", Some(10)),
+        ("/404", Some(60)),
+        ("/500", Some(5)),
+        ("/503", Some(5)),
+        // One client's odd request may cause these.
+        ("/400", None),
+        ("/401", None),
+        ("/403", None),
+        ("/405", None),
+        ("/406", None),
+        ("/501", None),
+        // A route's lifetimes replace those of its site as a whole.
+        ("/410", None),
+        ("/o/200", Some(86_400)),
+        ("/o/404", Some(60)),
+        ("/o/302", Some(10)),
+        ("/o/503", Some(5)),
+    ] {
+        ask(&weir, "x", path, &[]);
+        let second = ask(&weir, "x", path, &[]);
+        assert_eq!(second.is_hit(), ttl_s.is_some(), "{path}: {:?}", second.head);
+        let left_s = number_behind(&second.cache_status(), "ttl=");
+        let expect_s = ttl_s.unwrap_or_default();
+        assert!((expect_s - 4..=expect_s).contains(&left_s.unwrap_or_default()), "{path}: {left_s:?}");
+    }
+}
+
+#[test]
 fn lifetimes_are_set_overridden_and_sent_to_browsers() {
     let origin = Origin::start();
     origin.put("/none", Resource::new("x"));
@@ -250,7 +294,7 @@ fn lifetimes_are_set_overridden_and_sent_to_browsers() {
 
 /// Once, a 404 for a file that appeared a moment later was kept for a year, here and in browsers.
 #[test]
-fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
+fn lifetimes_without_a_status_are_for_content_and_lasting_redirects_alone() {
     let origin = Origin::start();
     let control = "max-age=7";
     for status in [200, 203, 301, 302, 404, 410, 500] {
@@ -265,15 +309,15 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     for (path, told_s, ttl_s) in [
         ("/said/200", Some(year), Some(year)),
         ("/said/203", Some(year), Some(year)),
-        ("/said/301", Some(7), Some(7)),
+        ("/said/301", Some(7), Some(year)),
         ("/said/302", Some(7), Some(7)),
         ("/said/404", Some(7), Some(7)),
         ("/said/500", Some(7), Some(7)),
         ("/none/200", None, Some(year)),
-        ("/none/301", None, Some(60)),
+        ("/none/301", None, Some(year)),
         ("/none/302", None, None),
-        ("/none/404", None, Some(60)),
-        ("/none/410", None, Some(60)),
+        ("/none/404", None, None),
+        ("/none/410", None, None),
         ("/none/500", None, None),
     ] {
         ask(&weir, "x", path, &[]);

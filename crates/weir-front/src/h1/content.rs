@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_wire::{BodyPart, BodyReader, Expect, Framing, Limits};
 
 use super::socket::{ClientEnd, Socket};
-use crate::limits::ClientLimits;
+use crate::limits::{ClientLimits, ContentLimits};
 use crate::message::{ContentError, Length, Part};
 use weir_clock as clock;
 
@@ -23,8 +23,7 @@ pub(super) struct Content {
     must_continue: bool,
     received: u64,
     begun: Instant,
-    bytes_max: u64,
-    rate_min: u64,
+    limits: ContentLimits,
 }
 
 impl Content {
@@ -36,8 +35,7 @@ impl Content {
             must_continue: false,
             received: 0,
             begun: clock::mono(),
-            bytes_max: 0,
-            rate_min: 0,
+            limits: ContentLimits { bytes_max: 0, rate_min: 0 },
         }
     }
 
@@ -49,9 +47,13 @@ impl Content {
             must_continue: expect == Expect::Continue,
             received: 0,
             begun,
-            bytes_max: limits.body_bytes_max,
-            rate_min: limits.body_rate_min,
+            limits: limits.content(),
         }
+    }
+
+    /// Holds the rest of it to other limits.
+    pub(super) fn bound(&mut self, limits: ContentLimits) {
+        self.limits = limits;
     }
 
     /// How long it is.
@@ -86,7 +88,7 @@ impl Content {
             match part.map_err(|fault| ContentError::Malformed(fault.refusal()))? {
                 BodyPart::Data(bytes) => {
                     self.received += bytes.len() as u64;
-                    if self.received > self.bytes_max {
+                    if self.received > self.limits.bytes_max {
                         return Err(ContentError::TooLarge);
                     }
                     return Ok(Part::Data(bytes));
@@ -111,7 +113,7 @@ impl Content {
 
     /// When the next byte must be here for the rate not to fall below the least.
     fn deadline(&self) -> Instant {
-        let covered = self.received.checked_div(self.rate_min).unwrap_or(u64::from(u32::MAX));
+        let covered = self.received.checked_div(self.limits.rate_min).unwrap_or(u64::from(u32::MAX));
         self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
     }
 

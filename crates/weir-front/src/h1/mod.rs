@@ -18,6 +18,7 @@ use weir_wire::{Persistence, RequestReader, Version, print};
 
 use self::content::Content;
 use self::socket::Socket;
+use crate::limits::ContentLimits;
 use crate::message::{Client, ContentError, LocalFuture, Part, PeerInfo};
 
 pub(crate) use self::serve::serve;
@@ -62,6 +63,10 @@ impl Client for Conn {
 
     fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>> {
         Box::pin(self.content.next(&mut self.socket))
+    }
+
+    fn bound_content(&mut self, limits: ContentLimits) {
+        self.content.bound(limits);
     }
 
     fn interim<'f>(

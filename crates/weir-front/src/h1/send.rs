@@ -1,7 +1,7 @@
 //! Writes a response: its head and the pieces of its content, in as few system calls as there are pieces, in
 //! a framing that the client understands. It must not change what the service answered.
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use smallvec::SmallVec;
 use weir_clock as clock;
 use weir_wire::{Persistence, Version, print};
@@ -70,6 +70,12 @@ impl Fields for Lines<'_> {
         self.0.extend_from_slice(b": ");
         value(self.0);
         self.0.extend_from_slice(b"\r\n");
+    }
+
+    fn field(&mut self, name: &HeaderName, value: &[u8]) {
+        for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
+            self.0.extend_from_slice(part);
+        }
     }
 }
 

@@ -278,7 +278,8 @@ impl Conn {
         match handover::depart(stream) {
             Ok((socket, family, relay)) => {
                 let (peer, input) = (self.peer.peer, input.to_vec());
-                let handed_over = HandedOver { socket, family, peer, input, relayed, held: None };
+                let port = self.peer.port;
+                let handed_over = HandedOver { socket, family, peer, port, input, relayed, held: None };
                 Some(Departure { handed_over, relay })
             }
             Err(error) => {

@@ -14,7 +14,7 @@ use weir_wire::{Expect, Framing};
 
 use super::ahead::Piece;
 use super::wire::Wire;
-use crate::limits::ClientLimits;
+use crate::limits::{ClientLimits, ContentLimits};
 use crate::message::{Client, ContentError, LocalFuture, Part};
 
 /// The least rate is demanded after this time.
@@ -59,8 +59,7 @@ pub(super) struct Content {
     unreleased: usize,
     received: u64,
     begun: Instant,
-    bytes_max: u64,
-    rate_min: u64,
+    limits: ContentLimits,
     is_done: bool,
 }
 
@@ -78,8 +77,7 @@ impl Content {
             unreleased: 0,
             received: 0,
             begun,
-            bytes_max: limits.body_bytes_max,
-            rate_min: limits.body_rate_min,
+            limits: limits.content(),
             is_done: false,
         }
     }
@@ -176,7 +174,7 @@ impl Content {
             Some(Ok(bytes)) => {
                 self.unreleased = bytes.len();
                 self.received += bytes.len() as u64;
-                match self.received > self.bytes_max {
+                match self.received > self.limits.bytes_max {
                     true => Err(ContentError::TooLarge),
                     false => Ok(Part::Data(bytes)),
                 }
@@ -193,7 +191,7 @@ impl Content {
     /// When the next byte must be here for the rate not to fall below the least.
     fn deadline(&self) -> Instant {
         let received = self.received + self.wire.borrow().arriving(self.stream.stream_id().as_u32());
-        let covered = received.checked_div(self.rate_min).unwrap_or(u64::from(u32::MAX));
+        let covered = received.checked_div(self.limits.rate_min).unwrap_or(u64::from(u32::MAX));
         self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
     }
 }
@@ -233,6 +231,10 @@ impl Client for StreamClient<'_> {
             return Box::pin(std::future::ready(Err(ContentError::Gone)));
         }
         Box::pin(self.content.next())
+    }
+
+    fn bound_content(&mut self, limits: ContentLimits) {
+        self.content.limits = limits;
     }
 
     fn interim<'f>(

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::message::{Fields, Head, Late, Prepared};
 
@@ -115,6 +115,12 @@ impl Fields for AsText<'_> {
         self.0.push(b':');
         value(self.0);
         self.0.push(b'\n');
+    }
+
+    fn field(&mut self, name: &HeaderName, value: &[u8]) {
+        for part in [name.as_str().as_bytes(), b":", value, b"\n"] {
+            self.0.extend_from_slice(part);
+        }
     }
 }
 

@@ -53,6 +53,7 @@ impl Sink<Record> {
                 let zone = TimeZone::system();
                 Box::new(move |record, lines| lines::combined(record, &zone, lines))
             }
+            LogFormat::Own => Box::new(lines::own),
             LogFormat::Terminal { columns, colour } => {
                 let mut terminal = TerminalLines::new(columns, colour, TimeZone::system());
                 Box::new(move |record, lines| terminal.line(record, lines))

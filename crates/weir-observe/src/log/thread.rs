@@ -11,7 +11,9 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use super::sink::Sink;
-use super::{Command, Line, Shared};
+use super::{Command, HEARD, Line, Shared};
+use crate::lines::json;
+use crate::listener::{Listener, Told};
 
 /// How long the thread gathers lines before it writes.
 const GATHER: Duration = Duration::from_millis(10);
@@ -24,22 +26,39 @@ const BATCH_LINES_MAX: usize = 4096;
 
 /// The thread's state.
 pub(super) struct LogThread<L> {
-    pub(super) queues: Vec<Receiver<Box<L>>>,
-    pub(super) commands: Receiver<Command<L>>,
-    pub(super) sinks: Vec<Sink<L>>,
-    pub(super) shared: Arc<Shared>,
+    queues: Vec<Receiver<Box<L>>>,
+    commands: Receiver<Command<L>>,
+    sinks: Vec<Sink<L>>,
+    listeners: Vec<Box<dyn Listener>>,
+    /// A line for them.
+    line: Vec<u8>,
+    shared: Arc<Shared>,
 }
 
 impl<L: Line> LogThread<L> {
+    pub(super) fn new(
+        queues: Vec<Receiver<Box<L>>>,
+        commands: Receiver<Command<L>>,
+        sinks: Vec<Sink<L>>,
+        shared: Arc<Shared>,
+    ) -> LogThread<L> {
+        LogThread { queues, commands, sinks, listeners: Vec::new(), line: Vec::new(), shared }
+    }
+
     /// Runs until it is told to finish, or until nobody can tell it any more.
     pub(super) fn run(mut self) {
         let mut batch = Vec::new();
         loop {
             let wrote = self.drain(&mut batch);
             let busy = batch.len() >= BUSY_LINES;
+            self.look();
             match self.commands.try_recv() {
                 Ok(Command::Reopen) => self.sinks.iter_mut().for_each(Sink::reopen),
                 Ok(Command::Replace(sinks)) => self.sinks = sinks,
+                Ok(Command::Listen(listener)) => {
+                    self.listeners.push(listener);
+                    self.shared.want(HEARD, true);
+                }
                 Ok(Command::Finish(done)) => {
                     while self.drain(&mut batch) {}
                     let _ = done.send(());
@@ -80,6 +99,31 @@ impl<L: Line> LogThread<L> {
             let lost = sink.write(batch);
             self.shared.unwritten.fetch_add(lost, Ordering::Relaxed);
         }
+        if !self.listeners.is_empty() {
+            batch.iter().for_each(|line| self.told(line));
+        }
         true
+    }
+
+    /// Tells a line to the listeners.
+    fn told(&mut self, line: &L) {
+        self.line.clear();
+        json(line, &mut self.line);
+        let told = Told { sites: &[line.site()], json: self.line.trim_ascii_end() };
+        // One that has left is removed at the next look.
+        for listener in &mut self.listeners {
+            listener.hear(Some(told));
+        }
+    }
+
+    /// Removes listeners that have left.
+    fn look(&mut self) {
+        if self.listeners.is_empty() {
+            return;
+        }
+        self.listeners.retain_mut(|listener| listener.hear(None));
+        if self.listeners.is_empty() {
+            self.shared.want(HEARD, false);
+        }
     }
 }

@@ -32,6 +32,7 @@ fn forwards_what_the_key_keeps() {
         (tracking(), Received, "/a?id=2;utm_source=x", "/a?id=2;utm_source=x"),
         (tracking(), Received, "/a?%75tm_source=x", "/a?%75tm_source=x"),
         (tracking(), Received, "/a?", "/a?"),
+        (QueryRule::Unkeyed(names(&["rate"])), Received, "/a?b=1&rate=2&c", "/a?b=1&c"),
     ] {
         assert_eq!(forwarded(&rules(query.clone(), order), given), expect, "{query:?} {given}");
     }
@@ -40,7 +41,8 @@ fn forwards_what_the_key_keeps() {
 fn key(rules: &KeyRules, path: &str, lines: &str) -> Vec<u8> {
     let headers = fields(lines);
     let mut out = Vec::new();
-    let digest = write_key(rules, &request(&Method::GET, path, &headers), &mut out);
+    let digest =
+        write_key(rules, &request(&Method::GET, path, &headers), crate::KeyParts::default(), &mut out);
     assert_eq!(digest, CacheKey::new(Bytes::from(out.clone())).digest);
     out
 }
@@ -48,6 +50,8 @@ fn key(rules: &KeyRules, path: &str, lines: &str) -> Vec<u8> {
 #[test]
 fn writes_the_whole_key() {
     assert_eq!(key(&KeyRules::default(), "/a?b", "x: y"), b"http://example.com/a?b");
+    let unkeyed = rules(QueryRule::Unkeyed(Vec::new()), QueryOrder::Received);
+    assert_eq!(key(&unkeyed, "/a?b=1", ""), b"http://example.com/a");
     let rules = KeyRules {
         headers: vec![HeaderName::from_static("x-country")],
         cookies: names(&["ab"]),
@@ -68,17 +72,20 @@ fn digest_is_of_the_key_alone() {
     let headers = fields("");
     let view = request(&Method::GET, "/a", &headers);
     let mut out = b"before".to_vec();
-    let digest = write_key(&KeyRules::default(), &view, &mut out);
-    assert_eq!(digest, write_key(&KeyRules::default(), &view, &mut Vec::new()));
+    let digest = write_key(&KeyRules::default(), &view, crate::KeyParts::default(), &mut out);
+    assert_eq!(digest, write_key(&KeyRules::default(), &view, crate::KeyParts::default(), &mut Vec::new()));
     for other in [
         RequestView { scheme: "https", ..view },
         RequestView { host: "example.org", ..view },
         RequestView { path_and_query: "/b", ..view },
     ] {
-        assert_ne!(digest, write_key(&KeyRules::default(), &other, &mut Vec::new()));
+        assert_ne!(
+            digest,
+            write_key(&KeyRules::default(), &other, crate::KeyParts::default(), &mut Vec::new())
+        );
     }
     let head = RequestView { method: &Method::HEAD, ..view };
-    assert_eq!(digest, write_key(&KeyRules::default(), &head, &mut Vec::new()));
+    assert_eq!(digest, write_key(&KeyRules::default(), &head, crate::KeyParts::default(), &mut Vec::new()));
 }
 
 proptest! {
@@ -103,8 +110,8 @@ fn all_keys_of_a_url_begin_with_it() {
     for rules in [KeyRules::default(), keyed] {
         let view = request(&Method::GET, "/a?b", &headers);
         let (mut url, mut full) = (Vec::new(), Vec::new());
-        let digest = write_url(&rules, &view, &mut url);
-        write_key(&rules, &view, &mut full);
+        let digest = write_url(&rules, &view, None, &mut url);
+        write_key(&rules, &view, crate::KeyParts::default(), &mut full);
         let key = CacheKey::new(Bytes::from(full)).of_site(7);
         assert_eq!((key.url(), key.url_digest(), key.site), (&url[..], digest, 7));
         assert_eq!(url, b"http://example.com/a?b");

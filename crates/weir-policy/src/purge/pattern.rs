@@ -1,7 +1,8 @@
 //! Reads the patterns in purge requests: regular expressions that applications make of tags, URLs and hosts.
 //! Nothing is matched with them. What is not one of the known forms is *unread*, and the caller purges more.
 //!
-//! A dot is a dot: applications write it unescaped into names and paths. The time is linear in the length.
+//! A dot within a word is a dot, as in `index.html`: applications write it unescaped into names and paths.
+//! The time is linear in the length.
 
 use std::str;
 
@@ -46,15 +47,51 @@ pub enum HostPattern {
 }
 
 /// Whether a byte has a meaning of its own in regular expressions. The dot is left out.
-pub fn is_meta(byte: u8) -> bool {
+fn is_meta(byte: u8) -> bool {
     br"\^$|?*+()[]{}".contains(&byte)
 }
 
-/// A list of tags, separated by blanks or commas.
+/// Whether a regular expression is a mere text: nothing in it has another meaning.
+pub fn is_text(text: &[u8]) -> bool {
+    (0..text.len()).all(|at| !is_meta(text[at]) && (text[at] != b'.' || is_dot(text, at)))
+}
+
+/// Whether a dot stands within a word.
+fn is_dot(text: &[u8], at: usize) -> bool {
+    let is_of_word =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_%".contains(byte));
+    is_of_word(text.get(at + 1)) && is_of_word(at.checked_sub(1).and_then(|before| text.get(before)))
+}
+
+/// A list of tags, separated by blanks or commas. Some fields of responses separate by one of them alone, so
+/// that a tag may have the other within: it is meant as well.
 pub fn list(text: &[u8]) -> TagPattern {
-    gathered(
-        text.split(|byte| is_separator(*byte)).map(<[u8]>::to_vec).filter(|tag| !tag.is_empty()).collect(),
-    )
+    let mut tags = Vec::new();
+    add_list(text, &mut tags);
+    gathered(tags)
+}
+
+/// Adds the tags that a list may mean. Whether there are any.
+fn add_list(text: &[u8], tags: &mut Vec<Vec<u8>>) -> bool {
+    let before = tags.len();
+    let parts = text.split(|byte| is_separator(*byte)).filter(|tag| !tag.is_empty());
+    tags.extend(parts.map(<[u8]>::to_vec));
+    let by_comma = text.split(|byte| *byte == b',');
+    let by_blank = text.split(|byte| is_separator(*byte) && *byte != b',');
+    for whole in by_comma.chain(by_blank).map(trimmed) {
+        // A response keeps no longer one.
+        if whole.iter().any(|byte| is_separator(*byte)) && whole.len() <= TAG_BYTES_MAX {
+            tags.push(whole.to_vec());
+        }
+    }
+    tags.len() > before
+}
+
+/// Without separators at both ends.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let is_inner = |byte: &u8| !is_separator(*byte);
+    let Some(first) = text.iter().position(is_inner) else { return &[] };
+    &text[first..=text.iter().rposition(is_inner).unwrap_or(first)]
 }
 
 /// A regular expression over tags: alternatives, each between anchors, commas or word boundaries, or a list.
@@ -95,8 +132,12 @@ pub fn hosts(text: &[u8]) -> HostPattern {
         return HostPattern::All;
     }
     let inner = text.strip_prefix(b"^").and_then(|text| text.strip_suffix(b"$"));
+    // Without parentheses an anchor holds for one of several alternatives.
     let inner =
-        inner.map(|text| text.strip_prefix(b"(").and_then(|text| text.strip_suffix(b")")).unwrap_or(text));
+        inner.and_then(|text| match text.strip_prefix(b"(").and_then(|text| text.strip_suffix(b")")) {
+            None => Some(text).filter(|text| !text.contains(&b'|')),
+            inner => inner,
+        });
     let names = inner.map(|text| text.split(|byte| *byte == b'|').map(literal));
     let is_host = |name: &String| {
         let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
@@ -203,6 +244,7 @@ impl Cursor<'_> {
                 self.at += 1;
                 Item::Group(inner)
             }
+            b'.' if !is_dot(self.text, self.at - 1) => return None,
             byte if is_meta(byte) => return None,
             byte => Item::Byte(byte),
         };
@@ -225,30 +267,30 @@ fn is_edge(item: &Item) -> bool {
     }
 }
 
+/// Whether a text is compared whole with tags. With an end on one side only it says how a tag begins or ends,
+/// but for what API Platform sends: a group of whole tags with a group of ends behind it.
+fn is_whole(before: &[Item], core: &[Item], after: &[Item]) -> bool {
+    let is_api_platform = matches!((before, core, after), ([], [Item::Group(_)], [Item::Group(_)]));
+    before.is_empty() == after.is_empty() || is_api_platform
+}
+
 /// Adds the tags of an alternative. False where it is something else.
 fn collect(items: &[Item], tags: &mut Vec<Vec<u8>>) -> bool {
     let Some(first) = items.iter().position(|item| !is_edge(item)) else { return false };
     let last = items.iter().rposition(|item| !is_edge(item)).unwrap_or(first);
     let core = &items[first..=last];
+    if !is_whole(&items[..first], core, &items[last + 1..]) {
+        return false;
+    }
     if let [Item::Group(inner)] = core {
         return inner.iter().all(|one| collect(one, tags));
     }
-    let before = tags.len();
-    let mut tag = Vec::new();
-    let mut end = |tag: &mut Vec<u8>| {
-        if !tag.is_empty() {
-            tags.push(std::mem::take(tag));
-        }
+    let byte = |item: &Item| match item {
+        Item::Byte(byte) => Some(*byte),
+        Item::Edge | Item::Group(_) => None,
     };
-    for item in core {
-        match item {
-            Item::Byte(byte) if is_separator(*byte) => end(&mut tag),
-            Item::Byte(byte) => tag.push(*byte),
-            Item::Edge | Item::Group(_) => return false,
-        }
-    }
-    end(&mut tag);
-    tags.len() > before
+    let text: Option<Vec<u8>> = core.iter().map(byte).collect();
+    text.is_some_and(|text| add_list(&text, tags))
 }
 
 #[cfg(test)]

@@ -80,7 +80,8 @@ fn drupal() {
     for name in ["cache-tags", "purge-cache-tags"] {
         let expect = of(hard(&["node:1", "node_list"]), Hosts::Own);
         assert_eq!(ask("BAN", "/", &[(name, "node:1|node_list")]), expect);
-        assert_eq!(ask("BAN", "/tags", &[(name, "node:1 node_list")]), expect);
+        let with_blank = of(hard(&["node:1", "node:1 node_list", "node_list"]), Hosts::Own);
+        assert_eq!(ask("BAN", "/tags", &[(name, "node:1 node_list")]), with_blank);
     }
     assert_eq!(ask("BAN", "/", &[("cache-tags", "")]), Err(Nothing::Empty("Cache-Tags")));
     assert_eq!(ask("PURGE", "/path", &[]), of(url("/path"), Hosts::Own));
@@ -113,7 +114,7 @@ fn foshttpcache() {
     assert_eq!(ask("BAN", "/", &[("x-url", ""), ("x-host", "a")]), Err(Nothing::Empty("X-Url")));
     let both = [("xkey-softpurge", "a b"), ("xkey-purge", "c")];
     let both = ask("PURGEKEYS", "/", &both);
-    assert_eq!(both, of(What::Tags { hard: names(&["c"]), soft: names(&["a", "b"]) }, Hosts::Own));
+    assert_eq!(both, of(What::Tags { hard: names(&["c"]), soft: names(&["a", "a b", "b"]) }, Hosts::Own));
     assert_eq!(ask("PURGEKEYS", "/", &[]), Err(Nothing::Missing("xkey-purge or xkey-softpurge")));
 }
 
@@ -124,7 +125,7 @@ fn api_platform_and_shopware() {
     assert_eq!(regex(r"((^|\,)/a($|\,))|((^|\,)/b($|\,))"), of(hard(&["/a", "/b"]), Hosts::Own));
     assert_eq!(regex(r"(/a|/b)($|\,)"), of(hard(&["/a", "/b"]), Hosts::Own));
     assert_eq!(regex(""), Err(Nothing::Empty("ApiPlatform-Ban-Regex")));
-    assert_eq!(ask("PURGE", "/", &[("xkey", "a b")]), of(hard(&["a", "b"]), Hosts::Own));
+    assert_eq!(ask("PURGE", "/", &[("xkey", "a b")]), of(hard(&["a", "a b", "b"]), Hosts::Own));
     assert_eq!(ask("BAN", "/", &[]), of(ALL, Hosts::All));
 }
 
@@ -134,4 +135,53 @@ fn what_is_hard_stays_hard_beside_what_is_soft() {
     assert_eq!(ask("PURGE", "/", &fields), of(ALL, Hosts::Own));
     let fields = [("x-magento-tags-pattern", "["), ("x-magento-purge-soft", "1"), ("x-cache-tags", ".*")];
     assert_eq!(ask("PURGE", "/", &fields).unwrap().what, ALL);
+}
+
+/// What a request says and cannot be read or told apart is wider than what it means, and its text is kept.
+#[test]
+fn what_cannot_be_told_apart_takes_more() {
+    let fields = |pairs: &[(&'static str, &str)]| ask("BAN", "/", pairs).unwrap();
+    // Tags stay what they are; the hosts that could be meant are all.
+    for host in ["^(www\\.)?a\\.test$", "a.test", "^a.test|b.test$", "^(a.test|b..test)$", "[a-z]+"] {
+        let asked = fields(&[("x-cache-tags", "t"), ("x-host", host)]);
+        assert_eq!((&asked.what, &asked.hosts), (&hard(&["t"]), &Hosts::All), "{host}");
+        assert!(asked.unread.unwrap().starts_with("x-host: "), "{host}");
+        let asked = fields(&[("x-url", "^/a$"), ("x-host", host)]);
+        assert_eq!((&asked.what, &asked.hosts), (&url("/a"), &Hosts::All), "{host}");
+    }
+    let asked = fields(&[("x-cache-tags", "["), ("x-host", "[")]);
+    assert_eq!((&asked.what, &asked.hosts), (&ALL, &Hosts::All));
+    assert_eq!(asked.unread.as_deref(), Some("x-cache-tags: [, x-host: ["));
+    let twice = fields(&[("x-cache-tags", "t"), ("x-host", "^(a)$"), ("x-host", "^(b)$")]);
+    assert_eq!((&twice.hosts, twice.unread.is_some()), (&Hosts::All, true));
+    let twice = fields(&[("x-host", "^(a)$"), ("x-url", "^/a$"), ("x-url", "^/b$")]);
+    assert_eq!((&twice.what, twice.unread.as_deref()), (&ALL, Some("x-url: ^/a$, x-url: ^/b$")));
+    assert_eq!(ask("BAN", "/", &[("x-cache-tags", "t"), ("x-host", "")]), Err(Nothing::Empty("X-Host")));
+    // Soft only where each line says so.
+    let softness = [("x-magento-purge-soft", "1"), ("x-magento-purge-soft", "0")];
+    let asked = fields(&[&[("x-magento-tags-pattern", "t")][..], &softness[..]].concat());
+    assert_eq!(asked.what, hard(&["t"]));
+}
+
+#[test]
+fn a_path_that_says_more_than_a_text_takes_the_site() {
+    for (method, target) in [
+        ("PURGE", "/a/.*/b"),
+        ("PURGE", "/a..*"),
+        ("PURGE", "/a|b.*"),
+        ("BAN", "/news/?$"),
+        ("BAN", "/news/?"),
+        ("BAN", "/(a|b)"),
+        ("BAN", "/a+"),
+        ("BAN", "/a..*"),
+        ("BAN", "/^x*"),
+    ] {
+        let asked = ask(method, target, &[]).unwrap();
+        assert_eq!((asked.what, asked.hosts), (ALL, Hosts::Own), "{method} {target}");
+        assert_eq!(asked.unread.as_deref(), Some(target), "{method} {target}");
+    }
+    assert_eq!(ask("BAN", "/a?b=c", &[]), of(prefix("/a?b=c"), Hosts::Own));
+    assert_eq!(ask("BAN", "/index.html", &[]), of(prefix("/index.html"), Hosts::Own));
+    assert_eq!(ask("PURGE", "/index.html.*", &[]), of(prefix("/index.html"), Hosts::Own));
+    assert_eq!(ask("BAN", "/site", &[]), of(ALL, Hosts::Own));
 }

@@ -3,8 +3,8 @@
 use super::{NotStored, storable};
 use crate::tests::given::{DATE, DAY_BEFORE, HOUR_AFTER, at, fields, judged, request};
 use crate::{
-    BodyEnd, CacheRules, CloseDelimited, Errors, Heuristics, LifetimeSource, RequestView, ResponseView,
-    SetCookie, StaleRules, StoredFlags,
+    BodyEnd, CacheRules, CloseDelimited, Errors, Heuristics, IgnoredDirective, LifetimeSource, Lifetimes,
+    RequestView, ResponseView, SetCookie, StaleRules, Statuses, StoredFlags,
 };
 use http::{Method, StatusCode};
 use std::time::Duration;
@@ -90,14 +90,18 @@ fn statuses() {
     check_by(&off, "", 200, &modified, Err(NotStored::NoFreshness));
     let strict = CacheRules { errors: Errors::NoStore, ..CacheRules::default() };
     check_by(&strict, "", 503, "cache-control: max-age=9", Err(NotStored::ServerError));
-    let ttl = CacheRules { ttl: Some(Duration::from_secs(5)), ..CacheRules::default() };
+    let ttl = CacheRules { ttl: plain(5), ..CacheRules::default() };
     check_by(&ttl, "", 200, &modified, Ok((Route, 5)));
-    check_by(&ttl, "", 404, "", Ok((Route, 5)));
+    check_by(&ttl, "", 404, "", Err(NotStored::NoFreshness));
+    check_by(&ttl, "", 404, &modified, Ok((Heuristic, 8640)));
     check_by(&ttl, "", 200, "cache-control: max-age=9", Ok((MaxAge, 9)));
-    let long = CacheRules { ttl: Some(Duration::from_secs(500)), ..CacheRules::default() };
-    for (status, expect_s) in [(200, 500), (203, 500), (204, 60), (301, 60), (308, 60), (404, 60), (410, 60)]
-    {
-        check_by(&long, "", status, "", Ok((Route, expect_s)));
+    let long = CacheRules { ttl: plain(500), ..CacheRules::default() };
+    for status in [200, 203, 301, 308] {
+        check_by(&long, "", status, "", Ok((Route, 500)));
+        check_by(&long, "", status, "cache-control: max-age=900", Ok((MaxAge, 900)));
+    }
+    for status in [204, 300, 302, 303, 307, 403, 404, 405, 410] {
+        check_by(&long, "", status, "", Err(NotStored::NoFreshness));
         check_by(&long, "", status, "cache-control: max-age=900", Ok((MaxAge, 900)));
     }
     check_by(&ttl, "", 503, "", Err(NotStored::ServerError));
@@ -107,7 +111,7 @@ fn statuses() {
 #[test]
 fn an_override_overrides_lifetimes_alone() {
     use LifetimeSource::{MaxAge, Override};
-    let rules = CacheRules { ttl_override: Some(Duration::from_secs(5)), ..CacheRules::default() };
+    let rules = CacheRules { ttl_override: plain(5), ..CacheRules::default() };
     check_by(&rules, "", 200, "cache-control: max-age=9", Ok((Override, 5)));
     check_by(&rules, "", 200, "", Ok((Override, 5)));
     check_by(&rules, "", 200, "cache-control: max-age=0", Ok((Override, 5)));
@@ -116,15 +120,55 @@ fn an_override_overrides_lifetimes_alone() {
     check_by(&rules, "", 200, "cache-control: no-cache", Err(NotStored::NoCache));
     check_by(&rules, "", 200, "set-cookie: a=b", Err(NotStored::SetCookie));
     check_by(&rules, "authorization: x", 200, "", Err(NotStored::Authorization));
-    check_by(&rules, "", 203, "cache-control: max-age=9", Ok((Override, 5)));
-    for status in [204, 301, 302, 308, 404, 410, 503] {
+    for status in [203, 301, 308] {
+        check_by(&rules, "", status, "cache-control: max-age=9", Ok((Override, 5)));
+    }
+    for status in [204, 302, 404, 410, 503] {
         check_by(&rules, "", status, "cache-control: max-age=9", Ok((MaxAge, 9)));
     }
-    for status in [204, 301, 302, 308, 404, 410] {
+    for status in [204, 302, 404, 410] {
         check_by(&rules, "", status, "", Err(NotStored::NoFreshness));
     }
-    let both = CacheRules { ttl: Some(Duration::from_secs(500)), ..rules };
-    check_by(&both, "", 404, "", Ok((LifetimeSource::Route, 60)));
+}
+
+/// What `ttl = "…"` means without a status.
+fn plain(lifetime_s: u64) -> Lifetimes {
+    Lifetimes::plain(Duration::from_secs(lifetime_s))
+}
+
+#[test]
+fn a_route_gives_each_status_its_lifetime() {
+    use LifetimeSource::{MaxAge, Override, Route};
+    let one = |code| Statuses::One(StatusCode::from_u16(code).expect("a status"));
+    let table = |entries: &[(Statuses, u64)]| {
+        Lifetimes(entries.iter().map(|(of, s)| (*of, Duration::from_secs(*s))).collect())
+    };
+    let given = table(&[(one(200), 100), (one(404), 60), (Statuses::Class(5), 5), (Statuses::Any, 10)]);
+    let ttl = CacheRules { ttl: given.clone(), ..CacheRules::default() };
+    for (status, expect_s) in [(200, 100), (204, 10), (301, 10), (302, 10), (410, 10), (404, 60), (503, 5)] {
+        check_by(&ttl, "", status, "", Ok((Route, expect_s)));
+        check_by(&ttl, "", status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+        check_by(&ttl, "", status, "cache-control: private", Err(NotStored::Private));
+        check_by(&ttl, "", status, "set-cookie: a=b", Err(NotStored::SetCookie));
+        check_by(&ttl, "authorization: x", status, "", Err(NotStored::Authorization));
+    }
+    let forced = CacheRules { ttl_override: given, ..CacheRules::default() };
+    for (status, expect_s) in [(200, 100), (404, 60), (500, 5), (307, 10)] {
+        check_by(&forced, "", status, "cache-control: max-age=9", Ok((Override, expect_s)));
+    }
+    // What one client's odd request causes stays out, whatever the class.
+    for status in [400, 414, 429, 501, 505] {
+        check_by(&ttl, "", status, "", Err(NotStored::Refused));
+    }
+    for status in [401, 403, 405, 406, 494] {
+        check_by(&ttl, "", status, "", Err(NotStored::NoFreshness));
+        check_by(&ttl, "", status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    }
+    let strict = CacheRules { errors: Errors::NoStore, ..ttl };
+    check_by(&strict, "", 503, "", Err(NotStored::ServerError));
+    let named = CacheRules { ttl: table(&[(one(400), 7)]), ..CacheRules::default() };
+    check_by(&named, "", 400, "", Err(NotStored::Refused));
+    check_by(&CacheRules { errors: Errors::Store400, ..named }, "", 400, "", Ok((Route, 7)));
 }
 
 #[test]
@@ -152,7 +196,8 @@ fn refusals() {
         ("", "cache-control: no-store\ncdn-cache-control: max-age=9", Ok((CdnCacheControl, 9))),
         ("", "cache-control: max-age=60\ncdn-cache-control: no-store", Err(NotStored::NoStore)),
         ("", "cache-control: max-age=60\nvary: *", Err(NotStored::VaryAny)),
-        ("", "cache-control: max-age=60\nvary: cookie", Err(NotStored::VaryCookie)),
+        ("cookie: a=b", "cache-control: max-age=60\nvary: cookie", Err(NotStored::VaryCookie)),
+        ("", "cache-control: max-age=60\nvary: cookie", Ok((MaxAge, 60))),
         ("cache-control: no-store", fresh, Err(NotStored::RequestNoStore)),
         ("authorization: x", fresh, Err(NotStored::Authorization)),
         ("authorization: x", "cache-control: max-age=60, public", Ok((MaxAge, 60))),
@@ -315,7 +360,7 @@ fn grace_windows() {
         stale: StaleRules {
             while_revalidate: Some(Duration::from_secs(50)),
             if_error: Some(Duration::from_secs(70)),
-            if_unreachable: None,
+            ..StaleRules::default()
         },
         ..CacheRules::default()
     };
@@ -343,7 +388,7 @@ fn what_may_be_shared() {
             ("vary: *", false),
             ("vary: cookie", false),
         ] {
-            let found = judged("", 503, lines, &rules).err();
+            let found = judged("cookie: a=b", 503, lines, &rules).err();
             assert_eq!(found.is_some_and(NotStored::may_be_shared), expect, "{lines}");
         }
         let found = judged("authorization: x", 503, "", &rules).err();
@@ -368,9 +413,12 @@ fn a_fault_of_one_request_says_nothing_of_the_resource() {
     }
     // These statuses are refused whatever the response says.
     let said = "cache-control: public, max-age=9, immutable\ncdn-cache-control: max-age=9\netag: \"a\"";
-    let ttl = Some(Duration::from_secs(9));
+    let ttl = Lifetimes(vec![(Statuses::Any, Duration::from_secs(9))]);
     for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431] {
-        for rules in [CacheRules::default(), CacheRules { ttl, ttl_override: ttl, ..CacheRules::default() }] {
+        for rules in [
+            CacheRules::default(),
+            CacheRules { ttl: ttl.clone(), ttl_override: ttl.clone(), ..CacheRules::default() },
+        ] {
             check_by(&rules, "", status, said, Err(NotStored::Refused));
         }
     }
@@ -396,4 +444,112 @@ fn a_second_spelling_of_a_selecting_field() {
         check_by(&keyed, request, 200, "cache-control: max-age=9", expect);
         check_by(&rules, request, 200, "cache-control: max-age=9", good);
     }
+}
+
+#[test]
+fn a_cookie_that_is_taken_out_by_name_does_not_hinder() {
+    let mut rules =
+        CacheRules { stripped_cookies: vec!["_ga*".into(), "tr.ck".into()], ..CacheRules::default() };
+    let fresh = "cache-control: max-age=9\n";
+    for (lines, expect) in [
+        ("set-cookie: _ga=1; Path=/", Ok(Vec::new())),
+        ("set-cookie: _ga_X=1\nset-cookie: tr.ck=2", Ok(Vec::new())),
+        ("set-cookie:  _ga =1", Ok(Vec::new())),
+        ("set-cookie: _ga", Ok(Vec::new())),
+        ("set-cookie: _GA=1", Err(NotStored::SetCookie)),
+        ("set-cookie: _ga=1\nset-cookie: session=2", Err(NotStored::SetCookie)),
+        ("set-cookie: session=_ga=1", Err(NotStored::SetCookie)),
+        ("set-cookie: a=1, _ga=2", Err(NotStored::SetCookie)),
+    ] {
+        check_cookies(&rules, &format!("{fresh}{lines}"), expect);
+    }
+    rules.set_cookie = crate::SetCookie::Store;
+    check_cookies(&rules, &format!("{fresh}set-cookie: _ga=1\nset-cookie: b=2"), Ok(vec!["b=2"]));
+    rules.key.cookies = vec!["_ga".into(), "b".into()];
+    check_cookies(&rules, &format!("{fresh}set-cookie: _ga=1"), Ok(Vec::new()));
+    check_cookies(&rules, &format!("{fresh}set-cookie: b=1"), Err(NotStored::SetKeyCookie));
+}
+
+fn check_cookies(rules: &CacheRules, lines: &str, expect: Result<Vec<&str>, NotStored>) {
+    let stored = judged("", 200, lines, rules).map(crate::Storable::into_stored);
+    let cookies = stored.as_ref().map(|stored| {
+        let lines = stored.headers.get_all("set-cookie").iter();
+        lines.map(|line| line.to_str().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(cookies.map_err(|reason| *reason), expect, "{lines}");
+}
+
+#[test]
+fn what_a_route_ignores_is_stored_for_nobody_in_particular() {
+    use IgnoredDirective::{NoCache, NoStore, Private};
+    use LifetimeSource::{MaxAge, Override};
+    let mut rules = CacheRules { ttl_override: plain(5), ..CacheRules::default() };
+    rules.ignore.add(Statuses::Any, &[NoStore, Private, NoCache]);
+    let php = "expires: Thu, 19 Nov 1981 08:52:00 GMT\ncache-control: no-store, no-cache, must-revalidate\n";
+    let good = Ok((Override, 5));
+    for said in ["no-store", "private", "no-cache", "no-store, private, no-cache, max-age=0"] {
+        let said = format!("cache-control: {said}\n");
+        check_by(&rules, "", 200, &said, good);
+        // Nothing shows which client the response is for.
+        check_by(&rules, "authorization: x", 200, &said, Err(NotStored::Authorization));
+        check_by(&rules, "cookie: a=b", 200, &said, Err(NotStored::RequestCookie));
+        check_by(&rules, "", 200, &format!("{said}set-cookie: a=b"), Err(NotStored::SetCookie));
+    }
+    check_by(&rules, "", 200, php, good);
+    // What may not go out stale may where the route ignores that as well.
+    let is_free = |rules: &CacheRules| {
+        let stored = judged("", 200, php, rules).unwrap().into_stored();
+        !stored.facts.flags.has(crate::StoredFlags::MUST_REVALIDATE)
+    };
+    let mut loose = rules.clone();
+    loose.ignore = crate::Ignored::default();
+    loose.ignore.add(Statuses::Any, &[NoStore, NoCache, IgnoredDirective::MustRevalidate]);
+    assert_eq!((is_free(&rules), is_free(&loose)), (false, true));
+    for shared in ["public, private", "s-maxage=9, no-store", "must-revalidate, no-cache"] {
+        let said = format!("cache-control: {shared}");
+        check_by(&rules, "authorization: x", 200, &said, Err(NotStored::Authorization));
+    }
+    for set_cookie in [SetCookie::Strip, SetCookie::Store] {
+        let rules = CacheRules { set_cookie, ..rules.clone() };
+        check_by(&rules, "", 200, "cache-control: private\nset-cookie: a=b", Err(NotStored::SetCookie));
+    }
+    let named = CacheRules { stripped_cookies: vec!["a*".into()], ..rules.clone() };
+    check_by(&named, "", 200, "cache-control: private\nset-cookie: a=b", good);
+    check_by(
+        &named,
+        "",
+        200,
+        "cache-control: private\nset-cookie: a=b\nset-cookie: c=d",
+        Err(NotStored::SetCookie),
+    );
+    let withheld = "cache-control: no-store, private=\"set-cookie\"\nset-cookie: a=b";
+    check_by(&rules, "", 200, withheld, Err(NotStored::SetCookie));
+    let mut keyed = rules.clone();
+    keyed.key.cookies = vec!["a".into()];
+    check_by(&keyed, "cookie: a=b", 200, "cache-control: private", good);
+    check_by(&keyed, "cookie: a=b; c=d", 200, "cache-control: private", Err(NotStored::RequestCookie));
+    check_by(&keyed, "cookie: A=b", 200, "cache-control: private", Err(NotStored::Respelled));
+    // Where there is nothing to ignore, all is as without.
+    check_by(&rules, "cookie: a=b", 200, "cache-control: max-age=9", good);
+    check_by(&rules, "authorization: x", 200, "cache-control: public", good);
+    check_by(&rules, "cache-control: no-store", 200, "", Err(NotStored::RequestNoStore));
+    check_by(&rules, "", 200, "cache-control: no-store\nvary: *", Err(NotStored::VaryAny));
+    assert!(!NotStored::RequestCookie.is_of_response() && !NotStored::RequestCookie.may_be_shared());
+    // By status, and each directive by itself.
+    let mut some = CacheRules::default();
+    some.ignore.add(Statuses::One(StatusCode::NOT_FOUND), &[NoStore]);
+    check_by(&some, "", 404, "cache-control: no-store, max-age=9", Ok((MaxAge, 9)));
+    check_by(&some, "", 200, "cache-control: no-store, max-age=9", Err(NotStored::NoStore));
+    check_by(&some, "", 404, "cache-control: private, max-age=9", Err(NotStored::Private));
+    check_by(&some, "", 404, "cache-control: no-store, private, max-age=9", Err(NotStored::Private));
+    check_by(
+        &some,
+        "",
+        404,
+        "cache-control: max-age=9\ncdn-cache-control: no-store",
+        Err(NotStored::NoFreshness),
+    );
+    let stored = judged("", 200, "cache-control: no-cache, max-age=9\netag: \"a\"", &rules).expect("stored");
+    assert!(!stored.stored().facts.flags.has(StoredFlags::NO_CACHE));
+    assert_eq!(stored.stored().headers["cache-control"], "no-cache, max-age=9", "others still read it");
 }

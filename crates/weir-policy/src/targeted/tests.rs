@@ -4,9 +4,10 @@ use super::effective;
 use crate::control::ControlField;
 use crate::tests::given::fields;
 use crate::{CacheRules, Surrogate};
+use http::StatusCode;
 
 fn check(lines: &str, field: ControlField, max_age_s: Option<u32>) {
-    let control = effective(&fields(lines), &CacheRules::default());
+    let control = effective(&fields(lines), StatusCode::OK, &CacheRules::default());
     assert_eq!((control.field, control.max_age_s), (field, max_age_s), "{lines}");
 }
 
@@ -44,7 +45,7 @@ fn a_field_that_is_no_dictionary_counts_as_absent() {
 #[test]
 fn cdn_words() {
     use crate::control::Directives;
-    let control = |given: &str| effective(&fields(given), &CacheRules::default());
+    let control = |given: &str| effective(&fields(given), StatusCode::OK, &CacheRules::default());
     assert!(control("cdn-cache-control: private").has(Directives::PRIVATE));
     assert!(control("cdn-cache-control: no-store=?1").has(Directives::NO_STORE));
     assert!(!control("cdn-cache-control: no-store=?0").has(Directives::NO_STORE));
@@ -63,13 +64,15 @@ fn surrogate_control_is_aimed() {
     check("surrogate-control: foo\ncache-control: max-age=1", ControlField::Plain, Some(1));
     check("surrogate-control: content=\"ESI/1.0\"\ncache-control: max-age=1", ControlField::Plain, Some(1));
     check("surrogate-control: no-store;weir, max-age=9;other", ControlField::Surrogate, None);
-    let control = effective(&fields("surrogate-control: max-age=9+30"), &CacheRules::default());
+    let control =
+        effective(&fields("surrogate-control: max-age=9+30"), StatusCode::OK, &CacheRules::default());
     assert_eq!((control.max_age_s, control.while_revalidate_s), (Some(9), Some(30)));
 }
 
 #[test]
 fn surrogate_control_can_be_ignored() {
     let rules = CacheRules { surrogate: Surrogate::Ignore, ..CacheRules::default() };
-    let control = effective(&fields("surrogate-control: max-age=9\ncache-control: max-age=1"), &rules);
+    let control =
+        effective(&fields("surrogate-control: max-age=9\ncache-control: max-age=1"), StatusCode::OK, &rules);
     assert_eq!((control.field, control.max_age_s), (ControlField::Plain, Some(1)));
 }

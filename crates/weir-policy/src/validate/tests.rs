@@ -2,8 +2,12 @@
 
 use super::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 use crate::tests::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
-use crate::{CacheRules, LifetimeSource, Now, ResponseView, SetCookie, Stored, Verdict, freshness, verdict};
+use crate::{
+    CacheRules, IgnoredDirective, LifetimeSource, Now, ResponseView, SetCookie, Statuses, Stored,
+    StoredFlags, Verdict, Windows, freshness, verdict,
+};
 use http::{HeaderMap, StatusCode};
+use std::time::Duration;
 
 fn sent(stored: Option<&Stored>, client: &str) -> HeaderMap {
     let mut headers = fields(client);
@@ -197,4 +201,46 @@ fn tags_follow_the_stored_fields() {
     assert_eq!(news("x: y"), held.tags);
     assert_eq!(news("surrogate-key: c"), crate::Tags::read(&fields("cache-tag: c")));
     assert_eq!(news("cache-tag: c"), crate::Tags::read(&fields("xkey: a b c")));
+}
+
+#[test]
+fn a_304_in_spite_of_what_it_says_is_for_nobody_in_particular() {
+    let mut rules = CacheRules::default();
+    let all = [IgnoredDirective::NoStore, IgnoredDirective::Private, IgnoredDirective::NoCache];
+    rules.ignore.add(Statuses::Any, &all);
+    let held = stored("cache-control: max-age=9\netag: \"a\"");
+    for said in ["private", "no-store, max-age=90", "no-cache"] {
+        let news = fields(&format!("cache-control: {said}"));
+        let view = not_modified(&news, at(20));
+        let fresh = freshen(&held, &view, &rules);
+        assert!(!fresh.facts.flags.has(StoredFlags::NO_CACHE), "{said}");
+        assert!(may_freshen(&fields(""), &held, &view, &rules), "{said}");
+        for asked in ["authorization: x", "cookie: a=b"] {
+            assert!(!may_freshen(&fields(asked), &held, &view, &rules), "{said} {asked}");
+        }
+        let with_cookie = fields(&format!("cache-control: {said}\nset-cookie: a=b"));
+        for set_cookie in [SetCookie::NoStore, SetCookie::Strip, SetCookie::Store] {
+            let rules = CacheRules { set_cookie, ..rules.clone() };
+            let bound = freshen(&held, &not_modified(&with_cookie, at(20)), &rules);
+            assert!(bound.facts.flags.has(StoredFlags::NO_CACHE), "{said}");
+            assert!(!bound.headers.contains_key("set-cookie"), "{said}");
+        }
+        let head = ResponseView::new(StatusCode::OK, &news, at(20), at(20));
+        assert!(matches!(head_effect(&held, None, &head, &rules), HeadEffect::None), "{said}");
+    }
+    let plain = fields("cache-control: max-age=9");
+    assert!(may_freshen(&fields("cookie: a=b"), &held, &not_modified(&plain, at(20)), &rules));
+}
+
+#[test]
+fn a_head_that_finds_nothing_leaves_what_the_route_keeps() {
+    let mut rules = CacheRules::default();
+    let held = stored("cache-control: max-age=9");
+    let none = HeaderMap::new();
+    let gone = ResponseView::new(StatusCode::NOT_FOUND, &none, at(12), at(12));
+    assert!(matches!(head_effect(&held, None, &gone, &rules), HeadEffect::Invalidate));
+    rules.stale.if_status = Windows(vec![(Statuses::One(StatusCode::NOT_FOUND), Duration::from_secs(9))]);
+    assert!(matches!(head_effect(&held, None, &gone, &rules), HeadEffect::None));
+    let late = ResponseView::new(StatusCode::NOT_FOUND, &none, at(18), at(18));
+    assert!(matches!(head_effect(&held, None, &late, &rules), HeadEffect::Invalidate));
 }

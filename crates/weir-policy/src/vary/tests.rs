@@ -2,11 +2,11 @@
 
 use super::{Coding, Selecting, Variant, Varies, accept_encoding, matches};
 use crate::tests::given::fields;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use proptest::prelude::*;
 
 fn variant(request: &str, response: &str) -> Variant {
-    match Varies::read(&fields(request), &fields(response)) {
+    match Varies::read(&fields(request), &fields(response), &[]) {
         Varies::On(variant) => variant,
         other => panic!("{other:?}"),
     }
@@ -22,9 +22,11 @@ fn reads_vary() {
     for given in
         ["vary: *", "vary: *, *", "vary:\nvary: *", "vary: foo, *", "vary: a b", "vary: foo\nvary: *"]
     {
-        assert_eq!(Varies::read(&fields(""), &fields(given)), Varies::Any, "{given}");
+        assert_eq!(Varies::read(&fields(""), &fields(given), &[]), Varies::Any, "{given}");
     }
-    assert_eq!(Varies::read(&fields(""), &fields("vary: a, Cookie")), Varies::Cookie);
+    assert!(
+        variant("", "vary: a, Cookie").varies_on_cookies() && !variant("", "vary: a").varies_on_cookies()
+    );
     assert_eq!(variant("", "vary: , ,"), Variant::default());
     let both = variant("", "vary: Foo, bar\nvary: foo");
     let names: Vec<&str> = both.selecting.iter().map(|field| field.name.as_str()).collect();
@@ -272,7 +274,8 @@ fn selecting_fields_come_back_from_their_parts() {
         assert!(back.matches(Coding::Identity, &request));
     }
     assert!(Variant::of(&request, &fields("vary: foo")).is_some());
-    assert!(Variant::of(&request, &fields("vary: cookie")).is_none());
+    assert!(Variant::of(&request, &fields("vary: cookie")).is_some());
+    assert!(Variant::of(&fields("cookie: a=1"), &fields("vary: cookie")).is_none());
     assert!(Variant::of(&request, &fields("vary: *")).is_none());
 }
 
@@ -317,10 +320,10 @@ proptest! {
             let mut response = HeaderMap::new();
             response.insert(header::VARY, HeaderValue::from_str(name.as_str()).expect("a value"));
             response.insert(header::CONTENT_LANGUAGE, value.clone());
-            let Varies::On(variant) = Varies::read(&request, &response) else { panic!("varies") };
+            let Varies::On(variant) = Varies::read(&request, &response, &[]) else { panic!("varies") };
             prop_assert!(matches(&variant, &request));
             response.insert(header::VARY, value.clone());
-            let _ = Varies::read(&request, &response);
+            let _ = Varies::read(&request, &response, &[]);
         }
     }
 
@@ -344,4 +347,15 @@ proptest! {
             prop_assert!(matches(&newer, &asked), "{newer:?} {older:?}");
         }
     }
+}
+
+#[test]
+fn ignored_fields_select_nothing() {
+    let ignored = [HeaderName::from_static("user-agent")];
+    let read = |vary: &str| {
+        Varies::read(&fields("user-agent: a\nfoo: 1"), &fields(&format!("vary: {vary}")), &ignored)
+    };
+    let Varies::On(one) = read("User-Agent, Foo") else { panic!("not stored") };
+    assert!(matches(&one, &fields("user-agent: b\nfoo: 1")) && !matches(&one, &fields("user-agent: a")));
+    assert_eq!(read("User-Agent, *"), Varies::Any);
 }

@@ -5,7 +5,7 @@ use super::{
     unreachable_window, verdict,
 };
 use crate::tests::given::{DATE, ask, at, at_ms, fields, judged, request, stored};
-use crate::{CacheRules, Consult, StaleRules, Stored, StoredFlags, Triggers, consult};
+use crate::{CacheRules, Consult, StaleRules, Statuses, Stored, StoredFlags, Triggers, Windows, consult};
 use http::{Method, StatusCode};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -159,6 +159,7 @@ fn rules(if_error_s: Option<u64>, if_unreachable_s: Option<u64>) -> StaleRules {
         while_revalidate: None,
         if_error: seconds(if_error_s),
         if_unreachable: seconds(if_unreachable_s),
+        ..StaleRules::default()
     }
 }
 
@@ -172,35 +173,34 @@ fn stored_by(stale: StaleRules, response: &str) -> Stored {
 fn without_an_answer_a_stale_response_is_sent_for_a_bounded_time() {
     let plain = "cache-control: max-age=10";
     let sie = "cache-control: max-age=10, stale-if-error=100";
-    let (none, named) = (rules(None, None), rules(None, Some(50)));
+    let (none, named) = (&rules(None, None), &rules(None, Some(50)));
     for (rules, response, window_s) in [
         (none, plain, 3600),
         (named, plain, 50),
-        (rules(None, Some(0)), plain, 0),
+        (&rules(None, Some(0)), plain, 0),
         // The origin's limit counts, unless the route has one.
         (none, sie, 100),
         (none, "cache-control: max-age=10, stale-if-error=0", 0),
         (none, "cdn-cache-control: max-age=10, stale-if-error=100", 100),
         (named, sie, 100),
-        (rules(None, Some(200)), sie, 200),
+        (&rules(None, Some(200)), sie, 200),
         // A window for errors includes this error, and shortens no other window.
-        (rules(Some(7), None), plain, 3600),
-        (rules(Some(7), None), sie, 3600),
-        (rules(Some(7200), None), plain, 7200),
-        (rules(Some(70), Some(50)), plain, 70),
+        (&rules(Some(7), None), plain, 3600),
+        (&rules(Some(7), None), sie, 3600),
+        (&rules(Some(7200), None), plain, 7200),
+        (&rules(Some(70), Some(50)), plain, 70),
         // Directives that forbid it.
         (none, "cache-control: max-age=10, must-revalidate", 0),
         (none, "cache-control: max-age=10, proxy-revalidate", 0),
         (none, "cache-control: s-maxage=10", 0),
         (none, "cache-control: max-age=10, no-cache\netag: \"a\"", 0),
-        (rules(Some(70), Some(50)), "cache-control: max-age=10, must-revalidate", 0),
+        (&rules(Some(70), Some(50)), "cache-control: max-age=10, must-revalidate", 0),
         (named, "cache-control: s-maxage=10", 0),
         (none, "cdn-cache-control: max-age=10, must-revalidate", 0),
     ] {
-        let held = stored_by(rules, response);
-        assert_eq!(unreachable_window(&held, &rules).as_secs(), window_s, "{rules:?} {response}");
-        let goes =
-            |seconds| error_reusable(&ask(""), &held, Failure::NoAnswer, &rules, at(seconds)).is_some();
+        let held = stored_by(rules.clone(), response);
+        assert_eq!(unreachable_window(&held, rules).as_secs(), window_s, "{rules:?} {response}");
+        let goes = |seconds| error_reusable(&ask(""), &held, Failure::NoAnswer, rules, at(seconds)).is_some();
         assert_eq!(goes(10), window_s > 0, "{rules:?} {response}");
         assert!(window_s == 0 || goes(9 + window_s), "{rules:?} {response}");
         assert!(!goes(10 + window_s), "{rules:?} {response}");
@@ -242,7 +242,7 @@ proptest! {
     ) {
         let rules = rules(if_error, if_unreachable);
         let said = said.map(|said| format!(", stale-if-error={said}")).unwrap_or_default();
-        let held = stored_by(rules, &format!("etag: \"a\"\ncache-control: max-age=10, {bond}{said}"));
+        let held = stored_by(rules.clone(), &format!("etag: \"a\"\ncache-control: max-age=10, {bond}{said}"));
         prop_assert!(error_reusable(&ask(""), &held, failure, &rules, at(seconds)).is_none());
     }
 
@@ -257,7 +257,7 @@ proptest! {
     ) {
         let stale = rules(if_error, if_unreachable);
         let said_text = said.map(|said| format!(", stale-if-error={said}")).unwrap_or_default();
-        let held = stored_by(stale, &format!("etag: \"a\"\ncache-control: max-age=10{said_text}"));
+        let held = stored_by(stale.clone(), &format!("etag: \"a\"\ncache-control: max-age=10{said_text}"));
         let goes = |failure, rules: &StaleRules| {
             error_reusable(&ask(""), &held, failure, rules, at(10 + staleness)).is_some()
         };
@@ -270,6 +270,56 @@ proptest! {
             prop_assert_eq!(goes(failure, &rules(if_error, Some(9_000))), staleness < error);
         }
     }
+}
+
+#[test]
+fn a_status_of_the_origin_has_the_window_that_the_route_gives_it() {
+    let one = |code| Statuses::One(StatusCode::from_u16(code).unwrap());
+    let if_status =
+        Windows(vec![(one(404), Duration::from_secs(30)), (Statuses::Class(4), Duration::from_secs(5))]);
+    let stale = StaleRules { if_status, ..rules(Some(10), None) };
+    let plain = "cache-control: max-age=10";
+    let held = stored_by(stale.clone(), plain);
+    let why = |held: &Stored, asked: &str, code: u16, seconds: u64| {
+        let failure = Failure::Status(StatusCode::from_u16(code).unwrap());
+        error_reusable(&ask(asked), held, failure, &stale, at(seconds)).map(|(_, excuse)| excuse)
+    };
+    for (code, seconds, expect) in [
+        (404, 5, Some(Excuse::Status)),
+        (404, 39, Some(Excuse::Status)),
+        (404, 40, None),
+        (403, 14, Some(Excuse::Status)),
+        (403, 15, None),
+        (429, 14, Some(Excuse::Status)),
+        (503, 19, Some(Excuse::Error)),
+        (503, 20, None),
+        (501, 5, None),
+        (200, 5, None),
+        (302, 5, None),
+    ] {
+        assert_eq!(why(&held, "", code, seconds), expect, "{code} {seconds}");
+        let status = StatusCode::from_u16(code).unwrap();
+        assert_eq!(super::outlasts(&held, status, &stale, at(seconds)), expect.is_some(), "{code} {seconds}");
+    }
+    // A stored failure is renewed, and does not stand for another.
+    let lines = format!("date: {DATE}\n{plain}");
+    let by = CacheRules { stale: stale.clone(), ..CacheRules::default() };
+    for (own, code) in [(404, 404), (403, 404), (503, 503), (404, 503)] {
+        let failed = judged("", own, &lines, &by).unwrap().into_stored();
+        let status = StatusCode::from_u16(code).unwrap();
+        assert!(!super::outlasts(&failed, status, &stale, at(12)), "{own} {code}");
+        assert!(code == 503 || why(&failed, "", code, 12).is_none(), "{own} {code}");
+    }
+    // A client's own window is for errors, and its no-cache for everything.
+    assert_eq!(why(&held, "cache-control: stale-if-error=1000", 404, 40), None);
+    assert_eq!(why(&held, "cache-control: no-cache", 404, 12), None);
+    for bond in ["must-revalidate", "proxy-revalidate", "s-maxage=5", "no-cache"] {
+        let bound = stored_by(stale.clone(), &format!("etag: \"a\"\n{plain}, {bond}"));
+        assert_eq!(why(&bound, "", 404, 12), None, "{bond}");
+    }
+    let mut suspect = held;
+    suspect.suspect(at(0).mono);
+    assert_eq!(why(&suspect, "", 404, 12), None);
 }
 
 #[test]

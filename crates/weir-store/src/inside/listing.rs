@@ -26,6 +26,10 @@ pub const LISTED_MAX: usize = 10_000;
 /// The most records that a page looks at.
 pub const LOOKED_MAX: usize = 20_000;
 
+/// How many objects in memory a page considers at least. Those that lie on a volume as well are not of these
+/// pages.
+const CONSIDERED_MIN: usize = 4096;
+
 const IN_MEMORY: u8 = 0;
 const BY_ROWS: u8 = 1;
 const BY_PLACE: u8 = 2;
@@ -152,6 +156,7 @@ impl Lister<'_> {
     /// What only memory has, from a key and sequence number on; then the volumes.
     fn in_memory(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
         let mut first: BTreeMap<Vec<u8>, Arc<Generation>> = BTreeMap::new();
+        let considered_max = self.limit.max(CONSIDERED_MIN);
         let mut is_cut = false;
         self.inside.memory.index.each(|generation| {
             let name = name_of(generation);
@@ -165,7 +170,7 @@ impl Lister<'_> {
                 first.insert(name, Arc::clone(generation));
             }
             // Some of these lie on a volume as well, and will be left out.
-            if first.len() > self.limit {
+            if first.len() > considered_max {
                 is_cut = true;
                 first.pop_last();
             }
@@ -173,6 +178,10 @@ impl Lister<'_> {
         let mut last = None;
         for (name, generation) in first {
             if !self.is_on_disk(&generation) {
+                if self.objects.len() >= self.limit {
+                    is_cut = true;
+                    break;
+                }
                 let listed = self.listed(generation.key(), &generation.head().stored);
                 self.objects.push(Listed {
                     body_bytes: generation.length(),
@@ -360,14 +369,15 @@ impl Lister<'_> {
     }
 }
 
-/// How often, and how far apart, the catalogue is asked whether it has covered all that is durable.
+/// How often, and how far apart, the catalogue is asked whether it has covered all that was written.
 const COVERED_TRIES: u32 = 100;
 const COVERED_PAUSE: Duration = Duration::from_millis(20);
 
-/// The catalogue, if it covers all that is durable, now or soon.
+/// The catalogue, if it covers all that has been written, now or soon: it follows what is durable, which the
+/// latest objects become within a second.
 fn rows_in_time(tier: &VolumeTier) -> Option<&Catalogue> {
     let catalogue = tier.catalogue.as_ref()?;
-    let end = tier.volume().durable_end();
+    let end = tier.volume().written_end();
     for _ in 0..COVERED_TRIES {
         if catalogue.has_covered(end) {
             return Some(catalogue);

@@ -14,7 +14,7 @@ use super::Inside;
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Scope, Stamp};
 use crate::tier::VolumeTier;
-use crate::volume::{ReadError, Record, Stock, codec, key};
+use crate::volume::{EachDone, ReadError, Record, Stock, codec, key};
 
 /// What is held of a site. Purged objects count until their volume is swept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,23 +98,31 @@ pub(crate) fn live(inside: &Inside, now: Now) -> Result<Live, ReadError> {
 }
 
 /// What a purge of these scopes would take, in memory and on volumes, each object once. Reads every head, and
-/// blocks for as long as that takes.
+/// blocks for as long as that takes; a break of `each` ends it early.
 ///
 /// # Errors
 /// The drive fails.
-pub(crate) fn count(inside: &Inside, scopes: &[Scope], now: Now) -> Result<Stock, ReadError> {
+pub(crate) fn count(
+    inside: &Inside,
+    scopes: &[Scope],
+    now: Now,
+    each: EachDone<'_>,
+) -> Result<Stock, ReadError> {
     let mut sum = Stock::default();
     for tier in inside.volumes.tiers.all().iter() {
         tier.volume().walk(|record| {
             if is_concerned(inside, scopes, record, now) {
                 sum += Stock { objects: 1, bytes: tier.volume().held(record).length() };
             }
-            std::ops::ControlFlow::Continue(())
+            each()
         })?;
     }
     for generation in at_rest(inside) {
         if may_go(inside, scopes, &generation) {
             sum += beyond_volume(&generation);
+        }
+        if each().is_break() {
+            break;
         }
     }
     Ok(sum)

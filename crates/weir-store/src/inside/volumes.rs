@@ -78,7 +78,7 @@ impl Volumes {
         let digest = digest_of(generation);
         self.admission.note(digest);
         let Some(tier) = self.tiers.home(digest) else { return Verdict::Stays };
-        if self.admission.judge(digest, tier.room()) || self.has_older(digest) {
+        if self.earns(generation, &tier) || self.has_older(digest) {
             tier.count_admitted();
             return Verdict::Admitted(tier);
         }
@@ -112,8 +112,13 @@ impl Volumes {
     /// Whether a generation is admitted, after its request was noted; `None` where no volume takes anything
     /// now.
     pub(crate) fn is_admitted(&self, generation: &Generation) -> Option<bool> {
-        let digest = digest_of(generation);
-        self.tiers.all().home(digest).map(|tier| self.admission.judge(digest, tier.room()))
+        self.tiers.all().home(digest_of(generation)).map(|tier| self.earns(generation, tier))
+    }
+
+    /// Whether a generation has been asked for often enough, by its route and by the admission.
+    fn earns(&self, generation: &Generation, tier: &VolumeTier) -> bool {
+        let (digest, least) = (digest_of(generation), u32::from(generation.volume_uses_min()));
+        (least < 2 || self.admission.frequency(digest) >= least) && self.admission.judge(digest, tier.room())
     }
 }
 

@@ -471,3 +471,19 @@ impl Store {
         &self.inside
     }
 }
+
+#[test]
+fn requests_are_counted_by_key_without_any_volume() {
+    let store = Store::new(1 << 20);
+    let (one, other) = (CacheKey::new("one".into()), CacheKey::new("other".into()));
+    for count in 0..5 {
+        assert_eq!(store.uses(&one), count);
+        store.note_request(&one);
+    }
+    assert_eq!(store.uses(&other), 0);
+    // Other keys age the count: it is of what was asked for lately.
+    for number in 0..100_000_u32 {
+        store.note_request(&CacheKey::new(number.to_le_bytes().to_vec().into()));
+    }
+    assert!(store.uses(&one) < 5, "{}", store.uses(&one));
+}

@@ -18,7 +18,9 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::{Named, PutStatus, ReadError, Verified, Volume, VolumeState, VolumeUsage, codec, key};
+use crate::volume::{
+    EachDone, Named, PutStatus, ReadError, Verified, Volume, VolumeState, VolumeUsage, codec, key,
+};
 
 /// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
 pub(crate) const LATE_TRIES_MAX: u32 = 5000;
@@ -119,9 +121,11 @@ impl VolumeTier {
         self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn verify(&self) -> Result<Verified, ReadError> {
-        let verified = self.volume.verify()?;
-        let Some(catalogue) = &self.catalogue else { return Ok(verified) };
+    pub(crate) fn verify(&self, each: EachDone<'_>) -> Result<Verified, ReadError> {
+        let verified = self.volume.verify(each)?;
+        let Some(catalogue) = self.catalogue.as_ref().filter(|_| !verified.is_cut) else {
+            return Ok(verified);
+        };
         let Recounted { missing, superfluous } = catalogue.recount(self.now())?;
         Ok(Verified { rows_missing: missing, rows_superfluous: superfluous, ..verified })
     }

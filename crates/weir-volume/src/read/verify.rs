@@ -7,6 +7,9 @@ use crate::index::{KeyHash, Location};
 use crate::read::reader::{ReadError, Record};
 use crate::shared::Shared;
 
+/// Called for each object that a long search has done. A break ends the search.
+pub type EachDone<'a> = &'a dyn Fn() -> ControlFlow<()>;
+
 /// What a verification found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verified {
@@ -26,15 +29,18 @@ pub struct Verified {
     pub rows_missing: u64,
     /// Rows of the catalogue that were of no use any more. They were removed.
     pub rows_superfluous: u64,
+    /// Whether it was ended before it had looked at everything.
+    pub is_cut: bool,
 }
 
 /// Checks all entries of the index, segment by segment, and hands the wrong ones to `drop_damaged`. Reads
-/// everything from the drive: for a thread that may block.
+/// everything from the drive: for a thread that may block. A break of `each` ends it early.
 ///
 /// # Errors
 /// [`ReadError::Device`] if the drive fails.
 pub(crate) fn verify(
     shared: &Shared,
+    each: EachDone<'_>,
     mut drop_damaged: impl FnMut(KeyHash, Location, Place),
 ) -> Result<Verified, ReadError> {
     let mut report = Verified::default();
@@ -54,6 +60,9 @@ pub(crate) fn verify(
                     drop_damaged(hash, location, place);
                 }
                 Ok(None) | Err(_) => report.moved += 1,
+            }
+            if each().is_break() {
+                return Ok(Verified { is_cut: true, ..report });
             }
         }
     }

@@ -167,7 +167,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     assert_eq!(volume.sync(), None, "nothing is durable");
     assert!(volume.has_failed_removals(), "what was removed is back at the next opening, and that is known");
     assert_eq!(held(&volume), (0..30).filter(|key| *key != 3).collect::<Vec<_>>());
-    assert_eq!(volume.verify().unwrap().damaged, 0);
+    assert_eq!(volume.verify(&|| std::ops::ControlFlow::Continue(())).unwrap().damaged, 0);
     volume.write_again();
     assert_eq!(volume.state(), VolumeState::ReadOnly, "it stays so for as long as it is open");
     assert!(volume.is_there() && !volume.is_unsealed());

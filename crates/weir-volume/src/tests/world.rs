@@ -352,7 +352,8 @@ impl World {
 
     pub(super) fn verify(&mut self) -> Verified {
         let mut damaged = Vec::new();
-        let report = verify(&self.shared, |hash, location, place| damaged.push((hash, location, place)));
+        let on = || std::ops::ControlFlow::Continue(());
+        let report = verify(&self.shared, &on, |hash, location, place| damaged.push((hash, location, place)));
         for (hash, location, place) in damaged {
             self.engine.drop_damaged(hash, location, place);
         }

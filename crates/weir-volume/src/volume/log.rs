@@ -143,8 +143,21 @@ impl Volume {
 
     /// The end of the durable log.
     pub fn durable_end(&self) -> Place {
-        let newest =
-            self.shared.segments.all().values().map(|segment| (segment.number, segment.durable())).max();
+        self.newest_end(Segment::durable)
+    }
+
+    /// The end of what is written, durable or not. Where nothing is written any more it is the durable end:
+    /// what is behind that never becomes durable.
+    pub fn written_end(&self) -> Place {
+        if !self.shared.counters.state().is_writable() {
+            return self.durable_end();
+        }
+        self.newest_end(Segment::end)
+    }
+
+    fn newest_end(&self, end_of: fn(&Segment) -> u64) -> Place {
+        let segments = self.shared.segments.all();
+        let newest = segments.values().map(|segment| (segment.number, end_of(segment))).max();
         newest.map_or(Place::BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
     }
 

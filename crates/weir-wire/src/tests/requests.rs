@@ -398,3 +398,31 @@ fn a_refused_connection_stays_refused() {
     assert_eq!(reader.read(&mut next).unwrap_err(), refusal);
     assert_eq!(reader.read(&mut BytesMut::new()).unwrap_err(), refusal);
 }
+
+#[test]
+fn segments_of_one_dot_are_removed_and_nothing_else() {
+    for (given, expect) in [
+        ("/./a", "/a"),
+        ("/a/./b", "/a/b"),
+        ("/a/././././b/./", "/a/b/"),
+        ("/./", "/"),
+        ("/././", "/"),
+        ("/a/./b?x=/./y", "/a/b?x=/./y"),
+        ("/.//b", "//b"),
+        ("/a//./b", "/a//b"),
+        ("/./..", "/.."),
+        ("/a/./../b", "/a/../b"),
+        ("/.././a", "/../a"),
+        ("/%2e/./a", "/%2e/a"),
+        ("/./%2e%2e/./a", "/%2e%2e/a"),
+        ("/a%2f./b/./c", "/a%2f./b/c"),
+    ] {
+        assert_eq!(crate::without_dots(given), expect, "{given}");
+    }
+    for same in [
+        "/", "/.", "/a/.", "/..", "/../", "/a/../b", "/...", "/.../", "/.a/", "/a./", "/%2e/", "/%2E/a",
+        "/.%2f", "/.;/a", "/.\\a", "/\\./a", "/?/./", "/a?/./b", "/.?/./", "*", "",
+    ] {
+        assert!(matches!(crate::without_dots(same), std::borrow::Cow::Borrowed(_)), "{same}");
+    }
+}

@@ -1,6 +1,7 @@
 //! `weir explain URL`: what the running Weir would do with a request, and why.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -22,6 +23,9 @@ pub(crate) struct Explain {
     /// A field of the request, any number of times.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// The client's address, for conditions, `allow`, `deny` and maps of it. Default: no client is known.
+    #[arg(long, value_name = "ADDRESS")]
+    client: Option<IpAddr>,
     #[command(flatten)]
     find: Find,
 }
@@ -32,7 +36,7 @@ impl Explain {
             anyhow::bail!("the URL needs its host, which chooses the site: http://HOST{}", self.url);
         }
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
-        let question = Question { method: self.method, url, headers: self.headers };
+        let question = Question { method: self.method, url, headers: self.headers, client: self.client };
         let asked = self.find.ask(Method::POST, "/v1/explain", serde_json::to_vec(&question)?)?;
         self.find.answer(&asked, |explained| plain(&show(&question, explained)))
     }
@@ -67,7 +71,8 @@ impl Page {
 }
 
 fn show(question: &Question, explained: &Explained) -> String {
-    let mut page = Page(format!("{} {}\n", question.method, question.url));
+    let from = question.client.map_or_else(String::new, |client| format!(" from {client}"));
+    let mut page = Page(format!("{} {}{from}\n", question.method, question.url));
     page.lines("tls", explained.tls.iter().flat_map(tls_text));
     page.line_if("site", explained.site.as_deref());
     let route = match (&explained.route, &explained.defined_at) {
@@ -76,12 +81,23 @@ fn show(question: &Question, explained: &Explained) -> String {
     };
     page.line_if("route", route.as_deref());
     page.lines("set", explained.settings.iter().map(setting_text));
+    page.line_if("maps", joined(&explained.maps).as_deref());
     page.line_if("upstream", explained.upstream.as_deref());
     // A key with fields or cookies has a line for each.
     page.lines("key", explained.key.iter().flat_map(|key| key.lines()).map(str::to_owned));
     if !explained.query_dropped.is_empty() {
         let names = explained.query_dropped.join(", ");
         page.line("query drops", &format!("{names}  (neither in the key nor sent to the origin)"));
+    }
+    page.line_if("rewritten", explained.rewritten.as_deref());
+    if !explained.cookies_dropped.is_empty() {
+        let names = explained.cookies_dropped.join(", ");
+        page.line("cookie drops", &format!("{names}  (neither the cache nor the origin sees them)"));
+    }
+    if !explained.cookies_not_in_key.is_empty() {
+        let names = explained.cookies_not_in_key.join(", ");
+        let why = "not in key.cookies: a response with Vary: Cookie is not stored";
+        page.line("cookies left", &format!("{names}  ({why})"));
     }
     if !explained.not_in_key.is_empty() {
         page.line("not in key", &explained.not_in_key.join(", "));
@@ -102,6 +118,7 @@ fn show(question: &Question, explained: &Explained) -> String {
     }
     page.lines("bypass by", joined(&explained.bypass));
     page.lines("refresh by", joined(&explained.refresh));
+    page.lines("no store by", joined(&explained.no_store));
     page.line("verdict", &verdict_text(explained));
     page.line_if("cache-status", explained.cache_status.as_deref());
     page.0
@@ -224,6 +241,7 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
         variant.flags.iter().cloned().chain(windows.map(|(name, window_s)| format!("{name} {window_s} s")));
     let flags: Vec<String> = flags.collect();
     lines.extend(joined(&flags).map(|flags| format!("  {flags}")));
+    lines.extend(joined(&variant.by_status).map(|said| format!("  {}: {said}", variant.status)));
     lines.extend(joined(&variant.tags).map(|tags| format!("  tags: {tags}")));
     lines.extend(held_text(&variant.held).map(|held| format!("  holds {held}")));
     lines.extend(where_text(variant).map(|place| format!("  {place}")));
@@ -243,7 +261,8 @@ mod tests {
 
     #[test]
     fn it_shows_what_applies_and_no_more() {
-        let question = Question { method: "GET".into(), url: "http://a/".into(), headers: Vec::new() };
+        let question =
+            Question { method: "GET".into(), url: "http://a/".into(), headers: Vec::new(), client: None };
         let variant = StoredVariant {
             selected: true,
             status: 200,
@@ -279,8 +298,12 @@ GET http://a/
 
     #[test]
     fn it_shows_all_there_is_to_say() {
-        let question =
-            Question { method: "GET".into(), url: "http://a/?a=1&b=2".into(), headers: Vec::new() };
+        let question = Question {
+            method: "GET".into(),
+            url: "http://a/?a=1&b=2".into(),
+            headers: Vec::new(),
+            client: Some([192, 0, 2, 7].into()),
+        };
         let setting = Setting {
             key: "ttl".into(),
             value: "\"10m\"".into(),
@@ -296,6 +319,7 @@ GET http://a/
             while_revalidate_s: 30,
             if_unreachable_s: 3600,
             flags: texts(&["no-cache"]),
+            by_status: texts(&["ttl 60 s", "if_status 600 s"]),
             vary: vec![
                 SelectingField { field: "accept-language".into(), value: Some("de".into()) },
                 SelectingField { field: "x-mode".into(), value: None },
@@ -312,8 +336,12 @@ GET http://a/
         let asked = OriginRequest { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
         let explained = Explained {
             settings: vec![setting],
+            maps: texts(&["device=phone", "place"]),
+            upstream: Some("app".into()),
             key: Some("http://a/?a=1\nx-mode".into()),
             query_dropped: texts(&["b=2"]),
+            cookies_dropped: texts(&["_ga", "_fbp"]),
+            cookies_not_in_key: texts(&["session"]),
             not_in_key: texts(&["user-agent"]),
             origin_request: Some(asked),
             verdict: "pass".into(),
@@ -325,14 +353,19 @@ GET http://a/
             stored: vec![variant],
             bypass: texts(&["cookie session*", "path /live/**"]),
             refresh: texts(&["field x-refresh"]),
+            no_store: texts(&["parameter draft"]),
             ..Explained::default()
         };
         let expect = "\
-GET http://a/?a=1&b=2
+GET http://a/?a=1&b=2 from 192.0.2.7
   set          ttl = \"10m\"                               site      weir.toml:4
+  maps         device=phone; place
+  upstream     app
   key          http://a/?a=1
                x-mode
   query drops  b=2  (neither in the key nor sent to the origin)
+  cookie drops _ga, _fbp  (neither the cache nor the origin sees them)
+  cookies left session  (not in key.cookies: a response with Vary: Cookie is not stored)
   not in key   user-agent
   origin gets  GET /?a=1
                  host: a
@@ -340,6 +373,7 @@ GET http://a/?a=1&b=2
                  for accept-language: de
                  for requests without x-mode
                  no-cache; stale-while-revalidate 30 s; stale-if-unreachable 3600 s
+                 200: ttl 60 s; if_status 600 s
                  tags: t1; t2
                  holds 0-9, 15-16
                  2 bytes in memory, on the volume /srv/one
@@ -348,6 +382,7 @@ GET http://a/?a=1&b=2
   failed       connection-refused  (the origin, a moment ago)
   bypass by    cookie session*; path /live/**
   refresh by   field x-refresh
+  no store by  parameter draft
   verdict      pass: bypass-cookie  (a cookie)
   cache-status weir; fwd=bypass; detail=bypass-cookie
 ";

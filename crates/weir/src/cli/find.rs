@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use weir_control::state::{self, User};
 use weir_control::{Ask, Asked, Remote, Way, client};
 
-use crate::print::say;
+use crate::print::{plain, say};
 
 /// A reload of a large configuration may take long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +62,8 @@ impl Find {
         Ok(client::ask(&self.way()?, Ask { method, path: path.to_owned(), body, patience })?)
     }
 
-    fn way(&self) -> anyhow::Result<Way> {
+    /// Which Weir, and how it is asked.
+    pub(super) fn way(&self) -> anyhow::Result<Way> {
         let Some(url) = &self.url else { return Ok(Way::Folder(self.folder()?)) };
         let is_root = matches!(url.path_and_query().map(|path| path.as_str()), None | Some("/"));
         if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() || !is_root {
@@ -88,8 +89,8 @@ impl Find {
         }
     }
 
-    /// Prints the answer as JSON, or by `show`. A refusal goes to the standard error and makes the command
-    /// fail.
+    /// Prints the answer as JSON, or by `show`; neither does anything to a terminal. A refusal goes to the
+    /// standard error and makes the command fail.
     pub(super) fn answer<T: DeserializeOwned>(
         &self,
         asked: &Asked,
@@ -102,6 +103,7 @@ impl Find {
             return Ok(if asked.status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         if let Some(refusal) = asked.refusal() {
+            let refusal = plain(&refusal);
             // A report of mistakes has its own form; a sentence gets the program's name in front.
             if !refusal.contains('\n') {
                 anyhow::bail!(refusal);
@@ -115,7 +117,7 @@ impl Find {
         }
         let value: T = serde_json::from_slice(&asked.body)
             .context("cannot read the running Weir's answer; is it of another version?")?;
-        say(&show(&value))?;
+        say(&plain(&show(&value)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

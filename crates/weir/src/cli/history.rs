@@ -19,14 +19,16 @@ pub(crate) struct ShowHistory {
     /// Only those of this actor: token:cms, user:root, client:192.0.2.1, signal.
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
-    /// Only this act: purge, reload, upgrade, verify, token-add, token-remove.
+    /// Only this act: purge, purge-dry-run, reload, upgrade, verify, token-add, token-remove, job-cancel,
+    /// job-ended.
     #[arg(long, value_name = "ACT")]
     act: Option<String>,
     /// Only this result: done, refused, failed.
     #[arg(long, value_name = "RESULT")]
     result: Option<String>,
-    /// Only from this time of UTC on: 2026-11-23, 2026-11-23T10, 2026-11-23T10:30:00.
-    #[arg(long, value_name = "TIME")]
+    /// Only from this day (2026-11-22), this time of UTC (2026-11-22T10:30) or this long ago (36h, 30d, 4w)
+    /// on.
+    #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// The most entries to show, the newest, up to 10000.
     #[arg(long, value_name = "N", default_value_t = query::LIMIT)]
@@ -59,12 +61,15 @@ fn show(shown: &HistoryShown) -> String {
 }
 
 fn line(entry: &HistoryEntry) -> String {
-    let HistoryEntry { time, actor, address, act, scope, sites, result, why, mark, .. } = entry;
+    let HistoryEntry { time, actor, address, act, request, scope, sites, result, why, mark, .. } = entry;
     let mut text = format!("{time}  {actor}");
     if let Some(address) = address {
         text += &format!(" ({address})");
     }
     text += &format!("  {act}  {result}");
+    if !request.is_empty() && request != act {
+        text += &format!("  {request}");
+    }
     match scope {
         Value::Null => {}
         Value::String(scope) => text += &format!("  {scope}"),
@@ -99,9 +104,19 @@ mod tests {
             mark: Some("7".to_owned()),
             ..HistoryEntry::default()
         };
-        let shown = HistoryShown { entries: vec![entry], lost: 2, ..HistoryShown::default() };
+        let refused = HistoryEntry {
+            time: entry.time.clone(),
+            actor: entry.actor.clone(),
+            act: "purge".to_owned(),
+            request: "POST /v1/purge?\u{200b}".to_owned(),
+            result: "refused".to_owned(),
+            why: "role".to_owned(),
+            ..HistoryEntry::default()
+        };
+        let shown = HistoryShown { entries: vec![entry, refused], lost: 2, ..HistoryShown::default() };
         let expect = "2026-11-23T10:00:00.000Z  token:cms (192.0.2.1)  purge  done  \
                       {\"tags\":[\"a\\u001b[2J\\u202e\"]}  at a.test  mark 7\n\
+                      2026-11-23T10:00:00.000Z  token:cms  purge  refused  POST /v1/purge?\\u200b  (role)\n\
                       2 entries were lost because it could not be written\n";
         assert_eq!(show(&shown), expect);
         assert_eq!(show(&HistoryShown::default()), "nothing like that is in the history\n");

@@ -34,16 +34,17 @@ pub(crate) struct List {
 impl List {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let List { site, prefix, tag, limit, after, find } = self;
+        let is_first = after.is_none();
         let path = query::write(&ListOrder { site, prefix, tag, limit, after });
         let asked = find.ask(Method::GET, &path, Vec::new())?;
-        find.answer(&asked, show)
+        find.answer(&asked, |listing| show(listing, is_first))
     }
 }
 
-fn show(listing: &Listing) -> String {
+fn show(listing: &Listing, is_first: bool) -> String {
     let mut text: String = listing.objects.iter().map(line).collect();
     if listing.objects.is_empty() && listing.next.is_none() {
-        text += "nothing like that is cached\n";
+        text += if is_first { "nothing like that is cached\n" } else { "nothing more is cached\n" };
     }
     if let Some(next) = &listing.next {
         text += &format!("there may be more: --after {next}\n");
@@ -92,7 +93,8 @@ mod tests {
         let expect = "memory    2.0 KiB 200       5s of 60s  http://a/b  accept:x\n\
                       memory   64.0 KiB 200       5s of 60s  part of 2.0 GiB  http://a/b  accept:x\n\
                       there may be more: --after 0a\n";
-        assert_eq!(show(&listing), expect);
-        assert_eq!(show(&Listing::default()), "nothing like that is cached\n");
+        assert_eq!(show(&listing, true), expect);
+        assert_eq!(show(&Listing::default(), true), "nothing like that is cached\n");
+        assert_eq!(show(&Listing::default(), false), "nothing more is cached\n");
     }
 }

@@ -2,10 +2,14 @@
 
 mod certificates;
 mod check;
+mod events;
 mod explain;
 mod find;
 mod history;
+mod jobs;
 mod list;
+mod live;
+mod log;
 mod purge;
 mod reload;
 mod run;
@@ -61,6 +65,12 @@ pub(crate) enum Command {
     Volumes(volumes::Volumes),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
+    /// Show what takes long and is under way or has ended; follow or cancel it.
+    Jobs(jobs::Jobs),
+    /// Print events of what is stored as they happen: a line of JSON each.
+    Events(events::ShowEvents),
+    /// Print log records as they are made: a line of JSON each, with or without a configured log.
+    Log(log::ShowLog),
     /// Show what operators and clients have changed, or tried to.
     History(history::ShowHistory),
     /// Make, list and remove the tokens that open the admin listener.
@@ -87,6 +97,9 @@ impl Command {
             Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),
             Command::Verify(verify) => verify.run(),
+            Command::Jobs(jobs) => jobs.run(),
+            Command::Events(events) => events.run(),
+            Command::Log(log) => log.run(),
             Command::History(history) => history.run(),
             Command::Token(token) => token.run(),
             Command::Stress(args) => stress::run(&args),

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgGroup, Args};
@@ -10,10 +9,8 @@ use http::Method;
 use weir_control::{Counted, PurgeOrder, PurgeScope, Purged, SCOPES_MAX};
 
 use super::find::Find;
+use super::jobs;
 use crate::print::{counted, size};
-
-/// Counting reads the head of everything that is held.
-const PATIENCE: Duration = Duration::from_hours(1);
 
 /// What can be purged.
 const WHAT: [&str; 5] = ["urls", "prefix", "tag", "site", "all"];
@@ -32,7 +29,8 @@ pub(crate) struct Purge {
     /// Everything with this tag, of all sites or of `--site`; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Everything of this site: its first host. With `--tag`: what has one of the tags.
+    /// Everything of this site: its first host. With `--tag`: what has one of the tags. Not with URLs or
+    /// `--prefix`, which have their host themselves.
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
     /// Everything.
@@ -72,7 +70,7 @@ impl Purge {
     fn count(&self, scopes: Vec<PurgeScope>) -> anyhow::Result<ExitCode> {
         let order = PurgeOrder { scope: None, scopes, soft: self.soft };
         let body = serde_json::to_vec(&order)?;
-        let asked = self.find.ask_for(Method::POST, "/v1/purge/dry-run", body, PATIENCE)?;
+        let asked = jobs::carry_out(&self.find, "/v1/purge/dry-run", body)?;
         self.find.answer(&asked, |found: &Counted| {
             let objects = usize::try_from(found.objects).unwrap_or(usize::MAX);
             format!("would take {}, {}\n", counted(objects, "object"), size(found.bytes))
@@ -80,6 +78,12 @@ impl Purge {
     }
 
     fn scopes(&self) -> anyhow::Result<Vec<PurgeScope>> {
+        if self.site.is_some() && !(self.urls.is_empty() && self.prefix.is_empty()) {
+            anyhow::bail!(
+                "--site purges a whole site, or with --tag the tags of one: it narrows no URL and no \
+                 --prefix, which have their host themselves; leave --site out, or purge it by itself"
+            );
+        }
         let mut scopes = Vec::new();
         for url in &self.urls {
             if url == "-" {
@@ -174,6 +178,33 @@ mod tests {
         assert_eq!(held(vec![url()], 2), "purged: a/b (mark 7); 2 held\n");
         assert!(held(vec![url()], 0).starts_with("purged: a/b (mark 7); nothing is held\na URL has "));
         assert_eq!(held(vec![url(), url()], 0), "purged: 2 scopes (mark 7); nothing is held\n");
+    }
+
+    /// Before, the whole site went, and not what it has of these.
+    #[test]
+    fn a_site_narrows_tags_alone() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            purge: Purge,
+        }
+        let scopes = |line: &str| {
+            let words = std::iter::once("purge").chain(line.split(' '));
+            <Line as clap::Parser>::try_parse_from(words).unwrap().purge.scopes()
+        };
+        for line in [
+            "--site a.test --prefix http://a.test/x",
+            "--site a.test http://a.test/x",
+            "--site a.test -",
+            "--site a.test --tag t --prefix http://a.test/x",
+        ] {
+            let said = scopes(line).unwrap_err().to_string();
+            assert!(said.contains("leave --site out"), "{line}: {said}");
+        }
+        let tags = PurgeScope::TagsOf { site: "a.test".into(), tags: vec!["t".into()] };
+        assert_eq!(scopes("--site a.test --tag t").unwrap(), [tags]);
+        assert_eq!(scopes("--site a.test").unwrap(), [PurgeScope::Site("a.test".into())]);
+        assert_eq!(scopes("--tag t a/b").unwrap().len(), 2);
     }
 
     #[test]

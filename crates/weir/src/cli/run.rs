@@ -199,7 +199,7 @@ impl Run {
             }
         };
         let terminal = Terminal::at_stdout();
-        let start = Start::of(&loaded, &before, &admin.address(), terminal);
+        let start = Start::of(&loaded, &before, &admin.address(loaded.config.admin.tls), terminal);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -304,4 +304,68 @@ mod tests {
             assert_eq!(lasted(Duration::from_secs(seconds)), expect);
         }
     }
+
+    #[test]
+    fn where_clients_connect_and_with_which_certificates() {
+        let listening = |address: &str, tls: bool, protocols: &[&str]| Listening {
+            address: address.to_owned(),
+            tls,
+            protocols: protocols.iter().map(ToString::to_string).collect(),
+        };
+        let of = |name: &str, state: &str, expires: Option<&str>, error: Option<&str>| CertificateUse {
+            names: vec![name.to_owned()],
+            state: state.to_owned(),
+            expires: expires.map(str::to_owned),
+            expires_in_s: Some(20 * 86_400),
+            error: error.map(str::to_owned),
+            ..CertificateUse::default()
+        };
+        let text = show(&Status {
+            listening: vec![
+                listening("0.0.0.0:80", false, &["http/1.1"]),
+                listening("0.0.0.0:8080", false, &["h2", "http/1.1"]),
+                listening("0.0.0.0:443", true, &["h2", "http/1.1"]),
+            ],
+            workers: 2,
+            certificates: Some(CertificatesState {
+                in_use: 3,
+                next_to_end: Some(of("a.test", "valid", None, None)),
+                amiss: vec![
+                    of("b.test", "near-end", Some("2026-12-01T00:00:00Z"), None),
+                    of("c.test", "valid", Some("2026-12-01T00:00:00Z"), Some("the key is of another")),
+                    of("d.test", "failed", None, Some("no such file")),
+                ],
+            }),
+            ..status()
+        });
+        for line in [
+            "listening    0.0.0.0:80, 0.0.0.0:8080 (h2, http/1.1), \
+             0.0.0.0:443 (TLS: h2, http/1.1), 2 workers",
+            "certificates 3 in use, the next to end in 20 days (a.test)",
+            "             b.test: near-end (2026-12-01T00:00:00Z)",
+            "             c.test: the key is of another; the one before stays in use",
+            "             d.test: no such file",
+        ] {
+            assert!(text.contains(&format!("  {line}\n")), "{line}\n{text}");
+        }
+        assert!(!show(&status()).contains("certificates"));
+    }
+
+    /// Of a Weir that has nothing to tell.
+    fn status() -> Status {
+        serde_json::from_value(serde_json::json!({
+            "version": "1", "pid": 1, "phase": "serving", "started": "", "uptime_s": 1, "config": null,
+            "plan": 1, "sites": 1, "routes": 1, "reloads": 0, "reloads_refused": 0, "last_reload": null,
+            "listeners": [], "workers": 2,
+            "connections": { "open": 0, "accepted": 0, "refused": 0, "tunnels": 0 },
+            "requests": { "running": 0, "finished": 0, "outcomes": {}, "statuses": {}, "cut": 0,
+                          "client_gone": 0, "not_stored": {} },
+            "body_bytes": { "clients": 0, "cached": 0, "origins": 0 },
+            "cache": { "objects": 0, "memory_bytes": 0, "memory_bytes_max": 1, "evicted": 0 },
+            "ledger": { "number": "0", "durable": "0", "marks": 0 },
+            "fills": { "running": 0, "begun": 0, "failed": 0, "collapsed": 0, "retries": 0 },
+            "upstreams": [], "errors": {}, "counters": {}
+        }))
+        .unwrap()
+    }
 }

@@ -1,5 +1,6 @@
 //! `weir token`: makes, lists and removes the tokens that open the admin listener.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -85,7 +86,11 @@ impl Token {
                 let expires_s = expires.map(|expires| expires.0.as_secs());
                 let order = TokenOrder { name, role, sites: site, expires_s };
                 let asked = find.ask(Method::POST, TOKENS, serde_json::to_vec(&order)?)?;
-                find.answer(&asked, made)
+                let code = find.answer(&asked, |made: &TokenMade| format!("{}\n", made.token))?;
+                if let (false, Ok(made)) = (find.json, serde_json::from_slice::<TokenMade>(&asked.body)) {
+                    write!(io::stderr(), "{}", of(&made.shown))?;
+                }
+                Ok(code)
             }
             Act::List(List { find }) => {
                 let asked = find.ask(Method::GET, TOKENS, Vec::new())?;
@@ -104,9 +109,9 @@ impl Token {
     }
 }
 
-/// The token alone on a line, so that a program can take it, and what it is.
-fn made(made: &TokenMade) -> String {
-    format!("{}\n{}it is shown this once; only its SHA-256 is kept\n", made.token, line(&made.shown))
+/// What goes to the standard error beside a token, so that the token alone can go into a file.
+fn of(shown: &TokenShown) -> String {
+    format!("{}it is shown this once; only its SHA-256 is kept\n", line(shown))
 }
 
 fn listed(all: &[TokenShown]) -> String {
@@ -132,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_each_and_the_secret_first() {
+    fn a_line_each() {
         let shown = TokenShown {
             name: "cms".to_owned(),
             role: Role::Purge,
@@ -141,8 +146,8 @@ mod tests {
             expires: Some("2026-12-23T10:00:00Z".to_owned()),
             expired: false,
         };
-        let text = made(&TokenMade { token: "weir_1".to_owned(), shown: shown.clone() });
-        let expect = "weir_1\ncms  purge  a.test, b.test  made 2026-11-23T10:00:00Z  \
+        let text = of(&shown);
+        let expect = "cms  purge  a.test, b.test  made 2026-11-23T10:00:00Z  \
                       until 2026-12-23T10:00:00Z\n\
                       it is shown this once; only its SHA-256 is kept\n";
         assert_eq!(text, expect);

@@ -34,7 +34,7 @@ impl Upgrade {
         match asked.refusal() {
             // A report of mistakes has its own lines.
             Some(refusal) if !self.find.json => {
-                writeln!(io::stderr(), "weir: {refusal}")?;
+                writeln!(io::stderr(), "weir: {}", crate::print::plain(&refusal))?;
                 Ok(ExitCode::FAILURE)
             }
             _ => self.find.answer(&asked, show),

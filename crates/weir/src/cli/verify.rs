@@ -1,17 +1,13 @@
 //! `weir verify`: checks all that the running Weir's volumes hold.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use http::Method;
 use weir_control::Verified;
 
 use super::find::Find;
+use super::jobs;
 use crate::print::size;
-
-/// Reading a large drive takes hours.
-const PATIENCE: Duration = Duration::from_hours(24);
 
 /// The command line of `weir verify`.
 #[derive(Debug, Args)]
@@ -22,7 +18,7 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask_for(Method::POST, "/v1/verify", Vec::new(), PATIENCE)?;
+        let asked = jobs::carry_out(&self.find, "/v1/verify", Vec::new())?;
         let code = self.find.answer(&asked, show)?;
         // Bills depend on what is held.
         let is_miscounted =

@@ -119,7 +119,7 @@ mod tests {
         let (here, there) = Link::pair().unwrap();
         let there = Link::over(there).unwrap();
         let (mut client, server) = UnixStream::pair().unwrap();
-        let connection = Message::Connection { peer: None, unix: true, tls: None };
+        let connection = Message::Connection { peer: None, port: None, unix: true, tls: None };
         here.send(&connection, b"GET / \n HT", &[server.into()]).unwrap();
         here.say(&Message::Volumes).unwrap();
         let mut received = there.receive(None).unwrap().unwrap();

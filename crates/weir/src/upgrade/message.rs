@@ -95,6 +95,9 @@ pub(crate) enum Message {
         peer: Option<SocketAddr>,
         /// Whether the socket is a Unix socket.
         unix: bool,
+        /// The port of the listener that took it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
         /// Its TLS, if the old process keeps the connection and relays it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tls: Option<Tls>,

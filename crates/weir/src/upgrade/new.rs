@@ -224,10 +224,10 @@ impl OldProcess {
     fn heed(&self, server: &Arc<Server>, received: Received) {
         let Received { message, bytes, mut sockets } = received;
         match message {
-            Message::Connection { peer, unix, tls } => {
+            Message::Connection { peer, unix, port, tls } => {
                 let Some(socket) = sockets.pop() else { return };
                 let relayed = tls.map(Tls::relayed);
-                server.adopt(HandedOver { relayed, ..handed_over(socket, peer, unix, bytes) });
+                server.adopt(HandedOver { relayed, port, ..handed_over(socket, peer, unix, bytes) });
             }
             Message::Marks => {
                 let failure = mark(server, &bytes).err();
@@ -243,7 +243,8 @@ impl OldProcess {
 
 fn handed_over(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> HandedOver {
     let family = if unix { Family::Unix } else { Family::Tcp };
-    HandedOver { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, relayed: None, held: None }
+    let peer = peer.map_or(Peer::Unix, Peer::Ip);
+    HandedOver { socket, family, peer, port: None, input, relayed: None, held: None }
 }
 
 /// Makes marks of the old process durable; blocks.

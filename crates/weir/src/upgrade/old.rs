@@ -293,13 +293,13 @@ impl Started {
 fn attend_departures(link: Arc<Link>, departing: Receiver<HandedOver>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weir-handover".to_owned());
     thread.spawn(move || {
-        for HandedOver { socket, family, peer, input, relayed, held } in departing {
+        for HandedOver { socket, family, peer, port, input, relayed, held } in departing {
             let peer = match peer {
                 Peer::Ip(at) => Some(at),
                 Peer::Unix => None,
             };
             let (unix, tls) = (family == Family::Unix, relayed.map(Tls::of));
-            let connection = Message::Connection { peer, unix, tls };
+            let connection = Message::Connection { peer, unix, port, tls };
             if let Err(error) = link.send(&connection, &input, &[socket]) {
                 tracing::debug!(%error, "connection lost on its way to the new process");
             }

@@ -12,9 +12,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Waits until what was stored so far is on the volume and durable.
 pub fn settle(weir: &Weir) {
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
+    // Gaps are not counted as fills.
+    let connections = |kind: &str| weir.metric(&format!("weir_origin_connections_{kind}"));
+    until("no origin is asked", || connections("open") == connections("idle"));
     let written = || weir.metric("weir_volume_written_body_bytes_total");
     let mut before = written();
-    // Gaps are not counted as fills.
     until("nothing is written", || {
         std::thread::sleep(SYNCED_WITHIN);
         let now = written();

@@ -28,6 +28,7 @@ mod arrive {
     mod http2;
     mod http2_floods;
     mod limits;
+    mod limits_by_route;
     pub(crate) mod malformed_requests;
     mod peers;
     mod places;
@@ -39,14 +40,21 @@ mod arrive {
 /// What is answered from the store and what is not, and with which fields: the rules of the RFCs, of sites
 /// and of routes.
 mod answer {
+    mod by_status;
     mod cache;
+    mod conditions;
     mod conformance;
+    mod cookies;
+    mod dots;
     mod interim;
     pub(crate) mod lint;
+    mod one_key;
+    mod places;
     mod poisoning;
     mod staleness;
     mod structured;
     mod unreachable;
+    mod values;
     mod variants;
 }
 
@@ -57,8 +65,10 @@ mod fetch {
     mod crowd;
     mod fill;
     mod fills;
+    mod heads;
     mod malformed_responses;
     mod others;
+    mod pools;
     mod upstream;
 }
 
@@ -103,15 +113,19 @@ mod invalidate {
     mod orders;
     mod purge;
     mod sweeping;
+    mod wider;
 }
 
 /// What the operator learns from a running Weir, and tells it.
 mod operate {
     mod access;
     pub(crate) mod accounts;
+    mod confined;
     mod control;
     mod events;
+    mod harmless;
     mod listing;
+    mod live;
     mod observe;
     mod upstream_log;
 }
@@ -119,7 +133,7 @@ mod operate {
 /// The process itself: it starts, reloads, is upgraded and ends.
 mod run {
     mod config;
-    mod examples;
+    pub(crate) mod examples;
     mod exchanged;
     mod file_size;
     mod load;
@@ -128,4 +142,15 @@ mod run {
     mod start;
     mod starts;
     mod upgrade;
+}
+
+/// Whole sites, each the file of an example before an origin that answers as the real program does: what is
+/// a hit, what is never stored, what the origin sees.
+mod sites {
+    mod apt;
+    mod nextcloud;
+    mod pypi;
+    mod registry;
+    mod site;
+    mod wordpress;
 }

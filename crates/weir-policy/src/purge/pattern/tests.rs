@@ -21,10 +21,43 @@ fn the_forms_of_the_senders_are_tags() {
     check(r"(/a|/b)($|\,)", &["/a", "/b"]);
     check(r"(/people/1\?x\=2)($|\,)", &["/people/1?x=2"]);
     check("node:1|node_list", &["node:1", "node_list"]);
-    check("node:1 node_list", &["node:1", "node_list"]);
+    check("node:1 node_list", &["node:1", "node:1 node_list", "node_list"]);
     check("config:system.menu.main", &["config:system.menu.main"]);
-    check("a,b,,a ", &["a", "b"]);
+    check("a,b,,a ", &["a", "a,b,,a", "b"]);
+    check("a, b", &["a", "b"]);
     check("^a$", &["a"]);
+}
+
+/// Fields that are separated by commas alone have tags with blanks.
+#[test]
+fn a_tag_with_a_blank_is_purged_whole_and_in_parts() {
+    let both = &["my", "my tag", "tag"];
+    for pattern in ["(^|,)(my tag)(,|$)", "((^|,)my tag(,|$))", "my tag", r"my\ tag", r"\bmy tag\b"] {
+        check(pattern, both);
+    }
+    check("(^|,)(my tag|x)(,|$)", &["my", "my tag", "tag", "x"]);
+}
+
+#[test]
+fn an_end_on_one_side_alone_is_unread() {
+    for pattern in [
+        "(^|,)product-",
+        r"(^|\,)/books",
+        "(^|,)p-12",
+        "^a",
+        "a$",
+        r"\ba",
+        "a(,|$)",
+        "(^|,)(a|b)",
+        "^(a|b)",
+        "(a|b)$",
+        "(^|,)a|b(,|$)",
+        "((^|,)a)(,|$)",
+        "((^|,)a(,|$))|((^|,)b)",
+        "((^|,)a(,|$)|b)(,|$)|c$",
+    ] {
+        assert_eq!(tags(pattern.as_bytes()), TagPattern::Unread, "{pattern}");
+    }
 }
 
 #[test]
@@ -61,6 +94,9 @@ fn what_is_another_pattern_is_unread() {
         r"(a)+",
         r"\1",
         "((((((((((a))))))))))",
+        "p-1.",
+        ".p-1",
+        "a..b",
     ] {
         assert_eq!(tags(pattern.as_bytes()), TagPattern::Unread, "{pattern}");
     }
@@ -76,7 +112,8 @@ fn what_is_another_pattern_is_unread() {
 #[test]
 fn a_list_is_no_pattern() {
     let read = |text: &str| list(text.as_bytes());
-    assert_eq!(read("a b,c|d"), TagPattern::Tags(vec![b"a".to_vec(), b"b".to_vec(), b"c|d".to_vec()]));
+    let expect = ["a", "a b", "b", "b,c|d", "c|d"].map(|tag| tag.as_bytes().to_vec());
+    assert_eq!(read("a b,c|d"), TagPattern::Tags(expect.to_vec()));
     assert_eq!(read(".*"), TagPattern::Tags(vec![b".*".to_vec()]));
     assert_eq!(read(" , "), TagPattern::Unread);
 }
@@ -101,6 +138,12 @@ fn paths_are_a_prefix_a_url_or_unread() {
         (r"^/a\.*", UrlPattern::Unread),
         (r"^/a\$", UrlPattern::Unread),
         ("^/a b$", UrlPattern::Unread),
+        ("^/index.html$", exact("/index.html")),
+        ("^/a-.b.*", prefix("/a-.b")),
+        ("^/foo.$", UrlPattern::Unread),
+        ("^/.foo$", UrlPattern::Unread),
+        ("^/foo..bar/.*", UrlPattern::Unread),
+        ("^/a$|^/b$", UrlPattern::Unread),
         ("", UrlPattern::Unread),
     ] {
         assert_eq!(url(pattern.as_bytes()), expect, "{pattern}");
@@ -120,6 +163,10 @@ fn hosts_are_named_whole_or_unread() {
         (r"^.*\.test$", HostPattern::Unread),
         ("^$", HostPattern::Unread),
         ("^a/b$", HostPattern::Unread),
+        ("^a.test|b.test$", HostPattern::Unread),
+        ("^(a.test)|(b.test)$", HostPattern::Unread),
+        ("^a.test.$", HostPattern::Unread),
+        ("^.a.test$", HostPattern::Unread),
     ] {
         assert_eq!(hosts(pattern.as_bytes()), expect, "{pattern}");
     }

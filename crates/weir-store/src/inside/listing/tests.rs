@@ -9,7 +9,7 @@ use weir_policy::{CacheKey, tags};
 
 use super::{Listing, Page, Unlisted};
 use crate::catalogue::{Rows, wanted};
-use crate::samples::{Folder, body, now, proof};
+use crate::samples::{Folder, body, now, proof, until};
 use crate::volume::testing::CrashRows;
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
 use crate::{Ledger, MARKS_MAX, Mark, Scope, Settings, Store};
@@ -125,6 +125,20 @@ fn all_that_lives_is_listed_once_whatever_it_is_found_by() {
         assert_eq!(all(&store, &listings()[0].0).0, expected(lives));
         store.close();
     }
+}
+
+/// The catalogue follows what is durable: what is written and not durable yet was in no list for as long.
+#[test]
+fn what_is_written_and_not_durable_yet_is_listed() {
+    let (folder, rows) = (Folder::new("listing-new"), CrashRows::new(1));
+    let store = open(&folder, Some(&rows));
+    (0..30).for_each(|number| put(&store, number, 2000));
+    assert!(store.sync_for_tests());
+    store.cover_for_tests(u64::MAX);
+    (30..60).for_each(|number| put(&store, number, 2000));
+    until(|| store.stocks().iter().map(|stocks| stocks.volume.objects).sum::<u64>() == 60);
+    assert_eq!(all(&store, &listings()[0].0).0, expected(|_| true));
+    store.close();
 }
 
 #[test]

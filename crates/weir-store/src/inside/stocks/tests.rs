@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_policy::CacheKey;
 
 use super::{SiteStocks, Stock};
-use crate::samples::{Folder, body, key, now, proof};
+use crate::samples::{Folder, body, key, now, proof, until};
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
 use crate::{Ledger, MARKS_MAX, Scope, Settings, Store};
 
@@ -39,16 +39,6 @@ fn stock(objects: u64, bytes: u64) -> Stock {
 }
 
 #[allow(clippy::disallowed_methods)]
-fn until(mut is_so: impl FnMut() -> bool) {
-    for _ in 0..500 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it did not come");
-}
-
 #[test]
 fn without_a_volume_memory_is_all() {
     let store = Store::new(1 << 20);

@@ -2,6 +2,7 @@
 //! reflected fields, leaks between clients, floods of reloads and variants. A table has most of them;
 //! scenarios have the rest.
 
+mod said;
 mod table;
 
 use std::collections::BTreeMap;

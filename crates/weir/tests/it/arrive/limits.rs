@@ -6,7 +6,8 @@ use weir_testkit::{Origin, Random, Resource, Trouble, Weir};
 
 use crate::server::{before, server};
 
-fn origin() -> Origin {
+/// Answers with the length of the request's content, if that is whole.
+pub(super) fn origin() -> Origin {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let length = exchange.body().len();

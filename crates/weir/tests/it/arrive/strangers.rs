@@ -180,7 +180,7 @@ const NAMED: [&str; 6] = [
 ];
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "testssl takes over eight minutes; run it with `-- --ignored testssl`"]
 fn testssl_finds_nothing_above_low_but_what_is_named() {
     let Some(testssl) = tool("testssl") else { return };
     let (weir, ca) = secure(&Origin::start());

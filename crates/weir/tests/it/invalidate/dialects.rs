@@ -40,13 +40,21 @@ const fn refused(sender: &'static str, head: &'static str, status: u16) -> Row {
     Row { status, ..row(sender, head, "", ["", ""]) }
 }
 
-const WORDPRESS: &str = "Proxy Cache Purge 5.6.4, WP Rocket 3.5 and later";
+/// `VarnishPurger::{purge_url, purge_tags}` and `WP_Rocket\Addon\Varnish\Varnish::purge`, as the HTTP API of
+/// WordPress 6.1.9 writes them (`host:` in small letters).
+const WORDPRESS: &str = "Proxy Cache Purge 5.4.0 and 5.6.4, WP Rocket 3.5 and later";
+/// `CacheInvalidate\Model\PurgeCache`: `Host` is the cache's without its port.
 const MAGENTO: &str = "Magento 2.4 (CacheInvalidate), elgentos/magento2-varnish-extended";
 const DRUPAL: &str = "Drupal varnish_purge 8.x-2.x";
+/// `ZeroConfigPurger` at 81b7d1ed, by Guzzle 7.4.5.
 const ZERO: &str = "Drupal varnish_purge 8.x-2.x, zero-configuration purger";
+/// `ProxyClient\Varnish` with `HttpDispatcher`, by Guzzle 7.4.5.
 const FOS: &str = "FOSHttpCache 2.x, 3.x";
+/// `HttpCache\{VarnishPurger, VarnishXKeyPurger}` at 18782e64 and before, by Symfony HttpClient 5.4.53.
 const API: &str = "API Platform 2.x to 4.x";
-const SHOPWARE: &str = "Shopware 6.6";
+/// `ReverseProxy\VarnishReverseProxyGateway` at 0f8b3d74, by Guzzle 7.4.5. Before, it cleared all with
+/// `PURGE /`.
+const SHOPWARE: &str = "Shopware 6";
 
 const ROWS: &[Row] = &[
     row(WORDPRESS, "PURGE /a HTTP/1.1\r\nHost: a.test\r\nX-Purge-Method: default", "exact", ["a", ""]),
@@ -118,6 +126,7 @@ const ROWS: &[Row] = &[
     row(ZERO, "PURGE /a HTTP/1.1\r\nAccept-Encoding: gzip\r\nHost: a.test", "exact", ["a", ""]),
     row(ZERO, "BAN /blog/* HTTP/1.1\r\nAccept-Encoding: gzip\r\nHost: a.test", "wildcard", ["c", ""]),
     row(ZERO, "BAN /.* HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip", "all", ["abcd", ""]),
+    row(ZERO, "BAN /site HTTP/1.1\r\nHost: {cache}\r\nAccept-Encoding: gzip", "all", ["abcd", "abcd"]),
     row("Drupal varnish_image_purge 8.x-1.x", "URIBAN /a HTTP/1.1\r\nHost: a.test", "exact", ["a", ""]),
     row(
         FOS,
@@ -150,6 +159,20 @@ const ROWS: &[Row] = &[
         FOS,
         "BAN / HTTP/1.1\r\nHost: {cache}\r\nX-Host: .*\r\nX-Url: ^/a$\r\nX-Content-Type: .*",
         "exact",
+        ["a", "a"],
+    ),
+    row(
+        "FOSHttpCache 2.0 before its release: a form that is not read takes the site",
+        "BAN / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\nX-Cache-Tags: (a|b\\-c)(,.+)?$\r\n\
+         X-Host: .*\r\nX-Url: .*\r\nX-Content-Type: .*",
+        "all",
+        ["abcd", ""],
+    ),
+    row(
+        "hosts that cannot be read beside tags are all",
+        "BAN / HTTP/1.1\r\nHost: a.test\r\nX-Cache-Tags: (^|,)(a)(,|$)\r\nX-Host: ^(www\\.)?b\\.test$\r\n\
+         X-Url: .*\r\nX-Content-Type: .*",
+        "tags",
         ["a", "a"],
     ),
     soft(FOS, "PURGEKEYS / HTTP/1.1\r\nHost: a.test\r\nxkey-softpurge: a b-c", "tags", ["ab", ""]),

@@ -1,6 +1,8 @@
 //! Who may use the API of the real binary, and what is left of each attempt: an entry in the history, and
 //! nothing else.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use weir_testkit::{Address, Authority, Client, Origin, Resource, Response, TlsClient, Weir, until};
 
@@ -9,7 +11,7 @@ use crate::server::server;
 const SITES: &str = "[[site]]\nhosts = [\"a.test\", \"www.a.test\"]\nupstream = \"main\"\n\
                      [[site]]\nhosts = [\"b.test\"]\nupstream = \"main\"\n";
 
-fn origin() -> Origin {
+pub(super) fn origin() -> Origin {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     origin
@@ -21,7 +23,7 @@ fn of_two_sites(origin: &Origin) -> Weir {
 
 /// What is asked: method, path and content.
 #[derive(Clone, Copy, Debug)]
-struct Ask<'a>(&'a str, &'a str, &'a str);
+pub(super) struct Ask<'a>(pub(super) &'a str, pub(super) &'a str, pub(super) &'a str);
 
 /// The lines of a request, without its last empty one.
 fn head(ask: Ask<'_>, fields: &str) -> String {
@@ -30,10 +32,10 @@ fn head(ask: Ask<'_>, fields: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}")
 }
 
-const JSON: &str = "Content-Type: application/json\r\n";
+pub(super) const JSON: &str = "Content-Type: application/json\r\n";
 
 /// The answer to a request of a client.
-fn answer(to: impl Into<Address>, ask: Ask<'_>, fields: &str) -> Response {
+pub(super) fn answer(to: impl Into<Address>, ask: Ask<'_>, fields: &str) -> Response {
     let mut client = Client::connect(to);
     client.send(format!("{}\r\n{}", head(ask, fields), ask.2));
     client.recv().unwrap_or_else(|why| panic!("{ask:?}: {why:?}"))
@@ -49,7 +51,7 @@ fn told(answer: &Response) -> (u16, String) {
     (answer.status(), body["error"].as_str().unwrap_or_default().to_owned())
 }
 
-fn history(weir: &Weir, args: &[&str]) -> Vec<Value> {
+pub(super) fn history(weir: &Weir, args: &[&str]) -> Vec<Value> {
     let shown = weir.command(&[&["history", "--json", "--limit", "10000"], args].concat());
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
@@ -59,7 +61,7 @@ fn history(weir: &Weir, args: &[&str]) -> Vec<Value> {
 /// Each operation of the API: what is sent, which role it needs, and whether a token of `a.test` may use it.
 /// What is sent changes as little as it can.
 const ROWS: &[(Ask<'static>, &str, bool)] = &[
-    (Ask("GET", "/v1/openapi.json", ""), "view", true),
+    (Ask("GET", "/v1/openapi.json", ""), "any", true),
     (Ask("GET", "/v1/status", ""), "view", false),
     (Ask("GET", "/v1/certificates", ""), "view", false),
     (Ask("GET", "/v1/volumes", ""), "view", false),
@@ -72,6 +74,11 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("POST", "/v1/reload", ""), "admin", false),
     (Ask("POST", "/v1/upgrade", r#"{"program":"/bin/false"}"#), "admin", false),
     (Ask("POST", "/v1/verify", ""), "admin", false),
+    (Ask("GET", "/v1/jobs", ""), "any", true),
+    (Ask("GET", "/v1/jobs/none", ""), "any", true),
+    (Ask("DELETE", "/v1/jobs/none", ""), "any", true),
+    (Ask("GET", "/v1/events?kind=none", ""), "view", true),
+    (Ask("GET", "/v1/log?kind=none", ""), "view", true),
     (Ask("GET", "/v1/tokens", ""), "admin", false),
     (Ask("POST", "/v1/tokens", r#"{"name":"a b","role":"view"}"#), "admin", false),
     (Ask("DELETE", "/v1/tokens/none", ""), "admin", false),
@@ -100,7 +107,8 @@ fn every_operation_takes_the_role_that_it_needs_and_no_other() {
         let form = path.split('{').next().unwrap();
         let is_it = |row: &&(Ask<'_>, &str, bool)| {
             row.0.0.eq_ignore_ascii_case(method)
-                && (row.0.1 == path || (path.contains('{') && row.0.1.starts_with(form)))
+                && (row.0.1.split('?').next() == Some(path)
+                    || (path.contains('{') && row.0.1.starts_with(form)))
         };
         let row = ROWS.iter().find(is_it);
         let (ask, needed, is_for_sites) =
@@ -113,7 +121,7 @@ fn every_operation_takes_the_role_that_it_needs_and_no_other() {
             };
             let expect = match (*role, *is_limited) {
                 ("none", _) => "no-token",
-                (role, _) if role != "admin" && role != needed => "role",
+                (role, _) if role != "admin" && role != needed && needed != "any" => "role",
                 (_, true) if !is_for_sites => "whole",
                 _ => "",
             };
@@ -186,6 +194,8 @@ fn what_is_refused_changes_nothing_and_is_in_the_history() {
             "{ask:?} {fields}"
         );
     }
+    let unknown = answer(weir.admin(), purge("/v1/purge?dry-run=1"), &right);
+    assert_eq!(told(&unknown), (422, "unfit".to_owned()));
     // Another host: by rebinding a name to this address.
     let mut client = Client::connect(weir.admin());
     client.send(head(reload, &right).replace("localhost", "evil.test") + "\r\n");
@@ -215,8 +225,65 @@ fn what_is_refused_changes_nothing_and_is_in_the_history() {
         let is_it = |entry: &Value| act.map_or(entry["why"] == word, |act| entry["act"] == act);
         assert!(entries.iter().any(is_it), "{word}: {entries:#?}");
     }
-    let text = std::fs::read_to_string(weir.state().join("audit")).unwrap();
+    let files = ["audit", "audit-refused", "audit-strangers"].map(|name| weir.state().join(name));
+    let text = files.map(|file| std::fs::read_to_string(file).unwrap()).concat();
     assert!(!text.contains(&admin[5..]) && !text.contains(&of_a[5..]), "a token is in the history");
+}
+
+/// A search for an act finds attempts at it, with what was asked for.
+#[test]
+fn an_attempt_is_found_by_its_act_and_says_what_it_was_about() {
+    let origin = origin();
+    let weir = of_two_sites(&origin);
+    let (view, all) = (weir.token("view", &["a.test"]), weir.token("view", &[]));
+    let purge = Ask("POST", "/v1/purge", r#"{"scope":{"url":"http://b.test/x"}}"#);
+    assert_eq!(with(&weir, &view, purge).1, "role");
+    assert_eq!(with(&weir, &view, Ask("GET", "/v1/objects?site=b.test", "")).1, "other-site");
+    let explain = Ask("POST", "/v1/explain", r#"{"method":"GET","url":"http://b.test/x"}"#);
+    assert_eq!(with(&weir, &view, explain).1, "other-site");
+    let mut client = weir.client();
+    client.send("PURGE /x HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(client.recv().unwrap().status(), 405);
+    until("all are there", || history(&weir, &["--result", "refused"]).len() == 4);
+    let purges = history(&weir, &["--act", "purge", "--result", "refused"]);
+    let requests: Vec<_> = purges.iter().map(|entry| (&entry["request"], &entry["why"])).collect();
+    assert_eq!(
+        requests,
+        [(&json!("POST /v1/purge"), &json!("role")), (&json!("PURGE /x"), &json!("purge-refused"))]
+    );
+    let others: Vec<Value> = history(&weir, &[])
+        .into_iter()
+        .filter(|entry| entry["why"] == "other-site")
+        .inspect(|entry| assert_eq!(entry.get("sites"), None, "{entry}"))
+        .collect();
+    assert_eq!(others[0]["request"], "GET /v1/objects?site=b.test");
+    assert_eq!(others[1]["scope"]["url"], "http://b.test/x");
+    let seen = |token: &str| {
+        let seen: Value = serde_json::from_str(&weir.admin_get_with("/v1/history", token).text()).unwrap();
+        seen["entries"].as_array().unwrap().len()
+    };
+    assert_eq!(seen(&view), 3, "what it was refused itself");
+    assert_eq!(seen(&all), history(&weir, &[]).len());
+}
+
+#[test]
+fn a_question_of_the_history_that_makes_no_sense_is_refused() {
+    let origin = origin();
+    let weir = of_two_sites(&origin);
+    assert_eq!(weir.command(&["purge", "--site", "b.test"]).code, Some(0));
+    let asked = |args: &[&str]| weir.command(&[&["history"], args].concat());
+    for (args, expect) in [
+        (["--since", "yesterday"], "yesterday is no time"),
+        (["--result", "refusd"], "there are done, refused, failed"),
+        (["--site", "nowhere.test"], "no site is named nowhere.test"),
+    ] {
+        let refused = asked(&args);
+        assert!(refused.code == Some(1) && refused.stderr.contains(expect), "{refused:?}");
+    }
+    for since in ["1h", "30d", "4w", "2026", "2026-11-22"] {
+        assert_eq!(history(&weir, &["--since", since, "--site", "b.test"]).len(), 1, "{since}");
+    }
+    assert!(asked(&["--site", "www.a.test"]).stdout.contains("nothing like that"));
 }
 
 #[test]
@@ -251,10 +318,15 @@ fn a_token_of_a_site_sees_and_touches_that_site_alone() {
         assert!(!text.contains("b.test"), "{path}: {text}");
     }
     assert!(seen("/v1/objects").contains("http://a.test/x") && seen("/v1/sites").contains("a.test"));
-    for path in ["/v1/objects?site=b.test", "/v1/sites?site=b.test", "/v1/history?site=nowhere"] {
+    for path in [
+        "/v1/objects?site=b.test",
+        "/v1/objects?prefix=http://b.test/",
+        "/v1/objects?prefix=nowhere.test",
+        "/v1/sites?site=b.test",
+        "/v1/history?site=nowhere",
+    ] {
         assert_eq!(weir.admin_get_with(path, &view).status(), 403, "{path}");
     }
-    assert!(!seen("/v1/objects?prefix=http://b.test/").contains("b.test"));
     let explain = r#"{"method":"GET","url":"http://b.test/x"}"#;
     assert_eq!(with(&weir, &view, Ask("POST", "/v1/explain", explain)).1, "other-site");
     for scope in
@@ -330,21 +402,107 @@ fn the_commands_use_a_url_with_a_token_also_over_tls() {
     assert_eq!(client.get("localhost", "/health/live", &[]).text(), "live\n");
 }
 
+/// A client that connects by an address says no name (RFC 6066 §3).
+#[test]
+fn over_tls_a_client_that_says_no_name_gets_the_default_certificate() {
+    let origin = origin();
+    let authority = Authority::new();
+    let setup = crate::server::setup();
+    let mut own = Vec::new();
+    for (name, names) in [("named", ["localhost"]), ("other", ["weir.example"])] {
+        let (chain, key) = authority.issue(&names);
+        std::fs::write(setup.folder().join(format!("{name}.pem")), &chain).unwrap();
+        std::fs::write(setup.folder().join(format!("{name}.key")), key).unwrap();
+        own.push(format!(
+            "[[certificate]]\nchain = \"{{folder}}/{name}.pem\"\nkey = \"{{folder}}/{name}.key\"\n"
+        ));
+    }
+    let config = |certificates: &str| {
+        let listen = "listen = \"{admin}\"";
+        let text = server(&[&origin]).more(SITES).more(certificates).text();
+        text.replace(listen, &format!("{listen}\ntls = true\nhosts = [\"weir.example\"]"))
+    };
+    let weir = setup.run_config(&config(&format!("{}{}default = true\n", own[0], own[1])));
+    let shown = |name: &str| {
+        let socket = TlsClient::insecure().connect(weir.admin(), name)?;
+        let leaf = socket.session().unwrap().certificates.remove(0);
+        Ok::<_, std::io::Error>((leaf, Client::over(socket)))
+    };
+    let (named, other) = (shown("localhost").unwrap().0, shown("weir.example").unwrap().0);
+    let (by_address, mut client) = shown("127.0.0.1").unwrap();
+    assert!(by_address == other && by_address != named);
+    assert_eq!(client.get("127.0.0.1", "/health/live", &[]).text(), "live\n");
+    assert_eq!(shown("nobody.example").unwrap().0, other);
+    // Where there is none, such a client gets no certificate.
+    weir.rewrite_config(&config(&own.concat()));
+    assert_eq!(weir.reload().code, Some(0));
+    until("the default is gone", || shown("127.0.0.1").is_err());
+    assert_eq!(shown("localhost").unwrap().0, named);
+}
+
 #[test]
 fn a_full_disk_is_said_and_holds_up_no_purge() {
     let origin = origin();
     let setup = crate::server::setup();
     std::fs::create_dir_all(setup.folder().join("state")).unwrap();
-    std::os::unix::fs::symlink("/dev/full", setup.folder().join("state/audit")).unwrap();
-    let weir = server(&[&origin]).start_in(setup);
+    std::os::unix::fs::symlink("/dev/full", setup.folder().join("state/audit-purges")).unwrap();
+    let weir = server(&[&origin]).site(PURGERS).start_in(setup);
     for _ in 0..3 {
         assert_eq!(weir.command(&["purge", "--all"]).code, Some(0));
     }
+    let said = Instant::now();
+    for _ in 0..3 {
+        let mut client = weir.client();
+        client.send("PURGE / HTTP/1.1\r\nHost: localhost\r\nxkey: a\r\n\r\n");
+        assert_eq!(client.recv().unwrap().status(), 200);
+    }
+    assert!(said.elapsed() < Duration::from_secs(30), "a purge waits for a disk that fails");
     let shown = weir.command(&["history"]);
     assert!(shown.stdout.contains("the history cannot be written now: No space left"), "{shown:?}");
-    std::fs::remove_file(weir.state().join("audit")).unwrap();
-    until("what waited is written", || history(&weir, &["--act", "purge"]).len() == 3);
+    std::fs::remove_file(weir.state().join("audit-purges")).unwrap();
+    until("what waited is written", || history(&weir, &["--act", "purge"]).len() == 6);
     assert!(!weir.command(&["history"]).stdout.contains("cannot be written"));
+}
+
+/// Rights for every client here, whether it is named or not.
+const PURGERS: &str = "purge = { allow = [\"127.0.0.0/8\"], local = true }\n";
+
+#[test]
+fn what_a_client_has_purged_is_in_the_history_when_it_is_told() {
+    let origin = origin();
+    let weir = server(&[&origin]).site(PURGERS).start();
+    let mut client = weir.client();
+    for number in 1..=20 {
+        client.send(format!("PURGE /{number} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        assert_eq!(client.recv().unwrap().status(), 200);
+        let written = std::fs::read_to_string(weir.state().join("audit-purges")).unwrap();
+        assert_eq!(written.lines().count(), number, "{written}");
+        let last: Value = serde_json::from_str(written.lines().last().unwrap()).unwrap();
+        assert_eq!((&last["act"], &last["result"]), (&json!("purge"), &json!("done")));
+        assert_eq!(
+            (&last["scope"], last["mark"].is_string()),
+            (&json!({ "url": format!("localhost/{number}") }), true)
+        );
+    }
+}
+
+/// WP Rocket does not wait for the answer.
+#[test]
+fn a_purge_of_a_client_that_goes_at_once_is_carried_out_and_in_the_history() {
+    let origin = origin();
+    let weir = server(&[&origin]).site(PURGERS).start();
+    for round in 1..=20 {
+        weir.get("/x");
+        assert!(weir.get("/x").is_hit());
+        let mut client = weir.client();
+        client.send("PURGE /x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        drop(client);
+        until("the page is fetched again", || !weir.get("/x").is_hit());
+        until("it is in the history", || {
+            let written = std::fs::read_to_string(weir.state().join("audit-purges")).unwrap_or_default();
+            written.lines().filter(|line| line.contains("\"done\"")).count() == round
+        });
+    }
 }
 
 #[test]

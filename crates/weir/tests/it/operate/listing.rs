@@ -15,6 +15,8 @@ fn list(weir: &Weir, arguments: &[&str]) -> Vec<String> {
         let output = weir.command(&all);
         assert_eq!(output.code, Some(0), "{output:?}");
         let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let is_empty = page["objects"].as_array().unwrap().is_empty();
+        assert!(!is_empty || page["next"].is_null(), "{arguments:?}: {page}");
         for object in page["objects"].as_array().unwrap() {
             assert!(object["memory"] == true || object["volume"] == true, "{object}");
             assert!(object["stored"].as_str().unwrap().starts_with("20"), "{object}");
@@ -65,6 +67,31 @@ fn the_cache_is_listed_page_by_page() {
     let unknown = weir.command(&["list", "--site", "nowhere.test"]);
     assert!(unknown.code == Some(1) && unknown.stderr.contains("no site"), "{unknown:?}");
     assert_eq!(weir.command(&["list", "--after", "zz"]).code, Some(1));
+}
+
+/// Before, the first page was empty as soon as more was on the volume than the limit.
+#[test]
+fn each_page_but_the_last_has_an_object() {
+    let origin = Origin::start();
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
+    for more in ["", volume] {
+        let weir = server(&[&origin]).more(&format!("[cache]\nmemory = \"32MiB\"\n{more}")).start();
+        for number in 0..120u32 {
+            let path = format!("/{number}");
+            put(&origin, &path, "t");
+            weir.get(&path);
+        }
+        if !more.is_empty() {
+            until("all is on the volume", || weir.metric("weir_volume_objects") == Some(120.0));
+        }
+        for limit in [1, 10, 40, 100] {
+            let limit = limit.to_string();
+            let all = list(&weir, &["--limit", &limit]);
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 120, "{more} {limit}: {all:?}");
+        }
+        let shown = weir.command(&["list"]);
+        assert!(shown.stdout.lines().count() > 100, "{more}: {shown:?}");
+    }
 }
 
 /// Before, the list showed the whole length, as if the cache had it.

@@ -31,6 +31,32 @@ fn field<'a>(line: &'a str, name: &str) -> &'a str {
     rest.split([',', '}']).next().unwrap_or_default().trim_matches('"')
 }
 
+/// A form of one's own: a line for each request, whatever clients write.
+#[test]
+fn the_log_may_have_a_form_of_its_own() {
+    let origin = origin();
+    let format = "{client.address} \"{method} {uri}\" {status} {outcome} {body_bytes} {age} {header.X-Said} \
+                  {header.X-Said | json} {{}}";
+    let log = format!("[log]\nformat = '{format}'\npath = \"{{folder}}/access.log\"");
+    let weir = server(&[&origin]).more(&log).start();
+    weir.get("/x?%0a");
+    weir.get_with("/x?%0a", &[("X-Said", "a\tb \"c\" \u{e9}")]);
+    weir.get_with("/x?%0a", &[("X-Said", "x")]);
+    let mut client = weir.client();
+    client.send("nonsense\r\n\r\n");
+    assert_eq!(client.recv().unwrap().status(), 400);
+    let lines = lines(&weir.folder().join("access.log"), 4);
+    for expected in [
+        r#"127.0.0.1 "GET /x?%0a" 200 miss 5 - - null {}"#,
+        r#"127.0.0.1 "GET /x?%0a" 200 hit 5 0 a\x09b \x22c\x22 \xC3\xA9 "a\u0009b \"c\" \u00e9" {}"#,
+        r#"127.0.0.1 "GET /x?%0a" 200 hit 5 0 x "x" {}"#,
+        r#"127.0.0.1 "- -" 400 refused "#,
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(expected)), "{expected}\n{lines:#?}");
+    }
+    assert_eq!(lines.len(), 4);
+}
+
 #[test]
 fn the_json_log_says_what_was_done_and_why() {
     let origin = origin();

@@ -130,6 +130,9 @@ fn a_certificate_is_ordered_served_and_kept_through_upgrades_and_kills() {
     let other = TlsClient::insecure().connect(([127, 0, 0, 1], bench.tls_port).into(), "other.example.com");
     assert!(other.is_err(), "no certificate for a host that is not configured");
     assert_eq!(bench.orders(), 1);
+    let ended =
+        |outcome: &str| bench.weir.metric(&format!("weir_acme_orders_total{{outcome=\"{outcome}\"}}"));
+    assert_eq!((ended("issued"), ended("failed")), (Some(1.0), Some(0.0)));
     until("its coming is an event", || {
         let told = std::fs::read_to_string(bench.weir.folder().join("events.json")).unwrap_or_default();
         told.lines()

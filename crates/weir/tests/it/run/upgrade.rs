@@ -311,3 +311,24 @@ fn unix_sockets_and_announced_clients_move_as_well() {
     assert!(std::process::Command::new("kill").arg(&pid).status().unwrap().success());
     until("the last process takes the file away", || !socket.exists());
 }
+
+#[test]
+fn a_kept_connection_keeps_the_port_that_it_came_to() {
+    let (outer, inner) = (origin(), Origin::start());
+    inner.otherwise(|exchange| {
+        exchange.reply(200, &[("Cache-Control", "no-store")], "inner");
+    });
+    let port = weir_testkit::free_port();
+    let more = format!(
+        "[[listen]]\naddress = \"127.0.0.1:{port}\"\n[upstream.inner]\norigins = [\"{}\"]\n",
+        inner.url()
+    );
+    let site = format!("[[site.route]]\nport = {port}\nupstream = \"inner\"\n");
+    let mut weir = server(&[&outer]).site(&site).more(&more).start();
+    let mut at = weir.addr();
+    at.set_port(port);
+    let mut client = weir_testkit::Client::connect(at);
+    assert_eq!(client.get("localhost", "/a", &[]).text(), "inner");
+    upgraded(&mut weir, &[]);
+    assert_eq!(client.get("localhost", "/a", &[]).text(), "inner");
+}

@@ -266,3 +266,21 @@ fn a_film_on_the_volume_goes_out_by_its_own_bit_rate() {
     a_film_takes_its_time(&weir, "/back", &back);
     assert_eq!((origin.count("/front"), origin.count("/back")), (1, 1));
 }
+
+#[test]
+fn a_map_says_who_is_held_back() {
+    let body = pattern(1, 100_000);
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh(&body));
+    let map =
+        "[map.speed]\nof = \"{cookie.plan}\"\nrules = [[\"free\", \"200kB/s\"], [\"trial\", \"250kB/s\"]]\n";
+    let weir = server(&[&origin]).site("rate = \"{map.speed}\"\n").more(map).start();
+    for (cookies, least_ms) in
+        [("plan=free", 400), ("plan=trial", 300), ("plan=gold", 0), ("a=b; plan=free", 400)]
+    {
+        let (response, took) = timed(|| weir.get_with("/x", &[("Cookie", cookies)]));
+        assert!(response.body == body, "{cookies}");
+        assert!(took >= Duration::from_millis(least_ms), "{cookies}: {took:?}");
+    }
+    assert_eq!(origin.total(), 1, "a rate is in no key");
+}

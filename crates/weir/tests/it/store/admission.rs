@@ -158,3 +158,18 @@ fn short_lives_share_the_budget_of_a_day() {
     }
     assert!(written > BUDGET / 2 && written <= BUDGET, "{written}");
 }
+
+#[test]
+fn a_route_says_from_which_request_on_its_objects_go_to_the_drive() {
+    let origin = Origin::start();
+    put(&origin, 40, 10_000);
+    let cache = "admission = \"always\"";
+    let weir = over(&origin, cache, "").site("min_uses = { memory = 2, volume = 3 }").start();
+    ask(&weir, 0..40, 10_000);
+    assert_eq!(volume(&weir, "objects"), 0);
+    ask(&weir, 0..40, 10_000);
+    assert_eq!((origin.total(), volume(&weir, "objects"), not_admitted(&weir)), (80, 0, 40));
+    ask(&weir, 0..20, 10_000);
+    until("those of three requests are on the drive", || volume(&weir, "objects") == 20);
+    assert_eq!(origin.total(), 80, "the third request was a hit");
+}

@@ -421,7 +421,7 @@ impl World {
         assert_eq!(passed, Ok(()));
         assert_eq!(self.store.ledger().marks(), 0);
         self.assert_true();
-        let verified = self.store.verify().remove(0).1.unwrap();
+        let verified = self.store.verify(&|| std::ops::ControlFlow::Continue(())).remove(0).1.unwrap();
         let usage = self.store.volumes()[0].usage;
         assert_eq!((verified.damaged, verified.objects), (0, usage.objects));
     }

@@ -5,6 +5,8 @@
 
 use weir_testkit::Exchange;
 
+use super::said;
+
 /// How the origin answers.
 pub type Script = fn(&mut Exchange<'_>);
 
@@ -30,8 +32,10 @@ pub struct Row {
 pub fn rows() -> Vec<Row> {
     [
         deception(),
+        deception_in_spite(),
         denial(),
         denial_with_lifetimes(),
+        denial_with_lifetimes_by_status(),
         denial_for_long(),
         contents(),
         parameters(),
@@ -43,6 +47,7 @@ pub fn rows() -> Vec<Row> {
         heads(),
         freshening(),
         splitting(),
+        said::rows(),
     ]
     .into_iter()
     .flatten()
@@ -50,26 +55,26 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// A GET of the row's own path with `tail` behind it and more field lines.
-fn get(tail: &str, fields: &str) -> String {
+pub(super) fn get(tail: &str, fields: &str) -> String {
     format!("GET {{}}{tail} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-fn row(name: impl Into<String>, evil: Vec<String>, origin: Script, clean: String) -> Row {
+pub(super) fn row(name: impl Into<String>, evil: Vec<String>, origin: Script, clean: String) -> Row {
     Row { name: name.into(), site: "", evil, origin, clean, status: 200, text: "" }
 }
 
 impl Row {
-    fn site(self, site: &'static str) -> Row {
+    pub(super) fn site(self, site: &'static str) -> Row {
         Row { site, ..self }
     }
 
-    fn sees(self, status: u16, text: &'static str) -> Row {
+    pub(super) fn sees(self, status: u16, text: &'static str) -> Row {
         Row { status, text, ..self }
     }
 }
 
 /// Answers with the head of the request, fresh for an hour.
-fn reflect(exchange: &mut Exchange<'_>) {
+pub(super) fn reflect(exchange: &mut Exchange<'_>) {
     exchange.body();
     let raw = exchange.request.raw.clone();
     exchange.reply(200, &[("Cache-Control", "max-age=3600")], raw);
@@ -115,7 +120,7 @@ fn personal_to_all(exchange: &mut Exchange<'_>) {
 /// Web cache deception: the victim is sent to a path that looks like a file, and the attacker requests it
 /// afterwards.
 fn deception() -> Vec<Row> {
-    const TAILS: [&str; 16] = [
+    const TAILS: [&str; 19] = [
         "/account/x.css",
         "/account%2Fx.css",
         "/account%252Fx.css",
@@ -132,6 +137,9 @@ fn deception() -> Vec<Row> {
         "/static/../account",
         "/static/..%2Faccount",
         "/static/%2e%2e/account",
+        "/static/./../account",
+        "/./account/./x.css",
+        "/account/%2e/x.css",
     ];
     const PAGES: [(&str, Script); 5] = [
         ("private", personal_private),
@@ -158,6 +166,10 @@ fn deception() -> Vec<Row> {
         "/static/x/../../account",
         "/static/..;/account",
         "/static/x/..%2F..%2Faccount",
+        "/static/./../account",
+        "/static/././%2e%2e/./account",
+        "/static/.%2e/./account",
+        "/static/%2e/../account",
     ] {
         rows.push(
             one(tail, ("unmarked, kept", personal_unmarked))
@@ -172,13 +184,57 @@ fn deception() -> Vec<Row> {
     rows
 }
 
+fn personal_in_every_way(exchange: &mut Exchange<'_>) {
+    let text = account(exchange);
+    let control = "public, private, no-store, no-cache, s-maxage=600, must-revalidate";
+    exchange.reply(200, &[("Cache-Control", control), ("ETag", "\"one\"")], text);
+}
+
+/// The same where the route ignores what the origin says: a page of one client is not stored all the same.
+fn deception_in_spite() -> Vec<Row> {
+    const PAGES: [(&str, Script); 4] = [
+        ("private", personal_private),
+        ("no-store", personal_no_store),
+        ("in every way", personal_in_every_way),
+        ("with cookie", personal_with_cookie),
+    ];
+    const OWN: [&str; 5] = [
+        "Cookie: session=secret",
+        "Cookie: lang=de; session=secret",
+        "Cookie: ; =secret",
+        "Authorization: secret",
+        "Cookie: lang=de\r\nAuthorization: secret",
+    ];
+    const SITES: [&str; 3] = [
+        "ignore = [\"no-store\", \"private\", \"no-cache\"]\nttl_override = { any = \"1h\" }",
+        "ignore = { \"200,404\" = [\"no-store\", \"private\", \"no-cache\"] }\nttl_override = \"1h\"\n\
+         key = { cookies = [\"lang\"] }",
+        "ignore = { 2xx = [\"no-store\", \"private\", \"no-cache\"] }\nttl = \"1h\"\nset_cookie = \"strip\"",
+    ];
+    let mut rows = Vec::new();
+    for site in SITES {
+        for (marked, page) in PAGES {
+            // Where nothing is ignored, a cookie in no key does not keep a response out.
+            let is_marked = marked != "with cookie" || !site.contains("strip");
+            for own in OWN.into_iter().filter(|_| is_marked) {
+                let victim = get("/account", &format!("{own}\r\n"));
+                let name = format!("deception in spite: {own:?}, {marked}, {site}");
+                rows.push(
+                    row(name, vec![victim], page, get("/account", "")).site(site).sees(200, "account of []"),
+                );
+            }
+        }
+    }
+    rows
+}
+
 /// Refuses a request that is long or has an evil field, as origins do whose limits are lower than a proxy's.
-fn refuses<const STATUS: u16>(exchange: &mut Exchange<'_>) {
+pub(super) fn refuses<const STATUS: u16>(exchange: &mut Exchange<'_>) {
     respond_refusing(exchange, STATUS, &[]);
 }
 
 /// The same with a date, so that a lifetime could be guessed.
-fn refuses_dated<const STATUS: u16>(exchange: &mut Exchange<'_>) {
+pub(super) fn refuses_dated<const STATUS: u16>(exchange: &mut Exchange<'_>) {
     respond_refusing(exchange, STATUS, &[("Last-Modified", "Mon, 01 Jan 2001 00:00:00 GMT")]);
 }
 
@@ -275,6 +331,40 @@ fn denial_with_lifetimes() -> Vec<Row> {
         for site in ["", "ttl = \"1h\"", "ttl_override = \"1h\""] {
             let evil = vec![get("/x", "X-Odd: evil\r\n")];
             let name = format!("denial: {status} with a date, {site}");
+            rows.push(row(name, evil, refusal, get("/x", "")).site(site).sees(200, "clean"));
+        }
+    }
+    rows
+}
+
+/// The same with lifetimes for whole classes and for all: these leave out what one request may cause.
+fn denial_with_lifetimes_by_status() -> Vec<Row> {
+    const REFUSALS: [(&str, Script); 14] = [
+        ("400", refuses::<400>),
+        ("401", refuses::<401>),
+        ("403", refuses::<403>),
+        ("405", refuses::<405>),
+        ("406", refuses::<406>),
+        ("407", refuses::<407>),
+        ("414", refuses::<414>),
+        ("429", refuses::<429>),
+        ("430", refuses::<430>),
+        ("431", refuses::<431>),
+        ("494", refuses::<494>),
+        ("501", refuses::<501>),
+        ("505", refuses::<505>),
+        ("506", refuses::<506>),
+    ];
+    const SITES: [&str; 3] = [
+        "ttl = { any = \"1h\" }",
+        "ttl = { 4xx = \"1h\", 5xx = \"1h\" }",
+        "ttl_override = { 4xx = \"1h\", any = \"1h\" }",
+    ];
+    let mut rows = Vec::new();
+    for (status, refusal) in REFUSALS {
+        for site in SITES {
+            let evil = vec![get("/x", "X-Odd: evil\r\n")];
+            let name = format!("denial: {status}, {site}");
             rows.push(row(name, evil, refusal, get("/x", "")).site(site).sees(200, "clean"));
         }
     }
@@ -758,8 +848,31 @@ fn personal_unless_fetched(exchange: &mut Exchange<'_>) {
     }
 }
 
-/// HEAD and GET mixed up.
+/// HEAD and GET mixed up; also where a HEAD fills the cache.
 fn heads() -> Vec<Row> {
+    let filling = heads_that_are_passed().into_iter().map(|row| {
+        let site = match row.site {
+            "" => "head = \"fill\"",
+            _ => "head = \"fill\"\n[site.bypass]\ncookies = [\"session\"]",
+        };
+        Row { name: format!("{}, filling", row.name), site, ..row }
+    });
+    let head = |fields: &str| format!("HEAD {{}}/x HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+    let personal = [
+        ("private", personal_private as Script),
+        ("no-store", personal_no_store),
+        ("by cookie", personal_by_cookie),
+        ("with cookie", personal_with_cookie),
+    ];
+    let personal = personal.into_iter().map(|(marked, page)| {
+        let victim = vec![head("Cookie: session=secret\r\n"), head("Authorization: secret\r\n")];
+        let row = row(format!("head of a page, {marked}, filling"), victim, page, get("/x", ""));
+        row.site("head = \"fill\"").sees(200, "account of []")
+    });
+    heads_that_are_passed().into_iter().chain(filling).chain(personal).collect()
+}
+
+fn heads_that_are_passed() -> Vec<Row> {
     let head = |fields: &str| format!("HEAD {{}}/x HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
     vec![
         row(

@@ -1,0 +1,238 @@
+//! Maps, compiled: the text of a request becomes what its first rule says. A look-up takes time linear in the
+//! length of the text. Must not know where the text comes from.
+
+use super::address::canonical;
+use super::text::{check_field_text, check_map_name, parse};
+use super::{nginx, text_value};
+use ipnet::IpNet;
+use regex::bytes::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use std::{collections::HashMap, fmt, net::IpAddr, str::FromStr};
+use weir_policy::value::{Part, Scope, Value, What};
+
+/// The most bytes that a compiled expression may take.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+/// What a map looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MapOf(pub Value);
+
+text_value!(MapOf, "weir-map-of", "a text with [placeholders](#placeholders): `{header.User-Agent}`");
+
+impl FromStr for MapOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MapOf, String> {
+        let value = parse(text, Scope::Map)?;
+        match value.constant() {
+            None => Ok(MapOf(value)),
+            Some(_) => {
+                Err(format!("`{text}` is the same for all requests: write a placeholder, as `{{host}}`"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for MapOf {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0)
+    }
+}
+
+impl MapOf {
+    /// Whether it is an address, so that patterns are networks.
+    fn is_address(&self) -> bool {
+        matches!(self.0.parts(), [Part::Of(only)] if only.what == What::ClientAddress && !only.is_filtered())
+    }
+
+    /// Whether its text depends on nothing but the client's address, which no client chooses.
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.0.placeholders().all(|placeholder| placeholder.what == What::ClientAddress)
+    }
+}
+
+/// A condition on what a map gives: its name alone (it gives something), or `NAME=pattern`; `*` is any text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MapMatch {
+    /// The map.
+    pub name: String,
+    /// What its result must be; `None` if it need only give one.
+    pub result: Option<String>,
+}
+
+text_value!(
+    MapMatch,
+    "weir-map-match",
+    "a map that must give something: `robot`, or a result where `*` is any text: `device=phone`, `place=eu-*`"
+);
+
+impl FromStr for MapMatch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MapMatch, String> {
+        let (name, result) = match text.split_once('=') {
+            Some((name, result)) => (name, Some(result)),
+            None => (text, None),
+        };
+        check_map_name(name)?;
+        result.map_or(Ok(()), check_result)?;
+        Ok(MapMatch { name: name.to_owned(), result: result.map(str::to_owned) })
+    }
+}
+
+impl fmt::Display for MapMatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.result {
+            None => out.write_str(&self.name),
+            Some(result) => write!(out, "{}={result}", self.name),
+        }
+    }
+}
+
+impl MapOf {
+    /// Whether a rule certainly takes every text that a later one would take. Whole texts are looked for
+    /// before expressions, wherever they stand.
+    pub(crate) fn covers(&self, before: &str, now: &str) -> bool {
+        let parsed = |text| Pattern::parse(text, self.is_address());
+        match (parsed(before), parsed(now)) {
+            (Ok(Pattern::Network(before)), Ok(Pattern::Network(now))) => before.contains(&now),
+            (Ok(Pattern::Regex(_)), Ok(Pattern::Regex(_))) => expression_covers(before, now),
+            _ => false,
+        }
+    }
+}
+
+/// Expressions are compared only where both are plain text, or the first takes everything.
+fn expression_covers(before: &str, now: &str) -> bool {
+    let split = |text: &str| {
+        let (bare, ignores_case) = match (text.strip_prefix("~*"), text.strip_prefix('~')) {
+            (Some(bare), _) => (bare, true),
+            (None, bare) => (bare.unwrap_or(text), false),
+        };
+        (if ignores_case { bare.to_ascii_lowercase() } else { bare.to_owned() }, ignores_case)
+    };
+    let ((before, ignores_case), (now, now_ignores_case)) = (split(before), split(now));
+    if ["", ".*", "^", "$", "^.*", ".*$", "^.*$"].contains(&before.as_str()) {
+        return true;
+    }
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " /_-%:;,".contains(c));
+    if !is_plain(&before) || !is_plain(&now) {
+        return false;
+    }
+    match (ignores_case, now_ignores_case) {
+        (true, _) => now.to_ascii_lowercase().contains(&before),
+        (false, false) => now.contains(&before),
+        (false, true) => false,
+    }
+}
+
+/// Checks the pattern of a rule; `of` is what its map looks at, where that is known.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_pattern(pattern: &str, of: Option<&MapOf>) -> Result<(), String> {
+    // What is no expression may be an address, as far as is known.
+    match of {
+        Some(of) => Pattern::parse(pattern, of.is_address()).map(drop),
+        None => Pattern::parse(pattern, false).map(drop),
+    }
+}
+
+/// The expression that was probably meant, where a whole text has stars as a glob has.
+pub(crate) fn glob_meant(pattern: &str) -> Option<String> {
+    if pattern.starts_with('~') || !pattern.contains('*') {
+        return None;
+    }
+    let pieces: Vec<String> = pattern.split('*').map(regex::escape).collect();
+    Some(format!("~^{}$", pieces.join(".*")))
+}
+
+/// Checks what a rule gives.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_result(text: &str) -> Result<(), String> {
+    check_field_text(text)
+}
+
+enum Pattern {
+    Exact(String),
+    Network(IpNet),
+    Regex(Regex),
+}
+
+impl Pattern {
+    fn parse(text: &str, is_address: bool) -> Result<Pattern, String> {
+        if is_address {
+            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+            return network.map(|network| Pattern::Network(canonical(network))).map_err(|_| {
+                format!("`{text}` is not an address or a network: `192.0.2.0/24`, `2001:db8::/32`")
+            });
+        }
+        let (regex, ignores_case) = match (text.strip_prefix("~*"), text.strip_prefix('~')) {
+            (Some(regex), _) => (regex, true),
+            (None, Some(regex)) => (regex, false),
+            (None, None) => return Ok(Pattern::Exact(text.to_owned())),
+        };
+        let built = RegexBuilder::new(regex)
+            .unicode(false)
+            .case_insensitive(ignores_case)
+            .size_limit(REGEX_BYTES_MAX)
+            .build();
+        built.map(Pattern::Regex).map_err(|error| nginx::regex_error(&error))
+    }
+}
+
+/// A map, compiled.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    /// What it looks at.
+    pub of: Value,
+    exact: HashMap<Vec<u8>, String>,
+    networks: Vec<(IpNet, String)>,
+    expressions: Vec<(Regex, String)>,
+    default: Option<String>,
+}
+
+impl Mapping {
+    /// Compiles a map whose rules were checked; others are left out.
+    pub fn compile(of: &MapOf, rules: &[Vec<String>], default: Option<&String>) -> Mapping {
+        let mut mapping = Mapping {
+            of: of.0.clone(),
+            exact: HashMap::new(),
+            networks: Vec::new(),
+            expressions: Vec::new(),
+            default: default.cloned(),
+        };
+        for rule in rules {
+            let [pattern, result] = rule.as_slice() else { continue };
+            match Pattern::parse(pattern, of.is_address()) {
+                Ok(Pattern::Exact(text)) => {
+                    mapping.exact.entry(text.into_bytes()).or_insert_with(|| result.clone());
+                }
+                Ok(Pattern::Network(network)) => mapping.networks.push((network, result.clone())),
+                Ok(Pattern::Regex(regex)) => mapping.expressions.push((regex, result.clone())),
+                Err(_) => {}
+            }
+        }
+        mapping
+    }
+
+    /// What a text becomes.
+    pub fn find(&self, text: &[u8]) -> Option<&str> {
+        let exact = || self.exact.get(text);
+        let network = || {
+            let address: IpAddr = std::str::from_utf8(text).ok()?.parse().ok()?;
+            self.networks.iter().find(|(network, _)| network.contains(&address)).map(|(_, result)| result)
+        };
+        let expression =
+            || self.expressions.iter().find(|(regex, _)| regex.is_match(text)).map(|(_, result)| result);
+        let found = match self.networks.is_empty() {
+            true => exact().or_else(expression),
+            false => network(),
+        };
+        found.or(self.default.as_ref()).map(String::as_str)
+    }
+}

@@ -1,0 +1,61 @@
+//! The operations whose answers go on: events and log records as they are made.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use weir_observe::EventKind;
+
+use crate::answer::{self, Refusal, Waiting};
+use crate::call::Call;
+use crate::control::Control;
+use crate::query;
+use crate::streams::{Form, Hearing, Stream};
+
+/// The logs.
+const LOGS: [&str; 2] = ["access", "upstream"];
+
+/// Events as they happen.
+pub(super) fn events(control: Arc<Control>, call: Call) -> Waiting {
+    Box::pin(async move {
+        let order = query::read_live(&call.query, &EventKind::ALL.map(EventKind::word));
+        let order = order.map_err(Refusal::unfit)?;
+        let kinds = EventKind::ALL.into_iter().filter(|kind| order.has(kind.word()));
+        let bits = kinds.fold(0, |bits, kind| bits | kind as u32);
+        let (hearing, stream) = hearing(&control, &call, order.site.as_deref())?;
+        control.observatory().events.listen(bits, Box::new(hearing)).map_err(|error| {
+            let message = format!("cannot start a thread: {error}");
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "thread", message)
+        })?;
+        Ok(answer::stream(stream))
+    })
+}
+
+/// Records of a log as they are made, whether or not it is configured.
+pub(super) fn log(control: Arc<Control>, call: Call) -> Waiting {
+    Box::pin(async move {
+        let order = query::read_live(&call.query, &LOGS).map_err(Refusal::unfit)?;
+        let (hearing, stream) = hearing(&control, &call, order.site.as_deref())?;
+        match order.kinds.as_slice() {
+            [kind] if kind == "upstream" => control.observatory().hear_asked(Box::new(hearing)),
+            [] | [_] => control.observatory().hear_requests(Box::new(hearing)),
+            _ => return Err(Refusal::unfit("name one log: access or upstream")),
+        }
+        Ok(answer::stream(stream))
+    })
+}
+
+/// A listener to what concerns the site that is named, or the caller's sites, and its stream.
+fn hearing(control: &Arc<Control>, call: &Call, named: Option<&str>) -> Result<(Hearing, Stream), Refusal> {
+    let sites = match named {
+        None => call.caller.sites.clone(),
+        Some(named) => {
+            let site = control.site_named(named);
+            call.caller.check_site(site.as_deref())?;
+            let site = site.ok_or_else(|| Refusal::unfit(format!("no site is named {named}")))?;
+            Some(vec![site])
+        }
+    };
+    let form = call.form.unwrap_or(Form::Lines);
+    let (sending, stream) = control.open_stream(&call.caller, form)?;
+    Ok((Hearing { sending, sites }, stream))
+}

@@ -1,0 +1,272 @@
+//! What takes long: jobs, each on a thread of its own. They are asked for their progress, followed and
+//! cancelled by their id, and end with the process.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, panic, thread};
+
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weir_observe::plain_json;
+
+use crate::call::{Caller, Role};
+use crate::clock;
+use crate::progress::{Ends, Progress};
+use crate::status::rfc3339;
+use crate::streams::Sending;
+
+/// Jobs that run at a time.
+const RUNNING_MAX: usize = 8;
+/// Jobs of one actor that run at a time.
+const RUNNING_OF_ONE_MAX: usize = 2;
+/// Jobs that are remembered, those included that have ended; also of one actor.
+const KEPT_MAX: usize = 256;
+const KEPT_OF_ONE_MAX: usize = 16;
+/// Between two lines to a client that follows a job.
+const LINE_EVERY: Duration = Duration::from_millis(250);
+
+/// The state of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobState {
+    /// It is under way.
+    #[default]
+    Running,
+    /// It has ended as wanted.
+    Done,
+    /// It has failed.
+    Failed,
+    /// It was cancelled. What it had done stays done.
+    Cancelled,
+    /// An upgrade has ended it: a new process has taken over. Begin it again.
+    Interrupted,
+}
+
+/// A job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobShown {
+    /// Its id.
+    pub id: String,
+    /// What it does: `verify`, `purge-dry-run`.
+    pub kind: String,
+    /// Its state.
+    pub state: JobState,
+    /// Who has begun it, as in the history.
+    pub actor: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// How much of it is done, in `unit`.
+    pub done: u64,
+    /// How much there was of it when it began, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// What is counted: `objects`.
+    pub unit: String,
+    /// How much was done in a second, on average.
+    pub rate: f64,
+    /// What it found, once it has ended; where it was cancelled, as far as it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a job does. It returns what it found, as JSON.
+pub(crate) type Work = Box<dyn FnOnce(&Progress) -> Result<Value, String> + Send>;
+
+/// A job that is wanted.
+pub(crate) struct Wanted {
+    pub(crate) kind: &'static str,
+    /// Whether there is one of its kind at a time.
+    pub(crate) is_alone: bool,
+    pub(crate) actor: String,
+    /// [`Caller::identity`].
+    pub(crate) owner: String,
+    pub(crate) work: Work,
+    /// Called with the job once it has ended.
+    pub(crate) ended: Box<dyn FnOnce(&JobShown) + Send>,
+}
+
+/// The jobs of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    all: Mutex<VecDeque<Arc<Job>>>,
+}
+
+/// A job and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    id: String,
+    kind: &'static str,
+    owner: String,
+    shown: Mutex<JobShown>,
+    begun: Instant,
+    progress: Progress,
+}
+
+/// No job can begin now.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    #[error("{0} jobs are under way")]
+    TooMany(usize),
+    #[error("the job {0} does the same already")]
+    Same(String),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+impl Jobs {
+    /// Begins a job.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub(crate) fn begin(&self, wanted: Wanted) -> Result<Arc<Job>, JobError> {
+        let Wanted { kind, is_alone, actor, owner, work, ended } = wanted;
+        let mut all = self.all.lock();
+        let running = || all.iter().filter(|job| job.is_running());
+        if let Some(same) = running().find(|job| is_alone && job.kind == kind) {
+            return Err(JobError::Same(same.id.clone()));
+        }
+        let own = running().filter(|job| job.owner == owner).count();
+        let of_all = running().count();
+        if own >= RUNNING_OF_ONE_MAX || of_all >= RUNNING_MAX {
+            return Err(JobError::TooMany(if own >= RUNNING_OF_ONE_MAX { own } else { of_all }));
+        }
+        // Another process of an upgrade must not take it for its own.
+        let id = format!("{:016x}", fastrand::u64(..));
+        let shown = JobShown {
+            id: id.clone(),
+            kind: kind.to_owned(),
+            actor,
+            started: rfc3339(clock::wall()),
+            unit: "objects".to_owned(),
+            ..JobShown::default()
+        };
+        let (shown, begun, progress) = (Mutex::new(shown), clock::mono(), Progress::default());
+        let job = Arc::new(Job { id, kind, owner, shown, begun, progress });
+        let own = job.clone();
+        thread::Builder::new().name("weir-job".to_owned()).spawn(move || own.run(work, ended))?;
+        forget_old(&mut all, &job.owner);
+        all.push_back(job.clone());
+        Ok(job)
+    }
+
+    /// Those that the caller may see, the newest last.
+    pub(crate) fn list(&self, caller: &Caller) -> Vec<JobShown> {
+        self.all.lock().iter().filter(|job| job.is_shown_to(caller)).map(|job| job.shown()).collect()
+    }
+
+    /// The job of this id, if the caller may see it.
+    pub(crate) fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Job>> {
+        self.all.lock().iter().find(|job| job.id == id && job.is_shown_to(caller)).cloned()
+    }
+
+    /// Asks all to end, since a new process takes over.
+    pub(crate) fn interrupt(&self) {
+        for job in self.all.lock().iter() {
+            job.progress.end(Ends::Interrupted);
+        }
+    }
+}
+
+/// Makes room for one more of the actor. Nobody's jobs are forgotten for another's as long as few actors have
+/// some.
+fn forget_old(all: &mut VecDeque<Arc<Job>>, owner: &str) {
+    let ended_of = |all: &VecDeque<Arc<Job>>, own: bool| {
+        all.iter().position(|job| !job.is_running() && (!own || job.owner == owner))
+    };
+    let own = all.iter().filter(|job| job.owner == owner).count();
+    let oldest = match (own >= KEPT_OF_ONE_MAX, all.len() >= KEPT_MAX) {
+        (true, _) => ended_of(all, true),
+        (false, true) => ended_of(all, false),
+        (false, false) => None,
+    };
+    if let Some(oldest) = oldest {
+        all.remove(oldest);
+    }
+}
+
+impl Job {
+    fn run(&self, work: Work, ended: Box<dyn FnOnce(&JobShown) + Send>) {
+        // Without an end a job of its kind could never begin again.
+        let result = panic::catch_unwind(AssertUnwindSafe(|| work(&self.progress)))
+            .unwrap_or_else(|_| Err("the job has panicked: see the log of the program".to_owned()));
+        // The figures of the end: nothing changes them any more.
+        let mut shown = self.shown();
+        let state = match self.progress.ends() {
+            Some(Ends::Cancelled) => JobState::Cancelled,
+            Some(Ends::Interrupted) => JobState::Interrupted,
+            None => JobState::Done,
+        };
+        match result {
+            Ok(found) => (shown.state, shown.result) = (state, Some(found)),
+            Err(error) => {
+                shown.state = if state == JobState::Done { JobState::Failed } else { state };
+                shown.error = Some(error);
+            }
+        }
+        tracing::info!(job = shown.id, kind = shown.kind, state = ?shown.state, "a job has ended");
+        ended(&shown);
+        *self.shown.lock() = shown;
+    }
+
+    /// As it is now.
+    pub(crate) fn shown(&self) -> JobShown {
+        let mut shown = self.shown.lock().clone();
+        if shown.state == JobState::Running {
+            let elapsed = clock::mono().saturating_duration_since(self.begun).as_secs_f64();
+            (shown.done, shown.total) = self.progress.now();
+            shown.rate = (shown.done as f64 / elapsed.max(0.001) * 10.0).round() / 10.0;
+        }
+        shown
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.shown.lock().state == JobState::Running
+    }
+
+    /// Asks it to end.
+    pub(crate) fn cancel(&self) {
+        self.progress.end(Ends::Cancelled);
+    }
+
+    /// Whether the caller has begun it.
+    pub(crate) fn is_of(&self, caller: &Caller) -> bool {
+        self.owner == caller.identity
+    }
+
+    /// Whether the caller has begun it, or sees the whole Weir.
+    fn is_shown_to(&self, caller: &Caller) -> bool {
+        let sees_all = caller.sites.is_none() && caller.role != Role::Purge;
+        sees_all || self.is_of(caller)
+    }
+
+    /// Sends its progress as lines of JSON, the last one when it has ended. Call it on a runtime.
+    pub(crate) fn follow(self: Arc<Job>, mut sending: Sending) {
+        tokio::spawn(async move {
+            let mut before = None;
+            loop {
+                let shown = self.shown();
+                let is_over = shown.state != JobState::Running;
+                let is_read = if before.as_ref() == Some(&shown) {
+                    sending.is_open()
+                } else {
+                    sending.put(&plain_json(&shown).unwrap_or_default())
+                };
+                if is_over || !is_read {
+                    return;
+                }
+                before = Some(shown);
+                tokio::time::sleep(LINE_EVERY).await;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;
