@@ -420,7 +420,10 @@ fn make_upstreams(
         let upstream = match old.get(&name).filter(|_| same) {
             Some(upstream) => upstream.clone(),
             None => {
-                let made = Upstream::new(wanted.clone());
+                let made = match old.get(&name) {
+                    Some(old) => Upstream::succeed(old, wanted.clone()),
+                    None => Upstream::new(wanted.clone()),
+                };
                 let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
                 keeper.tend(&upstream);
                 upstream

@@ -104,7 +104,7 @@ pub(crate) fn noted(
 /// A place among the upstream's fills.
 pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<FillPermit> {
     let upstream = &refetch.upstream;
-    let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
+    let all = FILLS_PER_ORIGIN_MAX * upstream.origins_count();
     let most = FillsMax { all, of_client: upstream.client_max(all) };
     exchange.core.shared.inflight.upstreams.permit(upstream.name(), refetch.client, most)
 }

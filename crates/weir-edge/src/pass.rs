@@ -22,7 +22,7 @@ use weir_policy::{
 use weir_store::Scope;
 use weir_upstream::Length;
 use weir_upstream::{
-    Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Tunnel, Upstream,
+    Interim, OriginError, OriginRequest, OriginResponse, OutBody, Picking, Retry, Share, Tunnel, Upstream,
 };
 use weir_wire::{Target, without_dots};
 
@@ -168,6 +168,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
         body,
         retry: Retry::of(&exchange.request.method),
         prefer: None,
+        picking: Picking { client: exchange.sharer(), picks: None },
         upgrade: exchange.request.upgrade.clone(),
         tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
         log: None,

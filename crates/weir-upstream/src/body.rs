@@ -149,7 +149,11 @@ impl OriginBody {
     /// The bound that such connections have reached.
     pub fn outlast(&mut self) -> Result<(), Bound> {
         match &mut self.state {
-            State::Streaming(streaming) => streaming.lease.permit.outlast(),
+            State::Streaming(streaming) => {
+                streaming.lease.permit.outlast()?;
+                streaming.lease.busy = None;
+                Ok(())
+            }
             State::Ended(_) | State::Failed(_) => Ok(()),
         }
     }

@@ -157,6 +157,9 @@ pub enum OriginError {
         /// What `Retry-After` should say.
         retry_after: Duration,
     },
+    /// No origin may be asked: all are drained or in maintenance.
+    #[error("no origin takes requests")]
+    NoOrigin,
     /// The sender of the request's body went away or gave up.
     #[error("the request body was broken off")]
     BodyAborted,
@@ -171,7 +174,7 @@ impl OriginError {
             | Self::FirstByteTimeout
             | Self::ReadTimeout
             | Self::WriteTimeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } | Self::NoOrigin => StatusCode::SERVICE_UNAVAILABLE,
             Self::BodyAborted => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
         }
@@ -198,6 +201,7 @@ impl OriginError {
             Self::ReadTimeout => "connection_read_timeout",
             Self::WriteTimeout => "connection_write_timeout",
             Self::Busy { .. } => "connection_limit_reached",
+            Self::NoOrigin => "destination_unavailable",
             Self::BodyAborted => "http_request_error",
         }
     }
@@ -222,6 +226,7 @@ impl OriginError {
             Self::ReadTimeout => "read-timeout",
             Self::WriteTimeout => "write-timeout",
             Self::Busy { bound, .. } => bound.word(),
+            Self::NoOrigin => "no-origin",
             Self::BodyAborted => "body-aborted",
         }
     }
@@ -230,7 +235,7 @@ impl OriginError {
     pub fn blame(&self) -> Blame {
         match self {
             Self::BodyAborted => Blame::Client,
-            Self::Busy { .. } => Blame::Local,
+            Self::Busy { .. } | Self::NoOrigin => Blame::Local,
             Self::Connect { source } | Self::Lookup { source, .. } if is_local(source) => Blame::Local,
             _ => Blame::Origin,
         }
@@ -248,6 +253,7 @@ impl OriginError {
                 | Self::Connect { .. }
                 | Self::ConnectTimeout
                 | Self::Certificate { .. }
+                | Self::NoOrigin
                 | Self::Busy { bound: Bound::Connections | Bound::Streams, .. }
         )
     }
@@ -264,6 +270,7 @@ impl OriginError {
             | Self::Connect { .. }
             | Self::ConnectTimeout
             | Self::Certificate { .. }
+            | Self::NoOrigin
             | Self::Alert { .. }
             | Self::Tls { .. }
             | Self::Terminated

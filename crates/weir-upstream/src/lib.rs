@@ -22,6 +22,7 @@ mod error;
 mod exchange;
 mod health;
 mod notice;
+mod once;
 mod origin;
 mod outgoing;
 mod pick;
@@ -29,8 +30,11 @@ mod pool;
 mod request;
 mod response;
 mod retry;
+mod roster;
+mod send;
 mod settings;
 mod snapshot;
+mod standing;
 mod tally;
 mod timer;
 mod tls;
@@ -45,6 +49,7 @@ pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use origin::Origin;
+pub use pick::{Pick, Picking};
 pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{Length, OriginResponse, Times};
 pub use settings::{
@@ -52,6 +57,7 @@ pub use settings::{
     UpstreamSettings, Verify,
 };
 pub use snapshot::{OriginSnapshot, UpstreamSnapshot};
+pub use standing::{Order, Standing};
 pub use tally::Tally;
 pub use tunnel::Tunnel;
 pub use upstream::Upstream;

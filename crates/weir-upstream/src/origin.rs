@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -17,8 +17,10 @@ use crate::health::{Event, Health};
 use crate::notice::Notice;
 use crate::pool::{Pool, PoolBounds};
 use crate::retry::{Failure, Stage};
-use crate::settings::{Ejection, OriginAddress, OriginSettings, Role, UpstreamSettings};
+use crate::roster::Signal;
+use crate::settings::{Ejection, OriginAddress, OriginSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
+use crate::standing::{Marks, Standing};
 use crate::tls::{self, Tls};
 
 /// How an origin is reached.
@@ -44,10 +46,13 @@ pub struct Origin {
     name: Arc<str>,
     address: OriginAddress,
     pub(crate) place: Place,
-    pub(crate) weight: u32,
-    pub(crate) role: Role,
+    /// What it was made of besides its address.
+    terms: UpstreamSettings,
     pool: Arc<Pool>,
     ejection: Ejection,
+    marks: Mutex<Marks>,
+    load: Load,
+    signal: Arc<Signal>,
     health: Mutex<Health>,
     notice: Mutex<Notice>,
     /// Whether `health` is anything but up without failures. Where it is not, the lock is not taken.
@@ -65,6 +70,31 @@ pub(crate) struct Counts {
     pub(crate) reuses: AtomicU64,
     pub(crate) busy: AtomicU64,
     pub(crate) ejections: AtomicU64,
+}
+
+/// What is under way at an origin.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    /// Requests, from the pick to the end of the response, without tunnels.
+    requests: AtomicU32,
+}
+
+/// A request under way at an origin, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Origin>);
+
+impl Busy {
+    /// A request begins.
+    pub(crate) fn begin(origin: &Arc<Origin>) -> Busy {
+        origin.load.requests.fetch_add(1, Ordering::Relaxed);
+        Busy(origin.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.load.requests.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Adds one.
@@ -92,7 +122,7 @@ impl Origin {
     pub(crate) fn new(
         settings: &OriginSettings,
         upstream: &UpstreamSettings,
-        resolver: &Resolver,
+        (signal, resolver): (&Arc<Signal>, &Resolver),
     ) -> Result<Self, UpstreamError> {
         let place = place(&settings.address, upstream, resolver)?;
         let bounds = &upstream.bounds;
@@ -100,8 +130,7 @@ impl Origin {
             name: settings.address.to_string().into(),
             address: settings.address.clone(),
             place,
-            weight: settings.weight,
-            role: settings.role,
+            terms: terms(upstream),
             pool: Pool::new(PoolBounds {
                 open_max: bounds.connections_max,
                 waiting_max: bounds.queue_max,
@@ -110,6 +139,9 @@ impl Origin {
                 share_percent: bounds.client_share_percent,
             }),
             ejection: upstream.ejection,
+            marks: Mutex::default(),
+            load: Load::default(),
+            signal: signal.clone(),
             health: Mutex::new(Health::new(clock::now())),
             notice: Mutex::new(Notice::NONE),
             troubled: AtomicBool::new(false),
@@ -126,6 +158,33 @@ impl Origin {
         Track::begin(log, (&self.name, self.place.only_address()), turn)
     }
 
+    /// Whether it is the origin of this address in an upstream of these settings.
+    pub(crate) fn is_made_of(&self, address: &OriginAddress, upstream: &UpstreamSettings) -> bool {
+        self.address == *address && self.terms == terms(upstream)
+    }
+
+    /// How it stands now.
+    pub(crate) fn standing(&self) -> Standing {
+        self.marks.lock().standing(self.health().is_up())
+    }
+
+    /// Changes what is said of it.
+    pub(crate) fn mark(&self, change: impl FnOnce(&mut Marks)) {
+        let mut marks = self.marks.lock();
+        let before = *marks;
+        change(&mut marks);
+        let is_other = *marks != before;
+        drop(marks);
+        if is_other {
+            self.signal.change();
+        }
+    }
+
+    /// Whether a request would get a connection without waiting.
+    pub(crate) fn has_room(&self) -> bool {
+        (self.load.requests.load(Ordering::Relaxed) as usize) < self.pool.open_max()
+    }
+
     /// Its health now.
     pub(crate) fn health(&self) -> Health {
         *self.health.lock()
@@ -139,6 +198,7 @@ impl Origin {
         let mut health = self.health.lock();
         let due = health.is_due(now);
         if due {
+            // It stays out of its lane until the trial has ended.
             *health = health.on(Event::TrialBegun, now, &self.ejection);
         }
         due
@@ -159,6 +219,9 @@ impl Origin {
         self.troubled.store(!matches!(*health, Health::Up { failures: 0, .. }), Ordering::Relaxed);
         let after = *health;
         drop(health);
+        if before.is_up() != after.is_up() {
+            self.signal.change();
+        }
         match (before, after) {
             (Health::Ejected { .. }, Health::Ejected { .. }) => {}
             (_, Health::Ejected { backoff, .. }) => {
@@ -221,6 +284,8 @@ impl Origin {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         OriginSnapshot {
             name: self.name.to_string(),
+            standing: self.standing(),
+            in_flight: self.load.requests.load(Ordering::Relaxed),
             requests: of(&counts.requests),
             failures: of(&counts.failures),
             retries: of(&counts.retries),
@@ -254,6 +319,12 @@ impl fmt::Display for Seen<'_> {
             None => write!(f, "{}", self.0),
         }
     }
+}
+
+/// What an upstream says of all its origins alike.
+fn terms(upstream: &UpstreamSettings) -> UpstreamSettings {
+    let (origins, picks, name) = (Vec::new(), Vec::new(), String::new());
+    UpstreamSettings { origins, picks, name, ..upstream.clone() }
 }
 
 fn place(

@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use crate::clock;
 use crate::connection::{Connection, Home};
 use crate::error::Bound;
+use crate::origin::Busy;
 use crate::request::Share;
 
 /// The right to have one connection open. Dropped, it goes to a waiter, or back to the pool.
@@ -122,6 +123,8 @@ pub(crate) struct Lease {
     // Fields drop in this order: the socket is closed before its permit frees.
     pub(crate) connection: Box<Connection>,
     pub(crate) permit: Permit,
+    /// The request that it serves.
+    pub(crate) busy: Option<Busy>,
 }
 
 /// What a request gets.
@@ -297,10 +300,9 @@ impl Pool {
         client.is_some() && self.state.lock().count(client).open >= self.bounds.share_of(self.bounds.open_max)
     }
 
-    /// Whether a request would get a connection without waiting.
-    pub(crate) fn has_room(&self) -> bool {
-        let state = self.state.lock();
-        state.open < self.bounds.open_max || !state.idle.is_empty()
+    /// How many connections requests may have open.
+    pub(crate) fn open_max(&self) -> usize {
+        self.bounds.open_max
     }
 
     /// A quiet idle connection or a permit for a client, after waiting if need be. With [`Share::Counted`]
@@ -324,7 +326,7 @@ impl Pool {
             match step {
                 Step::Fresh => return Ok(Grant::Fresh(self.permit(client))),
                 Step::Idle(connection) => {
-                    let lease = Lease { connection, permit: self.permit(client) };
+                    let lease = Lease { connection, permit: self.permit(client), busy: None };
                     if let Some(lease) = settled(lease, home) {
                         return Ok(Grant::Idle(lease));
                     }
@@ -350,7 +352,8 @@ impl Pool {
 
     /// Keeps a connection for the next request, for `keep` at most, or hands it to a waiting one. Called in
     /// the runtime that the connection lives in.
-    pub(crate) fn put(self: &Arc<Self>, lease: Lease, keep: Duration) {
+    pub(crate) fn put(self: &Arc<Self>, mut lease: Lease, keep: Duration) {
+        lease.busy = None;
         let until = clock::now() + keep;
         let home = lease.connection.home;
         if home != Home::current() || lease.permit.kind == Held::Stream {
@@ -365,7 +368,7 @@ impl Pool {
             state.change(client, |count| count.open -= 1);
             let Some(waiter) = state.next(self.bounds.share_of(self.bounds.open_max)) else {
                 match offered {
-                    Grant::Idle(Lease { connection, permit }) => {
+                    Grant::Idle(Lease { connection, permit, .. }) => {
                         state.idle.push(Idle { connection, until });
                         let unattended = state.reaped.insert(home);
                         drop(state);
@@ -500,7 +503,7 @@ fn or_permit(mut lease: Lease, home: Home) -> Result<Lease, Permit> {
         return Ok(lease);
     }
     match lease.connection.moved_here() {
-        Ok(connection) => Ok(Lease { connection, permit: lease.permit }),
+        Ok(connection) => Ok(Lease { connection, permit: lease.permit, busy: None }),
         Err(_) => Err(lease.permit),
     }
 }

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptLog;
+use crate::pick::Picking;
 use crate::tally::Tally;
 
 /// A request towards an origin.
@@ -29,6 +30,8 @@ pub struct OriginRequest {
     pub retry: Retry,
     /// The name of the origin to ask, if it is up. Otherwise one is picked.
     pub prefer: Option<Arc<str>>,
+    /// What picks know of the request.
+    pub picking: Picking,
     /// The protocols to switch to, as the client named them (RFC 9110 §7.8).
     pub upgrade: Option<HeaderValue>,
     /// The site that is charged with what is sent and received.
@@ -69,6 +72,7 @@ impl OriginRequest {
             body: OutBody::Empty,
             retry,
             prefer: None,
+            picking: Picking::default(),
             upgrade: None,
             tally: None,
             log: None,

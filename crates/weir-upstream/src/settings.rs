@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::UpstreamError;
+use crate::pick::Pick;
 
 /// One upstream: a name, its origins, and how Weir talks to them.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub struct UpstreamSettings {
     pub name: String,
     /// At least one origin, at least one of them not a backup.
     pub origins: Vec<OriginSettings>,
+    /// How one is picked: what the first leaves open the next decides.
+    pub picks: Vec<Pick>,
     /// How long each step may take.
     pub timeouts: Timeouts,
     /// Ceilings of connections, queue and response heads.
@@ -35,6 +38,7 @@ impl UpstreamSettings {
         Self {
             name: name.into(),
             origins: vec![OriginSettings::new(address)],
+            picks: vec![Pick::default()],
             timeouts: Timeouts::default(),
             bounds: Bounds::default(),
             ejection: Ejection::default(),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::standing::Standing;
+
 /// An upstream at one moment.
 #[derive(Clone, Debug)]
 pub struct UpstreamSnapshot {
@@ -16,6 +18,10 @@ pub struct UpstreamSnapshot {
 pub struct OriginSnapshot {
     /// The origin as configured, e.g. `https://a.example:443`.
     pub name: String,
+    /// Whether it takes a share.
+    pub standing: Standing,
+    /// Requests under way, those that wait for a connection included, tunnels left out.
+    pub in_flight: u32,
     /// Requests sent, retries included.
     pub requests: u64,
     /// Requests that failed through the origin's fault, also while the body arrived.

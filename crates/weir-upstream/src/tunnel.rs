@@ -21,6 +21,8 @@ impl Tunnel {
         if let Some(track) = &mut lease.connection.track {
             track.lasts();
         }
+        // It no longer holds one of the connections that requests share.
+        lease.busy = None;
         Self { lease }
     }
 }

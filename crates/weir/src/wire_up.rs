@@ -237,7 +237,7 @@ impl Server {
     fn upstreams(&self) -> Vec<UpstreamState> {
         let all = self.edge.upstreams().into_iter().map(|upstream| {
             let origins = upstream.origins.into_iter().map(|origin| OriginState {
-                available: origin.ejected_for.is_none(),
+                available: origin.standing.takes_share(),
                 ejected_s: origin.ejected_for.map(|left| left.as_secs()),
                 name: origin.name,
                 requests: origin.requests,

@@ -3,7 +3,7 @@
 use weir_config::model::{Config, OriginEntry, Tls, Upstream};
 use weir_config::value::{OriginScheme, OriginUrl, Size};
 use weir_upstream::{
-    Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,
+    Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Pick, Role, Timeouts, TlsSettings,
     UpstreamSettings, Verify,
 };
 
@@ -17,6 +17,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
     UpstreamSettings {
         name: name.to_owned(),
         origins: upstream.origins.iter().map(origin).collect(),
+        picks: vec![Pick::RoundRobin],
         timeouts: Timeouts {
             connect: upstream.connect.0,
             first_byte: upstream.first_byte.0,

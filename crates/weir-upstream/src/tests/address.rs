@@ -34,7 +34,7 @@ fn named(resolver: &Resolver, every: Duration) -> Arc<Upstream> {
     let mut settings = settings(&["http://origin.example"]);
     settings.resolve_every = every;
     settings.timeouts.pool_idle = Duration::from_millis(1);
-    Upstream::with_resolver(settings, resolver).unwrap()
+    Upstream::made(settings, None, resolver).unwrap()
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::scripted::{Scripted, fetch, get, serve, settings};
-use crate::{Ejection, Role, Upstream};
+use crate::{Ejection, Order, OriginError, Role, Standing, Upstream};
 
 /// An origin that answers its name, or resets when it is told to be ill.
 async fn named(name: &'static str, ill: Arc<AtomicBool>) -> Scripted {
@@ -122,4 +122,37 @@ async fn a_full_origin_is_passed_over() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(count(&upstream, 10, "free").await, 10);
     stuck.abort();
+}
+
+#[tokio::test]
+async fn a_drained_origin_gets_nothing_until_it_is_ready_again() {
+    let (a, b) = (named("a", well()).await, named("b", well()).await);
+    let upstream = Upstream::new(settings(&[a.url(), b.url()])).unwrap();
+    assert!(!upstream.order("http://nobody.example:80", Order::Drain));
+    assert!(upstream.order(&a.url(), Order::Drain));
+    assert_eq!(count(&upstream, 10, "b").await, 10);
+    assert!(upstream.order(&b.url(), Order::Maintenance));
+    assert!(matches!(fetch(&upstream, get("/")).await, Err(OriginError::NoOrigin)));
+    let standings: Vec<_> = upstream.snapshot().origins.iter().map(|origin| origin.standing).collect();
+    assert_eq!(standings, [Standing::Draining, Standing::Maintenance]);
+    assert!(upstream.order(&a.url(), Order::Ready) && upstream.order(&b.url(), Order::Ready));
+    assert_eq!(count(&upstream, 10, "a").await, 5);
+}
+
+#[tokio::test]
+async fn a_successor_keeps_the_origins_that_both_have() {
+    let (a, b) = (named("a", well()).await, named("b", well()).await);
+    let before = settings(&[a.url(), b.url()]);
+    let upstream = Upstream::new(before.clone()).unwrap();
+    assert_eq!(count(&upstream, 10, "a").await, 5);
+    let mut after = before.clone();
+    after.origins[1].weight = 4;
+    let next = Upstream::succeed(&upstream, after).unwrap();
+    assert_eq!(count(&next, 10, "a").await, 2);
+    let seen = &next.snapshot().origins[0];
+    assert_eq!((seen.requests, seen.connects), (7, 1), "its connection and counts are kept");
+    let mut other = before;
+    other.timeouts.first_byte = Duration::from_secs(7);
+    let other = Upstream::succeed(&next, other).unwrap();
+    assert_eq!(other.snapshot().origins[0].requests, 0);
 }

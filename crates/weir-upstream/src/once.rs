@@ -1,0 +1,191 @@
+//! One attempt of a request at one origin: gets a connection, exchanges the heads, and makes the response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use weir_wire::{BodyReader, Persistence, ResponseHead};
+
+use crate::attempt::{Link, Track};
+use crate::body::{OriginBody, RequestRest, Streaming};
+use crate::clock;
+use crate::connect::connect;
+use crate::connection::Connection;
+use crate::error::OriginError;
+use crate::exchange::{Terms, exchange, limits};
+use crate::health::Event;
+use crate::origin::{Busy, Origin, count};
+use crate::outgoing::Outgoing;
+use crate::pool::{Demand, Grant, Lease};
+use crate::request::OutBody;
+use crate::response::{Length, OriginResponse, Times};
+use crate::retry::{Failure, Kind, Stage};
+use crate::tunnel::Tunnel;
+
+/// An idle connection is kept so long at most, whatever the origin's `Keep-Alive` says.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// An idle connection is given up so much earlier than the origin says, so that no request meets its closing.
+const IDLE_MARGIN: Duration = Duration::from_secs(1);
+
+/// Why an attempt failed, and what of the body is left for another one. Boxed, so that a result stays small.
+pub(crate) type Failed = Box<(Failure, Option<OutBody>)>;
+
+/// One attempt at one origin.
+pub(crate) async fn attempt(
+    origin: &Arc<Origin>,
+    terms: &Terms<'_>,
+    demand: Demand,
+    body: OutBody,
+) -> Result<OriginResponse, Failed> {
+    let begun = clock::now();
+    let busy = Busy::begin(origin);
+    let mut track = terms.request.log.as_ref().map(|log| origin.track(log, terms.turn));
+    let mut lease = match lease(origin, terms, demand, &mut track).await {
+        Ok(lease) => lease,
+        Err(error) => {
+            track.into_iter().for_each(|track| track.fail(&error));
+            let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
+            return Err(Box::new((failure, Some(body))));
+        }
+    };
+    let connected = clock::now();
+    count(&origin.counts.requests);
+    lease.connection.tally.clone_from(&terms.request.tally);
+    lease.connection.track = track;
+    let replay = match &body {
+        OutBody::Empty => Some(OutBody::Empty),
+        OutBody::Whole(bytes) => Some(OutBody::Whole(bytes.clone())),
+        OutBody::Stream { .. } => None,
+    };
+    let mut outgoing = Outgoing::new(terms.request, body);
+    let head = match exchange(&mut lease.connection, &mut outgoing, terms).await {
+        Ok(head) => head,
+        Err(failure) => {
+            lease.connection.fail_attempt(&failure.error);
+            let rest = replay.or_else(|| if outgoing.is_untouched() { outgoing.into_stream() } else { None });
+            return Err(Box::new((failure, rest)));
+        }
+    };
+    if let Some(track) = &mut lease.connection.track {
+        track.answered(&head);
+    }
+    let now = clock::now();
+    let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
+    if head.status == http::StatusCode::SWITCHING_PROTOCOLS
+        && let Err(bound) = lease.permit.outlast()
+    {
+        count(&origin.counts.busy);
+        let error = OriginError::Busy { bound, retry_after: terms.timeouts.queue };
+        lease.connection.fail_attempt(&error);
+        return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
+    }
+    lease.busy = Some(busy);
+    let response = respond(origin, terms, lease, outgoing, head);
+    Ok(OriginResponse { times, ..response })
+}
+
+/// An idle connection, or a new one.
+async fn lease(
+    origin: &Arc<Origin>,
+    terms: &Terms<'_>,
+    demand: Demand,
+    track: &mut Option<Box<Track>>,
+) -> Result<Lease, OriginError> {
+    let Terms { request, timeouts, .. } = terms;
+    match origin.pool().acquire(demand, (request.client, request.share)).await {
+        Ok(Grant::Idle(lease)) => {
+            count(&origin.counts.reuses);
+            if let Some(track) = track {
+                track.connected(lease.connection.transport.peer(), Link::Reused);
+            }
+            Ok(lease)
+        }
+        Ok(Grant::Fresh(permit)) => {
+            let connection = new_connection(origin, timeouts.connect, track).await?;
+            count(&origin.counts.connects);
+            Ok(Lease { connection, permit, busy: None })
+        }
+        Err(bound) => {
+            count(&origin.counts.busy);
+            Err(OriginError::Busy { bound, retry_after: timeouts.queue })
+        }
+    }
+}
+
+/// A new connection.
+pub(crate) async fn new_connection(
+    origin: &Origin,
+    limit: Duration,
+    track: &mut Option<Box<Track>>,
+) -> Result<Box<Connection>, OriginError> {
+    let since = clock::now();
+    let connection = Box::pin(connect(&origin.place, limit)).await?;
+    if let Some(track) = track {
+        let took = clock::now().saturating_duration_since(since);
+        track.connected(connection.transport.peer(), Link::New(took));
+    }
+    Ok(connection)
+}
+
+/// The response as the caller gets it: what is left to read and to send goes into its body. Its times are to
+/// be set.
+fn respond(
+    origin: &Arc<Origin>,
+    terms: &Terms<'_>,
+    mut lease: Lease,
+    outgoing: Outgoing,
+    head: ResponseHead,
+) -> OriginResponse {
+    let ResponseHead { status, headers, framing, persistence, .. } = head;
+    lease.connection.served += 1;
+    origin.note(Event::Answered);
+    let mut upgraded = None;
+    let body = if status == http::StatusCode::SWITCHING_PROTOCOLS {
+        upgraded = Some(Tunnel::new(lease));
+        OriginBody::empty()
+    } else {
+        let keep = match persistence {
+            Persistence::KeepAlive => Some(idle_time(&headers, terms.timeouts.pool_idle)),
+            Persistence::Close => None,
+        };
+        OriginBody::streaming(Streaming {
+            lease,
+            reader: BodyReader::new(framing, &limits(terms.bounds)),
+            framing,
+            request: RequestRest::after(outgoing, status),
+            origin: origin.clone(),
+            client: terms.request.witness,
+            between_bytes: terms.timeouts.between_bytes,
+            keep: keep.filter(|keep| !keep.is_zero()),
+            waiting_since: None,
+        })
+    };
+    let length = Length::of(framing);
+    OriginResponse {
+        status,
+        headers,
+        length,
+        body,
+        origin: origin.clone(),
+        times: Times::default(),
+        upgraded,
+    }
+}
+
+/// How long an idle connection is kept: as `Keep-Alive: timeout=` says with a margin, else the default.
+fn idle_time(headers: &HeaderMap, default: Duration) -> Duration {
+    let said = headers.get("keep-alive").and_then(|value| value.to_str().ok());
+    let timeout = said.and_then(|value| {
+        value.split(',').find_map(|part| {
+            let (name, seconds) = part.split_once('=')?;
+            let seconds = seconds.trim();
+            let named = name.trim().eq_ignore_ascii_case("timeout");
+            let digits = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
+            (named && digits).then(|| seconds.parse().unwrap_or(u64::MAX))
+        })
+    });
+    match timeout {
+        None => default,
+        Some(seconds) => Duration::from_secs(seconds).min(IDLE_MAX + IDLE_MARGIN).saturating_sub(IDLE_MARGIN),
+    }
+}

@@ -1,0 +1,117 @@
+//! Sends a request to an origin, and again where the retry table allows that.
+
+use std::sync::Arc;
+
+use crate::attempt::Turn;
+use crate::clock;
+use crate::error::OriginError;
+use crate::exchange::Terms;
+use crate::once::attempt;
+use crate::origin::count;
+use crate::pool::Demand;
+use crate::request::{InterimSender, OriginRequest, OutBody};
+use crate::response::OriginResponse;
+use crate::retry::{self, Failure, Next, Stage, Tries};
+use crate::roster::Roster;
+use crate::upstream::Upstream;
+
+impl Upstream {
+    /// Sends a request and waits for the head of the response. 1xx responses go to `interim` as they come.
+    ///
+    /// Retries show in [`Times::retries`] only.
+    ///
+    /// # Errors
+    /// When no origin gave a response: see [`OriginError::status`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it closes its connection. The origin may have acted on the request.
+    pub async fn send(
+        self: &Arc<Self>,
+        mut request: OriginRequest,
+        interim: Option<InterimSender>,
+    ) -> Result<OriginResponse, OriginError> {
+        let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
+        let mut tries = Tries::default();
+        let mut tried: Vec<usize> = Vec::new();
+        let mut demand = Demand::Any;
+        let roster = self.roster();
+        let choose = |tried: &[usize]| roster.choose(&self.picks, tried, &self.signal, clock::now());
+        let preferred = request.prefer.as_deref().and_then(|name| roster.preferred(name));
+        let Some(mut index) = preferred.or_else(|| choose(&tried)) else { return Err(OriginError::NoOrigin) };
+        // The error of an origin that had the request says more than that another one could not be reached.
+        let mut had_it: Option<OriginError> = None;
+        let mut turn = Turn::FIRST;
+        let mut doubts = Doubts { roster: &roster, failures: Vec::new(), client: request.witness };
+        loop {
+            let origin = roster.origin(index);
+            let terms = Terms {
+                request: &request,
+                interim: interim.as_ref(),
+                timeouts: &self.timeouts,
+                bounds: &self.bounds,
+                turn,
+            };
+            let (failure, rest) = match attempt(origin, &terms, demand, body).await {
+                Ok(mut response) => {
+                    response.times.retries = tries.unconnected + tries.resent;
+                    doubts.clear_request();
+                    return Ok(response);
+                }
+                Err(failed) => *failed,
+            };
+            let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
+            let (stage, error) = (failure.stage, failure.error.clone());
+            turn = turn.after(&error);
+            match stage {
+                Stage::NotConnected => origin.failed_attempt(&failure, None),
+                _ => doubts.failures.push((index, failure)),
+            }
+            let error = match had_it.take() {
+                Some(earlier) if error.is_before_request() => earlier,
+                _ => error,
+            };
+            let Some(rest) = rest else { return Err(error) };
+            body = rest;
+            tried.push(index);
+            let elsewhere = match next {
+                Next::GiveUp => return Err(error),
+                Next::Fresh => None,
+                Next::Elsewhere | Next::ElsewhereOrFresh => choose(&tried),
+            };
+            match (next, elsewhere) {
+                (_, Some(other)) => (index, demand) = (other, Demand::Any),
+                (Next::Elsewhere, None) => return Err(error),
+                _ => demand = Demand::Fresh,
+            }
+            count(&origin.counts.retries);
+            match stage {
+                Stage::NotConnected => tries.unconnected += 1,
+                _ => tries.resent += 1,
+            }
+            had_it = (!error.is_before_request()).then_some(error);
+        }
+    }
+}
+
+/// Failures of attempts that the request may have caused. Once another attempt of the same request is
+/// answered they count against their origins for sure. If it is given up, they count as its client's.
+struct Doubts<'u> {
+    roster: &'u Roster,
+    failures: Vec<(usize, Failure)>,
+    client: Option<u64>,
+}
+
+impl Doubts<'_> {
+    /// The request has been answered: it was not the cause.
+    fn clear_request(&mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for Doubts<'_> {
+    fn drop(&mut self) {
+        for (index, failure) in &self.failures {
+            self.roster.origin(*index).failed_attempt(failure, self.client);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How an origin stands: whether it takes a share of the requests, and if not, why. It must not ask an origin
+//! anything.
+
+/// Whether an origin takes a share of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It takes its share.
+    Ready,
+    /// It failed too often, and is tried now and then.
+    Ejected,
+    /// An active check says that it is down, or it was not checked yet.
+    Down,
+    /// It takes requests of its sessions only.
+    Draining,
+    /// It takes none.
+    Maintenance,
+}
+
+impl Standing {
+    /// Whether it takes its share.
+    pub fn takes_share(self) -> bool {
+        self == Standing::Ready
+    }
+
+    /// Whether it may be asked where no other origin is left.
+    pub(crate) fn is_last_resort(self) -> bool {
+        matches!(self, Standing::Ready | Standing::Ejected | Standing::Down)
+    }
+
+    /// The word for logs, metrics and `weir origins`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Ready => "ready",
+            Standing::Ejected => "ejected",
+            Standing::Down => "down",
+            Standing::Draining => "draining",
+            Standing::Maintenance => "maintenance",
+        }
+    }
+}
+
+/// What an operator wants of an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// That it takes its share.
+    #[default]
+    Ready,
+    /// That it takes requests of its sessions only.
+    Drain,
+    /// That it takes none.
+    Maintenance,
+}
+
+/// What is said of an origin by others than the requests sent there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// By an operator.
+    pub(crate) order: Order,
+    /// Whether active checks say that it is down.
+    pub(crate) is_down: bool,
+}
+
+impl Marks {
+    /// The standing of an origin that is ejected or is not.
+    pub(crate) fn standing(self, is_up: bool) -> Standing {
+        match self.order {
+            Order::Maintenance => Standing::Maintenance,
+            Order::Drain => Standing::Draining,
+            Order::Ready if self.is_down => Standing::Down,
+            Order::Ready if !is_up => Standing::Ejected,
+            Order::Ready => Standing::Ready,
+        }
+    }
+}
