@@ -116,15 +116,32 @@ struct Task {
     directory: String,
 }
 
-/// Reads what is remembered of the hosts: the certificates can be served before anything else starts. What
-/// [`Acme::start`] is given must be the same folder.
+/// What clients and CAs can be given before anything else starts.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The certificates.
+    pub certificates: Vec<Issued>,
+    /// The answers of orders under way, over HTTP.
+    pub proofs: Vec<Proof>,
+}
+
+/// Reads what is remembered of the hosts. What [`Acme::start`] is given must be the same folder.
 ///
 /// It does not write, so that it may be called while another process still orders.
-pub fn certificates(disk: Arc<dyn Disk>, settings: &Settings, clock: &Clock) -> Vec<Issued> {
-    let book = Book::new(disk);
-    let named = settings.hosts.iter().filter_map(|host| Some((host, Name::of(host).ok()?)));
-    let held = named.filter_map(|(host, name)| Some((host, book.host(&name, clock.now()).certificate?)));
-    held.map(|(host, certificate)| issued(host, &certificate)).collect()
+pub fn kept(disk: Arc<dyn Disk>, settings: &Settings, clock: &Clock) -> Kept {
+    let (book, mut kept) = (Book::new(disk), Kept::default());
+    for (host, name) in settings.hosts.iter().filter_map(|host| Some((host, Name::of(host).ok()?))) {
+        let entry = book.host(&name, clock.now());
+        kept.proofs.extend(proof_of(&name, &entry.record));
+        kept.certificates.extend(entry.certificate.map(|certificate| issued(host, &certificate)));
+    }
+    kept
+}
+
+/// The answer of the order under way.
+fn proof_of(name: &Name, record: &Record) -> Option<Proof> {
+    let proof = record.order.as_ref()?.proof.clone()?;
+    Some(Proof::Http { host: name.host(), proof })
 }
 
 fn issued(host: &str, certificate: &Certificate) -> Issued {
@@ -229,9 +246,8 @@ impl Shared {
     /// Shows the answer of an order that another process began: the CA may ask for it before the order is
     /// taken up.
     fn show_again(&self, host: &Host) {
-        let pending = host.entry.record.order.as_ref().filter(|_| host.busy.is_none());
-        if let Some(proof) = pending.and_then(|order| order.proof.clone()) {
-            self.outside.show(&Proof::Http { host: host.name.host(), proof });
+        if let Some(proof) = proof_of(&host.name, &host.entry.record).filter(|_| host.busy.is_none()) {
+            self.outside.show(&proof);
         }
     }
 

@@ -21,7 +21,7 @@ mod renewal;
 mod settings;
 mod transport;
 
-pub use acme::{AT_ONCE_MAX, Acme, Row, Step, certificates};
+pub use acme::{AT_ONCE_MAX, Acme, Kept, Row, Step, kept};
 pub use clock::{Clock, Seconds};
 pub use names::{Name, Unorderable};
 pub use outside::{Failed, Issued, Outside, Proof};

@@ -43,7 +43,8 @@ pub(crate) struct Attempt {
     pub(crate) shown: Vec<Shown>,
 }
 
-/// Something that the CA can see, until this is dropped.
+/// Something that the CA can see. It goes on seeing it where the order is put down halfway: the CA may look
+/// until another process shows it. Who ends the order says otherwise.
 pub(crate) struct Shown {
     outside: Arc<dyn Outside>,
     proof: Proof,
@@ -53,7 +54,7 @@ pub(crate) struct Shown {
 impl Shown {
     fn new(outside: Arc<dyn Outside>, proof: Proof) -> Shown {
         outside.show(&proof);
-        Shown { outside, proof, is_kept: false }
+        Shown { outside, proof, is_kept: true }
     }
 }
 
@@ -77,6 +78,11 @@ impl Attempt {
         let is_kept = result.as_ref().is_err_and(stays);
         self.shown.iter_mut().for_each(|shown| shown.is_kept = is_kept);
         self.shown.clear();
+        // It may have been shown by what began the order.
+        let begun = self.record.order.as_ref().and_then(|order| order.proof.clone());
+        if let Some(proof) = begun.filter(|_| !is_kept) {
+            self.outside.withdraw(&Proof::Http { host: self.name.host(), proof });
+        }
         result
     }
 

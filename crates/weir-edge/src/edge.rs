@@ -98,6 +98,8 @@ pub struct ForListeners {
     pub passed: Vec<PassedListener>,
     /// The certificates of those that speak TLS.
     pub certificates: Certificates,
+    /// The answers to a certificate authority, which may ask as soon as they listen.
+    pub proofs: HttpProofs,
 }
 
 /// A listener's sockets: one for each worker, and the copies that are kept.
@@ -119,7 +121,7 @@ impl Edge {
         store: Store,
         for_listeners: ForListeners,
     ) -> Result<Edge, StartError> {
-        let ForListeners { mut passed, certificates } = for_listeners;
+        let ForListeners { mut passed, certificates, proofs } = for_listeners;
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
@@ -141,7 +143,8 @@ impl Edge {
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
-        let shared = Arc::new(Shared::new(store, workers, running(plan, upstreams), observatory));
+        let shared = Shared::new(store, workers, running(plan, upstreams), observatory);
+        let shared = Arc::new(shared.showing(proofs));
         keeper.sweep(shared.store.clone());
         let modes: Vec<ListenerMode> = listeners.iter().map(|(_, mode)| *mode).collect();
         let mut handles = Vec::with_capacity(workers);
@@ -216,11 +219,6 @@ impl Edge {
     /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.observatory.snapshot()
-    }
-
-    /// The answers to a certificate authority.
-    pub fn proofs(&self) -> &HttpProofs {
-        &self.shared.proofs
     }
 
     /// The store, for the code that deals with its volumes.

@@ -73,6 +73,11 @@ impl Shared {
         }
     }
 
+    /// The same with these answers to a certificate authority.
+    pub(crate) fn showing(self, proofs: HttpProofs) -> Shared {
+        Shared { proofs, ..self }
+    }
+
     /// What the fills and readers of a core work with.
     pub(crate) fn resources(&self, core: usize) -> Resources {
         Resources {

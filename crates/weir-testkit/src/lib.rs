@@ -9,6 +9,7 @@
 // The kit measures the real world and fails by panicking, as the tests do that use it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
+mod between;
 mod byteranges;
 mod client;
 mod drive;
@@ -32,6 +33,7 @@ mod tls_client;
 mod wait;
 mod weir;
 
+pub use between::{Between, Verdict};
 pub use byteranges::byteranges;
 pub use client::{Client, get, get_with};
 pub use drive::{Drive, Throttle};

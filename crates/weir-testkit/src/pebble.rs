@@ -157,6 +157,11 @@ impl Pebble {
         self.setup.directory()
     }
 
+    /// Its host and port.
+    pub(crate) fn authority(&self) -> String {
+        format!("127.0.0.1:{}", self.setup.port)
+    }
+
     /// The root that its own TLS is verified by, as PEM.
     pub fn roots(&self) -> &str {
         &self.roots

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use parking_lot::Mutex;
 use weir_acme::plan::Why;
 use weir_acme::{
@@ -47,11 +46,13 @@ struct Joined {
 }
 
 impl Ordering {
-    /// Orders what is missing. [`serve_kept`] comes before.
+    /// Puts in use what is kept: the certificates that were ordered before, and the answers of orders under
+    /// way, which a certificate authority may ask for at any moment. It needs no authority and asks none, and
+    /// comes before clients do; [`Ordering::resume`] comes after.
     ///
     /// # Errors
-    /// A file that the configuration names cannot be read, or no thread can be started.
-    pub(crate) fn start(
+    /// A file that the configuration names cannot be read.
+    pub(crate) fn prepare(
         loaded: &Loaded,
         state: &Path,
         certificates: &Keeper,
@@ -65,10 +66,21 @@ impl Ordering {
             observatory: observatory.clone(),
             ended: Mutex::default(),
         });
-        let running = Mutex::new(Running { settings, acme: None });
-        let ordering = Ordering { folder: state.join(ACME), outside, running };
-        ordering.resume().context("cannot order certificates")?;
+        let ordering = Ordering {
+            folder: state.join(ACME),
+            outside,
+            running: Mutex::new(Running { settings, acme: None }),
+        };
+        if let Some(settings) = &ordering.running.lock().settings {
+            ordering.serve_kept(settings);
+        }
         Ok(ordering)
+    }
+
+    fn serve_kept(&self, settings: &Settings) {
+        let kept = weir_acme::kept(Arc::new(OsDisk::at(&self.folder)), settings, &Clock::wall());
+        put(&self.outside.certificates, &kept.certificates);
+        kept.proofs.iter().for_each(|proof| self.outside.show(proof));
     }
 
     /// Puts another configuration in force, after its certificates in files; returns what is amiss.
@@ -86,7 +98,7 @@ impl Ordering {
                 running.acme = None;
             }
             (None, Some(settings)) => {
-                serve(&self.folder, settings, &self.outside.certificates);
+                self.serve_kept(settings);
                 drop(running);
                 return self.resume().err().map(|error| format!("[acme] does not work: {error}"));
             }
@@ -146,21 +158,6 @@ impl Ordering {
             }
         }
     }
-}
-
-/// Puts the certificates in use that were ordered before. It needs no authority, and comes before clients do.
-///
-/// # Errors
-/// A file that the configuration names cannot be read.
-pub(crate) fn serve_kept(loaded: &Loaded, state: &Path, certificates: &Keeper) -> anyhow::Result<()> {
-    if let Some(settings) = settings(loaded, certificates).map_err(anyhow::Error::msg)? {
-        serve(&state.join(ACME), &settings, certificates);
-    }
-    Ok(())
-}
-
-fn serve(folder: &Path, settings: &Settings, certificates: &Keeper) {
-    put(certificates, &weir_acme::certificates(Arc::new(OsDisk::at(folder)), settings, &Clock::wall()));
 }
 
 fn put(certificates: &Keeper, issued: &[Issued]) {

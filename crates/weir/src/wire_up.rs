@@ -18,7 +18,7 @@ use weir_control::{
     Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
-use weir_edge::{Cached, Edge, ForListeners};
+use weir_edge::{Cached, Edge, ForListeners, HttpProofs};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -29,7 +29,7 @@ use weir_store::{
 };
 
 use crate::accounts;
-use crate::acme::{self, Ordering};
+use crate::acme::Ordering;
 use crate::certificates::Keeper;
 use crate::events;
 use crate::explained::{self, explained};
@@ -166,11 +166,14 @@ impl Server {
             volumes::settings(memory_bytes),
             begin,
         )?;
-        acme::serve_kept(loaded, state, &certificates)?;
+        let proofs = HttpProofs::default();
+        let ordering = Ordering::prepare(loaded, state, &certificates, &proofs, &observatory)?;
         let plan = compile(loaded, &observatory);
-        let for_listeners = ForListeners { passed: handover.listeners, certificates: certificates.handle() };
+        let certificates_in_force = certificates.handle();
+        let for_listeners =
+            ForListeners { passed: handover.listeners, certificates: certificates_in_force, proofs };
         let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
-        let ordering = Ordering::start(loaded, state, &certificates, edge.proofs(), &observatory)?;
+        ordering.resume().context("cannot order certificates")?;
         Ok(Server {
             edge,
             drives,

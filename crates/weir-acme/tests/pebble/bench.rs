@@ -169,6 +169,11 @@ impl Bench {
         Acme::start(self.disk(), settings, self.clock(), self.shown.clone()).unwrap()
     }
 
+    /// The tokens for which there is an answer over HTTP.
+    pub fn answered(&self) -> Vec<String> {
+        self.shown.http.lock().unwrap().keys().cloned().collect()
+    }
+
     pub fn issued(&self) -> usize {
         self.shown.issued.lock().unwrap().len()
     }

@@ -16,7 +16,7 @@ fn a_certificate_comes_by_http_01_and_outlives_the_process() {
     assert_eq!(row_of.issued_by.as_deref(), Some(pebble.directory().as_str()));
     assert_eq!(row(&acme, "*.example.com").step, Step::NeedsFile(Unorderable::Wildcard));
     acme.stop();
-    let kept = weir_acme::certificates(bench.disk(), &wanted, &bench.clock());
+    let kept = weir_acme::kept(bench.disk(), &wanted, &bench.clock()).certificates;
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].key_pem, bench.shown.issued.lock().unwrap()[0].key_pem);
     // A new process asks for nothing.

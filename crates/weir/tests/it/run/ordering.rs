@@ -3,8 +3,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_testkit::{Origin, Pebble, PebbleSetup, Resource, TlsClient, Weir, free_port, until};
+use weir_testkit::{
+    Between, Gate, Origin, Pebble, PebbleSetup, Resource, TlsClient, Verdict, Weir, free_port, until,
+};
 
 use crate::server::setup;
 
@@ -20,20 +24,25 @@ struct Bench {
 
 /// A Weir that orders from a Pebble that decides at once; `more` goes into `[acme]`, `of_site` into the site.
 fn bench(listeners: Listeners, more: &str, of_site: &str) -> Option<Bench> {
-    before(listeners, more, of_site, |pebble| pebble)
+    bench_of(listeners, more, of_site, |_| None)
 }
 
-fn before(
+/// As [`bench`], with what comes between Weir and the CA.
+fn bench_of(
     listeners: Listeners,
     more: &str,
     of_site: &str,
-    pebble: impl FnOnce(PebbleSetup) -> PebbleSetup,
+    between: impl FnOnce(&Pebble) -> Option<Between>,
 ) -> Option<Bench> {
     let setup = setup();
     let (http_port, tls_port) = (free_port(), free_port());
-    let folder = setup.folder().join("pebble");
-    let pebble = pebble(PebbleSetup::new(http_port, tls_port)).start(&folder)?;
-    setup.file("roots.pem", pebble.roots());
+    let pebble = PebbleSetup::new(http_port, tls_port).start(&setup.folder().join("pebble"))?;
+    let between = between(&pebble);
+    let (directory, roots) = match &between {
+        Some(between) => (between.directory(), between.roots().to_owned()),
+        None => (pebble.directory(), pebble.roots().to_owned()),
+    };
+    setup.file("roots.pem", roots);
     let origin = Origin::start();
     origin.put("/", Resource::fresh("hello"));
     let plain = match listeners {
@@ -70,7 +79,7 @@ hosts = [\"{HOST}\", \"*.wild.example.com\"]
 upstream = \"main\"
 {of_site}
 ",
-        pebble.directory(),
+        directory,
         origin.url()
     );
     Some(Bench { weir: setup.run_config(&text), pebble, tls_port, _origin: origin })
@@ -147,34 +156,67 @@ fn a_certificate_is_ordered_served_and_kept_through_upgrades_and_kills() {
     assert_eq!(bench.orders(), 1, "{}", bench.weir.stderr());
 }
 
+/// A Weir whose first request to this path of the CA does not arrive before the gate is open, and whether
+/// there was one.
+fn held(path: &'static str, challenge: &str, gate: &Gate) -> Option<(Bench, Arc<AtomicBool>)> {
+    let (is_made, gate) = (Arc::new(AtomicBool::new(false)), gate.clone());
+    let noted = is_made.clone();
+    let bench = bench_of(Listeners::Both, challenge, "", |pebble| {
+        let between = Between::start(pebble);
+        between.judge(move |line| match line.starts_with(path) && !noted.swap(true, Ordering::SeqCst) {
+            true => Verdict::Hold(gate.clone()),
+            false => Verdict::Pass,
+        });
+        Some(between)
+    })?;
+    Some((bench, is_made))
+}
+
+/// The question whose answer says what there is to prove.
+const WHAT: &str = "POST /authZ/";
+/// The word to the CA that it may look.
+const LOOK: &str = "POST /chalZ/";
+
 #[test]
 fn an_order_of_a_killed_process_is_taken_up() {
-    // The CA looks late enough to find the next process; a look in between would end the order for good.
-    let slow = |pebble: PebbleSetup| pebble.env("PEBBLE_VA_NOSLEEP", "0").env("PEBBLE_VA_SLEEPTIME", "8");
-    let Some(mut bench) = before(Listeners::Both, "", "", slow) else { return };
-    let record = bench.weir.state().join(format!("acme/hosts/{HOST}.json"));
-    until("the order is known", || {
-        std::fs::read_to_string(&record).is_ok_and(|text| text.contains("/my-order/"))
-    });
-    bench.weir.signal("KILL");
-    bench.weir.restart();
+    // Killed before it knew what to prove, before the CA may look, and before the CA looked: then the CA
+    // finds the next process, which has not taken up the order yet.
+    let ends = [(WHAT, Gate::new()), (LOOK, Gate::new()), (LOOK, Gate::new())];
+    let mut benches = Vec::new();
+    for (path, gate) in &ends {
+        let Some((mut bench, is_made)) = held(path, "", gate) else { return };
+        until("the request is made", || is_made.load(Ordering::SeqCst));
+        bench.weir.signal("KILL");
+        bench.weir.restart();
+        benches.push(bench);
+    }
+    ends[2].1.open();
+    until("the CA has looked", || benches[2].pebble.log().contains("set VALID by completed challenge"));
     // It counts as a failure, so that it is taken up after a minute.
-    bench.until_served();
-    assert_eq!(bench.orders(), 1);
-    assert_eq!(bench.status_by_curl(), "200");
+    for (bench, (path, _)) in benches.iter().zip(&ends) {
+        bench.until_served();
+        assert_eq!(bench.orders(), 1, "{path}");
+        assert_eq!(bench.status_by_curl(), "200");
+    }
 }
 
 #[test]
 fn an_order_is_taken_up_by_the_new_process_of_an_upgrade() {
-    // The CA takes its time to look, and finds the new process.
-    let slow = |pebble: PebbleSetup| pebble.env("PEBBLE_VA_NOSLEEP", "0").env("PEBBLE_VA_SLEEPTIME", "4");
-    let Some(mut bench) = before(Listeners::Both, "challenge = \"http-01\"", "", slow) else { return };
-    until("the CA is to look", || bench.pebble.log().contains("POST /chalZ/"));
-    let upgraded = bench.weir.upgrade(&[]);
-    assert_eq!(upgraded.code, Some(0), "{upgraded:?}");
-    bench.until_served();
-    assert_eq!(bench.orders(), 1, "{}", bench.weir.stderr());
-    assert_eq!(bench.status_by_curl(), "200");
+    // The CA looks at any moment of the upgrade, or after it.
+    for is_after in [false, true] {
+        let gate = Gate::new();
+        let Some((mut bench, is_made)) = held(LOOK, "challenge = \"http-01\"", &gate) else { return };
+        until("the CA is told to look", || is_made.load(Ordering::SeqCst));
+        if !is_after {
+            gate.open();
+        }
+        let upgraded = bench.weir.upgrade(&[]);
+        assert_eq!(upgraded.code, Some(0), "{upgraded:?}");
+        gate.open();
+        bench.until_served();
+        assert_eq!(bench.orders(), 1, "{}", bench.weir.stderr());
+        assert_eq!(bench.status_by_curl(), "200");
+    }
 }
 
 #[test]
