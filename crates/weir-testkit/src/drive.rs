@@ -182,11 +182,15 @@ impl Drive {
     /// # Panics
     /// The system lacks the way to do so.
     pub fn turn_read_only(&self) {
+        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", self.device()), "a scenario").unwrap();
+    }
+
+    /// The name of the loop device.
+    fn device(&self) -> String {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let mount = self.path().display().to_string();
         let own = mounts.lines().find(|line| line.split(' ').nth(1) == Some(&mount)).unwrap();
-        let device = own.split(' ').next().unwrap().trim_start_matches("/dev/");
-        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "a scenario").unwrap();
+        own.split(' ').next().unwrap().trim_start_matches("/dev/").to_owned()
     }
 
     /// Mounts it read-only. No process may have a file of it open to write.
@@ -269,12 +273,22 @@ impl Drive {
         });
     }
 
-    /// Cuts the image below the file system: what lay behind `bytes` cannot be read or written any more.
+    /// Cuts the device below the file system: what lay behind `bytes` cannot be read or written any more.
     ///
     /// # Panics
-    /// There is no image.
+    /// It is not mounted on a device, or the system refuses.
     pub fn lose_all_behind(&self, bytes: u64) {
-        OpenOptions::new().write(true).open(self.image()).unwrap().set_len(bytes).unwrap();
+        const SECTOR_BYTES: u64 = 512;
+        let (image, device) = (OpenOptions::new().write(true).open(self.image()).unwrap(), self.device());
+        let node = PathBuf::from(format!("/dev/{device}"));
+        let sectors = || std::fs::read_to_string(format!("/sys/block/{device}/size")).unwrap();
+        // A write behind the end would make the image longer, with zeros where there was something: the
+        // device ends there as well, and is cut again where such a write came in between.
+        while sectors().trim() != (bytes / SECTOR_BYTES).to_string() {
+            image.set_len(bytes).unwrap();
+            run("losetup", ["-c"].map(OsStr::new), &[&node])
+                .unwrap_or_else(|why| panic!("cutting a drive: {why}"));
+        }
     }
 
     /// Flips a bit below the file system wherever one of these marks is, all of the same length. Returns the

@@ -1,15 +1,18 @@
 //! The scripted origin: an HTTP/1 server in the test's own process that counts and records its requests.
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::exchange::{After, Exchange, Request};
 use crate::fields::{borrowed, owned};
+use crate::ports::free_port;
 use crate::resource::Resource;
 use crate::socket::{Address, PATIENCE, Socket};
 use crate::tls::{Authority, Clients};
@@ -42,6 +45,8 @@ pub struct Origin {
     shared: Arc<Shared>,
     address: Address,
     scheme: &'static str,
+    /// Ends with the listener.
+    accepts: Option<JoinHandle<()>>,
 }
 
 impl Default for Origin {
@@ -53,7 +58,7 @@ impl Default for Origin {
 impl Origin {
     /// An origin on a port of 127.0.0.1. It answers a path without a script with 404.
     pub fn start() -> Origin {
-        Origin::listen("127.0.0.1:0")
+        Origin::listen(&format!("127.0.0.1:{}", free_port()))
     }
 
     /// An origin on this address, for example one that was used before.
@@ -61,8 +66,7 @@ impl Origin {
     /// # Panics
     /// The address cannot be bound.
     pub fn listen(address: &str) -> Origin {
-        let listener = TcpListener::bind(address).unwrap_or_else(|why| panic!("bind {address}: {why}"));
-        Origin::tcp(listener, "http", |stream| Some(Socket::Tcp(stream)))
+        Origin::tcp(bound(address), "http", |stream| Some(Socket::Tcp(stream)))
     }
 
     /// An origin that speaks https with a certificate of `authority` for `names`.
@@ -76,8 +80,7 @@ impl Origin {
     }
 
     fn with_tls(settings: Arc<rustls::ServerConfig>) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Origin::tcp(listener, "https", move |stream| {
+        Origin::tcp(bound(&format!("127.0.0.1:{}", free_port())), "https", move |stream| {
             let tls = rustls::ServerConnection::new(settings.clone()).ok()?;
             Some(Socket::Tls(Box::new(rustls::StreamOwned::new(tls, stream))))
         })
@@ -91,7 +94,7 @@ impl Origin {
         let shared = Arc::new(Shared::default());
         let address = Address::Tcp(listener.local_addr().unwrap());
         let inner = shared.clone();
-        std::thread::spawn(move || {
+        let accepts = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if inner.stopped.load(Ordering::SeqCst) {
                     return;
@@ -103,7 +106,7 @@ impl Origin {
                 }
             }
         });
-        Origin { shared, address, scheme }
+        Origin { shared, address, scheme, accepts: Some(accepts) }
     }
 
     /// An origin on a unix socket.
@@ -114,7 +117,7 @@ impl Origin {
         let listener = UnixListener::bind(path).unwrap_or_else(|why| panic!("bind {path:?}: {why}"));
         let shared = Arc::new(Shared::default());
         let inner = shared.clone();
-        std::thread::spawn(move || {
+        let accepts = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if inner.stopped.load(Ordering::SeqCst) {
                     return;
@@ -124,7 +127,8 @@ impl Origin {
                 }
             }
         });
-        Origin { shared, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
+        let address = Address::Unix(PathBuf::from(path));
+        Origin { shared, address, scheme: "http", accepts: Some(accepts) }
     }
 
     /// The address that it listens on.
@@ -250,8 +254,29 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        let _ = self.address.connect();
+        // A file of a unix socket may be gone; then its listener stays, unknown to all.
+        if self.address.connect().is_ok()
+            && let Some(accepts) = self.accepts.take()
+        {
+            let _ = accepts.join();
+        }
         self.drop_connections();
+    }
+}
+
+/// A listener on this address. One that was there before may be a moment longer in a process that is being
+/// started.
+fn bound(address: &str) -> TcpListener {
+    let begun = Instant::now();
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(why) => assert!(
+                why.kind() == ErrorKind::AddrInUse && begun.elapsed() < PATIENCE,
+                "bind {address}: {why}"
+            ),
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

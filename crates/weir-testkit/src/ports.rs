@@ -1,8 +1,11 @@
 //! Ports for servers that cannot report a port of the kernel's choice.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Mutex;
+
+use crate::socket::PATIENCE;
 
 /// Below the range of ports for clients, so that no connection of a test uses one.
 const FIRST: u16 = 10_000;
@@ -35,10 +38,17 @@ pub fn free_port() -> u16 {
         }
         let port = own.next;
         own.next += 1;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if is_free(port) {
             return port;
         }
     }
+}
+
+/// Whether nobody listens there. To listen for a moment would not do: what another thread starts in that
+/// moment has the socket as well until it runs, and would accept connections that are meant for a Weir.
+fn is_free(port: u16) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PATIENCE)
+        .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 /// Whether somebody listens on this port of IPv4.
@@ -69,6 +79,8 @@ fn free_block() -> (u16, File) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -83,8 +95,8 @@ mod tests {
     fn a_listener_is_seen_without_a_connection() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(is_listened_on(port));
+        assert!(is_listened_on(port) && !is_free(port));
         drop(listener);
-        assert!(!is_listened_on(port));
+        assert!(!is_listened_on(port) && is_free(port));
     }
 }

@@ -46,8 +46,8 @@ pub struct Setup {
     admin: SocketAddr,
     args: Vec<String>,
     environment: Vec<(String, String)>,
-    /// The file to which it first writes its pid.
-    group: Option<PathBuf>,
+    /// What a shell does before it becomes the Weir.
+    first: Option<String>,
 }
 
 /// A running Weir. Dropping it kills the process by its pid and removes its folder.
@@ -77,7 +77,7 @@ impl Setup {
             admin: local(),
             args: Vec::new(),
             environment: Vec::new(),
-            group: None,
+            first: None,
         }
     }
 
@@ -116,8 +116,14 @@ impl Setup {
 
     /// Runs it in a control group.
     #[must_use]
-    pub fn within(mut self, group: &MemoryGroup) -> Self {
-        self.group = Some(group.procs());
+    pub fn within(self, group: &MemoryGroup) -> Self {
+        self.first(&format!("echo $$ > '{}'", group.procs().display()))
+    }
+
+    /// Has a shell do this before it becomes the Weir, such as setting a limit.
+    #[must_use]
+    pub fn first(mut self, command: &str) -> Self {
+        self.first = Some(command.to_owned());
         self
     }
 
@@ -229,10 +235,10 @@ impl Weir {
             child.wait().unwrap();
         }
         let setup = &self.setup;
-        let mut command = match &setup.group {
-            Some(group) => {
+        let mut command = match &setup.first {
+            Some(first) => {
                 let mut command = Command::new("sh");
-                command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group).arg(&setup.binary);
+                command.args(["-c", &format!("{first} && exec \"$0\" \"$@\"")]).arg(&setup.binary);
                 command
             }
             None => Command::new(&setup.binary),

@@ -34,7 +34,7 @@ impl Translator {
 
     /// Before whatever these streams lead to, such as TLS.
     pub fn over(open: impl Fn() -> std::io::Result<Socket> + Send + Sync + 'static) -> Translator {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", crate::free_port())).unwrap();
         let addr = listener.local_addr().unwrap();
         let stopped = Arc::new(AtomicBool::new(false));
         let (ended, open) = (stopped.clone(), Arc::new(open));

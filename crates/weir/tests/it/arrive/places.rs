@@ -1,11 +1,10 @@
 //! How many connections clients may have: all together, and each.
 
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use weir_testkit::{Client, Exchange, Origin, Resource, Setup, Weir, until};
+use weir_testkit::{Client, Exchange, Origin, Resource, Weir, until};
 
-use crate::server::{Server, binary, server, setup};
+use crate::server::{Server, server, setup};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -45,14 +44,7 @@ fn announced(weir: &Weir, address: &str) -> Client {
 
 /// A Weir that may open only this many files.
 fn with_files(files: usize, server: &Server) -> Weir {
-    let folder = std::env::temp_dir().join(format!("weir-it-files-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let script = folder.join("weir");
-    std::fs::write(&script, format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", binary())).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let weir = Setup::new(&script).run_config(&server.text());
-    let _ = std::fs::remove_dir_all(&folder);
-    weir
+    setup().first(&format!("ulimit -n {files}")).run_config(&server.text())
 }
 
 #[test]

@@ -530,13 +530,9 @@ fn an_acknowledged_purge_survives_a_kill() {
 fn a_purge_that_cannot_be_written_is_reported_and_in_force() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("x"));
-    let binary = std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned());
     // A limit on the size of files stands in for a full disk: a header and a few records fit.
-    let script = std::env::temp_dir().join(format!("weir-purge-{}-small-files", std::process::id()));
-    std::fs::write(&script, format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 1\nexec '{binary}' \"$@\"\n"))
-        .unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let weir = weir_testkit::Setup::new(&script).run_config(&server(&[&origin]).site(ALLOWED).text());
+    let limited = setup().first("trap '' XFSZ; ulimit -f 1");
+    let weir = limited.run_config(&server(&[&origin]).site(ALLOWED).text());
     let mut control = control(&weir);
     let mut tries =
         (1..=64).map(|number| tell(&mut control, &format!(r#"{{"scope":{{"tags":["{number}"]}}}}"#)));
@@ -555,7 +551,6 @@ fn a_purge_that_cannot_be_written_is_reported_and_in_force() {
     assert!(digits(&ledger["durable"]) < digits(&ledger["number"]), "{ledger}");
     assert!(ledger["failure"].as_str().is_some_and(|failure| failure.contains("File too large")), "{ledger}");
     weir.await_stderr("purges and invalidations are in force until a restart only");
-    std::fs::remove_file(&script).unwrap();
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! A limit on the size of files, `ulimit -f` or systemd's `LimitFSIZE`: a write beyond it fails and ends
 //! nothing.
 
-use std::os::unix::fs::PermissionsExt;
-
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use weir_testkit::{Origin, Resource as Page, Setup, Weir, until};
 
-use crate::server::{binary, server};
+use crate::server::{server, setup};
 
 /// Sets the limit of the running process.
 fn limit(weir: &Weir, bytes: Option<u64>) {
@@ -16,12 +14,7 @@ fn limit(weir: &Weir, bytes: Option<u64>) {
 
 /// A Weir that starts with this limit, in the shell's units of 512 or 1024 bytes.
 fn limited(units: u32) -> Setup {
-    let folder = std::env::temp_dir().join(format!("weir-it-limit-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let script = folder.join("weir");
-    std::fs::write(&script, format!("#!/bin/sh\nulimit -S -f {units}\nexec {} \"$@\"\n", binary())).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    Setup::new(script)
+    setup().first(&format!("ulimit -S -f {units}"))
 }
 
 #[test]

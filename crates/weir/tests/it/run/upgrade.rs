@@ -7,7 +7,6 @@ mod secured;
 mod under_way;
 mod volumes;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,8 +119,7 @@ fn upgraded(weir: &mut Weir, args: &[&str]) -> u32 {
 /// A program that starts the Weir under test with other arguments.
 fn program(weir: &Weir, name: &str, script: &str) -> String {
     let path: PathBuf = weir.folder().join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    weir_testkit::program(&path, script);
     path.display().to_string()
 }
 
