@@ -56,7 +56,7 @@ pub use socket::{Address, Socket};
 pub use tls::{Authority, Key, Wanted};
 pub use tls_client::{Session, TlsClient};
 pub use wait::{Gate, until};
-pub use weir::{Output, Setup, Weir};
+pub use weir::{Output, Setup, Weir, is_alive};
 
 #[cfg(test)]
 mod tests;

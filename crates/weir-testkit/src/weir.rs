@@ -520,7 +520,7 @@ impl Drop for Setup {
 }
 
 /// Whether a process is running. One that has ended and was not waited for is not.
-fn is_alive(pid: u32) -> bool {
+pub fn is_alive(pid: u32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let has_ended = |stat: &str| {
         let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());

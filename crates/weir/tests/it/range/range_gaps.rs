@@ -1,8 +1,8 @@
 //! Gaps of stored parts: who fills them, from which origin, how many at a time; and what happens to stale
 //! parts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_testkit::{Client, Gate, Origin, Resource, Response, Weir, pattern, until};
@@ -65,27 +65,55 @@ fn holes() -> Vec<String> {
         .collect()
 }
 
-/// How many requests wait at a gate, and the most that did.
+/// How many requests are being answered, and the most that were.
 #[derive(Default)]
 struct Crowd {
     now: AtomicUsize,
     peak: AtomicUsize,
 }
 
-/// Lets the first request pass, and holds the heads of all later ones until the gate is opened.
+/// Lets requests for the first gap pass, and holds the heads of all others until the gate is opened.
 fn hold_up(origin: &Origin, body: &[u8], gate: &Gate) -> Arc<Crowd> {
-    let (resource, crowd) = (tagged(body, "\"1\"", "max-age=3600"), Arc::new(Crowd::default()));
-    let (first, gate, counts) = (Mutex::new(true), gate.clone(), crowd.clone());
+    let (body, crowd) = (body.to_vec(), Arc::new(Crowd::default()));
+    let (gate, counts) = (gate.clone(), crowd.clone());
     origin.on("/x", move |exchange| {
         let now = counts.now.fetch_add(1, Ordering::SeqCst) + 1;
         counts.peak.fetch_max(now, Ordering::SeqCst);
-        if !std::mem::take(&mut *first.lock().unwrap()) {
+        let range = exchange.request.header("range").unwrap_or_default();
+        let range = range.strip_prefix("bytes=").and_then(|range| range.split_once('-')).unwrap_or_default();
+        let (first, last) = (range.0.parse().unwrap_or(0), range.1.parse().unwrap_or(LENGTH - 1));
+        // They come on several connections, in any order.
+        if first >= 4 * CHUNK {
             gate.pass();
         }
-        resource.answer(exchange);
+        exchange.send(format!(
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{last}/{LENGTH}\r\n\
+             Content-Length: {}\r\nCache-Control: max-age=3600\r\nETag: \"1\"\r\n\r\n",
+            last - first + 1
+        ));
+        exchange.send(&body[first..last]);
+        // With the last byte the next request may come.
         counts.now.fetch_sub(1, Ordering::SeqCst);
+        exchange.send(&body[last..=last]);
     });
     crowd
+}
+
+/// Receives the body at all of these clients, and opens the gate once three requests are under way.
+fn read_all(
+    clients: &mut [Client],
+    body: &[u8],
+    is_ready: impl Fn() -> bool,
+    (crowd, gate): (&Crowd, &Gate),
+) {
+    std::thread::scope(|scope| {
+        for client in clients {
+            scope.spawn(|| assert!(client.recv().unwrap().body == body));
+        }
+        until("all are reading", is_ready);
+        until("three are under way", || crowd.now.load(Ordering::SeqCst) == 3);
+        gate.open();
+    });
 }
 
 #[test]
@@ -93,10 +121,7 @@ fn gaps_ahead_of_a_reader_are_fetched_together_but_not_too_many() {
     let (origin, body, gate) = (Origin::start(), pattern(1, LENGTH), Gate::new());
     let weir = with_holes(&origin, &body);
     let crowd = hold_up(&origin, &body, &gate);
-    let mut client = ask(&weir);
-    until("three are under way", || crowd.now.load(Ordering::SeqCst) == 3);
-    gate.open();
-    assert!(client.recv().unwrap().body == body);
+    read_all(&mut [ask(&weir)], &body, || true, (&crowd, &gate));
     assert_eq!(crowd.peak.load(Ordering::SeqCst), 3);
     assert_eq!(sorted(asked(&origin).split_off(HOLES)), sorted(holes()));
     assert!(weir.get("/x").is_hit());
@@ -113,14 +138,8 @@ fn gaps_are_not_fetched_once_for_each_reader() {
     let weir = with_holes(&origin, &body);
     let crowd = hold_up(&origin, &body, &gate);
     let mut clients: Vec<Client> = (0..20).map(|_| ask(&weir)).collect();
-    until("all are reading", || weir.metric("weir_requests_running") == Some(20.0));
-    until("three are under way", || crowd.now.load(Ordering::SeqCst) == 3);
-    gate.open();
-    std::thread::scope(|scope| {
-        for client in &mut clients {
-            scope.spawn(|| assert!(client.recv().unwrap().body == body));
-        }
-    });
+    let is_ready = || weir.metric("weir_requests_running") == Some(20.0);
+    read_all(&mut clients, &body, is_ready, (&crowd, &gate));
     // One request for each gap, except where a transfer ends while another begins.
     let gaps = asked(&origin).split_off(HOLES);
     assert!(holes().iter().all(|hole| gaps.contains(hole)), "{gaps:?}");

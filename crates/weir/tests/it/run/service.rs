@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use weir_testkit::{Origin, Resource, free_port, until};
+use weir_testkit::{Origin, Resource, free_port, is_alive, until};
 
 use crate::server::{server, setup};
 
@@ -135,7 +135,10 @@ fn sockets_of_the_manager_are_taken_by_their_address() {
     let new = std::fs::read_to_string(state.join("lock")).unwrap();
     assert!(Command::new("kill").arg(new.trim()).status().unwrap().success());
     drop(first);
-    until("the new process ends", || !state.join("control.sock").exists());
+    let new: u32 = new.trim().parse().unwrap();
+    // Until then it has the lock of the state folder.
+    until("the new process ends", || !is_alive(new));
+    assert!(!state.join("control.sock").exists());
     assert!(path.exists(), "the manager's file is none of Weir's");
     let waiting = std::net::TcpStream::connect(at).unwrap();
     let (one, other) = copies();
