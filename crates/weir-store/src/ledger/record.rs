@@ -78,8 +78,18 @@ pub(super) enum End {
     /// With something that is no record: torn while it was written, or damaged. Or before the records that it
     /// was made with.
     Torn,
-    /// Good records follow a damaged one: marks may be lost.
-    Damaged,
+    /// Good records follow a damaged one: marks after this number may be lost.
+    Damaged { whole_to: u64 },
+}
+
+/// The number up to which no mark is missing: records stand in the order of their numbers, behind those that
+/// the file was made with.
+fn whole_to(header: &Header, sound: &[Record]) -> u64 {
+    match sound.last() {
+        _ if sound.len() < header.count as usize => 0,
+        Some(last) => last.number.max(header.base),
+        None => header.base,
+    }
 }
 
 /// The header of a file.
@@ -204,7 +214,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
     records.extend(pieces.iter().skip(sound + 1).filter_map(Record::of_bytes));
     let is_short = (pieces.len() as u64) < u64::from(header.count);
     let end = match records.len() > sound {
-        true => End::Damaged,
+        true => End::Damaged { whole_to: whole_to(&header, &records[..sound]) },
         false if is_short || sound < pieces.len() || !torn.is_empty() => End::Torn,
         false => End::Whole,
     };

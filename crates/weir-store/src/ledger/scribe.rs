@@ -36,9 +36,10 @@ pub enum Past {
     Whole,
     /// Nothing: this is a new ledger.
     New,
-    /// It does not end with a record: its last marks were torn or damaged.
+    /// It does not end with a record, or what follows the last acknowledged mark has gaps: its last marks
+    /// were torn or damaged.
     Torn,
-    /// Records inside it are damaged. What was stored before is dead.
+    /// Records inside it are damaged that were acknowledged. What was stored before is dead.
     Damaged,
     /// It is an old copy, or was cut off: it is known to have reached a larger number.
     Behind,
@@ -122,7 +123,9 @@ impl Found {
         let own_end = end.filter(|(id, _)| header.id == Some(*id)).map(|(_, number)| number);
         let highest = reached.max(own_end.unwrap_or(0)).max(least);
         let past = match content.end {
-            End::Damaged => Past::Damaged,
+            // What was never acknowledged was being written when the power went, in whatever order.
+            End::Damaged { whole_to } if own_end.is_some_and(|end| whole_to >= end.max(least)) => Past::Torn,
+            End::Damaged { .. } => Past::Damaged,
             End::Torn => Past::Torn,
             End::Whole if reached < highest => Past::Behind,
             End::Whole if header.id.is_some() && own_end.is_none() => Past::Unproven,

@@ -153,6 +153,30 @@ fn marks_that_may_be_lost_become_one_of_everything() {
 }
 
 #[test]
+fn a_power_cut_while_many_marks_are_written_purges_nothing_else() {
+    let mut torn = 0;
+    for seed in 0..60 {
+        let power = CrashDisk::new(1);
+        let ledger = open(&power).unwrap();
+        let before = ledger.current();
+        purge(&ledger, &[site(1)]).unwrap();
+        // They fill several sectors, which the device keeps in any order.
+        let many: Vec<Mark> = (2..60).map(site).collect();
+        power.fail_at(1 + seed % 3, Fault::PowerCut);
+        purge(&ledger, &many).unwrap_err();
+        assert!(power.is_down());
+        power.cut(seed);
+        drop(ledger);
+        let ledger = open(&power).unwrap();
+        torn += usize::from(ledger.past() == Past::Torn);
+        assert_ne!(ledger.past(), Past::Damaged, "{seed}");
+        assert_eq!(judge(&ledger, 1, before), Judged::Dead, "{seed}: it was acknowledged");
+        assert_eq!(judge(&ledger, 99, before), Judged::Alive, "{seed}: it was never purged");
+    }
+    assert!(torn > 5, "{torn}");
+}
+
+#[test]
 fn a_new_ledger_begins_beyond_one_that_was_lost() {
     let lost = open(&CrashDisk::new(1)).unwrap();
     let stamp = purge(&lost, &[site(1)]).unwrap();

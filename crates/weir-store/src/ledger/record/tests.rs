@@ -114,7 +114,8 @@ fn a_flipped_bit_is_seen() {
         let content = read(&bytes).unwrap();
         let bent = at / RECORD_BYTES - 1;
         let is_last = bent == records.len() - 1;
-        assert_eq!(content.end, if is_last { End::Torn } else { End::Damaged }, "{at}");
+        assert_eq!(content.end == End::Torn, is_last, "{at}");
+        assert_eq!(matches!(content.end, End::Damaged { .. }), !is_last, "{at}");
         assert_eq!(content.records.len(), records.len() - 1);
         assert!(!content.records.contains(&records[bent]));
     }
