@@ -3,6 +3,7 @@
 //! `check.rs` and `semantics.rs` do checks.
 
 mod acme;
+mod check;
 mod cookies;
 mod events;
 mod limits;
@@ -16,6 +17,7 @@ mod tls;
 mod upstream;
 
 pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
+pub use check::{Agent, Check, CheckField, CheckMethod, CheckRule, CheckWord};
 pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
 pub use events::{EventKind, Events};
 pub use limits::RouteLimits;

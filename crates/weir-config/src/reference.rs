@@ -290,6 +290,9 @@ fn text_name(format: &str) -> &'static str {
     match format {
         "weir-duration" => "duration",
         "weir-size" => "size",
+        "weir-sent-path" => "sent path",
+        "weir-authority" => "authority",
+        "weir-status-ranges" => "status ranges",
         "weir-rate" => "rate",
         "weir-rate-limit" => "rate limit",
         "weir-upstream" => "upstream rule",

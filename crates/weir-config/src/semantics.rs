@@ -3,6 +3,7 @@
 
 mod acme;
 mod certificates;
+mod checks;
 mod cookies;
 mod limits;
 pub(crate) mod maps;
@@ -95,6 +96,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
             upstream_tables(upstream, node, mistakes);
+            checks::check(upstream, node, mistakes);
         }
     }
     if config.site.is_empty() && mistakes.is_empty() {

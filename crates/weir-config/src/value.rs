@@ -4,6 +4,7 @@
 
 mod address;
 mod captures;
+mod check;
 mod chosen;
 mod directory;
 mod fault;
@@ -21,6 +22,7 @@ pub(crate) mod text;
 
 pub use address::{HostPattern, HostRule, ListenAddress, OriginScheme, OriginUrl, TrustedProxy};
 pub use captures::{Captured, Capturing};
+pub use check::{Authority, SentPath, StatusRanges};
 pub use chosen::{MapValue, RateLimit, UpstreamRule};
 pub use directory::DirectoryUrl;
 pub(crate) use fault::Fault;
@@ -109,6 +111,9 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-size" => text.parse::<Size>().map(drop),
         "weir-rate-limit" => text.parse::<RateLimit>().map(drop),
         "weir-upstream" => text.parse::<UpstreamRule>().map(drop),
+        "weir-sent-path" => text.parse::<SentPath>().map(drop),
+        "weir-authority" => text.parse::<Authority>().map(drop),
+        "weir-status-ranges" => text.parse::<StatusRanges>().map(drop),
         "weir-rate" => text.parse::<ByteRate>().map(drop),
         "weir-parameter-name" => text.parse::<ParameterName>().map(drop),
         "weir-listen" => text.parse::<ListenAddress>().map(drop),

@@ -456,6 +456,10 @@ impl Keeper {
     /// Tends an upstream until it is dropped. Logs at the start where an origin cannot be reached.
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
+        if upstream.is_checked() {
+            self.runtime.spawn(upstream.watch(asks::checks(&self.observer, upstream.name())));
+            return;
+        }
         let upstream = upstream.clone();
         let log = self.observer.wants_asked().then(|| asks::probe(&self.observer, upstream.name()));
         self.runtime.spawn(async move { upstream.probe(log).await });

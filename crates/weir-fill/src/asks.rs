@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use weir_clock::{self as clock, Now};
 use weir_observe::{Asked, AskedEnd, AskedId, AskedObject, Observer, Purpose, text};
 use weir_store::{Generation, Retirement};
-use weir_upstream::{Attempt, AttemptEnd, AttemptLog, Link, OriginRequest};
+use weir_upstream::{Attempt, AttemptEnd, AttemptLog, CheckLog, Link, OriginRequest};
 
 /// The most transfers that the record of one request of a client names.
 const TRANSFERS_MAX: usize = 64;
@@ -84,12 +84,7 @@ impl Asks {
         purpose: Purpose,
         request: &OriginRequest,
     ) -> Arc<dyn AttemptLog> {
-        let sent = Sent {
-            method: request.method.as_str().to_owned(),
-            target: text(&request.target),
-            host: field(&request.headers, &HOST),
-            range: field(&request.headers, &RANGE),
-        };
+        let sent = Sent::of(request);
         let id = self.expected.lock().take().unwrap_or_else(|| {
             let id = made_id();
             self.ids.lock().push(id);
@@ -116,6 +111,20 @@ pub fn probe(observer: &Observer, upstream: &str) -> Arc<dyn AttemptLog> {
     Arc::new(Ask::new(Arc::new(client), made_id(), (upstream, Purpose::Probe), Sent::default()))
 }
 
+/// Makes the log of each check of an upstream, while there is a log.
+pub fn checks(observer: &Observer, upstream: &str) -> CheckLog {
+    let (observer, upstream) = (observer.clone(), upstream.to_owned());
+    Arc::new(move |request| {
+        if !observer.wants_asked() {
+            return None;
+        }
+        let (observer, none) = (observer.clone(), String::new());
+        let client = ClientRequest { observer, request_id: none.clone(), host: none, site: Arc::from("") };
+        let sent = request.map_or_else(Sent::default, Sent::of);
+        Some(Arc::new(Ask::new(Arc::new(client), made_id(), (&upstream, Purpose::Check), sent)))
+    })
+}
+
 /// One request to an origin. A line is written for each attempt; for the last one when nobody needs to say
 /// any more what it became.
 struct Ask {
@@ -135,6 +144,17 @@ struct Sent {
     target: String,
     host: String,
     range: String,
+}
+
+impl Sent {
+    fn of(request: &OriginRequest) -> Sent {
+        Sent {
+            method: request.method.as_str().to_owned(),
+            target: text(&request.target),
+            host: field(&request.headers, &HOST),
+            range: field(&request.headers, &RANGE),
+        }
+    }
 }
 
 #[derive(Default)]

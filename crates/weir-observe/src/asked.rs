@@ -28,11 +28,13 @@ pub enum Purpose {
     Pass,
     /// No request: a connection at the start, to warn of origins that are down.
     Probe,
+    /// A check of an origin, on a connection of its own.
+    Check,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 8] = [
+    pub const ALL: [Purpose; 9] = [
         Purpose::Fill,
         Purpose::Range,
         Purpose::Gap,
@@ -41,6 +43,7 @@ impl Purpose {
         Purpose::Background,
         Purpose::Pass,
         Purpose::Probe,
+        Purpose::Check,
     ];
 
     /// The word of the log.
@@ -54,6 +57,7 @@ impl Purpose {
             Purpose::Background => "background",
             Purpose::Pass => "pass",
             Purpose::Probe => "probe",
+            Purpose::Check => "check",
         }
     }
 }

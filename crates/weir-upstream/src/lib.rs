@@ -15,6 +15,7 @@
 mod address;
 mod attempt;
 mod body;
+mod check;
 mod clock;
 mod connect;
 mod connection;
@@ -47,16 +48,17 @@ mod tests;
 
 pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
+pub use check::CheckLog;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use origin::Origin;
 pub use pick::{Pick, Picking};
 pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{Length, OriginResponse, Times};
 pub use settings::{
-    Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,
-    UpstreamSettings, Verify,
+    AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
+    OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
-pub use snapshot::{OriginSnapshot, UpstreamSnapshot};
+pub use snapshot::{CheckSnapshot, LastCheck, OriginSnapshot, UpstreamSnapshot};
 pub use standing::{Order, Standing};
 pub use tally::Tally;
 pub use tunnel::Tunnel;

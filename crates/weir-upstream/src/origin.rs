@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 
 use crate::address::{Addresses, Resolver};
 use crate::attempt::{AttemptLog, Track, Turn};
+use crate::check::record::Record;
+use crate::check::state::State;
 use crate::clock;
 use crate::error::{Blame, OriginError, UpstreamError};
 use crate::health::{Event, Health};
@@ -58,6 +60,7 @@ pub struct Origin {
     /// Whether `health` is anything but up without failures. Where it is not, the lock is not taken.
     troubled: AtomicBool,
     pub(crate) counts: Counts,
+    pub(crate) checks: Mutex<Record>,
 }
 
 /// What happened since the start.
@@ -146,6 +149,7 @@ impl Origin {
             notice: Mutex::new(Notice::NONE),
             troubled: AtomicBool::new(false),
             counts: Counts::default(),
+            checks: Mutex::default(),
         })
     }
 
@@ -178,6 +182,18 @@ impl Origin {
         if is_other {
             self.signal.change();
         }
+    }
+
+    /// It takes no share before its first successful check.
+    pub(crate) fn await_check(&self) {
+        self.checks.lock().state = State::New;
+        self.mark(|marks| marks.is_down = true);
+    }
+
+    /// It is checked no longer.
+    pub(crate) fn forget_checks(&self) {
+        *self.checks.lock() = Record::default();
+        self.mark(|marks| marks.is_down = false);
     }
 
     /// Whether a request would get a connection without waiting.
@@ -277,9 +293,18 @@ impl Origin {
         }
     }
 
+    /// Why it takes no share, as far as checks and the agent are the reason.
+    fn why(&self) -> String {
+        match self.standing() {
+            Standing::Down => self.checks.lock().why_down(),
+            _ => String::new(),
+        }
+    }
+
     /// What it has done and holds.
-    pub(crate) fn snapshot(&self, now: Instant) -> OriginSnapshot {
+    pub(crate) fn snapshot(&self, now: Instant, is_checked: bool) -> OriginSnapshot {
         let usage = self.pool.usage();
+        let check = is_checked.then(|| self.checks.lock().snapshot(now));
         let counts = &self.counts;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         OriginSnapshot {
@@ -305,6 +330,8 @@ impl Origin {
                 Health::Up { .. } => None,
                 health => Some(health.due(now).saturating_duration_since(now)),
             },
+            check,
+            why: self.why(),
         }
     }
 }
@@ -324,7 +351,7 @@ impl fmt::Display for Seen<'_> {
 /// What an upstream says of all its origins alike.
 fn terms(upstream: &UpstreamSettings) -> UpstreamSettings {
     let (origins, picks, name) = (Vec::new(), Vec::new(), String::new());
-    UpstreamSettings { origins, picks, name, ..upstream.clone() }
+    UpstreamSettings { origins, picks, name, check: None, agent: None, ..upstream.clone() }
 }
 
 fn place(

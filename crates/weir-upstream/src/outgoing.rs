@@ -91,6 +91,15 @@ impl Outgoing {
         }
     }
 
+    /// Prints a request without a body, after which the connection is not used again (RFC 9112 §9.6).
+    pub(crate) fn last(request: &OriginRequest) -> Self {
+        let mut outgoing = Self::new(request, OutBody::Empty);
+        outgoing.printed.truncate(outgoing.printed.len() - b"\r\n".len());
+        print::field(&mut outgoing.printed, CONNECTION.as_str(), b"close");
+        print::end(&mut outgoing.printed);
+        outgoing
+    }
+
     /// Whether nothing of a streamed body has been taken yet.
     pub(crate) fn is_untouched(&self) -> bool {
         !self.consumed

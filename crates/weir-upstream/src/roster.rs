@@ -1,9 +1,13 @@
 //! The origins of an upstream at one moment, and which of them take a share. A request keeps the roster that
 //! it began with; a change makes another one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::origin::Origin;
 use crate::pick::{Field, Lane, Pick};
@@ -26,12 +30,43 @@ pub(crate) struct Signal {
     changes: AtomicU64,
     /// How many picks there were.
     turns: AtomicU64,
+    /// Wakes what tends the origins.
+    woken: Notify,
+    /// The upstreams that have had these origins one after another, each by its token.
+    line: Mutex<Vec<Weak<()>>>,
 }
 
 impl Signal {
     /// The roster no longer says what is.
     pub(crate) fn change(&self) {
         self.changes.fetch_add(1, Ordering::Release);
+        self.woken.notify_waiters();
+    }
+
+    /// Wakes what tends the origins.
+    pub(crate) fn wake(&self) {
+        self.woken.notify_waiters();
+    }
+
+    /// An upstream takes the place of those before: its token, which lives as long.
+    pub(crate) fn follow(&self) -> Arc<()> {
+        let token = Arc::new(());
+        let mut line = self.line.lock();
+        line.retain(|before| before.strong_count() > 0);
+        line.push(Arc::downgrade(&token));
+        token
+    }
+
+    /// Whether no living upstream has taken the place of the one with this token.
+    pub(crate) fn is_last(&self, token: &Arc<()>) -> bool {
+        let line = self.line.lock();
+        let last = line.iter().rev().find(|one| one.strong_count() > 0);
+        last.is_some_and(|last| std::ptr::eq(last.as_ptr(), Arc::as_ptr(token)))
+    }
+
+    /// Ends at the next change, or the next [`Signal::wake`].
+    pub(crate) fn woken(&self) -> Notified<'_> {
+        self.woken.notified()
     }
 
     /// The number of the last change.

@@ -3,6 +3,8 @@
 //!
 //! It must not read files or look up names: [`crate::Upstream::new`] does.
 
+mod check;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,6 +12,8 @@ use std::time::Duration;
 
 use crate::error::UpstreamError;
 use crate::pick::Pick;
+
+pub use check::{AgentSettings, CheckAsk, CheckRequest, CheckSettings};
 
 /// One upstream: a name, its origins, and how Weir talks to them.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +34,10 @@ pub struct UpstreamSettings {
     pub tls: TlsSettings,
     /// The age at which addresses are looked up again.
     pub resolve_every: Duration,
+    /// How Weir checks the origins on its own.
+    pub check: Option<CheckSettings>,
+    /// The agents beside the origins.
+    pub agent: Option<AgentSettings>,
 }
 
 impl UpstreamSettings {
@@ -44,6 +52,8 @@ impl UpstreamSettings {
             ejection: Ejection::default(),
             tls: TlsSettings::default(),
             resolve_every: Duration::from_secs(30),
+            check: None,
+            agent: None,
         }
     }
 }

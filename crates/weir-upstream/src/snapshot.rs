@@ -48,4 +48,34 @@ pub struct OriginSnapshot {
     pub addresses: usize,
     /// How long it is still left out; `None` while it takes its share.
     pub ejected_for: Option<Duration>,
+    /// What its checks have said, where it is checked.
+    pub check: Option<CheckSnapshot>,
+    /// Why it is down or its agent holds it back; empty elsewhere.
+    pub why: String,
+}
+
+/// The checks of an origin at one moment.
+#[derive(Clone, Debug)]
+pub struct CheckSnapshot {
+    /// `unchecked`, `up` or `down`.
+    pub state: &'static str,
+    /// Checks that it has passed.
+    pub passed: u64,
+    /// Checks that it has failed.
+    pub failed: u64,
+    /// How long all of them took together.
+    pub took: Duration,
+    /// The last one.
+    pub last: Option<LastCheck>,
+}
+
+/// A check that has ended.
+#[derive(Clone, Debug)]
+pub struct LastCheck {
+    /// How long ago it ended.
+    pub ago: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// Why it failed; `None` where it passed.
+    pub why: Option<String>,
 }

@@ -11,7 +11,7 @@ mod malformed;
 mod pick;
 mod pool;
 mod retry;
-mod scripted;
+pub(crate) mod scripted;
 mod settings;
 mod storm;
 mod tls;

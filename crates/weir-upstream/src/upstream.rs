@@ -9,13 +9,15 @@ use parking_lot::Mutex;
 
 use crate::address::{self, Resolver};
 use crate::attempt::{AttemptEnd, AttemptLog, Turn};
+use crate::check::CheckLog;
+use crate::check::tend::tend as tend_checks;
 use crate::clock;
 use crate::error::UpstreamError;
 use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
 use crate::roster::{Member, Roster, Signal};
-use crate::settings::{Bounds, Role, Timeouts, UpstreamSettings};
+use crate::settings::{Bounds, CheckSettings, Role, Timeouts, UpstreamSettings};
 use crate::snapshot::UpstreamSnapshot;
 use crate::standing::Order;
 
@@ -31,6 +33,17 @@ pub struct Upstream {
     pub(crate) timeouts: Timeouts,
     pub(crate) bounds: Bounds,
     resolve_every: Duration,
+    pub(crate) check: Option<Arc<CheckSettings>>,
+    /// Its place in the line of [`Signal::follow`], until it is dropped.
+    token: Option<Arc<()>>,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        // Its checks end, and those of the one before may go on.
+        self.token = None;
+        self.signal.wake();
+    }
 }
 
 impl Upstream {
@@ -66,20 +79,33 @@ impl Upstream {
             let mut same = known.filter(|member| member.origin.is_made_of(&wanted.address, &settings));
             let origin = match same.next() {
                 Some(member) => member.origin.clone(),
-                None => Arc::new(Origin::new(wanted, &settings, (&signal, resolver))?),
+                None => {
+                    let origin = Origin::new(wanted, &settings, (&signal, resolver))?;
+                    if old.is_some() && settings.check.is_some() {
+                        origin.await_check();
+                    }
+                    Arc::new(origin)
+                }
             };
             members.push(Member { origin, weight: wanted.weight, role: wanted.role });
         }
         Ok(Arc::new(Self {
             roster: ArcSwap::from_pointee(Roster::new(members.into(), signal.changes())),
             changing: Mutex::default(),
+            token: Some(signal.follow()),
             signal,
+            check: settings.check.map(Arc::new),
             picks: settings.picks,
             name: settings.name,
             timeouts: settings.timeouts,
             bounds: settings.bounds,
             resolve_every: settings.resolve_every,
         }))
+    }
+
+    /// Whether another one has taken its place.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        self.token.as_ref().is_none_or(|token| !self.signal.is_last(token))
     }
 
     /// The name in the config.
@@ -121,7 +147,12 @@ impl Upstream {
     /// What it has done and holds.
     pub fn snapshot(&self) -> UpstreamSnapshot {
         let now = clock::now();
-        let origins = self.roster().members.iter().map(|member| member.origin.snapshot(now)).collect();
+        let origins = self
+            .roster()
+            .members
+            .iter()
+            .map(|member| member.origin.snapshot(now, self.check.is_some()))
+            .collect();
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
@@ -153,6 +184,27 @@ impl Upstream {
         let upstream = Arc::downgrade(self);
         let every = self.resolve_every.max(Duration::from_secs(1));
         async move { tend(upstream, every).await }
+    }
+
+    /// Whether it is checked, so that a [`Upstream::probe`] would say nothing new.
+    pub fn is_checked(&self) -> bool {
+        self.check.is_some()
+    }
+
+    /// Checks the origins until the upstream is dropped: to be spawned once, off the data plane.
+    pub fn watch(self: &Arc<Self>, log: CheckLog) -> impl Future<Output = ()> + Send + 'static {
+        self.begin_watch();
+        tend_checks(Arc::downgrade(self), log)
+    }
+
+    /// Origins that the upstream before has handed over are looked at as this one wants.
+    fn begin_watch(&self) {
+        for member in self.roster.load().members.iter() {
+            match &self.check {
+                Some(check) => member.origin.checks.lock().hasten(check.every),
+                None => member.origin.forget_checks(),
+            }
+        }
     }
 
     /// Connects to each origin, off the data plane, to warn of those that are down at the start, and closes

@@ -1,5 +1,6 @@
 //! `[upstream.NAME]`: a named group of origins and how Weir talks to them.
 
+use super::check::{Agent, CheckRule};
 use crate::value::{Duration, FilePath, HostRule, OriginUrl, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,13 @@ pub struct Upstream {
     /// When Weir leaves out a failing origin for a while. It never leaves out the only one.
     #[serde(default)]
     pub eject: Eject,
+    /// Whether and how Weir checks the origins on its own: `"tcp"` (it connects, TLS included), or a request.
+    /// Default: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckRule>,
+    /// A program beside each origin that says how much it can take (HAProxy's `agent-check`). Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
 }
 
 impl Upstream {
@@ -98,6 +106,8 @@ impl Upstream {
             head: head_default(),
             fields: fields_default(),
             eject: Eject::default(),
+            check: None,
+            agent: None,
         }
     }
 }

@@ -251,7 +251,7 @@ impl fmt::Display for OriginUrl {
 }
 
 /// Splits an authority into its host (lower case, without brackets) and port.
-fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
+pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("missing `]` after the IPv6 address")?;

@@ -1,10 +1,11 @@
 //! `[upstream.NAME]` as the settings of `weir-upstream`. It must not connect to anything.
 
-use weir_config::model::{Config, OriginEntry, Tls, Upstream};
-use weir_config::value::{OriginScheme, OriginUrl, Size};
+use http::{HeaderName, HeaderValue, Method};
+use weir_config::model::{Agent, Check, CheckMethod, CheckRule, Config, OriginEntry, Tls, Upstream};
+use weir_config::value::{HostRule, OriginScheme, OriginUrl, Size};
 use weir_upstream::{
-    Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Pick, Role, Timeouts, TlsSettings,
-    UpstreamSettings, Verify,
+    AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
+    OriginSettings, Pick, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 
 /// All upstreams of a configuration, by name in order.
@@ -44,6 +45,46 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
         },
         tls: tls(&upstream.tls),
         resolve_every: upstream.dns_refresh.0,
+        check: upstream.check.as_ref().map(|rule| check(rule, upstream)),
+        agent: upstream.agent.as_ref().map(agent),
+    }
+}
+
+fn check(rule: &CheckRule, upstream: &Upstream) -> CheckSettings {
+    let (check, is_request) = rule.table();
+    let ask =
+        if is_request { CheckAsk::Request(Box::new(request(&check, upstream))) } else { CheckAsk::Connect };
+    CheckSettings { ask, every: check.every.0, timeout: check.timeout.0, rise: check.rise, fall: check.fall }
+}
+
+fn request(check: &Check, upstream: &Upstream) -> CheckRequest {
+    let fixed = match &upstream.host {
+        HostRule::Fixed(host) => Some(host.clone()),
+        HostRule::Client | HostRule::Origin => None,
+    };
+    let headers = check.headers.iter().filter_map(|(name, value)| {
+        // Both were parsed when the file was loaded.
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(&value.0).ok()?))
+    });
+    CheckRequest {
+        method: match check.method {
+            CheckMethod::Get => Method::GET,
+            CheckMethod::Head => Method::HEAD,
+            CheckMethod::Options => Method::OPTIONS,
+        },
+        target: check.path.0.clone().into(),
+        host: check.host.as_ref().map(|host| host.0.clone()).or(fixed),
+        headers: headers.collect(),
+        statuses: check.status.0.clone(),
+        body: check.body.clone().unwrap_or_default().into(),
+    }
+}
+
+fn agent(agent: &Agent) -> AgentSettings {
+    AgentSettings {
+        port: agent.port,
+        send: agent.send.clone().unwrap_or_default().into(),
+        every: agent.every.0,
     }
 }
 

@@ -1,0 +1,15 @@
+//! Active checks: Weir asks each origin on its own whether it is up, off the data plane.
+//!
+//! `state` decides by rise and fall, `record` is what is remembered of an origin, `ask` is one check, `tend`
+//! begins checks when they are due. A check must not use the connections of requests, and says nothing but
+//! by [`crate::origin::Origin::mark`].
+
+mod ask;
+pub(crate) mod record;
+pub(crate) mod state;
+pub(crate) mod tend;
+
+pub use ask::CheckLog;
+
+#[cfg(test)]
+mod tests;
