@@ -28,6 +28,10 @@ pub(super) fn filled(origin: &Origin, weir: &Weir) -> Vec<String> {
         origin.put(path, Resource::fresh(pattern(number as u64, 1000 * number)).etag("\"1\""));
         assert_eq!(weir.get(path).status(), 200);
     }
+    until("all are on the volume", || {
+        paths.iter().for_each(|path| assert_eq!(weir.get(path).status(), 200));
+        weir.metric("weir_volume_objects") >= Some(paths.len() as f64)
+    });
     paths
 }
 
@@ -157,6 +161,8 @@ fn an_object_beyond_memory_is_stored_after_an_upgrade() {
     origin.put("/after", film());
     let mut weir = on_disk(&origin, "16MiB").start();
     assert!(weir.get("/before").body == pattern(9, LENGTH));
+    // What a busy drive left out is stored at the next request.
+    until("it is kept", || weir.get("/before").is_hit());
     upgraded(&mut weir, &[]);
     await_volume(&weir);
     assert!(weir.get("/after").body == pattern(9, LENGTH));
