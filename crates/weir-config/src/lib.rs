@@ -34,6 +34,7 @@ mod warnings;
 pub use flags::{Flags, from_flags};
 pub use load::{Loaded, load, load_with};
 pub use mistake::Mistakes;
+pub use nearest::nearest;
 pub use resolve::{
     Action, BackBy, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedAccess, ResolvedBack,
     ResolvedClients, ResolvedLimit, ResolvedPurge, ResolvedRate, ResolvedRewrite, ResolvedRoute,

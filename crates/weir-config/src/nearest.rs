@@ -1,7 +1,7 @@
 //! The allowed word that is nearest to a wrong one. Must not know what the words mean.
 
 /// The word that was probably meant; `None` where no word is near.
-pub(crate) fn nearest<'a>(word: &str, legal: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, legal: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     legal
         .map(|known| {

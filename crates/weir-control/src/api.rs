@@ -6,6 +6,7 @@ mod acts;
 mod jobs;
 mod live;
 pub(crate) mod openapi;
+mod origins;
 mod tokens;
 mod views;
 
@@ -22,6 +23,7 @@ use crate::data_plane::{
 };
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;
+use crate::origins::{OriginChanged, OriginOrder, OriginsOf};
 use crate::sites::Sites;
 use crate::status::Status;
 use crate::streams::Form;
@@ -179,6 +181,29 @@ pub(crate) static TABLE: &[Operation] = &[
         input: None,
         output: done("The volumes.", schema_of::<Vec<VolumeUse>>),
         act: Act::Blocks(views::volumes),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/origins",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "The origins of each upstream: how each stands, and how it differs from the file.",
+        query: &[],
+        input: None,
+        output: done("The upstreams with their origins.", schema_of::<Vec<OriginsOf>>),
+        act: Act::Blocks(origins::list),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/origins",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Changes an origin at once, for all requests that begin from then on. It lasts until the \
+                  process ends, through reloads and upgrades; with `keep` longer.",
+        query: &[],
+        input: Some(schema_of::<OriginOrder>),
+        output: done("It is changed.", schema_of::<OriginChanged>),
+        act: Act::Blocks(origins::change),
     },
     Operation {
         method: Method::GET,
@@ -369,7 +394,7 @@ pub(crate) static TABLE: &[Operation] = &[
             text(
                 "act",
                 "Only this act: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, \
-                 `token-remove`, `job-cancel` or `job-ended`.",
+                 `token-remove`, `origin-change`, `job-cancel` or `job-ended`.",
             ),
             text("result", "Only this result: `done`, `refused` or `failed`."),
             text(

@@ -24,6 +24,7 @@ use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
 use crate::jobs::Jobs;
 use crate::metrics::Seen;
+use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
@@ -368,6 +369,23 @@ impl Control {
     /// Why it failed. Then everything is as before.
     pub fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
         self.data_plane.upgrade(order)
+    }
+
+    /// The origins of each upstream.
+    pub fn origins(&self) -> Vec<OriginsOf> {
+        self.data_plane.origins()
+    }
+
+    /// Changes an origin. Blocks.
+    ///
+    /// # Errors
+    /// See [`OriginRefusal`].
+    pub fn change_origin(&self, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {
+        order.check().map_err(OriginRefusal::Unfit)?;
+        let changed = self.data_plane.change_origin(order)?;
+        let (OriginOrder { upstream, origin, weight, keep, .. }, act) = (order, order.act.word());
+        tracing::info!(upstream, origin, act, weight, keep, "origin changed");
+        Ok(changed)
     }
 
     /// A page of what is cached.

@@ -1,8 +1,7 @@
 //! What the control plane asks of the data plane, and the plain values it gets. The binary joins the two.
 
 mod explained;
-
-use std::path::PathBuf;
+mod upgrade;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +9,14 @@ use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_observe::{Observatory, Snapshot};
 
+use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
 };
+pub use self::upgrade::{UpgradeOrder, Upgraded};
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.
@@ -69,6 +70,20 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, where there is no volume or its drive fails.
     fn verify(&self, progress: &Progress) -> Result<Verified, String>;
 
+    /// The origins of each upstream.
+    fn origins(&self) -> Vec<OriginsOf> {
+        Vec::new()
+    }
+
+    /// Changes an origin for all requests that begin from now on. May block for a while.
+    ///
+    /// # Errors
+    /// See [`OriginRefusal`].
+    fn change_origin(&self, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {
+        let message = format!("no upstream is named {}", order.upstream);
+        Err(OriginRefusal::Unknown { message, help: String::new() })
+    }
+
     /// A page of what is cached. May block for a while.
     ///
     /// # Errors
@@ -109,30 +124,6 @@ pub trait DataPlane: Send + Sync {
         let UpgradeOrder { .. } = order;
         Err("this Weir cannot start another in its place".to_owned())
     }
-}
-
-/// An upgrade that is ordered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct UpgradeOrder {
-    /// The program; `None`: the one that now lies where this one was started from.
-    pub program: Option<PathBuf>,
-}
-
-/// A process that has taken over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Upgraded {
-    /// Its pid.
-    pub pid: u32,
-    /// Its version.
-    pub version: String,
-    /// The pid of the old process, which finishes its requests.
-    pub old_pid: u32,
-    /// From the order to the upgrade, in milliseconds.
-    pub took_ms: u64,
-    /// For how long no request could begin, in milliseconds.
-    pub paused_ms: u64,
 }
 
 /// What to list. Several conditions must all hold.

@@ -64,7 +64,8 @@ pub struct HistoryEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// What: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`,
-    /// `job-cancel`, `job-ended`; of a refused attempt at something else the method and the path.
+    /// `job-cancel`, `job-ended`, `origin-change`; of a refused attempt at something else the method and the
+    /// path.
     pub act: String,
     /// Method, path and query of a refused attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -165,6 +166,7 @@ pub(crate) fn act_of(method: &Method, path: &str) -> String {
         (&Method::POST, "/upgrade") => "upgrade",
         (&Method::POST, "/verify") => "verify",
         (&Method::POST, "/tokens") => "token-add",
+        (&Method::POST, "/origins") => "origin-change",
         (&Method::DELETE, _) if is_below("/tokens/") => "token-remove",
         (&Method::DELETE, _) if is_below("/jobs/") => "job-cancel",
         _ => return format!("{method} {path}"),

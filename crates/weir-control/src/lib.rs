@@ -28,11 +28,13 @@ mod call;
 mod clock;
 mod digits;
 mod exchange;
+mod files;
 mod guesses;
 pub mod jobs;
 mod listener;
 mod metrics;
 mod open;
+pub mod origins;
 mod places;
 mod progress;
 mod streams;
@@ -55,6 +57,9 @@ pub use data_plane::{
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use jobs::{JobShown, JobState};
 pub use listener::{AdminListener, ServeError};
+pub use origins::{
+    KeptOrigins, OriginAct, OriginChange, OriginChanged, OriginOrder, OriginRefusal, OriginShown, OriginsOf,
+};
 pub use progress::Progress;
 pub use query::LiveOrder;
 pub use serve::ControlThread;

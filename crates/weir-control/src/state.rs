@@ -19,7 +19,7 @@ const LOCK: &str = "lock";
 /// The control socket, and its name where something that cannot be removed has the first name.
 const SOCKETS: [&str; 2] = ["control.sock", "control-2.sock"];
 /// Other files in the folder: their names begin with one of these.
-const FILES: [&str; 6] = ["ledger", "volumes", "frequencies", "written-", "audit", "tokens"];
+const FILES: [&str; 7] = ["ledger", "volumes", "frequencies", "written-", "audit", "tokens", "origins"];
 /// The folder of the accounts.
 pub const ACCOUNTS: &str = "accounts";
 /// The folder of ordered certificates.

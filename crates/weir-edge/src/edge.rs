@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use weir_store::volume::{EachDone, Stock};
 use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
-use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
+use weir_upstream::{Adjustments, Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
@@ -81,6 +81,8 @@ pub(crate) struct State {
     pub(crate) listening: Vec<Post>,
     next_listener: usize,
     settings: HashMap<String, UpstreamSettings>,
+    /// What operators have changed of origins whose upstreams the plan does not have.
+    pub(crate) adjustments: HashMap<String, Adjustments>,
 }
 
 /// A listener in use.
@@ -91,15 +93,17 @@ pub(crate) struct Post {
     pub(crate) kept: Option<Kept>,
 }
 
-/// What the listeners need from outside.
+/// What the edge begins with from outside.
 #[derive(Default)]
-pub struct ForListeners {
+pub struct FromOutside {
     /// Sockets from another process, or from the service manager.
     pub passed: Vec<PassedListener>,
     /// The certificates of those that speak TLS.
     pub certificates: Certificates,
     /// The answers to a certificate authority, which may ask as soon as they listen.
     pub proofs: HttpProofs,
+    /// What operators have changed of the origins, by upstream.
+    pub adjustments: HashMap<String, Adjustments>,
 }
 
 /// A listener's sockets: one for each worker, and the copies that are kept.
@@ -119,9 +123,9 @@ impl Edge {
         workers: usize,
         observatory: Arc<Observatory>,
         store: Store,
-        for_listeners: ForListeners,
+        from_outside: FromOutside,
     ) -> Result<Edge, StartError> {
-        let ForListeners { mut passed, certificates, proofs } = for_listeners;
+        let FromOutside { mut passed, certificates, proofs, mut adjustments } = from_outside;
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
@@ -141,7 +145,7 @@ impl Edge {
         }
         let keeper = Keeper::start(observatory.observer(0)).map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
-        let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
+        let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &mut adjustments, &keeper)?;
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
         let shared = Shared::new(store, workers, running(plan, upstreams), observatory);
         let shared = Arc::new(shared.showing(proofs));
@@ -160,7 +164,7 @@ impl Edge {
                 worker::start(start, move || service::of_worker(core, shared)).map_err(StartError::Thread)?;
             handles.push(WorkerHandle { orders, held, thread: Mutex::new(Some(thread)) });
         }
-        let state = State { next_listener: listening.len(), listening, settings };
+        let state = State { next_listener: listening.len(), listening, settings, adjustments };
         let state = Mutex::new(state);
         Ok(Edge { shared, workers: handles, table, state, adopted: AtomicUsize::new(0), keeper })
     }
@@ -174,8 +178,8 @@ impl Edge {
     pub fn swap(&self, plan: Plan) -> Result<(), StartError> {
         let mut state = self.state.lock();
         let old = self.shared.running.load_full();
-        let mut settings = state.settings.clone();
-        let upstreams = make_upstreams(&plan, &old.upstreams, &mut settings, &self.keeper)?;
+        let (mut settings, mut adjustments) = (state.settings.clone(), state.adjustments.clone());
+        let upstreams = make_upstreams(&plan, &old.upstreams, &mut settings, &mut adjustments, &self.keeper)?;
         let listeners = plan.listeners().to_vec();
         let mut added = Vec::new();
         for (address, mode) in &listeners {
@@ -207,7 +211,7 @@ impl Edge {
             }
         }
         state.listening.retain(|post| !gone(&post.address));
-        state.settings = settings;
+        (state.settings, state.adjustments) = (settings, adjustments);
         Ok(())
     }
 
@@ -408,6 +412,7 @@ fn make_upstreams(
     plan: &Plan,
     old: &HashMap<String, Arc<Upstream>>,
     settings: &mut HashMap<String, UpstreamSettings>,
+    adjustments: &mut HashMap<String, Adjustments>,
     keeper: &Keeper,
 ) -> Result<HashMap<String, Arc<Upstream>>, StartError> {
     let mut upstreams = HashMap::new();
@@ -420,7 +425,7 @@ fn make_upstreams(
             None => {
                 let made = match old.get(&name) {
                     Some(old) => Upstream::succeed(old, wanted.clone()),
-                    None => Upstream::new(wanted.clone()),
+                    None => Upstream::adjusted(wanted.clone(), adjustments.remove(&name).unwrap_or_default()),
                 };
                 let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
                 keeper.tend(&upstream);
@@ -429,6 +434,9 @@ fn make_upstreams(
         };
         kept.insert(name.clone(), wanted);
         upstreams.insert(name, upstream);
+    }
+    for (name, gone) in old.iter().filter(|(name, _)| !upstreams.contains_key(*name)) {
+        adjustments.insert(name.clone(), gone.adjustments());
     }
     *settings = kept;
     Ok(upstreams)

@@ -24,6 +24,7 @@ mod limit;
 mod list;
 mod local;
 mod lookup;
+mod origins;
 mod outgoing;
 mod parts;
 mod pass;
@@ -46,8 +47,9 @@ mod upload;
 mod values;
 mod walk;
 
-pub use edge::{Edge, ForListeners, StartError};
+pub use edge::{Edge, FromOutside, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
+pub use origins::OriginError;
 pub use proofs::HttpProofs;
 pub use purge::{PurgeOrder, PurgeTarget};

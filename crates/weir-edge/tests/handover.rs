@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_config::{Flags, from_flags};
 use weir_edge::plan::Plan;
-use weir_edge::{Edge, ForListeners};
+use weir_edge::{Edge, FromOutside};
 use weir_observe::Observatory;
 use weir_store::Store;
 use weir_testkit::{Client, Origin, Resource, free_port};
@@ -25,7 +25,7 @@ fn the_end_waits_for_connections_on_their_way_to_the_new_process() {
     let observatory = Observatory::start(2, &[]).unwrap();
     let plan = Plan::compile(&from_flags(&flags).ok().unwrap(), &|name| observatory.site(name));
     let edge =
-        Edge::start(plan, 2, observatory.clone(), Store::new(1 << 20), ForListeners::default()).unwrap();
+        Edge::start(plan, 2, observatory.clone(), Store::new(1 << 20), FromOutside::default()).unwrap();
     let mut client = Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
     assert_eq!(client.get("x", "/x", &[]).status(), 200);
     assert!(edge.shut(PATIENCE));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use weir_config::{Flags, from_flags};
 use weir_edge::plan::Plan;
-use weir_edge::{Edge, ForListeners, PurgeOrder, PurgeTarget};
+use weir_edge::{Edge, FromOutside, PurgeOrder, PurgeTarget};
 use weir_observe::Observatory;
 use weir_store::{Force, Store};
 use weir_testkit::{Client, Exchange, Origin, Response, Trouble, free_port, pattern};
@@ -330,7 +330,7 @@ fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
     let observatory = Observatory::start(WORKERS, &[]).unwrap();
     let plan = Plan::compile(&loaded, &|name| observatory.site(name));
     let store = Store::new(plan.memory_bytes());
-    let edge = Edge::start(plan, WORKERS, observatory.clone(), store, ForListeners::default()).unwrap();
+    let edge = Edge::start(plan, WORKERS, observatory.clone(), store, FromOutside::default()).unwrap();
     let met = Met::default();
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {

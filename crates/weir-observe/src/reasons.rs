@@ -410,6 +410,11 @@ pub const REASONS: &[Reason] = {
         row(Origin, "body-aborted", "The client stopped before its request's body was whole."),
         row(
             Origin,
+            "no-origin",
+            "503: no origin of the upstream may be asked now: all are drained or in maintenance.",
+        ),
+        row(
+            Origin,
             "busy",
             "503: all `connections` to the origin were in use, and the request waited for `queue_wait`, \
              or the `queue` was full.",

@@ -48,8 +48,10 @@ pub(crate) struct Known {
 pub(crate) struct Addresses {
     host: Arc<str>,
     port: u16,
-    every: Option<Duration>,
-    patience: Duration,
+    /// Whether it is an IP address, which is never looked up.
+    is_fixed: bool,
+    /// The age at which addresses are looked up again, and the longest wait for that.
+    times: Mutex<(Duration, Duration)>,
     resolver: Resolver,
     known: ArcSwapOption<Known>,
     failed: Mutex<Option<(Instant, OriginError)>>,
@@ -68,26 +70,25 @@ impl std::fmt::Debug for Addresses {
 
 impl Addresses {
     /// A name without addresses yet. An IP address is its own address, for good.
-    pub(crate) fn new(
-        host: &str,
-        port: u16,
-        every: Duration,
-        patience: Duration,
-        resolver: Resolver,
-    ) -> Self {
+    pub(crate) fn new(host: &str, port: u16, times: (Duration, Duration), resolver: Resolver) -> Self {
         let fixed = host.parse::<IpAddr>().ok();
         let known = fixed.map(|ip| Arc::new(known(vec![SocketAddr::new(ip, port)], clock::now())));
         Self {
             host: host.into(),
             port,
-            every: fixed.is_none().then_some(every),
-            patience,
+            is_fixed: fixed.is_some(),
+            times: Mutex::new(times),
             resolver,
             known: ArcSwapOption::new(known),
             failed: Mutex::new(None),
             renewing: AtomicBool::new(false),
             gate: tokio::sync::Mutex::new(()),
         }
+    }
+
+    /// Changes the age at which addresses are looked up again, and the longest wait for that.
+    pub(crate) fn retime(&self, every: Duration, patience: Duration) {
+        *self.times.lock() = (every, patience);
     }
 
     /// The number of addresses known.
@@ -138,7 +139,7 @@ impl Addresses {
     }
 
     fn is_old(&self, known: &Known, now: Instant) -> bool {
-        self.every.is_some_and(|every| now.saturating_duration_since(known.at) >= every)
+        !self.is_fixed && now.saturating_duration_since(known.at) >= self.times.lock().0
     }
 
     /// One lookup for all requests that wait for it.
@@ -159,7 +160,8 @@ impl Addresses {
     async fn look_up(&self) -> Result<Arc<Known>, OriginError> {
         let host = self.host.clone();
         let looking = (self.resolver)(host.clone(), self.port);
-        let error = match tokio::time::timeout(self.patience, looking).await {
+        let patience = self.times.lock().1;
+        let error = match tokio::time::timeout(patience, looking).await {
             Ok(Ok(list)) if !list.is_empty() => return Ok(self.learn(list)),
             Ok(Ok(_)) => {
                 let source = Arc::new(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));

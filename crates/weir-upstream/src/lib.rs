@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod adjust;
 mod attempt;
 mod body;
 mod check;
@@ -22,6 +23,7 @@ mod connection;
 mod error;
 mod exchange;
 mod health;
+mod listed;
 mod notice;
 mod once;
 mod origin;
@@ -46,10 +48,12 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
+pub use adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
 pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
 pub use check::CheckLog;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
+pub use listed::{OriginListed, UpstreamListed};
 pub use origin::Origin;
 pub use pick::{Pick, Picking};
 pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};

@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::address::{Addresses, Resolver};
@@ -20,7 +22,7 @@ use crate::notice::Notice;
 use crate::pool::{Pool, PoolBounds};
 use crate::retry::{Failure, Stage};
 use crate::roster::Signal;
-use crate::settings::{Ejection, OriginAddress, OriginSettings, UpstreamSettings};
+use crate::settings::{Ejection, OriginAddress, OriginSettings, TlsSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
 use crate::standing::{Marks, Standing};
 use crate::tls::{self, Tls};
@@ -47,11 +49,12 @@ impl Place {
 pub struct Origin {
     name: Arc<str>,
     address: OriginAddress,
+    at: Option<SocketAddr>,
     pub(crate) place: Place,
-    /// What it was made of besides its address.
-    terms: UpstreamSettings,
+    /// What its TLS was made of.
+    tls: TlsSettings,
     pool: Arc<Pool>,
-    ejection: Ejection,
+    ejection: ArcSwap<Ejection>,
     marks: Mutex<Marks>,
     load: Load,
     signal: Arc<Signal>,
@@ -121,27 +124,31 @@ impl Origin {
         &self.address
     }
 
+    /// The one address that it is at, of those that its name has.
+    pub(crate) fn at(&self) -> Option<SocketAddr> {
+        self.at
+    }
+
+    /// Whether DNS does not name it any more.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.marks.lock().is_gone
+    }
+
     /// Makes an origin; nothing is looked up or connected.
     pub(crate) fn new(
         settings: &OriginSettings,
         upstream: &UpstreamSettings,
         (signal, resolver): (&Arc<Signal>, &Resolver),
     ) -> Result<Self, UpstreamError> {
-        let place = place(&settings.address, upstream, resolver)?;
-        let bounds = &upstream.bounds;
+        let place = place(settings, upstream, resolver)?;
         Ok(Self {
-            name: settings.address.to_string().into(),
+            name: settings.name().into(),
             address: settings.address.clone(),
+            at: settings.at,
             place,
-            terms: terms(upstream),
-            pool: Pool::new(PoolBounds {
-                open_max: bounds.connections_max,
-                waiting_max: bounds.queue_max,
-                wait_max: upstream.timeouts.queue,
-                streams_max: bounds.streams_max,
-                share_percent: bounds.client_share_percent,
-            }),
-            ejection: upstream.ejection,
+            tls: upstream.tls.clone(),
+            pool: Pool::new(pool_bounds(upstream)),
+            ejection: ArcSwap::from_pointee(upstream.ejection),
             marks: Mutex::default(),
             load: Load::default(),
             signal: signal.clone(),
@@ -162,9 +169,20 @@ impl Origin {
         Track::begin(log, (&self.name, self.place.only_address()), turn)
     }
 
-    /// Whether it is the origin of this address in an upstream of these settings.
-    pub(crate) fn is_made_of(&self, address: &OriginAddress, upstream: &UpstreamSettings) -> bool {
-        self.address == *address && self.terms == terms(upstream)
+    /// Whether it is this origin in an upstream of these settings: its connections and its health are what
+    /// those of a new one would become.
+    pub(crate) fn is_made_of(&self, wanted: &OriginSettings, upstream: &UpstreamSettings) -> bool {
+        let is_same_tls = !matches!(self.address, OriginAddress::Https { .. }) || self.tls == upstream.tls;
+        (&self.address, self.at) == (&wanted.address, wanted.at) && is_same_tls
+    }
+
+    /// Takes over what other settings say that concerns no connection.
+    pub(crate) fn follow(&self, upstream: &UpstreamSettings) {
+        self.pool.rebind(pool_bounds(upstream));
+        self.ejection.store(Arc::new(upstream.ejection));
+        if let Place::Tcp { addresses, .. } = &self.place {
+            addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
+        }
     }
 
     /// How it stands now.
@@ -201,6 +219,11 @@ impl Origin {
         (self.load.requests.load(Ordering::Relaxed) as usize) < self.pool.open_max()
     }
 
+    /// Whether nothing is under way: no request, tunnel or event stream.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.load.requests.load(Ordering::Relaxed) == 0 && self.pool.usage().streams == 0
+    }
+
     /// Its health now.
     pub(crate) fn health(&self) -> Health {
         *self.health.lock()
@@ -215,7 +238,7 @@ impl Origin {
         let due = health.is_due(now);
         if due {
             // It stays out of its lane until the trial has ended.
-            *health = health.on(Event::TrialBegun, now, &self.ejection);
+            *health = health.on(Event::TrialBegun, now, &self.ejection.load());
         }
         due
     }
@@ -231,7 +254,7 @@ impl Origin {
         let now = clock::now();
         let mut health = self.health.lock();
         let before = *health;
-        *health = before.on(event, now, &self.ejection);
+        *health = before.on(event, now, &self.ejection.load());
         self.troubled.store(!matches!(*health, Health::Up { failures: 0, .. }), Ordering::Relaxed);
         let after = *health;
         drop(health);
@@ -348,27 +371,33 @@ impl fmt::Display for Seen<'_> {
     }
 }
 
-/// What an upstream says of all its origins alike.
-fn terms(upstream: &UpstreamSettings) -> UpstreamSettings {
-    let (origins, picks, name) = (Vec::new(), Vec::new(), String::new());
-    UpstreamSettings { origins, picks, name, check: None, agent: None, ..upstream.clone() }
+fn pool_bounds(upstream: &UpstreamSettings) -> PoolBounds {
+    let bounds = &upstream.bounds;
+    PoolBounds {
+        open_max: bounds.connections_max,
+        waiting_max: bounds.queue_max,
+        wait_max: upstream.timeouts.queue,
+        streams_max: bounds.streams_max,
+        share_percent: bounds.client_share_percent,
+    }
 }
 
 fn place(
-    address: &OriginAddress,
+    settings: &OriginSettings,
     upstream: &UpstreamSettings,
     resolver: &Resolver,
 ) -> Result<Place, UpstreamError> {
     let addresses = |host: &str, port| {
         let (every, patience) = (upstream.resolve_every, upstream.timeouts.connect);
-        Arc::new(Addresses::new(host, port, every, patience, resolver.clone()))
+        let (host, port) = settings.at.map_or((host.to_owned(), port), |at| (at.ip().to_string(), at.port()));
+        Arc::new(Addresses::new(&host, port, (every, patience), resolver.clone()))
     };
-    Ok(match address {
+    Ok(match &settings.address {
         OriginAddress::Unix { path } => Place::Unix { path: path.clone() },
         OriginAddress::Http { host, port } => Place::Tcp { addresses: addresses(host, *port), tls: None },
         OriginAddress::Https { host, port } => {
             let connector = tls::connector(&upstream.tls)?;
-            let name = tls::server_name(&upstream.tls, address)?;
+            let name = tls::server_name(&upstream.tls, &settings.address)?;
             Place::Tcp { addresses: addresses(host, *port), tls: Some(Tls { connector, name }) }
         }
     })

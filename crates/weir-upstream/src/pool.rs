@@ -27,6 +27,11 @@ use crate::error::Bound;
 use crate::origin::Busy;
 use crate::request::Share;
 
+mod bounds;
+
+pub(crate) use bounds::PoolBounds;
+use bounds::SharedBounds;
+
 /// The right to have one connection open. Dropped, it goes to a waiter, or back to the pool.
 #[derive(Debug)]
 pub(crate) struct Permit {
@@ -61,10 +66,10 @@ impl Permit {
         let Some(pool) = self.pool.as_ref().filter(|_| self.kind == Held::Requests) else { return Ok(()) };
         {
             let mut state = pool.state.lock();
-            if state.streams >= pool.bounds.streams_max {
+            if state.streams >= pool.bounds().streams_max {
                 return Err(Bound::Streams);
             }
-            if state.count(self.client).streams >= pool.bounds.share_of(pool.bounds.streams_max) {
+            if state.count(self.client).streams >= pool.bounds().share_of(pool.bounds().streams_max) {
                 return Err(Bound::ClientShare);
             }
             state.streams += 1;
@@ -87,25 +92,6 @@ impl Drop for Permit {
                 state.change(self.client, |count| count.streams -= 1);
             }
         }
-    }
-}
-
-/// Ceilings of a pool.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolBounds {
-    pub(crate) open_max: usize,
-    pub(crate) waiting_max: usize,
-    pub(crate) wait_max: Duration,
-    /// Connections that have left the pool and go on.
-    pub(crate) streams_max: usize,
-    /// What one client may use of each of these, in percent.
-    pub(crate) share_percent: usize,
-}
-
-impl PoolBounds {
-    /// What one client may use of so many, at least one.
-    fn share_of(&self, all: usize) -> usize {
-        (all.saturating_mul(self.share_percent) / 100).max(1)
     }
 }
 
@@ -158,7 +144,7 @@ pub(crate) enum Demand {
 #[derive(Debug)]
 pub(crate) struct Pool {
     state: Mutex<State>,
-    bounds: PoolBounds,
+    bounds: SharedBounds,
 }
 
 #[derive(Debug, Default)]
@@ -275,7 +261,16 @@ pub(crate) struct Usage {
 impl Pool {
     /// An empty pool.
     pub(crate) fn new(bounds: PoolBounds) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), bounds })
+        Arc::new(Self { state: Mutex::default(), bounds: SharedBounds::new(bounds) })
+    }
+
+    fn bounds(&self) -> PoolBounds {
+        self.bounds.read()
+    }
+
+    /// Gives it other ceilings. What is above a lower one ends by itself.
+    pub(crate) fn rebind(&self, bounds: PoolBounds) {
+        self.bounds.write(bounds);
     }
 
     /// Counts for metrics.
@@ -287,22 +282,23 @@ impl Pool {
 
     /// What one client may use of so many.
     pub(crate) fn share_of(&self, all: usize) -> usize {
-        self.bounds.share_of(all)
+        self.bounds().share_of(all)
     }
 
     /// How many connections one client may have.
     pub(crate) fn client_max(&self) -> usize {
-        self.share_of(self.bounds.open_max)
+        self.share_of(self.bounds().open_max)
     }
 
     /// Whether a client has used up its share of the connections.
     pub(crate) fn is_spent(&self, client: Client) -> bool {
-        client.is_some() && self.state.lock().count(client).open >= self.bounds.share_of(self.bounds.open_max)
+        client.is_some()
+            && self.state.lock().count(client).open >= self.bounds().share_of(self.bounds().open_max)
     }
 
     /// How many connections requests may have open.
     pub(crate) fn open_max(&self) -> usize {
-        self.bounds.open_max
+        self.bounds.open_max()
     }
 
     /// A quiet idle connection or a permit for a client, after waiting if need be. With [`Share::Counted`]
@@ -334,7 +330,7 @@ impl Pool {
                 Step::Full(bound) => return Err(bound),
                 Step::Wait(granted, ticket) => {
                     let _place = Place { pool: self, ticket };
-                    let Ok(Ok(grant)) = tokio::time::timeout(self.bounds.wait_max, granted).await else {
+                    let Ok(Ok(grant)) = tokio::time::timeout(self.bounds().wait_max, granted).await else {
                         let is_spent = share == Share::Bounded && self.is_spent(client);
                         return Err(if is_spent { Bound::ClientShare } else { Bound::Connections });
                     };
@@ -366,7 +362,7 @@ impl Pool {
             // It counts against no client until another one gets it.
             let client = offered.permit().client.take();
             state.change(client, |count| count.open -= 1);
-            let Some(waiter) = state.next(self.bounds.share_of(self.bounds.open_max)) else {
+            let Some(waiter) = state.next(self.bounds().share_of(self.bounds().open_max)) else {
                 match offered {
                     Grant::Idle(Lease { connection, permit, .. }) => {
                         state.idle.push(Idle { connection, until });
@@ -410,10 +406,10 @@ impl Pool {
         closed: &mut Option<Idle>,
     ) -> Step {
         let mut state = self.state.lock();
-        let PoolBounds { open_max, waiting_max, .. } = self.bounds;
+        let PoolBounds { open_max, waiting_max, .. } = self.bounds();
         let of_client = state.count(client);
         let is_spent =
-            client.is_some() && share == Share::Bounded && of_client.open >= self.bounds.share_of(open_max);
+            client.is_some() && share == Share::Bounded && of_client.open >= self.bounds().share_of(open_max);
         let free = if is_spent { None } else { state.free(home, demand, open_max, closed) };
         if let Some(free) = free {
             state.change(client, |count| count.open += 1);
@@ -422,7 +418,7 @@ impl Pool {
         if state.waiting.len() >= waiting_max {
             return Step::Full(if is_spent { Bound::ClientShare } else { Bound::Connections });
         }
-        if client.is_some() && of_client.waiting >= self.bounds.share_of(waiting_max) {
+        if client.is_some() && of_client.waiting >= self.bounds().share_of(waiting_max) {
             return Step::Full(Bound::ClientShare);
         }
         let (grant, granted) = oneshot::channel();
@@ -438,7 +434,7 @@ impl Pool {
         loop {
             let mut state = self.state.lock();
             state.change(client.take(), |count| count.open -= 1);
-            let Some(waiter) = state.next(self.bounds.share_of(self.bounds.open_max)) else {
+            let Some(waiter) = state.next(self.bounds().share_of(self.bounds().open_max)) else {
                 state.open -= 1;
                 return;
             };

@@ -6,6 +6,7 @@
 mod check;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub struct OriginSettings {
     pub weight: u32,
     /// Whether it is used always or only when no primary is up.
     pub role: Role,
+    /// The one address that it is at, of those that its name has.
+    pub at: Option<SocketAddr>,
 }
 
 /// What an origin is for.
@@ -82,7 +85,17 @@ pub enum Role {
 impl OriginSettings {
     /// A primary of weight 1.
     pub fn new(address: OriginAddress) -> Self {
-        Self { address, weight: 1, role: Role::Primary }
+        Self { address, weight: 1, role: Role::Primary, at: None }
+    }
+
+    /// Its name in logs, metrics and orders: the address as configured, and where it is one of several of a
+    /// name, `http://name@192.0.2.1:80`.
+    pub fn name(&self) -> String {
+        match (self.at, &self.address) {
+            (Some(at), OriginAddress::Http { host, .. }) => format!("http://{host}@{at}"),
+            (Some(at), OriginAddress::Https { host, .. }) => format!("https://{host}@{at}"),
+            _ => self.address.to_string(),
+        }
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Marks {
     pub(crate) order: Order,
     /// Whether active checks say that it is down.
     pub(crate) is_down: bool,
+    /// Whether DNS does not name it any more.
+    pub(crate) is_gone: bool,
 }
 
 impl Marks {
@@ -66,6 +68,7 @@ impl Marks {
         match self.order {
             Order::Maintenance => Standing::Maintenance,
             Order::Drain => Standing::Draining,
+            Order::Ready if self.is_gone => Standing::Draining,
             Order::Ready if self.is_down => Standing::Down,
             Order::Ready if !is_up => Standing::Ejected,
             Order::Ready => Standing::Ready,

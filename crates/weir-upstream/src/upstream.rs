@@ -1,6 +1,9 @@
 //! An upstream: its origins, their changes, and what tends them. Requests are sent by `send`.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -8,31 +11,32 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::address::{self, Resolver};
+use crate::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Wanted};
 use crate::attempt::{AttemptEnd, AttemptLog, Turn};
 use crate::check::CheckLog;
 use crate::check::tend::tend as tend_checks;
 use crate::clock;
 use crate::error::UpstreamError;
+use crate::listed::{self, UpstreamListed};
 use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
 use crate::roster::{Member, Roster, Signal};
 use crate::settings::{Bounds, CheckSettings, Role, Timeouts, UpstreamSettings};
 use crate::snapshot::UpstreamSnapshot;
-use crate::standing::Order;
 
 /// One `[upstream.NAME]`.
-#[derive(Debug)]
 pub struct Upstream {
     name: String,
     roster: ArcSwap<Roster>,
-    /// Held while another roster is made.
-    changing: Mutex<()>,
+    /// What is laid over the settings. Held while another roster is made.
+    said: Mutex<Said>,
+    settings: UpstreamSettings,
+    resolver: Resolver,
     pub(crate) signal: Arc<Signal>,
     pub(crate) picks: Vec<Pick>,
     pub(crate) timeouts: Timeouts,
     pub(crate) bounds: Bounds,
-    resolve_every: Duration,
     pub(crate) check: Option<Arc<CheckSettings>>,
     /// Its place in the line of [`Signal::follow`], until it is dropped.
     token: Option<Arc<()>>,
@@ -46,6 +50,22 @@ impl Drop for Upstream {
     }
 }
 
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("name", &self.name)
+            .field("roster", &self.roster)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What others than the file say about the origins of an upstream.
+#[derive(Clone, Debug, Default)]
+struct Said {
+    adjustments: Adjustments,
+    finds: Finds,
+}
+
 impl Upstream {
     /// Makes an upstream. Certificates are read; nothing is looked up and nothing connected, so that it
     /// succeeds while origins or DNS are down.
@@ -53,53 +73,55 @@ impl Upstream {
     /// # Errors
     /// When the settings contradict themselves or a certificate file cannot be used.
     pub fn new(settings: UpstreamSettings) -> Result<Arc<Self>, UpstreamError> {
-        Self::made(settings, None, &address::system())
+        Self::adjusted(settings, Adjustments::new())
+    }
+
+    /// As [`Upstream::new`], with what operators have changed.
+    ///
+    /// # Errors
+    /// Those of [`Upstream::new`].
+    pub fn adjusted(
+        settings: UpstreamSettings,
+        adjustments: Adjustments,
+    ) -> Result<Arc<Self>, UpstreamError> {
+        Self::made(settings, Past::Adjusted(adjustments), &address::system())
     }
 
     /// Makes the upstream that takes the place of another one. Origins that both have keep their connections,
-    /// their health and what was counted.
+    /// their health and what was counted. What operators have changed stays changed.
     ///
     /// # Errors
     /// Those of [`Upstream::new`].
     pub fn succeed(old: &Upstream, settings: UpstreamSettings) -> Result<Arc<Self>, UpstreamError> {
-        Self::made(settings, Some(old), &address::system())
+        Self::made(settings, Past::Upstream(old), &old.resolver)
     }
 
     pub(crate) fn made(
         settings: UpstreamSettings,
-        old: Option<&Upstream>,
+        past: Past<'_>,
         resolver: &Resolver,
     ) -> Result<Arc<Self>, UpstreamError> {
         check(&settings)?;
-        let signal = old.map_or_else(Arc::default, |old| old.signal.clone());
-        let before = old.map(Upstream::roster);
-        let mut members = Vec::with_capacity(settings.origins.len());
-        for wanted in &settings.origins {
-            let known = before.iter().flat_map(|before| before.members.iter());
-            let mut same = known.filter(|member| member.origin.is_made_of(&wanted.address, &settings));
-            let origin = match same.next() {
-                Some(member) => member.origin.clone(),
-                None => {
-                    let origin = Origin::new(wanted, &settings, (&signal, resolver))?;
-                    if old.is_some() && settings.check.is_some() {
-                        origin.await_check();
-                    }
-                    Arc::new(origin)
-                }
-            };
-            members.push(Member { origin, weight: wanted.weight, role: wanted.role });
-        }
+        let (signal, said, before) = match past {
+            Past::Adjusted(adjustments) => (Arc::default(), Said { adjustments, finds: Finds::new() }, None),
+            Past::Upstream(old) => (old.signal.clone(), old.said.lock().clone(), Some(old.roster())),
+        };
+        let known = before.as_ref().map(|before| &before.members[..]);
+        let members = members(&settings, &said, known, (&signal, resolver))?;
+        // Origins that stay have not said themselves what is new about them.
+        signal.change();
         Ok(Arc::new(Self {
             roster: ArcSwap::from_pointee(Roster::new(members.into(), signal.changes())),
-            changing: Mutex::default(),
+            said: Mutex::new(said),
+            resolver: resolver.clone(),
             token: Some(signal.follow()),
             signal,
-            check: settings.check.map(Arc::new),
-            picks: settings.picks,
-            name: settings.name,
+            check: settings.check.clone().map(Arc::new),
+            picks: settings.picks.clone(),
+            name: settings.name.clone(),
             timeouts: settings.timeouts,
             bounds: settings.bounds,
-            resolve_every: settings.resolve_every,
+            settings,
         }))
     }
 
@@ -125,12 +147,12 @@ impl Upstream {
         if roster.changes == self.signal.changes() {
             return roster;
         }
-        let Some(_changing) = self.changing.try_lock() else { return roster };
+        let Some(_changing) = self.said.try_lock() else { return roster };
         let members = self.roster.load().members.clone();
         self.renew(members)
     }
 
-    /// Puts another roster in place; `changing` is held.
+    /// Puts another roster in place; `said` is held.
     fn renew(&self, members: Arc<[Member]>) -> Arc<Roster> {
         // Read before the origins are: a change in between makes yet another roster.
         let changes = self.signal.changes();
@@ -156,13 +178,60 @@ impl Upstream {
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
-    /// Changes what an operator wants of the origin of this name. False where there is none.
-    pub fn order(&self, origin: &str, order: Order) -> bool {
-        let roster = self.roster.load();
-        let mut of_name = roster.members.iter().filter(|member| member.origin.name() == origin).peekable();
-        let is_known = of_name.peek().is_some();
-        of_name.for_each(|member| member.origin.mark(|marks| marks.order = order));
-        is_known
+    /// What operators have changed so far.
+    pub fn adjustments(&self) -> Adjustments {
+        self.said.lock().adjustments.clone()
+    }
+
+    /// What operators have changed once this is changed too. Changes nothing itself.
+    ///
+    /// # Errors
+    /// The change makes no sense.
+    pub fn changed(&self, origin: &str, change: Change) -> Result<Adjustments, ChangeError> {
+        let Said { adjustments, finds } = self.said.lock().clone();
+        let (upstream, file) = (&*self.name, &self.settings.origins[..]);
+        Before { upstream, file, adjustments: &adjustments, finds: &finds }.changed(origin, change)
+    }
+
+    /// Puts what operators have changed in force for all requests that begin from now on.
+    ///
+    /// # Errors
+    /// An origin cannot be made; then nothing has changed.
+    pub fn adjust(&self, adjustments: Adjustments) -> Result<(), UpstreamError> {
+        let mut said = self.said.lock();
+        let next = Said { adjustments, finds: said.finds.clone() };
+        self.put(&mut said, next)
+    }
+
+    fn put(&self, said: &mut Said, next: Said) -> Result<(), UpstreamError> {
+        let before = self.roster.load_full();
+        let members = members(&self.settings, &next, Some(&before.members), (&self.signal, &self.resolver))?;
+        *said = next;
+        self.signal.change();
+        self.renew(members.into());
+        Ok(())
+    }
+
+    /// Its origins with what operators have changed of them, those that were removed last.
+    pub fn listed(&self) -> UpstreamListed {
+        let Said { adjustments, .. } = self.said.lock().clone();
+        listed::listed(
+            &self.name,
+            &self.roster(),
+            &self.settings.origins,
+            (&adjustments, self.check.is_some()),
+        )
+    }
+
+    /// The adjustments that mean no origin now: the file no longer has it.
+    pub fn idle_adjustments(&self) -> Vec<String> {
+        let said = self.said.lock().clone();
+        let all = adjust::wanted(&self.settings.origins, &said.adjustments, &said.finds);
+        let is_known = |name: &String| {
+            self.settings.origins.iter().any(|origin| origin.name() == *name)
+                || all.iter().any(|wanted| wanted.settings.name() == *name)
+        };
+        said.adjustments.into_keys().filter(|name| !is_known(name)).collect()
     }
 
     /// How many of `all` transfers at this upstream one client may have under way: its share, and no more
@@ -182,7 +251,7 @@ impl Upstream {
     /// requests renew them. It begins with a lookup of each name and warns of those that fail.
     pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let upstream = Arc::downgrade(self);
-        let every = self.resolve_every.max(Duration::from_secs(1));
+        let every = self.settings.resolve_every.max(Duration::from_secs(1));
         async move { tend(upstream, every).await }
     }
 
@@ -213,6 +282,10 @@ impl Upstream {
         let mut down = 0;
         for member in self.roster().members.iter() {
             let origin = &member.origin;
+            // One that a reload has kept is known.
+            if origin.counts.connects.load(Ordering::Relaxed) > 0 {
+                continue;
+            }
             let mut track = log.as_ref().map(|log| origin.track(log, Turn::FIRST));
             match new_connection(origin, self.timeouts.connect, &mut track).await {
                 Ok(_) => track.into_iter().for_each(|track| track.end(AttemptEnd::Whole)),
@@ -239,6 +312,50 @@ async fn tend(upstream: Weak<Upstream>, every: Duration) {
         drop(alive);
         tokio::time::sleep(every).await;
     }
+}
+
+/// What an upstream begins with.
+pub(crate) enum Past<'u> {
+    /// Nothing but what operators have changed.
+    Adjusted(Adjustments),
+    /// The upstream whose place it takes.
+    Upstream(&'u Upstream),
+}
+
+/// The members that there are to be: those of `known` where they are the same, new ones elsewhere. Where there
+/// was none before, Weir begins.
+fn members(
+    settings: &UpstreamSettings,
+    said: &Said,
+    known: Option<&[Member]>,
+    (signal, resolver): (&Arc<Signal>, &Resolver),
+) -> Result<Vec<Member>, UpstreamError> {
+    let by_name: HashMap<&str, &Member> =
+        known.unwrap_or_default().iter().map(|member| (member.origin.name(), member)).collect();
+    let all = adjust::wanted(&settings.origins, &said.adjustments, &said.finds);
+    let mut orders = Vec::with_capacity(all.len());
+    let mut members = Vec::with_capacity(all.len());
+    for Wanted { settings: wanted, order, is_gone } in all {
+        let same = by_name.get(wanted.name().as_str());
+        let origin = match same.filter(|member| member.origin.is_made_of(&wanted, settings)) {
+            Some(member) => member.origin.clone(),
+            None => {
+                let origin = Origin::new(&wanted, settings, (signal, resolver))?;
+                if known.is_some() && settings.check.is_some() {
+                    origin.await_check();
+                }
+                Arc::new(origin)
+            }
+        };
+        orders.push((order, is_gone));
+        members.push(Member { origin, weight: wanted.weight, role: wanted.role });
+    }
+    // Only now, when nothing can fail any more.
+    for (member, (order, is_gone)) in members.iter().zip(orders) {
+        member.origin.follow(settings);
+        member.origin.mark(|marks| (marks.order, marks.is_gone) = (order, is_gone));
+    }
+    Ok(members)
 }
 
 fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use weir_config::model;
 use weir_observe::{EventKind, EventSettings, EventTarget};
+use weir_upstream::Standing;
 
 use crate::wire_up::Server;
 
@@ -47,7 +48,12 @@ fn states(server: &Weak<Server>) -> Vec<State> {
     }
     for upstream in server.edge.upstreams() {
         for origin in upstream.origins {
-            let state = if origin.ejected_for.is_none() { "up" } else { "ejected" };
+            let is_empty = origin.in_flight == 0 && origin.streams == 0;
+            let state = match origin.standing {
+                Standing::Ready => "up",
+                Standing::Draining if is_empty => "empty",
+                standing => standing.word(),
+            };
             let names = vec![("upstream", upstream.name.clone()), ("origin", origin.name)];
             states.push((EventKind::Origin, names, state.to_owned()));
         }

@@ -17,6 +17,7 @@ mod diagnostics;
 mod events;
 mod explained;
 mod logs;
+mod origins;
 mod print;
 mod process;
 mod service;

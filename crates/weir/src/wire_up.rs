@@ -14,11 +14,12 @@ use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listening, Listing, OriginState, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope, Question,
-    Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    ListOrder, Listening, Listing, OriginChanged, OriginOrder, OriginRefusal, OriginState, OriginsOf, Phase,
+    Progress, PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder, SwapError, Swapped,
+    UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
-use weir_edge::{Cached, Edge, ForListeners, HttpProofs};
+use weir_edge::{Cached, Edge, FromOutside, HttpProofs};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -34,6 +35,7 @@ use crate::certificates::Keeper;
 use crate::events;
 use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
+use crate::origins::Origins;
 use crate::volumes;
 
 /// The data plane as it runs in this process.
@@ -44,6 +46,7 @@ pub(crate) struct Server {
     pub(crate) accounts: Accounts,
     pub(crate) certificates: Keeper,
     pub(crate) ordering: Ordering,
+    pub(crate) origins: Origins,
     choice: LogChoice,
     terminal: Option<Terminal>,
     logs: Mutex<Vec<LogSettings>>,
@@ -169,10 +172,15 @@ impl Server {
         let proofs = HttpProofs::default();
         let ordering = Ordering::prepare(loaded, state, &certificates, &proofs, &observatory)?;
         let plan = compile(loaded, &observatory);
-        let certificates_in_force = certificates.handle();
-        let for_listeners =
-            ForListeners { passed: handover.listeners, certificates: certificates_in_force, proofs };
-        let edge = Edge::start(plan, workers, observatory.clone(), store, for_listeners)?;
+        let origins = Origins::open(state);
+        let from_outside = FromOutside {
+            passed: handover.listeners,
+            certificates: certificates.handle(),
+            proofs,
+            adjustments: origins.kept(),
+        };
+        let edge = Edge::start(plan, workers, observatory.clone(), store, from_outside)?;
+        edge.origin_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         ordering.resume().context("cannot order certificates")?;
         Ok(Server {
             edge,
@@ -181,6 +189,7 @@ impl Server {
             accounts,
             certificates,
             ordering,
+            origins,
             choice,
             terminal,
             at_start: Fixed::of(loaded),
@@ -327,6 +336,7 @@ impl DataPlane for Server {
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         warnings.extend(self.certificates.configure(&loaded, certificates));
         warnings.extend(self.ordering.configure(&loaded));
+        warnings.extend(self.edge.origin_warnings());
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
         self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
@@ -431,6 +441,14 @@ impl DataPlane for Server {
             sum.rows_removed += found.rows_superfluous;
         }
         Ok(sum)
+    }
+
+    fn origins(&self) -> Vec<OriginsOf> {
+        self.origins.list(&self.edge)
+    }
+
+    fn change_origin(&self, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {
+        self.origins.change(&self.edge, order)
     }
 
     fn list(&self, order: &ListOrder) -> Result<Listing, String> {

@@ -140,6 +140,7 @@ fn a_request_is_known_by_its_act() {
         (Method::POST, "/v1/purge/dry-run", "purge-dry-run"),
         (Method::DELETE, "/v1/tokens/cms", "token-remove"),
         (Method::DELETE, "/v1/jobs/1", "job-cancel"),
+        (Method::POST, "/v1/origins", "origin-change"),
         (Method::GET, "/v1/tokens", "GET /v1/tokens"),
         (Method::DELETE, "/v1/tokens/a/b", "DELETE /v1/tokens/a/b"),
         (Method::POST, "/purge", "POST /purge"),

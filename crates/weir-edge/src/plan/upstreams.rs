@@ -93,6 +93,7 @@ fn origin(entry: &OriginEntry) -> OriginSettings {
         address: address(entry.url()),
         weight: entry.weight(),
         role: if entry.is_backup() { Role::Backup } else { Role::Primary },
+        at: None,
     }
 }
 

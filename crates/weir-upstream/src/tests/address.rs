@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use super::scripted::{fetch, get, gone, serve, settings};
 use crate::Upstream;
 use crate::address::Resolver;
+use crate::adjust::Adjustments;
+use crate::upstream::Past;
 
 type Answers = Arc<Mutex<io::Result<Vec<SocketAddr>>>>;
 
@@ -34,7 +36,7 @@ fn named(resolver: &Resolver, every: Duration) -> Arc<Upstream> {
     let mut settings = settings(&["http://origin.example"]);
     settings.resolve_every = every;
     settings.timeouts.pool_idle = Duration::from_millis(1);
-    Upstream::made(settings, None, resolver).unwrap()
+    Upstream::made(settings, Past::Adjusted(Adjustments::new()), resolver).unwrap()
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::scripted::{Scripted, fetch, get, serve, settings};
-use crate::{Ejection, Order, OriginError, Role, Standing, Upstream};
+use crate::{Change, Ejection, Order, OriginError, Role, Standing, Upstream};
 
 /// An origin that answers its name, or resets when it is told to be ill.
 async fn named(name: &'static str, ill: Arc<AtomicBool>) -> Scripted {
@@ -128,14 +128,15 @@ async fn a_full_origin_is_passed_over() {
 async fn a_drained_origin_gets_nothing_until_it_is_ready_again() {
     let (a, b) = (named("a", well()).await, named("b", well()).await);
     let upstream = Upstream::new(settings(&[a.url(), b.url()])).unwrap();
-    assert!(!upstream.order("http://nobody.example:80", Order::Drain));
-    assert!(upstream.order(&a.url(), Order::Drain));
+    assert!(upstream.changed("http://nobody.example:80", Change::Order(Order::Drain)).is_err());
+    order(&upstream, &a.url(), Order::Drain);
     assert_eq!(count(&upstream, 10, "b").await, 10);
-    assert!(upstream.order(&b.url(), Order::Maintenance));
+    order(&upstream, &b.url(), Order::Maintenance);
     assert!(matches!(fetch(&upstream, get("/")).await, Err(OriginError::NoOrigin)));
     let standings: Vec<_> = upstream.snapshot().origins.iter().map(|origin| origin.standing).collect();
     assert_eq!(standings, [Standing::Draining, Standing::Maintenance]);
-    assert!(upstream.order(&a.url(), Order::Ready) && upstream.order(&b.url(), Order::Ready));
+    order(&upstream, &a.url(), Order::Ready);
+    order(&upstream, &b.url(), Order::Ready);
     assert_eq!(count(&upstream, 10, "a").await, 5);
 }
 
@@ -151,8 +152,51 @@ async fn a_successor_keeps_the_origins_that_both_have() {
     assert_eq!(count(&next, 10, "a").await, 2);
     let seen = &next.snapshot().origins[0];
     assert_eq!((seen.requests, seen.connects), (7, 1), "its connection and counts are kept");
-    let mut other = before;
+    // What concerns no connection may change as well.
+    let mut other = before.clone();
     other.timeouts.first_byte = Duration::from_secs(7);
+    other.bounds.connections_max = 3;
+    other.ejection.failures = 1;
+    other.resolve_every = Duration::from_secs(3);
     let other = Upstream::succeed(&next, other).unwrap();
-    assert_eq!(other.snapshot().origins[0].requests, 0);
+    assert_eq!(other.snapshot().origins[0].requests, 7);
+    assert_eq!(other.roster().origin(0).pool().open_max(), 3);
+    // TLS does, and only where there is any.
+    let mut secure = before;
+    secure.tls.server_name = Some("other.example".to_owned());
+    let secure = Upstream::succeed(&other, secure).unwrap();
+    assert_eq!(secure.snapshot().origins[0].requests, 7);
+}
+
+fn order(upstream: &Upstream, origin: &str, order: Order) {
+    change(upstream, origin, Change::Order(order));
+}
+
+fn change(upstream: &Upstream, origin: &str, change: Change) {
+    let adjustments = upstream.changed(origin, change).unwrap();
+    upstream.adjust(adjustments).unwrap();
+}
+
+#[tokio::test]
+async fn origins_come_and_go_while_others_keep_their_connections() {
+    let (a, b) = (named("a", well()).await, named("b", well()).await);
+    let upstream = Upstream::new(settings(&[a.url()])).unwrap();
+    assert_eq!(count(&upstream, 4, "a").await, 4);
+    change(&upstream, &b.url(), Change::Add { weight: Some(3), role: None });
+    assert_eq!(count(&upstream, 8, "b").await, 6);
+    change(&upstream, &b.url(), Change::Weight(1));
+    assert_eq!(count(&upstream, 8, "b").await, 4);
+    let listed = upstream.listed();
+    assert_eq!(listed.origins[1].differences, ["added"]);
+    assert!((listed.origins[1].share - 0.5).abs() < 1e-9);
+    // It stays over a reload.
+    let next = Upstream::succeed(&upstream, settings(&[a.url()])).unwrap();
+    assert_eq!(count(&next, 8, "b").await, 4);
+    change(&next, &a.url(), Change::Remove);
+    assert_eq!(count(&next, 8, "b").await, 8);
+    assert_eq!(next.listed().origins[1].differences, ["removed"]);
+    change(&next, &a.url(), Change::Add { weight: None, role: None });
+    assert_eq!(count(&next, 8, "b").await, 4);
+    let seen = &next.snapshot().origins[1];
+    assert_eq!(seen.connects, 1);
 }

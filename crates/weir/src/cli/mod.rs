@@ -10,6 +10,7 @@ mod jobs;
 mod list;
 mod live;
 mod log;
+mod origins;
 mod purge;
 mod reload;
 mod run;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Certificates(certificates::ShowCertificates),
     /// Show the state of each volume of the running Weir.
     Volumes(volumes::Volumes),
+    /// List the origins of the running Weir, or change one at once: add, drain, ready, weight, maint, remove.
+    Origins(origins::Origins),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
     /// Show what takes long and is under way or has ended; follow or cancel it.
@@ -96,6 +99,7 @@ impl Command {
             Command::Sites(sites) => sites.run(),
             Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),
+            Command::Origins(origins) => origins.run(),
             Command::Verify(verify) => verify.run(),
             Command::Jobs(jobs) => jobs.run(),
             Command::Events(events) => events.run(),

@@ -72,6 +72,11 @@ mod fetch {
     mod upstream;
 }
 
+/// Which origins take requests: what operators change of them, and what DNS says.
+mod origins {
+    mod changes;
+}
+
 /// Requests for ranges, and objects of which only a part is held.
 mod range {
     mod browser;

@@ -65,6 +65,8 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("GET", "/v1/status", ""), "view", false),
     (Ask("GET", "/v1/certificates", ""), "view", false),
     (Ask("GET", "/v1/volumes", ""), "view", false),
+    (Ask("GET", "/v1/origins", ""), "view", false),
+    (Ask("POST", "/v1/origins", r#"{"upstream":"none","origin":"http://x","act":"ready"}"#), "admin", false),
     (Ask("GET", "/v1/objects", ""), "view", true),
     (Ask("GET", "/v1/sites", ""), "view", true),
     (Ask("POST", "/v1/explain", r#"{"method":"GET","url":"http://a.test/x"}"#), "view", true),

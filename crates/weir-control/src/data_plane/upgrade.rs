@@ -1,0 +1,30 @@
+//! An upgrade as it is ordered and reported.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An upgrade that is ordered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UpgradeOrder {
+    /// The program; `None`: the one that now lies where this one was started from.
+    pub program: Option<PathBuf>,
+}
+
+/// A process that has taken over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Upgraded {
+    /// Its pid.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// The pid of the old process, which finishes its requests.
+    pub old_pid: u32,
+    /// From the order to the upgrade, in milliseconds.
+    pub took_ms: u64,
+    /// For how long no request could begin, in milliseconds.
+    pub paused_ms: u64,
+}

@@ -1,0 +1,73 @@
+//! The ceilings of a pool, which a reload may change while it is used. Each is read by itself,
+//! without a lock.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Ceilings of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolBounds {
+    pub(crate) open_max: usize,
+    pub(crate) waiting_max: usize,
+    pub(crate) wait_max: Duration,
+    /// Connections that have left the pool and go on.
+    pub(crate) streams_max: usize,
+    /// What one client may use of each of these, in percent.
+    pub(crate) share_percent: usize,
+}
+
+impl PoolBounds {
+    /// What one client may use of so many, at least one.
+    pub(super) fn share_of(&self, all: usize) -> usize {
+        (all.saturating_mul(self.share_percent) / 100).max(1)
+    }
+}
+
+/// Ceilings that change.
+#[derive(Debug)]
+pub(super) struct SharedBounds {
+    open_max: AtomicUsize,
+    waiting_max: AtomicUsize,
+    wait_max_ns: AtomicU64,
+    streams_max: AtomicUsize,
+    share_percent: AtomicUsize,
+}
+
+impl SharedBounds {
+    pub(super) fn new(bounds: PoolBounds) -> SharedBounds {
+        SharedBounds {
+            open_max: bounds.open_max.into(),
+            waiting_max: bounds.waiting_max.into(),
+            wait_max_ns: nanoseconds(bounds.wait_max).into(),
+            streams_max: bounds.streams_max.into(),
+            share_percent: bounds.share_percent.into(),
+        }
+    }
+
+    pub(super) fn read(&self) -> PoolBounds {
+        PoolBounds {
+            open_max: self.open_max(),
+            waiting_max: self.waiting_max.load(Ordering::Relaxed),
+            wait_max: Duration::from_nanos(self.wait_max_ns.load(Ordering::Relaxed)),
+            streams_max: self.streams_max.load(Ordering::Relaxed),
+            share_percent: self.share_percent.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The most connections, which each pick reads.
+    pub(super) fn open_max(&self) -> usize {
+        self.open_max.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn write(&self, bounds: PoolBounds) {
+        self.open_max.store(bounds.open_max, Ordering::Relaxed);
+        self.waiting_max.store(bounds.waiting_max, Ordering::Relaxed);
+        self.wait_max_ns.store(nanoseconds(bounds.wait_max), Ordering::Relaxed);
+        self.streams_max.store(bounds.streams_max, Ordering::Relaxed);
+        self.share_percent.store(bounds.share_percent, Ordering::Relaxed);
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

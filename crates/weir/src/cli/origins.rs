@@ -1,0 +1,236 @@
+//! `weir origins`: lists the origins of the running Weir and changes them at once.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use http::Method;
+use weir_control::{OriginAct, OriginChanged, OriginOrder, OriginShown, OriginsOf};
+
+use super::find::Find;
+use crate::print::{plain, say};
+
+/// The path of origins.
+const ORIGINS: &str = "/v1/origins";
+/// Between two looks whether an origin is empty.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+
+/// The command line of `weir origins`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Origins {
+    #[command(subcommand)]
+    act: Option<Act>,
+    #[command(flatten)]
+    find: Find,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Add an origin, or bring back one that was removed.
+    Add(Add),
+    /// Let an origin keep its sessions and nothing else.
+    Drain(Drain),
+    /// Give an origin its share again, after `drain` or `maint`.
+    Ready(One),
+    /// Give an origin another weight.
+    Weight(Weight),
+    /// Send nothing to an origin.
+    Maint(One),
+    /// Remove an origin. Requests under way finish.
+    Remove(One),
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The upstream's name.
+    #[arg(value_name = "UPSTREAM")]
+    upstream: String,
+    /// The origin: its URL, or the name of one address of it, as listed.
+    #[arg(value_name = "ORIGIN")]
+    origin: String,
+    /// Keep the change across restarts.
+    #[arg(long)]
+    keep: bool,
+    #[command(flatten)]
+    find: Find,
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    #[command(flatten)]
+    one: One,
+    /// Its share relative to the others, 1 to 1000 [default: 1].
+    #[arg(long, value_name = "N")]
+    weight: Option<u32>,
+    /// Use it only when all others are left out.
+    #[arg(long)]
+    backup: bool,
+}
+
+#[derive(Debug, Args)]
+struct Drain {
+    #[command(flatten)]
+    one: One,
+    /// Wait until nothing is under way there.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, Args)]
+struct Weight {
+    #[command(flatten)]
+    one: One,
+    /// Its share relative to the others, 1 to 1000.
+    #[arg(long, value_name = "N")]
+    weight: u32,
+}
+
+impl Origins {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.act {
+            None => {
+                let asked = self.find.ask(Method::GET, ORIGINS, Vec::new())?;
+                self.find.answer(&asked, |all: &Vec<OriginsOf>| listed(all))
+            }
+            Some(Act::Add(Add { one, weight, backup })) => one.change(OriginAct::Add, weight, backup),
+            Some(Act::Drain(Drain { one, wait })) => one.drain(wait),
+            Some(Act::Ready(one)) => one.change(OriginAct::Ready, None, false),
+            Some(Act::Weight(Weight { one, weight })) => one.change(OriginAct::Weight, Some(weight), false),
+            Some(Act::Maint(one)) => one.change(OriginAct::Maint, None, false),
+            Some(Act::Remove(one)) => one.change(OriginAct::Remove, None, false),
+        }
+    }
+}
+
+impl One {
+    fn change(&self, act: OriginAct, weight: Option<u32>, backup: bool) -> anyhow::Result<ExitCode> {
+        let (upstream, origin, keep) = (self.upstream.clone(), self.origin.clone(), self.keep);
+        let order = OriginOrder { upstream, origin, act, weight, backup, keep };
+        let asked = self.find.ask(Method::POST, ORIGINS, serde_json::to_vec(&order)?)?;
+        self.find.answer(&asked, |changed: &OriginChanged| told(&order, changed))
+    }
+
+    fn drain(&self, wait: bool) -> anyhow::Result<ExitCode> {
+        let code = self.change(OriginAct::Drain, None, false)?;
+        if !wait || code != ExitCode::SUCCESS {
+            return Ok(code);
+        }
+        let name = weir_upstream::name_of(&self.origin);
+        loop {
+            let asked = self.find.ask(Method::GET, ORIGINS, Vec::new())?;
+            if let Some(refusal) = asked.refusal() {
+                anyhow::bail!(plain(&refusal));
+            }
+            let all: Vec<OriginsOf> =
+                serde_json::from_slice(&asked.body).context("cannot read the running Weir's answer")?;
+            let of_upstream = all.iter().filter(|all| all.upstream == self.upstream);
+            // Of a name with several addresses, all.
+            let address = format!("{}@", name.rsplit_once(':').map_or(&*name, |(host, _)| host));
+            let mut meant = of_upstream
+                .flat_map(|all| &all.origins)
+                .filter(|shown| shown.origin == name || shown.origin.starts_with(&address));
+            if meant.clone().any(|shown| shown.state != "draining" && shown.state != "removed") {
+                anyhow::bail!("{name} is not drained any more");
+            }
+            if meant.all(|shown| shown.empty) {
+                if !self.find.json {
+                    say(&plain(&format!("{name} is empty\n")))?;
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+    }
+}
+
+fn told(order: &OriginOrder, changed: &OriginChanged) -> String {
+    let mut text = match &changed.origin {
+        Some(shown) => line(shown, shown.origin.chars().count()),
+        None => format!("{}  {}: done\n", order.origin, order.act.word()),
+    };
+    for warning in &changed.warnings {
+        text += &format!("warning: {warning}\n");
+    }
+    text
+}
+
+fn listed(all: &[OriginsOf]) -> String {
+    let names = all.iter().flat_map(|of| &of.origins).map(|shown| shown.origin.chars().count());
+    let width = names.max().unwrap_or(0);
+    let mut text = String::new();
+    for OriginsOf { upstream, origins } in all {
+        text += &format!("{upstream}\n");
+        text.extend(origins.iter().map(|shown| format!("  {}", line(shown, width))));
+    }
+    if text.is_empty() { "there are no upstreams\n".to_owned() } else { text }
+}
+
+fn line(shown: &OriginShown, width: usize) -> String {
+    let OriginShown { origin, state, reason, share, weight, in_flight, streams, .. } = shown;
+    let mut text = format!("{origin:<width$}  {state:<11}");
+    if state != "removed" {
+        text += &format!("  {:>5.1} %  weight {weight}  {in_flight} under way", share * 100.0);
+        if *streams > 0 {
+            text += &format!(", {streams} streams");
+        }
+        if let Some(latency_ms) = shown.latency_ms {
+            text += &format!("  {latency_ms:.1} ms");
+        }
+    }
+    let mut said: Vec<String> = Vec::new();
+    said.extend(shown.backup.then(|| "backup".to_owned()));
+    said.extend(shown.differences.iter().cloned());
+    if !reason.is_empty() && !shown.differences.contains(reason) && state != "removed" {
+        said.push(reason.clone());
+    }
+    said.extend(shown.check.clone());
+    said.extend((state == "draining" && shown.empty).then(|| "empty".to_owned()));
+    said.extend(shown.kept.then(|| "kept".to_owned()));
+    if !said.is_empty() {
+        text += &format!("  {}", said.join(", "));
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_each_with_what_differs_from_the_file() {
+        let ready = OriginShown {
+            origin: "http://a:80".to_owned(),
+            state: "ready".to_owned(),
+            share: 1.0,
+            weight: 5,
+            in_flight: 2,
+            differences: vec!["weight 5 (file: 1)".to_owned()],
+            kept: true,
+            ..OriginShown::default()
+        };
+        let drained = OriginShown {
+            origin: "http://b:80".to_owned(),
+            state: "draining".to_owned(),
+            reason: "drained by the operator".to_owned(),
+            weight: 1,
+            empty: true,
+            differences: vec!["drained by the operator".to_owned()],
+            ..OriginShown::default()
+        };
+        let removed = OriginShown {
+            origin: "http://c:80".to_owned(),
+            state: "removed".to_owned(),
+            reason: "removed by the operator".to_owned(),
+            differences: vec!["removed".to_owned()],
+            ..OriginShown::default()
+        };
+        let all = [OriginsOf { upstream: "main".to_owned(), origins: vec![ready, drained, removed] }];
+        let expect = "main\n  \
+            http://a:80  ready        100.0 %  weight 5  2 under way  weight 5 (file: 1), kept\n  \
+            http://b:80  draining       0.0 %  weight 1  0 under way  drained by the operator, empty\n  \
+            http://c:80  removed      removed\n";
+        assert_eq!(listed(&all), expect);
+    }
+}

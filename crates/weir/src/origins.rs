@@ -1,0 +1,227 @@
+//! Origins between the control plane and the edge: what is listed, changed and kept of them.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use parking_lot::Mutex;
+use weir_config::nearest;
+use weir_control::{
+    KeptOrigins, OriginAct, OriginChange, OriginChanged, OriginOrder, OriginRefusal, OriginShown, OriginsOf,
+};
+use weir_edge::{Edge, OriginError};
+use weir_upstream::{
+    Adjustment, Adjustments, Change, ChangeError, CheckSnapshot, Order, OriginListed, Role, name_of,
+};
+
+/// What operators have changed, by upstream.
+pub(crate) type Changed = HashMap<String, Adjustments>;
+
+/// What is kept of changes of origins.
+pub(crate) struct Origins {
+    file: KeptOrigins,
+    /// Held while an origin is changed.
+    kept: Mutex<Changed>,
+}
+
+impl Origins {
+    /// Reads what is kept in a state folder. Blocks.
+    pub(crate) fn open(state: &Path) -> Origins {
+        let (file, changes) = KeptOrigins::open(state);
+        Origins { file, kept: Mutex::new(changed(changes)) }
+    }
+
+    /// What is kept.
+    pub(crate) fn kept(&self) -> Changed {
+        self.kept.lock().clone()
+    }
+
+    /// The origins of each upstream.
+    pub(crate) fn list(&self, edge: &Edge) -> Vec<OriginsOf> {
+        let (kept, now) = (self.kept.lock().clone(), edge.adjustments());
+        let all = edge.origins().into_iter().map(|upstream| {
+            let is_kept = |origin: &str| {
+                let of = |all: &Changed| all.get(&upstream.name).and_then(|all| all.get(origin)).cloned();
+                of(&now).is_some() && of(&now) == of(&kept)
+            };
+            let shown = |origin: &OriginListed| shown(origin, is_kept(&origin.name));
+            OriginsOf {
+                origins: upstream.origins.iter().map(shown).collect(),
+                upstream: upstream.name.clone(),
+            }
+        });
+        all.collect()
+    }
+
+    /// Changes an origin, and keeps that where it is to be kept. Blocks.
+    pub(crate) fn change(&self, edge: &Edge, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {
+        let mut kept = self.kept.lock();
+        let OriginOrder { upstream, origin, keep, .. } = order;
+        edge.change_origin(upstream, origin, wanted(order)?).map_err(refusal)?;
+        let (name, now) = (name_of(origin), edge.adjustments());
+        let now = now.get(upstream).and_then(|all| all.get(&name)).cloned();
+        let before = kept.get(upstream).and_then(|all| all.get(&name)).cloned();
+        let mut warnings = Vec::new();
+        if *keep {
+            let mut next = kept.clone();
+            let of_upstream = next.entry(upstream.clone()).or_default();
+            match now {
+                Some(now) => drop(of_upstream.insert(name.clone(), now)),
+                None => drop(of_upstream.remove(&name)),
+            }
+            self.file.replace(changes(&next)).map_err(OriginRefusal::Unkept)?;
+            *kept = next;
+        } else if before.is_some() && before != now {
+            warnings.push(format!(
+                "an earlier change of {name} is kept and returns with a restart; --keep ends that"
+            ));
+        }
+        drop(kept);
+        let listed = self.list(edge).into_iter().find(|all| all.upstream == *upstream).unwrap_or_default();
+        if !listed.origins.iter().any(|origin| origin.state == "ready") {
+            warnings.push(format!("no origin of {upstream} takes its share of the requests now"));
+        }
+        // A name may stand for several addresses; then no single one is shown.
+        let origin = listed.origins.into_iter().find(|shown| shown.origin == name);
+        Ok(OriginChanged { upstream: upstream.clone(), origin, warnings })
+    }
+}
+
+fn wanted(order: &OriginOrder) -> Result<Change, OriginRefusal> {
+    Ok(match order.act {
+        OriginAct::Add => Change::Add { weight: order.weight, role: order.backup.then_some(Role::Backup) },
+        OriginAct::Drain => Change::Order(Order::Drain),
+        OriginAct::Ready => Change::Order(Order::Ready),
+        OriginAct::Maint => Change::Order(Order::Maintenance),
+        OriginAct::Remove => Change::Remove,
+        OriginAct::Weight => Change::Weight(
+            order.weight.ok_or_else(|| OriginRefusal::Unfit("name the new weight".to_owned()))?,
+        ),
+    })
+}
+
+fn refusal(error: OriginError) -> OriginRefusal {
+    let message = error.to_string();
+    match error {
+        OriginError::NoUpstream { name, known } => unknown(message, &name, &known),
+        OriginError::Change(ChangeError::Unknown { origin, known, .. }) => unknown(message, &origin, &known),
+        OriginError::Change(ChangeError::Address(_)) => OriginRefusal::Unfit(message),
+        OriginError::Change(ChangeError::Contradiction(_)) => OriginRefusal::Contradiction(message),
+    }
+}
+
+/// A refusal that names what was probably meant, or all that there is.
+fn unknown(message: String, word: &str, known: &[String]) -> OriginRefusal {
+    const SHOWN_MAX: usize = 8;
+    let help = match nearest(word, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean {near}?"),
+        None if known.is_empty() => String::new(),
+        None if known.len() <= SHOWN_MAX => format!("there are {}", known.join(", ")),
+        None => "see `weir origins` for their names".to_owned(),
+    };
+    OriginRefusal::Unknown { message, help }
+}
+
+fn shown(listed: &OriginListed, kept: bool) -> OriginShown {
+    let OriginListed { name, weight, role, share, is_empty, differences, reason, snapshot } = listed.clone();
+    let shown = OriginShown {
+        origin: name,
+        state: "removed".to_owned(),
+        reason,
+        share,
+        weight,
+        backup: role == Role::Backup,
+        empty: is_empty,
+        differences,
+        kept,
+        ..OriginShown::default()
+    };
+    let Some(now) = snapshot else { return shown };
+    OriginShown {
+        state: now.standing.word().to_owned(),
+        in_flight: now.in_flight,
+        streams: now.streams,
+        requests: now.requests,
+        failures: now.failures,
+        check: now.check.map(|check| check_said(&check)),
+        ..shown
+    }
+}
+
+/// What the checks of an origin say.
+fn check_said(check: &CheckSnapshot) -> String {
+    let took = check.last.as_ref().map(|last| format!(" in {:.1} ms", last.took.as_secs_f64() * 1000.0));
+    format!(
+        "checks: {}{}, {} of {} failed",
+        check.state,
+        took.unwrap_or_default(),
+        check.failed,
+        check.passed + check.failed
+    )
+}
+
+/// Changes as they are kept and handed over.
+pub(crate) fn changes(all: &Changed) -> Vec<OriginChange> {
+    let of = |upstream: &String, origin: &String, adjustment: &Adjustment| OriginChange {
+        upstream: upstream.clone(),
+        origin: origin.clone(),
+        added: adjustment.added.map(|role| match role {
+            Role::Primary => "primary".to_owned(),
+            Role::Backup => "backup".to_owned(),
+        }),
+        removed: adjustment.is_removed,
+        weight: adjustment.weight,
+        order: match adjustment.order {
+            Order::Ready => None,
+            Order::Drain => Some("drain".to_owned()),
+            Order::Maintenance => Some("maint".to_owned()),
+        },
+    };
+    let mut flat: Vec<OriginChange> = all
+        .iter()
+        .flat_map(|(upstream, all)| all.iter().map(|(origin, adjustment)| of(upstream, origin, adjustment)))
+        .collect();
+    flat.sort_by(|one, other| (&one.upstream, &one.origin).cmp(&(&other.upstream, &other.origin)));
+    flat
+}
+
+/// The changes that were kept or handed over. Words that this program does not know change nothing.
+pub(crate) fn changed(changes: Vec<OriginChange>) -> Changed {
+    let mut all = Changed::new();
+    for change in changes {
+        let adjustment = Adjustment {
+            added: change.added.map(|role| if role == "backup" { Role::Backup } else { Role::Primary }),
+            is_removed: change.removed,
+            weight: change.weight.filter(|weight| (1..=1000).contains(weight)),
+            order: match change.order.as_deref() {
+                Some("drain") => Order::Drain,
+                Some("maint") => Order::Maintenance,
+                _ => Order::Ready,
+            },
+        };
+        if adjustment != Adjustment::default() {
+            all.entry(change.upstream).or_default().insert(change.origin, adjustment);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_comes_back_as_it_was() {
+        let all = [
+            Adjustment { added: Some(Role::Backup), weight: Some(3), ..Adjustment::default() },
+            Adjustment { is_removed: true, ..Adjustment::default() },
+            Adjustment { order: Order::Drain, ..Adjustment::default() },
+            Adjustment { order: Order::Maintenance, weight: Some(1000), ..Adjustment::default() },
+        ];
+        let of_main = all.into_iter().enumerate().map(|(number, all)| (format!("http://o{number}:80"), all));
+        let all = Changed::from([("main".to_owned(), of_main.collect())]);
+        assert_eq!(changed(changes(&all)), all);
+        let foreign =
+            OriginChange { weight: Some(0), order: Some("dance".to_owned()), ..OriginChange::default() };
+        assert_eq!(changed(vec![foreign]), Changed::new());
+    }
+}
