@@ -147,9 +147,12 @@ where
     Scripted { address, accepted, seen, task }
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens, another each time. A port of the kernel's choice that was closed again
+/// may become another test's.
 pub(crate) fn gone() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static NEXT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(1);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    SocketAddr::from(([127, 77, number, 1], 1))
 }
 
 /// A whole response.
