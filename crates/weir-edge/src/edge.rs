@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use weir_store::volume::{EachDone, Stock};
 use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
-use weir_upstream::{Adjustments, Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
+use weir_upstream::{
+    Adjustments, CarriedOrigin, Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot,
+};
 
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
@@ -104,6 +106,8 @@ pub struct FromOutside {
     pub proofs: HttpProofs,
     /// What operators have changed of the origins, by upstream.
     pub adjustments: HashMap<String, Adjustments>,
+    /// What another process knew of the origins, by upstream.
+    pub carried: HashMap<String, Vec<CarriedOrigin>>,
 }
 
 /// A listener's sockets: one for each worker, and the copies that are kept.
@@ -125,7 +129,7 @@ impl Edge {
         store: Store,
         from_outside: FromOutside,
     ) -> Result<Edge, StartError> {
-        let FromOutside { mut passed, certificates, proofs, mut adjustments } = from_outside;
+        let FromOutside { mut passed, certificates, proofs, mut adjustments, carried } = from_outside;
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
@@ -146,6 +150,9 @@ impl Edge {
         let keeper = Keeper::start(observatory.observer(0)).map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &mut adjustments, &keeper)?;
+        upstreams.iter().for_each(|(name, upstream)| {
+            carried.get(name).into_iter().for_each(|known| upstream.carry(known))
+        });
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
         let shared = Shared::new(store, workers, running(plan, upstreams), observatory);
         let shared = Arc::new(shared.showing(proofs));

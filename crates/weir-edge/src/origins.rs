@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_upstream::{Adjustments, Change, ChangeError, UpstreamListed};
+use weir_upstream::{Adjustments, CarriedOrigin, Change, ChangeError, UpstreamListed};
 
 use crate::edge::Edge;
 
@@ -47,6 +47,12 @@ impl Edge {
         let adjustments = found.changed(origin, change)?;
         let adjusted = found.adjust(adjustments);
         Ok(adjusted.map_err(|error| ChangeError::Address(error.to_string()))?)
+    }
+
+    /// What is known of origins, by upstream, for a process that takes the place of this one.
+    pub fn carried(&self) -> HashMap<String, Vec<CarriedOrigin>> {
+        let running = self.shared.running.load_full();
+        running.upstreams.iter().map(|(name, upstream)| (name.clone(), upstream.carried())).collect()
     }
 
     /// All that operators have changed, by upstream.

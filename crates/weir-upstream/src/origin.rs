@@ -229,6 +229,18 @@ impl Origin {
         *self.health.lock()
     }
 
+    /// Whether its checks say that it is down.
+    pub(crate) fn is_down(&self) -> bool {
+        self.marks.lock().is_down
+    }
+
+    /// Puts another process's knowledge of its health in place.
+    pub(crate) fn set_health(&self, health: Health) {
+        *self.health.lock() = health;
+        self.troubled.store(true, Ordering::Relaxed);
+        self.signal.change();
+    }
+
     /// Begins a trial if one is due. At most one request in each backoff begins one.
     pub(crate) fn begin_trial(&self, now: Instant) -> bool {
         if !self.troubled.load(Ordering::Relaxed) {

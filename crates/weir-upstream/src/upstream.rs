@@ -322,8 +322,8 @@ pub(crate) enum Past<'u> {
     Upstream(&'u Upstream),
 }
 
-/// The members that there are to be: those of `known` where they are the same, new ones elsewhere. Where there
-/// was none before, Weir begins.
+/// The members that there are to be: those of `known` where they are the same, new ones elsewhere. Without
+/// `known` Weir begins.
 fn members(
     settings: &UpstreamSettings,
     said: &Said,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use weir_config::nearest;
@@ -21,18 +22,32 @@ pub(crate) struct Origins {
     file: KeptOrigins,
     /// Held while an origin is changed.
     kept: Mutex<Changed>,
+    /// Whether an upgrade has taken down what is changed.
+    is_frozen: AtomicBool,
 }
 
 impl Origins {
     /// Reads what is kept in a state folder. Blocks.
     pub(crate) fn open(state: &Path) -> Origins {
         let (file, changes) = KeptOrigins::open(state);
-        Origins { file, kept: Mutex::new(changed(changes)) }
+        Origins { file, kept: Mutex::new(changed(changes)), is_frozen: AtomicBool::new(false) }
     }
 
     /// What is kept.
     pub(crate) fn kept(&self) -> Changed {
         self.kept.lock().clone()
+    }
+
+    /// What operators have changed. Nothing is changed from then on.
+    pub(crate) fn freeze(&self, edge: &Edge) -> Changed {
+        let _kept = self.kept.lock();
+        self.is_frozen.store(true, Ordering::SeqCst);
+        edge.adjustments()
+    }
+
+    /// Takes changes again after [`Origins::freeze`].
+    pub(crate) fn thaw(&self) {
+        self.is_frozen.store(false, Ordering::SeqCst);
     }
 
     /// The origins of each upstream.
@@ -55,6 +70,10 @@ impl Origins {
     /// Changes an origin, and keeps that where it is to be kept. Blocks.
     pub(crate) fn change(&self, edge: &Edge, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {
         let mut kept = self.kept.lock();
+        if self.is_frozen.load(Ordering::SeqCst) {
+            let why = "an upgrade is under way; order it again once it is done".to_owned();
+            return Err(OriginRefusal::Contradiction(why));
+        }
         let OriginOrder { upstream, origin, keep, .. } = order;
         edge.change_origin(upstream, origin, wanted(order)?).map_err(refusal)?;
         let (name, now) = (name_of(origin), edge.adjustments());

@@ -2,6 +2,7 @@
 //! it, and gives the edge to the control plane as its [`DataPlane`].
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -36,6 +37,7 @@ use crate::events;
 use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
 use crate::origins::Origins;
+use crate::upgrade;
 use crate::volumes;
 
 /// The data plane as it runs in this process.
@@ -68,6 +70,8 @@ pub(crate) struct Handover<'a> {
     pub(crate) has_volumes: bool,
     /// The keys of session tickets; empty where there are none.
     pub(crate) tickets: Vec<u8>,
+    /// Where another process says what it knows of origins, once the ledger is free.
+    pub(crate) origins: Option<OwnedFd>,
     /// Returns when the ledger may be opened.
     pub(crate) until_ledger_is_free: &'a dyn Fn() -> anyhow::Result<()>,
 }
@@ -172,12 +176,13 @@ impl Server {
         let proofs = HttpProofs::default();
         let ordering = Ordering::prepare(loaded, state, &certificates, &proofs, &observatory)?;
         let plan = compile(loaded, &observatory);
-        let origins = Origins::open(state);
+        let (origins, known) = (Origins::open(state), upgrade::origins::read(handover.origins));
         let from_outside = FromOutside {
             passed: handover.listeners,
             certificates: certificates.handle(),
             proofs,
-            adjustments: origins.kept(),
+            adjustments: known.changed.unwrap_or_else(|| origins.kept()),
+            carried: known.carried,
         };
         let edge = Edge::start(plan, workers, observatory.clone(), store, from_outside)?;
         edge.origin_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));

@@ -185,6 +185,7 @@ impl Run {
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
         let tickets = offer.as_mut().map(UpgradeOffer::tickets).unwrap_or_default();
+        let origins = offer.as_mut().and_then(UpgradeOffer::origins);
         let (state, admin, socket, listeners) = match offer {
             Some(offer) => {
                 let (state, socket) = offer.state(&path)?;
@@ -210,8 +211,13 @@ impl Run {
         let choice = self.log.clone().unwrap_or_default();
         let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
         let has_volumes = offer.is_some();
-        let handover =
-            Handover { listeners, has_volumes, tickets, until_ledger_is_free: &until_ledger_is_free };
+        let handover = Handover {
+            listeners,
+            has_volumes,
+            tickets,
+            origins,
+            until_ledger_is_free: &until_ledger_is_free,
+        };
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
         let admin_tls = loaded.config.admin.tls;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weir_control::OriginChange;
 use weir_front::Relayed;
 use weir_tls::Agreed;
 
@@ -43,12 +44,42 @@ impl Tls {
     }
 }
 
+/// What is known of origins, in a file in memory that goes with the offer. It is written once no request
+/// begins any more. Fields that a process does not know mean nothing to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HandedOrigins {
+    /// What operators have changed.
+    pub(crate) changes: Vec<OriginChange>,
+    /// How origins stand that do not simply take their share.
+    pub(crate) states: Vec<HandedOrigin>,
+}
+
+/// How an origin stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HandedOrigin {
+    /// The upstream's name.
+    pub(crate) upstream: String,
+    /// The origin's name.
+    pub(crate) origin: String,
+    /// For how long it is ejected still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ejected_ms: Option<u64>,
+    /// How long that is in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) backoff_ms: Option<u64>,
+    /// Whether its checks fail.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) down: bool,
+}
+
 /// A message of either side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// The old process begins. Carries the lock of the state folder and the control socket, and behind the
-    /// line the keys of session tickets.
+    /// The old process begins. Carries the file of [`HandedOrigins`], the lock of the state folder and the
+    /// control socket, and behind the line the keys of session tickets.
     Offer {
         /// See [`PROTOCOL`].
         protocol: u32,

@@ -29,6 +29,7 @@ mod living;
 pub(crate) mod message;
 pub(crate) mod new;
 pub(crate) mod old;
+pub(crate) mod origins;
 mod server;
 
 /// The variable that tells a process that its standard input is a link to the process it takes over from.

@@ -43,6 +43,7 @@ pub(crate) struct UpgradeOffer {
     admin: Option<(String, OwnedFd)>,
     listeners: Vec<PassedListener>,
     tickets: Vec<u8>,
+    origins: Option<OwnedFd>,
 }
 
 /// The link to the old process, once everything belongs to this one.
@@ -72,9 +73,10 @@ impl UpgradeOffer {
         let Message::Offer { protocol, state, pid } = message else {
             bail!("it did not begin with an offer")
         };
-        let (control, lock) = (sockets.pop(), sockets.pop());
+        let (control, lock, origins) = (sockets.pop(), sockets.pop(), sockets.pop());
         let (admin, listeners, old) = (None, Vec::new(), Living::of(pid));
-        let mut offered = UpgradeOffer { link, pid, old, state, lock, control, admin, listeners, tickets };
+        let mut offered =
+            UpgradeOffer { link, pid, old, state, lock, control, admin, listeners, tickets, origins };
         if protocol != PROTOCOL {
             let why = format!(
                 "it speaks version {protocol} of the handover, and this program version \
@@ -138,6 +140,11 @@ impl UpgradeOffer {
     /// The listening sockets.
     pub(crate) fn listeners(&mut self) -> Vec<PassedListener> {
         std::mem::take(&mut self.listeners)
+    }
+
+    /// The file in which the old process says what it knows of origins, before it releases the ledger.
+    pub(crate) fn origins(&mut self) -> Option<OwnedFd> {
+        self.origins.take()
     }
 
     /// The keys of session tickets, so that clients resume their sessions here.
@@ -267,8 +274,8 @@ mod tests {
         let (here, there) = Link::pair().unwrap();
         let (link, old) = (Link::over(there).unwrap(), Living::of(pid));
         let (state, admin, listeners) = (PathBuf::new(), None, Vec::new());
-        let tickets = Vec::new();
-        (UpgradeOffer { link, pid, old, state, lock: None, control: None, admin, listeners, tickets }, here)
+        let (tickets, origins, lock, control) = (Vec::new(), None, None, None);
+        (UpgradeOffer { link, pid, old, state, lock, control, admin, listeners, tickets, origins }, here)
     }
 
     /// A process that has ended and is waited for by nobody yet.

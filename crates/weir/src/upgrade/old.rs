@@ -2,6 +2,7 @@
 //! new one fails to start.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use weir_store::{Mark, Successor};
 
 use super::link::{Link, Received, SOCKETS_MAX};
 use super::message::{Message, PROTOCOL, Tls};
+use super::origins;
 use super::{BY_STDIN, VARIABLE};
 use crate::service::Service;
 use crate::wire_up::Server;
@@ -93,7 +95,9 @@ impl Upgrader {
         let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
         let link = Arc::new(link);
         let mut child = Started::start(&self.invocation, order.program.as_deref(), there)?;
-        let offered = self.offer(&link).map_err(|error| format!("cannot offer the sockets: {error}"));
+        let origins = origins::file().map_err(|error| format!("cannot make a file in memory: {error}"))?;
+        let offered =
+            self.offer(&link, &origins).map_err(|error| format!("cannot offer the sockets: {error}"));
         offered.map_err(|why| child.failed(&link, why))?;
         *self.coming.lock() = Some(link.clone());
         let version = child.expect(&link, PREPARE_TIME_MAX, |message| match message {
@@ -101,7 +105,7 @@ impl Upgrader {
             _ => None,
         })?;
         let paused = weir_clock::now().mono;
-        if let Err(why) = self.pause().and_then(|()| child.release(&link)) {
+        if let Err(why) = self.pause(&origins).and_then(|()| child.release(&link)) {
             let why = child.failed(&link, why);
             // The new process is gone: the ledger belongs to this one again.
             self.server.resume();
@@ -146,11 +150,12 @@ impl Upgrader {
         }
     }
 
-    fn offer(&self, link: &Link) -> io::Result<()> {
+    fn offer(&self, link: &Link, origins: &File) -> io::Result<()> {
         let (state, pid) = (self.state.path().canonicalize()?, std::process::id());
         let offer = Message::Offer { protocol: PROTOCOL, state, pid };
         let tickets = self.server.certificates.export_tickets();
-        link.send(&offer, &tickets, &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
+        let known = origins.try_clone()?.into();
+        link.send(&offer, &tickets, &[known, self.state.copy_lock()?, self.control_socket.try_clone()?])?;
         let admin = Message::Admin { address: self.admin_address.clone() };
         link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
         for listener in self.server.copy_listeners()? {
@@ -163,10 +168,13 @@ impl Upgrader {
         link.say(&Message::Offered)
     }
 
-    /// Lets no request begin and closes the ledger.
-    fn pause(&self) -> Result<(), String> {
+    /// Lets no request begin, says what is known of origins, and closes the ledger.
+    fn pause(&self, origins: &File) -> Result<(), String> {
         if !self.server.shut(SHUT_TIME_MAX) {
             return Err("the workers are too busy to stop; try again".to_owned());
+        }
+        if let Err(error) = origins::write(origins, &self.server) {
+            tracing::warn!(%error, "cannot hand over what is known of origins");
         }
         self.server.release_ledger()
     }

@@ -42,6 +42,7 @@ impl Server {
     pub(crate) fn resume(&self) {
         self.edge.resume_ledger();
         self.edge.open();
+        self.origins.thaw();
         if let Err(error) = self.ordering.resume() {
             tracing::error!(%error, "certificates are not ordered any more; restart Weir");
         }

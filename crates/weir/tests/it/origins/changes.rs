@@ -278,6 +278,35 @@ fn no_request_fails_while_origins_among_a_hundred_come_and_go() {
     until("the removed origin has nothing under way", || shown(&weir, &all[2].url())["empty"] == true);
 }
 
+#[test]
+fn an_upgrade_carries_changes_and_states_over() {
+    let (a, b, c) = (named("a"), named("b"), named("c"));
+    let bad = Origin::start();
+    bad.raw("/", "");
+    let eject = "eject = { failures = 1, time = \"600s\", time_max = \"600s\" }";
+    let mut weir = server(&[&a, &b, &bad]).upstream(eject).start();
+    until("the failing origin is ejected", || {
+        weir.get("/");
+        shown(&weir, &bad.url())["state"] == "ejected"
+    });
+    let asked = bad.total();
+    origins(&weir, &["weight", "main", &a.url(), "--weight", "3"]);
+    origins(&weir, &["add", "main", &c.url(), "--weight", "2"]);
+    origins(&weir, &["maint", "main", &b.url()]);
+    for _ in 0..2 {
+        let upgraded = weir.upgrade(&[]);
+        assert_eq!(upgraded.code, Some(0), "{upgraded:?}");
+        assert_eq!(answers(&weir, 10), "aaaaaacccc");
+        assert_eq!(bad.total(), asked, "it is ejected still");
+        assert_eq!(difference(&weir, &a.url()), "weight 3 (file: 1)");
+        assert!(shown(&weir, &bad.url())["reason"].as_str().unwrap().contains("tried again in"));
+    }
+    // None of it is kept.
+    weir.restart();
+    assert_eq!(shown(&weir, &b.url())["state"], "ready");
+    assert_eq!(difference(&weir, &a.url()), "");
+}
+
 /// The text of a config with these origins as TOML.
 fn text(list: &str, lines: &str) -> String {
     Server::<Weir>::new(String::new(), &[], |_, _| unreachable!()).origins(list).upstream(lines).text()

@@ -1,0 +1,105 @@
+//! What is known of origins goes from the old process to the new one in a file in memory: it has no limit, is
+//! written as late as can be, and a process that does not know it ignores it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use weir_upstream::CarriedOrigin;
+
+use super::message::{HandedOrigin, HandedOrigins};
+use crate::origins::{self, Changed};
+use crate::wire_up::Server;
+
+/// What a new process begins with.
+#[derive(Debug, Default)]
+pub(crate) struct KnownOrigins {
+    /// What operators have changed; `None` where the old process says nothing of it.
+    pub(crate) changed: Option<Changed>,
+    pub(crate) carried: HashMap<String, Vec<CarriedOrigin>>,
+}
+
+/// An empty file.
+pub(super) fn file() -> io::Result<File> {
+    Ok(File::from(rustix::fs::memfd_create("weir-origins", MemfdFlags::CLOEXEC)?))
+}
+
+/// Writes what the process knows. No origin is changed from then on.
+pub(super) fn write(file: &File, server: &Server) -> io::Result<()> {
+    let changed = server.origins.freeze(&server.edge);
+    let states = server.edge.carried().into_iter().flat_map(|(upstream, all)| {
+        all.into_iter().map(move |carried| {
+            let times = carried.ejected;
+            HandedOrigin {
+                upstream: upstream.clone(),
+                origin: carried.name,
+                ejected_ms: times.map(|(left, _)| milliseconds(left)),
+                backoff_ms: times.map(|(_, backoff)| milliseconds(backoff)),
+                down: carried.is_down,
+            }
+        })
+    });
+    let handed = HandedOrigins { changes: origins::changes(&changed), states: states.collect() };
+    file.write_all_at(&serde_json::to_vec(&handed)?, 0)
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the old process knows. What cannot be read is logged, and counts as unknown.
+pub(crate) fn read(file: Option<OwnedFd>) -> KnownOrigins {
+    let Some(file) = file.map(File::from) else { return KnownOrigins::default() };
+    let handed = content(&file).and_then(|bytes| Ok(serde_json::from_slice::<HandedOrigins>(&bytes)?));
+    let handed = match handed {
+        Ok(handed) => handed,
+        Err(error) => {
+            tracing::warn!(%error, "cannot read what the running Weir knows of origins");
+            return KnownOrigins::default();
+        }
+    };
+    let mut carried: HashMap<String, Vec<CarriedOrigin>> = HashMap::new();
+    for state in handed.states {
+        let backoff = state.backoff_ms.map(Duration::from_millis);
+        carried.entry(state.upstream).or_default().push(CarriedOrigin {
+            name: state.origin,
+            ejected: state.ejected_ms.map(Duration::from_millis).zip(backoff),
+            is_down: state.down,
+        });
+    }
+    KnownOrigins { changed: Some(origins::changed(handed.changes)), carried }
+}
+
+fn content(file: &File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> KnownOrigins {
+        let file = file().unwrap();
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        read(Some(file.into()))
+    }
+
+    #[test]
+    fn words_of_another_version_mean_nothing_and_break_nothing() {
+        let known = of(r#"{"changes":[{"upstream":"main","origin":"http://a:80","order":"drain","mood":1}],
+            "states":[{"upstream":"main","origin":"http://a:80","ejected_ms":5,"backoff_ms":7,"x":[]}],
+            "weather":"fine"}"#);
+        assert_eq!(known.changed.unwrap()["main"].len(), 1);
+        let times = (Duration::from_millis(5), Duration::from_millis(7));
+        assert_eq!(known.carried["main"][0].ejected, Some(times));
+        assert!(of("").changed.is_none() && of("[").carried.is_empty());
+        assert!(read(None).changed.is_none());
+    }
+}
