@@ -8,6 +8,7 @@ mod cookies;
 mod events;
 mod limits;
 mod map;
+mod pick;
 mod range;
 mod rate;
 mod rewrite;
@@ -22,6 +23,7 @@ pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, Se
 pub use events::{EventKind, Events};
 pub use limits::RouteLimits;
 pub use map::Map;
+pub use pick::{Hash, PickEntry, PickRule, PickTable, PickWord};
 pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::{Rate, RateRule};
 pub use rewrite::{Back, BackPattern, BackRule, BackWord, KeyPath, Rewrite};

@@ -296,6 +296,7 @@ fn text_name(format: &str) -> &'static str {
         "weir-rate" => "rate",
         "weir-rate-limit" => "rate limit",
         "weir-upstream" => "upstream rule",
+        "weir-hash-of" => "hash of",
         "weir-parameter-name" => "parameter name",
         "weir-listen" => "listening address",
         "weir-trusted-proxy" => "network",

@@ -19,8 +19,8 @@ use crate::{
     maps::chosen,
     mistake::Mistake,
     model::{
-        Answer, ClientCertificate, Config, FieldEdits, FieldText, Https, KeyPath, Page, Purge, Route,
-        RouteLimits, Rules, Site, SiteCertificate, Text,
+        Answer, ClientCertificate, Config, FieldEdits, FieldText, Https, KeyPath, Page, PickRule, Purge,
+        Route, RouteLimits, Rules, Site, SiteCertificate, Text,
     },
     source::{Place, Sources, Span},
     tree::Node,
@@ -77,6 +77,8 @@ pub struct ResolvedRoute {
     pub conditions: Conditions,
     /// What Weir does with them.
     pub action: Action,
+    /// Which of the upstream's origins gets a request, where that is not the upstream's `pick`.
+    pub pick: Option<PickRule>,
     /// The caching rules.
     pub cache: CacheRules,
     /// How long a request waits for a revalidation before a stale response goes out where it may.
@@ -296,6 +298,7 @@ impl<'a> Resolver<'a> {
             place: self.sources.place(span),
             conditions: conditions(route),
             action: self.action(route, rules, layers),
+            pick: rules.pick.clone(),
             cache: rules.cache_rules(),
             revalidation_wait: rules.revalidation_wait.map_or(REVALIDATION_WAIT, |after| after.0),
             range: rules.range_rules(),

@@ -7,6 +7,7 @@ mod checks;
 mod cookies;
 mod limits;
 pub(crate) mod maps;
+mod picks;
 mod rewrites;
 mod routes;
 mod statuses;
@@ -154,6 +155,7 @@ impl Whole<'_> {
             self.exclusive(table, &["keep", "drop"]);
         }
         cookies::check(layer, self.mistakes);
+        picks::check(layer, self.mistakes);
         vary::check(layer, self.mistakes);
         statuses::check(layer, self.mistakes);
         if let Some(node) = layer.get("range").and_then(|range| range.get("chunk")) {
@@ -354,6 +356,7 @@ fn has_port_zero(address: &ListenAddress) -> bool {
 }
 
 fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>) {
+    picks::check(node, mistakes);
     if let Some(tls) = node.get("tls").and_then(Node::as_table) {
         for (given, needed) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
             if let Some(entry) = tls.entry(given)

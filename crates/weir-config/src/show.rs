@@ -178,7 +178,7 @@ fn settings(layers: Layers<'_>) -> Vec<Setting> {
             if !own && !is_rule(&entry.key) {
                 continue;
             }
-            let useless = is_answered && matches!(entry.key.as_str(), "upstream" | "host");
+            let useless = is_answered && matches!(entry.key.as_str(), "upstream" | "host" | "pick");
             if useless {
                 continue;
             }

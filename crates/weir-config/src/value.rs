@@ -8,6 +8,7 @@ mod check;
 mod chosen;
 mod directory;
 mod fault;
+mod hash_of;
 mod header;
 mod map;
 mod measure;
@@ -26,6 +27,7 @@ pub use check::{Authority, SentPath, StatusRanges};
 pub use chosen::{MapValue, RateLimit, UpstreamRule};
 pub use directory::DirectoryUrl;
 pub(crate) use fault::Fault;
+pub use hash_of::HashOf;
 pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob, PairMatch};
 pub use map::{MapMatch, MapOf, Mapping};
 pub(crate) use map::{check_pattern, check_result as check_map_result, glob_meant};
@@ -131,6 +133,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-pair-match" => text.parse::<PairMatch>().map(drop),
         "weir-name-glob" => text.parse::<NameGlob>().map(drop),
         "weir-cookie-name" => text.parse::<CookieName>().map(drop),
+        "weir-hash-of" => text.parse::<HashOf>().map(drop),
         "weir-method" => text.parse::<MethodName>().map(drop),
         "weir-value" => text::check_any_field(text),
         "weir-body" => header::check_body(text),

@@ -1,6 +1,7 @@
 //! What the control plane asks of the data plane, and the plain values it gets. The binary joins the two.
 
 mod explained;
+mod picks;
 mod upgrade;
 
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
 };
+pub use self::picks::PicksCount;
 pub use self::upgrade::{UpgradeOrder, Upgraded};
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
@@ -576,4 +578,6 @@ pub struct OriginState {
     pub queued: usize,
     /// Tunnels and event streams now.
     pub streams: usize,
+    /// How often it was picked, by pick and reason.
+    pub picks: Vec<PicksCount>,
 }

@@ -15,6 +15,7 @@ use weir_observe::{Completion, Description, Facts, Outcome, Tls};
 use weir_policy::RequestView;
 use weir_policy::value::{Style, Value};
 use weir_store::Stamp;
+use weir_upstream::Picked;
 use weir_wire::Target;
 
 use crate::core::{Core, HeldPlan};
@@ -55,6 +56,8 @@ pub(crate) struct Note<'c> {
     pub(crate) facts: Facts,
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
+    /// Why it was picked, where the request was passed.
+    pub(crate) picked: Option<Picked>,
     /// The response's age when it went out, in seconds.
     age_s: Option<u64>,
     /// How it answered.
@@ -167,6 +170,7 @@ impl<'c> Note<'c> {
             route: None,
             facts: Facts::default(),
             origin: None,
+            picked: None,
             age_s: None,
             answered: None,
             rewritten: None,
@@ -436,6 +440,7 @@ impl Note<'_> {
             target: path_and_query(self.request).to_owned(),
             version: self.request.protocol,
             origin: self.origin.clone(),
+            pick: self.picked.map(Picked::words).unwrap_or_default(),
             request_id: request_id(&self.request_id, self.request).to_owned(),
             referer: field(header::REFERER),
             user_agent: field(header::USER_AGENT),

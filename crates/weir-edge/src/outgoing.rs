@@ -8,7 +8,7 @@ use http::header::CONTENT_ENCODING;
 use weir_observe::Purpose;
 use weir_policy::{CacheRules, RangeRules, RequestView};
 use weir_store::Generation;
-use weir_upstream::{InterimSender, OriginRequest, Upstream};
+use weir_upstream::{InterimSender, OriginRequest, Picking, Upstream, Whose, host_point};
 
 use crate::exchange::{Exchange, forwarded};
 use crate::plan::Route;
@@ -84,8 +84,20 @@ pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
         witness: exchange.witness(),
         client: exchange.sharer(),
+        picking: picking(exchange, route, Whose::Nobody),
         cause: exchange.cause().cloned(),
     }))
+}
+
+/// What picks know of a request. One of nobody, whose response others get, names no client.
+pub(crate) fn picking(exchange: &Exchange<'_, '_>, route: &Route, whose: Whose) -> Picking {
+    let host = exchange.request.host.as_str();
+    Picking {
+        whose,
+        client: exchange.sharer().filter(|_| whose == Whose::Client),
+        host: (!host.is_empty()).then(|| host_point(host)),
+        picks: route.picks.clone(),
+    }
 }
 
 /// A passed request, noted for the log of requests to origins.

@@ -22,7 +22,7 @@ use weir_policy::{
 use weir_store::Scope;
 use weir_upstream::Length;
 use weir_upstream::{
-    Interim, OriginError, OriginRequest, OriginResponse, OutBody, Picking, Retry, Share, Tunnel, Upstream,
+    Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Tunnel, Upstream, Whose,
 };
 use weir_wire::{Target, without_dots};
 
@@ -168,7 +168,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
         body,
         retry: Retry::of(&exchange.request.method),
         prefer: None,
-        picking: Picking { client: exchange.sharer(), picks: None },
+        picking: outgoing::picking(exchange, route, Whose::Client),
         upgrade: exchange.request.upgrade.clone(),
         tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
         log: None,
@@ -209,7 +209,8 @@ pub(crate) fn relay(
     for _ in 0..response.times.retries {
         exchange.core.observer.counters().retried();
     }
-    exchange.origin = Some(response.origin.name().into());
+    exchange.origin = Some(response.origin.name_shared().clone());
+    exchange.picked = response.picked;
     exchange.answered = Some(OriginAnswer::of(&response));
     let length = match response.length {
         Length::Known(length) => Some(length),
@@ -263,7 +264,8 @@ fn switched(
     tunnel: Tunnel,
     cache_status: CacheStatus,
 ) -> Response {
-    exchange.origin = Some(response.origin.name().into());
+    exchange.origin = Some(response.origin.name_shared().clone());
+    exchange.picked = response.picked;
     exchange.answered = Some(OriginAnswer::of(response));
     let cache_status = cache_status.answered(response.status);
     cache_status.note(&mut exchange.facts);

@@ -2,6 +2,7 @@
 //! [`Route`]. It must not read the configuration's text or decide about a response; what a route says is in
 //! `route.rs`.
 
+pub(crate) mod picks;
 mod places;
 mod upstreams;
 

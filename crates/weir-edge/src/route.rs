@@ -32,6 +32,7 @@ use weir_front::Trust;
 use weir_policy::set_cookie::set_flags;
 use weir_policy::value::{Known, Value, What};
 use weir_policy::{CacheRules, KeySources, RequestView, Variant, is_of_content, tags};
+use weir_upstream::Pick;
 
 use self::answers::LocalAnswer;
 pub(crate) use self::choice::Choice;
@@ -44,6 +45,7 @@ pub(crate) use self::rewrite::{DotSegment, Rewritten};
 use self::rewrite::{Rewrites, Way};
 use crate::decide::Fulfilled;
 use crate::plan::peers;
+use crate::plan::picks::picks;
 use crate::transform::request::CLIENT_CERT;
 use crate::transform::response::{Place, location_back};
 use crate::values::{self, Maps, OfRequest, RouteWords};
@@ -79,6 +81,8 @@ pub struct Route {
     pub(crate) rate: Option<ResolvedRate>,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
+    /// Its picks, where they are not those of its upstream.
+    pub(crate) picks: Option<Arc<[Pick]>>,
     path: PathPattern,
     /// Empty: every method.
     methods: Vec<Method>,
@@ -188,6 +192,7 @@ impl Route {
             purgers: Purgers::compile(&resolved.purge, site, peers(&resolved.purge.allow)),
             rate: resolved.rate.clone(),
             upstream,
+            picks: resolved.pick.as_ref().map(|rule| picks(rule).into()),
             path: PathPattern::compile(&resolved.conditions.path),
             methods: resolved.conditions.methods.clone(),
             scheme: resolved.conditions.scheme.map(|scheme| match scheme {

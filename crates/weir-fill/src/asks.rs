@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use weir_clock::{self as clock, Now};
 use weir_observe::{Asked, AskedEnd, AskedId, AskedObject, Observer, Purpose, text};
 use weir_store::{Generation, Retirement};
-use weir_upstream::{Attempt, AttemptEnd, AttemptLog, CheckLog, Link, OriginRequest};
+use weir_upstream::{Attempt, AttemptEnd, AttemptLog, CheckLog, Link, OriginRequest, Picked};
 
 /// The most transfers that the record of one request of a client names.
 const TRANSFERS_MAX: usize = 64;
@@ -205,6 +205,7 @@ impl Ask {
             site: self.client.site.clone(),
             upstream: self.upstream.clone(),
             origin: attempt.origin,
+            pick: attempt.picked.map(Picked::words).unwrap_or_default(),
             address: attempt.address.unwrap_or_default(),
             connection,
             connect,

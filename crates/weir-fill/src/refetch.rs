@@ -11,7 +11,7 @@ use weir_observe::Purpose;
 use weir_policy::Interval;
 use weir_store::Generation;
 use weir_upstream::Length;
-use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
+use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Picking, Share, Tally, Upstream};
 
 use super::asks::{Asks, Cause};
 use super::settings::Settings;
@@ -36,6 +36,8 @@ pub struct Refetch {
     pub witness: Witness,
     /// The client whose share of the origin's connections is used.
     pub client: Option<IpAddr>,
+    /// What picks know of it: nothing of a client.
+    pub picking: Picking,
     /// The client's request, where requests to origins have a log.
     pub cause: Option<Arc<Cause>>,
 }
@@ -53,7 +55,8 @@ impl Refetch {
     pub fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
         let (witness, client, share) = (Some(self.witness.number()), self.client, Share::Counted);
-        OriginRequest { tally: Some(self.tally.clone()), witness, client, share, ..request }
+        let (tally, picking) = (Some(self.tally.clone()), self.picking.clone());
+        OriginRequest { tally, witness, client, share, picking, ..request }
     }
 
     /// A task will soon send a transfer's first request: the log of requests to origins names it.

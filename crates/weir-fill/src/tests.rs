@@ -202,6 +202,7 @@ impl Scene {
             tally: Arc::new(Nobody),
             witness: Witness::Unnamed,
             client: None,
+            picking: weir_upstream::Picking::default(),
             cause: None,
         });
         let whole = Interval::new(0, u64::MAX);

@@ -135,6 +135,8 @@ pub struct Asked {
     pub upstream: String,
     /// The origin's name.
     pub origin: Arc<str>,
+    /// The pick that chose it, and why, as `hash/bound`.
+    pub pick: String,
     /// Its address and port, or the path of its socket.
     pub address: String,
     /// `new`, `reused`; empty where there was no connection.
@@ -194,6 +196,7 @@ impl Asked {
         present(map, "target", &self.target)?;
         present(map, "upstream", &self.upstream)?;
         present(map, "origin", &self.origin)?;
+        present(map, "pick", &self.pick)?;
         present(map, "address", &self.address)?;
         present(map, "origin_host", &self.origin_host)?;
         present(map, "range", &self.range)

@@ -210,6 +210,8 @@ pub struct Description {
     pub upstream: Option<Arc<str>>,
     /// The origin's name, when one was asked.
     pub origin: Option<Arc<str>>,
+    /// The pick that chose it, and why, as `hash/bound`.
+    pub pick: String,
     /// `X-Request-Id`, received from a trusted proxy or made.
     pub request_id: String,
     /// `Referer`, as received.
@@ -254,6 +256,7 @@ impl Default for Description {
             route: none,
             upstream: None,
             origin: None,
+            pick: String::new(),
             request_id: String::new(),
             referer: None,
             user_agent: None,
@@ -304,6 +307,7 @@ impl Record {
         present(map, "route", &texts.route)?;
         present(map, "upstream", texts.upstream.as_deref().unwrap_or_default())?;
         present(map, "origin", texts.origin.as_deref().unwrap_or_default())?;
+        present(map, "pick", &texts.pick)?;
         present(map, "request_id", &texts.request_id)?;
         if !texts.asked.is_empty() {
             let asked: Vec<String> = texts.asked.iter().map(ToString::to_string).collect();

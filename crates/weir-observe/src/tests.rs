@@ -46,6 +46,7 @@ fn record(target: &str, facts: Facts) -> Record {
         route: Arc::from("all"),
         upstream: Some(Arc::from("main")),
         origin: Some(Arc::from("https://www.example.com")),
+        pick: "hash/bound".to_owned(),
         request_id: "abc".to_owned(),
         referer: None,
         user_agent: Some("curl/8 \"x\"\n".to_owned()),
@@ -409,6 +410,7 @@ fn asked() -> Asked {
         site: "a.example".into(),
         upstream: "main".into(),
         origin: "http://o.example:80".into(),
+        pick: "round_robin/retry".to_owned(),
         address: "192.0.2.1:80".into(),
         connection: "new",
         connect: Some(Duration::from_micros(250)),
@@ -440,7 +442,8 @@ fn a_request_to_an_origin_is_one_line_without_what_is_unknown() {
         "{\"time\":\"1970-01-01T00:00:01.500Z\",\"end\":\"1970-01-01T00:00:01.502Z\",\"purpose\":\"range\",\
          \"asked\":\"00000000000000ab\",\"attempt\":2,\"retry\":\"closed-early\",\"request_id\":\"17\",\
          \"site\":\"a.example\",\"method\":\"GET\",\"host\":\"a.example\",\"target\":\"/x?\\u009b\",\
-         \"upstream\":\"main\",\"origin\":\"http://o.example:80\",\"address\":\"192.0.2.1:80\",\
+         \"upstream\":\"main\",\"origin\":\"http://o.example:80\",\"pick\":\"round_robin/retry\",\
+         \"address\":\"192.0.2.1:80\",\
          \"origin_host\":\"o.example\",\"range\":\"bytes=0-9\",\"status\":206,\
          \"content_type\":\"text/plain\",\"key\":\"http://a.example/x\",\"key_fields\":[\"more\"],\
          \"volume\":\"v1\",\"sent_bytes\":100,\"received_bytes\":200,\"connection\":\"new\",\

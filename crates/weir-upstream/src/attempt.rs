@@ -11,6 +11,7 @@ use weir_wire::ResponseHead;
 
 use crate::clock;
 use crate::error::OriginError;
+use crate::pick::Picked;
 
 /// Is told of the attempts of one request, one after another.
 pub trait AttemptLog: Debug + Send + Sync {
@@ -31,6 +32,8 @@ pub struct Attempt {
     pub address: Option<String>,
     /// The connection; `None` where there was none.
     pub connection: Option<Link>,
+    /// Why this origin; `None` for a connection that no request asked for.
+    pub picked: Option<Picked>,
     /// When it began.
     pub begun: Instant,
     /// From the request's first byte to the first byte of a response.
@@ -74,14 +77,16 @@ pub enum AttemptEnd {
 pub(crate) struct Turn {
     pub(crate) number: u32,
     pub(crate) retry: Option<&'static str>,
+    /// Why its origin was picked.
+    pub(crate) picked: Option<Picked>,
 }
 
 impl Turn {
-    pub(crate) const FIRST: Turn = Turn { number: 1, retry: None };
+    pub(crate) const FIRST: Turn = Turn { number: 1, retry: None, picked: None };
 
     /// The turn after a failure.
     pub(crate) fn after(self, error: &OriginError) -> Turn {
-        Turn { number: self.number + 1, retry: Some(error.word()) }
+        Turn { number: self.number + 1, retry: Some(error.word()), ..self }
     }
 }
 
@@ -110,6 +115,7 @@ impl Track {
             origin: origin.clone(),
             address,
             connection: None,
+            picked: turn.picked,
             begun,
             first_byte: None,
             ended: begun,

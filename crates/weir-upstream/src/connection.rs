@@ -12,6 +12,7 @@ use tokio::io::AsyncReadExt as _;
 
 use crate::attempt::{AttemptEnd, Track};
 use crate::error::OriginError;
+use crate::load::Load;
 use crate::tally::Tally;
 use crate::timer::Timer;
 use crate::transport::Transport;
@@ -63,6 +64,8 @@ pub(crate) struct Connection {
     pub(crate) tally: Option<Arc<dyn Tally>>,
     /// The attempt that uses it, where a log wants to know.
     pub(crate) track: Option<Box<Track>>,
+    /// Where the origin's bytes are counted.
+    pub(crate) load: Option<Load>,
 }
 
 impl Connection {
@@ -76,6 +79,7 @@ impl Connection {
             served: 0,
             tally: None,
             track: None,
+            load: None,
         }
     }
 
@@ -84,11 +88,11 @@ impl Connection {
     /// # Errors
     /// When its stream cannot be moved; it is closed then.
     pub(crate) fn moved_here(mut self: Box<Self>) -> io::Result<Box<Self>> {
-        let Self { transport, incoming, mut timer, served, .. } = *self;
+        let Self { transport, incoming, mut timer, served, load, .. } = *self;
         timer.forget();
         let transport = transport.moved_here()?;
         let home = Home::current();
-        *self = Self { transport, incoming, timer, home, served, tally: None, track: None };
+        *self = Self { transport, incoming, timer, home, served, tally: None, track: None, load };
         Ok(self)
     }
 
@@ -114,6 +118,9 @@ impl Connection {
         if let Some(tally) = &self.tally {
             tally.received(bytes as u64);
         }
+        if let Some(load) = &self.load {
+            load.add_bytes(bytes as u64);
+        }
         if let Some(track) = &mut self.track {
             track.received(bytes as u64);
         }
@@ -121,6 +128,9 @@ impl Connection {
 
     /// Notes bytes that were sent.
     pub(crate) fn sent(&mut self, bytes: u64) {
+        if let Some(load) = self.load.as_ref().filter(|_| bytes > 0) {
+            load.add_bytes(bytes);
+        }
         if let Some(track) = &mut self.track {
             track.sent(bytes);
         }

@@ -8,7 +8,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use http::header::{CONNECTION, EXPECT, UPGRADE};
@@ -40,6 +40,7 @@ pub(crate) fn limits(bounds: &Bounds) -> Limits {
 }
 
 /// Sends the request, and reads up to the final response head. What is not sent by then stays in `outgoing`.
+/// Returns the head with the time that it took from the last byte sent.
 ///
 /// # Errors
 /// The failure says how far the exchange came, which the retry table asks for.
@@ -50,7 +51,7 @@ pub(crate) async fn exchange(
     connection: &mut Connection,
     outgoing: &mut Outgoing,
     terms: &Terms<'_>,
-) -> Result<ResponseHead, Failure> {
+) -> Result<(ResponseHead, Duration), Failure> {
     let mut state = State {
         kind: if connection.served == 0 { Kind::Fresh } else { Kind::Reused },
         reader: ResponseReader::new(limits(terms.bounds)),
@@ -59,11 +60,10 @@ pub(crate) async fn exchange(
         interims: 0,
         moved_at: clock::now(),
     };
-    poll_fn(|cx| state.poll(cx, connection, outgoing, terms)).await.map_err(|error| Failure {
-        error,
-        stage: stage(&state, outgoing),
-        kind: state.kind,
-    })
+    match poll_fn(|cx| state.poll(cx, connection, outgoing, terms)).await {
+        Ok(head) => Ok((head, clock::now().saturating_duration_since(state.moved_at))),
+        Err(error) => Err(Failure { error, stage: stage(&state, outgoing), kind: state.kind }),
+    }
 }
 
 fn stage(state: &State, outgoing: &Outgoing) -> Stage {

@@ -58,9 +58,12 @@ pub(crate) async fn attempt(
         OutBody::Stream { .. } => None,
     };
     let mut outgoing = Outgoing::new(terms.request, body);
-    let head = match exchange(&mut lease.connection, &mut outgoing, terms).await {
-        Ok(head) => head,
+    let (head, waited) = match exchange(&mut lease.connection, &mut outgoing, terms).await {
+        Ok(answered) => answered,
         Err(failure) => {
+            if matches!(failure.error, OriginError::FirstByteTimeout) {
+                origin.measure_failure(terms.timeouts.first_byte);
+            }
             lease.connection.fail_attempt(&failure.error);
             let rest = replay.or_else(|| if outgoing.is_untouched() { outgoing.into_stream() } else { None });
             return Err(Box::new((failure, rest)));
@@ -70,6 +73,7 @@ pub(crate) async fn attempt(
         track.answered(&head);
     }
     let now = clock::now();
+    origin.measure(waited, now);
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
     if head.status == http::StatusCode::SWITCHING_PROTOCOLS
         && let Err(bound) = lease.permit.outlast()
@@ -119,7 +123,8 @@ pub(crate) async fn new_connection(
     track: &mut Option<Box<Track>>,
 ) -> Result<Box<Connection>, OriginError> {
     let since = clock::now();
-    let connection = Box::pin(connect(&origin.place, limit)).await?;
+    let mut connection = Box::pin(connect(&origin.place, limit)).await?;
+    connection.load = Some(origin.load.clone());
     if let Some(track) = track {
         let took = clock::now().saturating_duration_since(since);
         track.connected(connection.transport.peer(), Link::New(took));
@@ -167,6 +172,7 @@ fn respond(
         length,
         body,
         origin: origin.clone(),
+        picked: terms.turn.picked,
         times: Times::default(),
         upgraded,
     }

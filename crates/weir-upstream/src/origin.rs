@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -18,7 +18,9 @@ use crate::check::state::State;
 use crate::clock;
 use crate::error::{Blame, OriginError, UpstreamError};
 use crate::health::{Event, Health};
+use crate::load::Load;
 use crate::notice::Notice;
+use crate::pick::{self, PickCounts};
 use crate::pool::{Pool, PoolBounds};
 use crate::retry::{Failure, Stage};
 use crate::roster::Signal;
@@ -56,7 +58,10 @@ pub struct Origin {
     pool: Arc<Pool>,
     ejection: ArcSwap<Ejection>,
     marks: Mutex<Marks>,
-    load: Load,
+    pub(crate) load: Load,
+    /// The number of its name.
+    pub(crate) seed: u64,
+    pub(crate) picks: PickCounts,
     signal: Arc<Signal>,
     health: Mutex<Health>,
     notice: Mutex<Notice>,
@@ -78,13 +83,6 @@ pub(crate) struct Counts {
     pub(crate) ejections: AtomicU64,
 }
 
-/// What is under way at an origin.
-#[derive(Debug, Default)]
-pub(crate) struct Load {
-    /// Requests, from the pick to the end of the response, without tunnels.
-    requests: AtomicU32,
-}
-
 /// A request under way at an origin, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Origin>);
@@ -92,14 +90,14 @@ pub(crate) struct Busy(Arc<Origin>);
 impl Busy {
     /// A request begins.
     pub(crate) fn begin(origin: &Arc<Origin>) -> Busy {
-        origin.load.requests.fetch_add(1, Ordering::Relaxed);
+        origin.load.begin();
         Busy(origin.clone())
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.load.requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.load.end();
     }
 }
 
@@ -141,8 +139,10 @@ impl Origin {
         (signal, resolver): (&Arc<Signal>, &Resolver),
     ) -> Result<Self, UpstreamError> {
         let place = place(settings, upstream, resolver)?;
+        let name: Arc<str> = settings.name().into();
         Ok(Self {
-            name: settings.name().into(),
+            seed: pick::seed(&name),
+            name,
             address: settings.address.clone(),
             at: settings.at,
             place,
@@ -150,7 +150,8 @@ impl Origin {
             pool: Pool::new(pool_bounds(upstream)),
             ejection: ArcSwap::from_pointee(upstream.ejection),
             marks: Mutex::default(),
-            load: Load::default(),
+            load: signal.board.add(upstream.bounds.connections_max),
+            picks: PickCounts::default(),
             signal: signal.clone(),
             health: Mutex::new(Health::new(clock::now())),
             notice: Mutex::new(Notice::NONE),
@@ -179,6 +180,7 @@ impl Origin {
     /// Takes over what other settings say that concerns no connection.
     pub(crate) fn follow(&self, upstream: &UpstreamSettings) {
         self.pool.rebind(pool_bounds(upstream));
+        self.load.set_room(upstream.bounds.connections_max);
         self.ejection.store(Arc::new(upstream.ejection));
         if let Place::Tcp { addresses, .. } = &self.place {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
@@ -214,14 +216,9 @@ impl Origin {
         self.mark(|marks| marks.is_down = false);
     }
 
-    /// Whether a request would get a connection without waiting.
-    pub(crate) fn has_room(&self) -> bool {
-        (self.load.requests.load(Ordering::Relaxed) as usize) < self.pool.open_max()
-    }
-
     /// Whether nothing is under way: no request, tunnel or event stream.
     pub(crate) fn is_empty(&self) -> bool {
-        self.load.requests.load(Ordering::Relaxed) == 0 && self.pool.usage().streams == 0
+        self.load.requests() == 0 && self.pool.usage().streams == 0
     }
 
     /// Its health now.
@@ -253,6 +250,23 @@ impl Origin {
             *health = health.on(Event::TrialBegun, now, &self.ejection.load());
         }
         due
+    }
+
+    /// Whether the next request would begin a trial.
+    pub(crate) fn is_trial_due(&self, now: Instant) -> bool {
+        self.troubled.load(Ordering::Relaxed) && self.health.lock().is_due(now)
+    }
+
+    /// Notes that a response's head came after so long.
+    pub(crate) fn measure(&self, waited: Duration, now: Instant) {
+        let us = u32::try_from(waited.as_micros()).unwrap_or(u32::MAX);
+        self.load.measure(us, self.signal.time_ms(now));
+    }
+
+    /// Notes that no response came in this time.
+    pub(crate) fn measure_failure(&self, waited: Duration) {
+        let us = u32::try_from(waited.as_micros()).unwrap_or(u32::MAX);
+        self.load.measure_failure(us, self.signal.time_ms(clock::now()));
     }
 
     /// Notes how an exchange has ended.
@@ -345,7 +359,7 @@ impl Origin {
         OriginSnapshot {
             name: self.name.to_string(),
             standing: self.standing(),
-            in_flight: self.load.requests.load(Ordering::Relaxed),
+            in_flight: self.load.requests(),
             requests: of(&counts.requests),
             failures: of(&counts.failures),
             retries: of(&counts.retries),
@@ -367,6 +381,8 @@ impl Origin {
             },
             check,
             why: self.why(),
+            latency: Duration::from_micros(self.load.latency_us(self.signal.time_ms(now)).into()),
+            picks: self.picks.counted(),
         }
     }
 }

@@ -1,72 +1,169 @@
 //! Picks: which origin of those that take a share gets a request (elsewhere: *load balancing*).
 //!
 //! Pure, but for the counters that they read: the simulator drives the same functions. A pick takes no lock
-//! and must not wait.
+//! and must not wait. What is asked for without a client must not depend on one.
 
+mod counts;
+mod lane;
+mod open;
+mod point;
+mod ranks;
 mod sequence;
+mod word;
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use counts::PickCounts;
+pub(crate) use lane::{Lane, Place};
+pub(crate) use point::seed;
+pub use point::{Asked, HashOf, host_point};
+pub(crate) use ranks::mixed;
+#[cfg(test)]
 pub(crate) use sequence::Sequence;
+pub use word::{PickWord, Reason};
 
-/// One `pick` of an upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// One `pick` of an upstream or a route.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Pick {
     /// In turn, by weight.
     #[default]
     RoundRobin,
+    /// At random, by weight.
+    Random,
+    /// The fewest requests under way, for its weight.
+    LeastRequests,
+    /// Two drawn at random, by weight: the one with fewer requests under way, for its weight.
+    TwoChoices,
+    /// The lowest product of time to first byte and requests under way, for its weight.
+    Latency,
+    /// The fewest requests so far, for its weight (Apache's `byrequests`).
+    ByRequests,
+    /// The fewest bytes so far, for its weight (Apache's `bytraffic`).
+    ByTraffic,
+    /// The fewest requests under way, then the fewest so far, for its weight (Apache's `bybusyness`).
+    ByBusyness,
+    /// By the client's address, each client always at the same origin.
+    ClientAddress,
+    /// By a part of the request: the same always at the same origin, unless that has too much to do.
+    Hash {
+        /// The part.
+        of: HashOf,
+        /// An origin that would have more than so many times its share of the requests under way is passed
+        /// over; 1 or more.
+        bound: f64,
+    },
+    /// The first that has room, in the order of the configuration.
+    First,
 }
 
-/// What picks know of a request. A request without a client (a fill, a gap, a check) has the default.
+impl Pick {
+    /// Its word.
+    pub fn word(&self) -> PickWord {
+        match self {
+            Pick::RoundRobin => PickWord::RoundRobin,
+            Pick::Random => PickWord::Random,
+            Pick::LeastRequests => PickWord::LeastRequests,
+            Pick::TwoChoices => PickWord::TwoChoices,
+            Pick::Latency => PickWord::Latency,
+            Pick::ByRequests => PickWord::ByRequests,
+            Pick::ByTraffic => PickWord::ByTraffic,
+            Pick::ByBusyness => PickWord::ByBusyness,
+            Pick::ClientAddress => PickWord::ClientAddress,
+            Pick::Hash { .. } => PickWord::Hash,
+            Pick::First => PickWord::First,
+        }
+    }
+}
+
+/// Whom a request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whose {
+    /// For all: a fill, a gap, a refresh, a check. No pick goes by what a client chose.
+    #[default]
+    Nobody,
+    /// For one client: a pass.
+    Client,
+}
+
+/// What picks know of a request beside its target and fields.
 #[derive(Clone, Debug, Default)]
 pub struct Picking {
-    /// The client that the request is passed for.
+    /// Whom it is for.
+    pub whose: Whose,
+    /// The client that it is for, where its address is known.
     pub client: Option<IpAddr>,
+    /// The number of the host that the client asked for ([`host_point`]).
+    pub host: Option<u64>,
     /// The picks of the route, where it names others than its upstream.
     pub picks: Option<Arc<[Pick]>>,
+}
+
+/// The origin that was picked, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picked {
+    /// Its number among the upstream's origins.
+    pub at: usize,
+    /// The pick that decided; the first one where none did.
+    pub pick: PickWord,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Picked {
+    /// Both words for logs: `least_requests`, `hash/bound`. The reason is left out where it is that of most.
+    pub fn words(self) -> String {
+        let (pick, reason) = (self.pick.word(), self.reason.word());
+        let is_usual = match self.reason {
+            Reason::Turn => self.pick == PickWord::RoundRobin,
+            Reason::Chance => self.pick == PickWord::Random,
+            Reason::Hash => matches!(self.pick, PickWord::Hash | PickWord::ClientAddress),
+            Reason::First => self.pick == PickWord::First,
+            Reason::Least => true,
+            _ => false,
+        };
+        if is_usual { pick.to_owned() } else { format!("{pick}/{reason}") }
+    }
 }
 
 /// The origins that a pick chooses from, by their numbers in the roster.
 pub(crate) trait Field {
     /// Whether the origin may be chosen for this request: it was not tried yet.
     fn is_open(&self, member: usize) -> bool;
-    /// Whether it would serve the request without waiting.
-    fn has_room(&self, member: usize) -> bool;
 }
 
-/// The primaries that take a share, or the backups that do.
-#[derive(Debug, Default)]
-pub(crate) struct Lane {
-    /// Their numbers in the roster.
-    pub(crate) members: Vec<usize>,
-    /// In which order they take turns.
-    pub(crate) sequence: Sequence,
+/// What differs from pick to pick of the same request.
+#[derive(Debug)]
+pub(crate) struct Moment<'t> {
+    turns: Turns<'t>,
+    turn: OnceCell<u64>,
+    /// Any number, for draws.
+    pub(crate) chance: u64,
+    /// The time on the upstream's clock.
+    pub(crate) now_ms: u32,
 }
 
-impl Lane {
-    /// A lane of these members with their weights, each 1 or more.
-    pub(crate) fn new(members: Vec<usize>, weights: &[u32]) -> Lane {
-        Lane { members, sequence: Sequence::new(weights) }
+/// Where the number of a turn comes from. It is taken only by picks that need one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Turns<'t> {
+    /// It is counted.
+    Counted(&'t AtomicU64),
+    /// It is this one.
+    At(u64),
+}
+
+impl<'t> Moment<'t> {
+    pub(crate) fn new(turns: Turns<'t>, chance: u64, now_ms: u32) -> Moment<'t> {
+        Moment { turns, turn: OnceCell::new(), chance, now_ms }
     }
 
-    /// The number of the origin for the request, which is the `turn`th; one with room before one without.
-    /// `None` where none is open.
-    pub(crate) fn pick(&self, picks: &[Pick], field: &impl Field, turn: u64) -> Option<usize> {
-        let _ = picks;
-        let count = self.members.len();
-        if count == 0 {
-            return None;
-        }
-        let first = self.members[self.sequence.at(turn)];
-        let is_free = |member: usize| field.is_open(member) && field.has_room(member);
-        if is_free(first) {
-            return Some(first);
-        }
-        // The next one would take the share of its neighbour: the turn is spread over all instead.
-        let start = (turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % count;
-        let others = || (0..count).map(|step| self.members[(start + step) % count]);
-        let open = || if field.is_open(first) { Some(first) } else { others().find(|at| field.is_open(*at)) };
-        others().find(|member| is_free(*member)).or_else(open)
+    /// The number of this pick.
+    pub(crate) fn turn(&self) -> u64 {
+        *self.turn.get_or_init(|| match self.turns {
+            Turns::Counted(turns) => turns.fetch_add(1, Ordering::Relaxed),
+            Turns::At(turn) => turn,
+        })
     }
 }

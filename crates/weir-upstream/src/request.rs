@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptLog;
-use crate::pick::Picking;
+use crate::pick::{Asked, Picking};
 use crate::tally::Tally;
 
 /// A request towards an origin.
@@ -80,6 +80,11 @@ impl OriginRequest {
             client: None,
             share: Share::default(),
         }
+    }
+
+    /// What picks know of it.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { picking: &self.picking, target: &self.target, headers: &self.headers }
     }
 }
 

@@ -8,6 +8,7 @@ use weir_wire::Framing;
 
 use crate::body::OriginBody;
 use crate::origin::Origin;
+use crate::pick::Picked;
 use crate::tunnel::Tunnel;
 
 /// How long an origin's body is.
@@ -56,6 +57,8 @@ pub struct OriginResponse {
     pub body: OriginBody,
     /// The origin that answered.
     pub origin: Arc<Origin>,
+    /// Why it was picked.
+    pub picked: Option<Picked>,
     /// How long it took.
     pub times: Times,
     /// The connection, after a 101 that was asked for.

@@ -1,6 +1,7 @@
 //! The origins of an upstream at one moment, and which of them take a share. A request keeps the roster that
 //! it began with; a change makes another one.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -9,8 +10,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::clock;
+use crate::load::Board;
 use crate::origin::Origin;
-use crate::pick::{Field, Lane, Pick};
+use crate::pick::{Asked, Field, Lane, Moment, Pick, PickWord, Picked, Place, Reason, Turns, mixed};
 use crate::settings::Role;
 use crate::standing::Standing;
 
@@ -24,8 +27,12 @@ pub(crate) struct Member {
 }
 
 /// What origins and requests of an upstream count together. It outlives reloads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Signal {
+    /// What is under way at the origins.
+    pub(crate) board: Board,
+    /// When its clock began.
+    since: Instant,
     /// How often an origin has begun or ceased to take a share, or a weight has changed.
     changes: AtomicU64,
     /// How many picks there were.
@@ -34,6 +41,19 @@ pub(crate) struct Signal {
     woken: Notify,
     /// The upstreams that have had these origins one after another, each by its token.
     line: Mutex<Vec<Weak<()>>>,
+}
+
+impl Default for Signal {
+    fn default() -> Signal {
+        Signal {
+            board: Board::default(),
+            since: clock::now(),
+            changes: AtomicU64::default(),
+            turns: AtomicU64::default(),
+            woken: Notify::default(),
+            line: Mutex::default(),
+        }
+    }
 }
 
 impl Signal {
@@ -74,9 +94,20 @@ impl Signal {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// The number of the next pick.
-    pub(crate) fn turn(&self) -> u64 {
-        self.turns.fetch_add(1, Ordering::Relaxed)
+    /// The time on its clock, in milliseconds; after 49 days it is 0 again.
+    pub(crate) fn time_ms(&self, now: Instant) -> u32 {
+        now.saturating_duration_since(self.since).as_millis() as u32
+    }
+
+    /// A pick that counts as one.
+    pub(crate) fn moment(&self, now: Instant) -> Moment<'_> {
+        Moment::new(Turns::Counted(&self.turns), fastrand::u64(..), self.time_ms(now))
+    }
+
+    /// A pick that changes nothing: what the next one would see.
+    pub(crate) fn preview(&self, now: Instant) -> Moment<'_> {
+        let turn = self.turns.load(Ordering::Relaxed);
+        Moment::new(Turns::At(turn), mixed(turn), self.time_ms(now))
     }
 }
 
@@ -97,20 +128,31 @@ impl Roster {
     /// A roster of these members as they stand now.
     pub(crate) fn new(members: Arc<[Member]>, changes: u64) -> Roster {
         let standings: Vec<Standing> = members.iter().map(|member| member.origin.standing()).collect();
+        let seeds = seeds(&members);
         let lane = |role: Role| {
             let takes = |at: &usize| members[*at].role == role && standings[*at] == Standing::Ready;
-            let taking: Vec<usize> = (0..members.len()).filter(takes).collect();
-            let weights: Vec<u32> = taking.iter().map(|at| members[*at].weight).collect();
-            Lane::new(taking, &weights)
+            let place = |at: usize| Place {
+                member: at,
+                weight: members[at].weight,
+                seed: seeds[at],
+                load: members[at].origin.load.clone(),
+            };
+            Lane::new((0..members.len()).filter(takes).map(place).collect())
         };
         let ejected = (0..members.len()).filter(|at| standings[*at] == Standing::Ejected).collect();
         Roster { primaries: lane(Role::Primary), backups: lane(Role::Backup), ejected, members, changes }
     }
 
-    /// The number of the origin of this name, if it takes a share.
-    pub(crate) fn preferred(&self, name: &str) -> Option<usize> {
-        let of_name = |member: &Member| member.origin.name() == name;
-        self.members.iter().position(of_name).filter(|at| self.origin(*at).standing() == Standing::Ready)
+    /// The origin of this name, if it takes a share: a request asks for it.
+    pub(crate) fn prefer(&self, name: &str, picks: &[Pick]) -> Option<Picked> {
+        let at = self.members.iter().position(|member| member.origin.name() == name)?;
+        if self.origin(at).standing() != Standing::Ready {
+            return None;
+        }
+        let pick = picks.first().map_or(PickWord::RoundRobin, Pick::word);
+        let picked = Picked { at, pick, reason: Reason::Preferred };
+        self.origin(at).picks.count(picked);
+        Some(picked)
     }
 
     /// The origin of this number.
@@ -124,39 +166,86 @@ impl Roster {
     pub(crate) fn choose(
         &self,
         picks: &[Pick],
+        asked: &Asked<'_>,
         tried: &[usize],
-        signal: &Signal,
-        now: Instant,
-    ) -> Option<usize> {
-        let field = Untried { roster: self, tried };
+        (moment, now): (&Moment<'_>, Instant),
+    ) -> Option<Picked> {
+        let begin_trial = |at: usize| self.origin(at).begin_trial(now);
+        let picked =
+            self.chosen(picks, asked, &Untried { tried, begin_trial: &begin_trial }, (moment, now))?;
+        for lane in [&self.primaries, &self.backups] {
+            lane.take(picks, picked.at);
+        }
+        self.origin(picked.at).picks.count(picked);
+        Some(picked)
+    }
+
+    /// The same without a change of anything: what a request would get.
+    pub(crate) fn would_choose(
+        &self,
+        picks: &[Pick],
+        asked: &Asked<'_>,
+        (moment, now): (&Moment<'_>, Instant),
+    ) -> Option<Picked> {
+        let is_due = |at: usize| self.origin(at).is_trial_due(now);
+        self.chosen(picks, asked, &Untried { tried: &[], begin_trial: &is_due }, (moment, now))
+    }
+
+    fn chosen(
+        &self,
+        picks: &[Pick],
+        asked: &Asked<'_>,
+        field: &Untried<'_>,
+        (moment, now): (&Moment<'_>, Instant),
+    ) -> Option<Picked> {
+        let first = picks.first().map_or(PickWord::RoundRobin, Pick::word);
         for (role, lane) in [(Role::Primary, &self.primaries), (Role::Backup, &self.backups)] {
             let mut ejected = self.ejected.iter().filter(|at| self.members[**at].role == role);
-            if let Some(due) = ejected.find(|at| field.is_open(**at) && self.origin(**at).begin_trial(now)) {
-                return Some(*due);
+            if let Some(due) = ejected.find(|at| field.is_open(**at) && (field.begin_trial)(**at)) {
+                return Some(Picked { at: *due, pick: first, reason: Reason::Trial });
             }
-            let picked = lane.pick(picks, &field, signal.turn());
-            if picked.is_some() {
-                return picked;
+            if let Some(picked) = lane.pick(picks, field, asked, moment) {
+                let reason = match role {
+                    _ if !field.tried.is_empty() => Reason::Retry,
+                    Role::Backup => Reason::Backup,
+                    Role::Primary => picked.reason,
+                };
+                return Some(Picked { reason, ..picked });
             }
         }
         let left = (0..self.members.len())
             .filter(|at| field.is_open(*at) && self.origin(*at).standing().is_last_resort());
-        left.min_by_key(|at| self.origin(*at).health().due(now))
+        let at = left.min_by_key(|at| self.origin(*at).health().due(now))?;
+        Some(Picked { at, pick: first, reason: Reason::LastResort })
     }
+
+    /// The share of an origin while all is as it is, of 1: among the primaries, or among the backups where no
+    /// primary takes one. 0 for one that takes none.
+    pub(crate) fn share(&self, at: usize) -> f64 {
+        let lane = if self.primaries.is_empty() { &self.backups } else { &self.primaries };
+        lane.share(at).unwrap_or(0.0)
+    }
+}
+
+/// The numbers of the origins' names. A name that stands twice has two.
+fn seeds(members: &[Member]) -> Vec<u64> {
+    let mut known = HashMap::with_capacity(members.len());
+    let of = |member: &Member| {
+        let times = known.entry(member.origin.seed).and_modify(|times| *times += 1).or_insert(0_u64);
+        if *times == 0 { member.origin.seed } else { mixed(member.origin.seed.wrapping_add(*times)) }
+    };
+    members.iter().map(of).collect()
 }
 
 /// The origins that a request has not tried.
 struct Untried<'r> {
-    roster: &'r Roster,
     tried: &'r [usize],
+    /// Whether a trial of an origin begins now.
+    begin_trial: &'r dyn Fn(usize) -> bool,
 }
 
 impl Field for Untried<'_> {
     fn is_open(&self, at: usize) -> bool {
         !self.tried.contains(&at)
-    }
-
-    fn has_room(&self, at: usize) -> bool {
-        self.roster.origin(at).has_room()
     }
 }

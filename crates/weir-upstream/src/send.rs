@@ -8,6 +8,7 @@ use crate::error::OriginError;
 use crate::exchange::Terms;
 use crate::once::attempt;
 use crate::origin::count;
+use crate::pick::Picked;
 use crate::pool::Demand;
 use crate::request::{InterimSender, OriginRequest, OutBody};
 use crate::response::OriginResponse;
@@ -35,15 +36,15 @@ impl Upstream {
         let mut tried: Vec<usize> = Vec::new();
         let mut demand = Demand::Any;
         let roster = self.roster();
-        let choose = |tried: &[usize]| roster.choose(&self.picks, tried, &self.signal, clock::now());
-        let preferred = request.prefer.as_deref().and_then(|name| roster.preferred(name));
-        let Some(mut index) = preferred.or_else(|| choose(&tried)) else { return Err(OriginError::NoOrigin) };
+        let choose = |tried: &[usize]| self.choose(&roster, &request, tried);
+        let Some(mut picked) = choose(&tried) else { return Err(OriginError::NoOrigin) };
         // The error of an origin that had the request says more than that another one could not be reached.
         let mut had_it: Option<OriginError> = None;
         let mut turn = Turn::FIRST;
         let mut doubts = Doubts { roster: &roster, failures: Vec::new(), client: request.witness };
         loop {
-            let origin = roster.origin(index);
+            let origin = roster.origin(picked.at);
+            turn.picked = Some(picked);
             let terms = Terms {
                 request: &request,
                 interim: interim.as_ref(),
@@ -64,7 +65,7 @@ impl Upstream {
             turn = turn.after(&error);
             match stage {
                 Stage::NotConnected => origin.failed_attempt(&failure, None),
-                _ => doubts.failures.push((index, failure)),
+                _ => doubts.failures.push((picked.at, failure)),
             }
             let error = match had_it.take() {
                 Some(earlier) if error.is_before_request() => earlier,
@@ -72,14 +73,14 @@ impl Upstream {
             };
             let Some(rest) = rest else { return Err(error) };
             body = rest;
-            tried.push(index);
+            tried.push(picked.at);
             let elsewhere = match next {
                 Next::GiveUp => return Err(error),
                 Next::Fresh => None,
                 Next::Elsewhere | Next::ElsewhereOrFresh => choose(&tried),
             };
             match (next, elsewhere) {
-                (_, Some(other)) => (index, demand) = (other, Demand::Any),
+                (_, Some(other)) => (picked, demand) = (other, Demand::Any),
                 (Next::Elsewhere, None) => return Err(error),
                 _ => demand = Demand::Fresh,
             }
@@ -90,6 +91,15 @@ impl Upstream {
             }
             had_it = (!error.is_before_request()).then_some(error);
         }
+    }
+
+    /// The origin for the first attempt of a request, or for one more.
+    fn choose(&self, roster: &Roster, request: &OriginRequest, tried: &[usize]) -> Option<Picked> {
+        let (now, picks) = (clock::now(), request.picking.picks.as_deref().unwrap_or(&self.picks));
+        let name = request.prefer.as_deref().filter(|_| tried.is_empty());
+        let preferred = name.and_then(|name| roster.prefer(name, picks));
+        let choose = || roster.choose(picks, &request.asked(), tried, (&self.signal.moment(now), now));
+        preferred.or_else(choose)
     }
 }
 

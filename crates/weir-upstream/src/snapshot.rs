@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::pick::{PickWord, Reason};
 use crate::standing::Standing;
 
 /// An upstream at one moment.
@@ -52,6 +53,11 @@ pub struct OriginSnapshot {
     pub check: Option<CheckSnapshot>,
     /// Why it is down or its agent holds it back; empty elsewhere.
     pub why: String,
+    /// The time to the first byte: its moving average, raised at once by each peak; zero where it is not
+    /// known.
+    pub latency: Duration,
+    /// How often it was picked, by pick and reason; those that happened.
+    pub picks: Vec<(PickWord, Reason, u64)>,
 }
 
 /// The checks of an origin at one moment.

@@ -16,7 +16,7 @@ use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
     ListOrder, Listening, Listing, OriginChanged, OriginOrder, OriginRefusal, OriginState, OriginsOf, Phase,
-    Progress, PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder, SwapError, Swapped,
+    PicksCount, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder, SwapError, Swapped,
     UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
@@ -268,6 +268,15 @@ impl Server {
                 connections_idle: origin.connections_idle,
                 queued: origin.waiting,
                 streams: origin.streams,
+                picks: origin
+                    .picks
+                    .into_iter()
+                    .map(|(pick, reason, count)| PicksCount {
+                        pick: pick.word().to_owned(),
+                        reason: reason.word().to_owned(),
+                        count,
+                    })
+                    .collect(),
             });
             UpstreamState { origins: origins.collect(), name: upstream.name }
         });

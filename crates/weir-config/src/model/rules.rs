@@ -3,6 +3,7 @@
 
 use super::cookies::{Cookies, SetCookieRule};
 use super::limits::RouteLimits;
+use super::pick::PickRule;
 use super::range::Range;
 use super::rate::RateRule;
 use super::rewrite::{Back, KeyPath, Rewrite};
@@ -24,6 +25,10 @@ pub struct Rules {
     /// The upstream that requests go to. A map may say which: its result is then a part of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamRule>,
+    /// Which of the upstream's origins gets a request, in place of the upstream's `pick`. Example:
+    /// `pick = { hash = { of = "cookie:sid" } }`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pick: Option<PickRule>,
     /// The `Host` that Weir sends to the origin, in place of the upstream's `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRule>,

@@ -1,6 +1,7 @@
 //! `[upstream.NAME]`: a named group of origins and how Weir talks to them.
 
 use super::check::{Agent, CheckRule};
+use super::pick::PickRule;
 use crate::value::{Duration, FilePath, HostRule, OriginUrl, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,10 +10,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// The origins: each a URL, or a table with its URL, its weight and whether it is a backup. Requests go
-    /// round robin.
+    /// The origins: each a URL, or a table with its URL, its weight and whether it is a backup.
     #[schemars(length(min = 1))]
     pub origins: Vec<OriginEntry>,
+    /// Which origin gets a request. All picks respect weights and backups, and prefer origins with a free
+    /// connection. In a list each decides what those before it leave open; at last it goes by turns.
+    #[serde(default)]
+    pub pick: PickRule,
     /// The `Host` that Weir sends to origins: `client` for the client's, `origin` for the origin's own name,
     /// or a fixed one. With the latter two Weir rewrites a `Location` that names the origin to the client's
     /// host.
@@ -89,6 +93,7 @@ impl Upstream {
     pub fn of(origins: Vec<OriginEntry>) -> Upstream {
         Upstream {
             origins,
+            pick: PickRule::default(),
             host: HostRule::default(),
             via: via_default(),
             tls: Tls::default(),

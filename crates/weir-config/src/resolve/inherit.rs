@@ -37,6 +37,7 @@ impl Rules {
     pub(crate) fn inherit(&self, base: &Rules) -> Rules {
         Rules {
             upstream: nearest(&self.upstream, &base.upstream),
+            pick: nearest(&self.pick, &base.pick),
             host: nearest(&self.host, &base.host),
             ttl: nearest(&self.ttl, &base.ttl),
             ttl_override: nearest(&self.ttl_override, &base.ttl_override),

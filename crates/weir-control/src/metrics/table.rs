@@ -229,6 +229,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     rows(&mut ledger, LEDGER, &[], slice::from_ref(&(vec![], &seen.inventory)));
     let mut origins = Vec::new();
     rows(&mut origins, ORIGINS, &["upstream", "origin"], &each_origin(&seen.inventory));
+    origins.push(picks(&seen.inventory));
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -488,6 +489,21 @@ fn each_origin(inventory: &Inventory) -> Vec<(Vec<&str>, &OriginState)> {
         upstream.origins.iter().map(|origin| (vec![upstream.name.as_str(), origin.name.as_str()], origin))
     });
     all.collect()
+}
+
+fn picks(inventory: &Inventory) -> Family<'_> {
+    let counts = each_origin(inventory).into_iter().flat_map(|(names, origin)| {
+        origin.picks.iter().map(move |picks| {
+            let labels = names.iter().copied().chain([picks.pick.as_str(), picks.reason.as_str()]);
+            (labels.collect(), picks.count)
+        })
+    });
+    Family {
+        name: "weir_origin_picks",
+        help: "Requests and retries for which the origin was picked, by pick and reason.",
+        labels: &["upstream", "origin", "pick", "reason"],
+        series: Series::Counts(counts.collect()),
+    }
 }
 
 fn one_if(is: bool) -> f64 {

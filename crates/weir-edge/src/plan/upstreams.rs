@@ -5,8 +5,10 @@ use weir_config::model::{Agent, Check, CheckMethod, CheckRule, Config, OriginEnt
 use weir_config::value::{HostRule, OriginScheme, OriginUrl, Size};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
-    OriginSettings, Pick, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
+
+use super::picks::picks;
 
 /// All upstreams of a configuration, by name in order.
 pub(super) fn settings(config: &Config) -> Vec<UpstreamSettings> {
@@ -18,7 +20,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
     UpstreamSettings {
         name: name.to_owned(),
         origins: upstream.origins.iter().map(origin).collect(),
-        picks: vec![Pick::RoundRobin],
+        picks: picks(&upstream.pick),
         timeouts: Timeouts {
             connect: upstream.connect.0,
             first_byte: upstream.first_byte.0,

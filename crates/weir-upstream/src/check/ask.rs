@@ -128,7 +128,7 @@ async fn response(
     let mut outgoing = Outgoing::last(request);
     let head = exchange(connection, &mut outgoing, &terms).await;
     let ResponseHead { status, framing, .. } = match head {
-        Ok(head) => {
+        Ok((head, _)) => {
             if let Some(track) = &mut connection.track {
                 track.answered(&head);
             }

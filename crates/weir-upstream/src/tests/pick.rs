@@ -1,25 +1,96 @@
-//! The turns of a lane: over any whole round each origin has exactly its weight, and never strays far in
-//! between.
+//! Picks as pure functions: shares, ties, what is never picked, what a hash moves.
+
+mod hash;
+mod narrowed;
+mod shares;
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
+use http::HeaderMap;
 use proptest::prelude::*;
 
-use crate::pick::{Field, Lane, Pick, Sequence};
+use crate::load::{Board, Load};
+use crate::pick::{
+    Asked, Field, HashOf, Lane, Moment, Pick, Picked, Picking, Place, Sequence, Turns, mixed, seed,
+};
 
-/// Origins of which these are left out, or have no room.
-struct Of {
-    tried: HashSet<usize>,
-    full: HashSet<usize>,
+/// All picks, for requests for this path.
+fn all_picks() -> Vec<Pick> {
+    let of_path = Pick::Hash { of: HashOf::Path, bound: 1.25 };
+    let others = [
+        Pick::RoundRobin,
+        Pick::Random,
+        Pick::LeastRequests,
+        Pick::TwoChoices,
+        Pick::Latency,
+        Pick::ByRequests,
+        Pick::ByTraffic,
+        Pick::ByBusyness,
+        Pick::ClientAddress,
+        Pick::First,
+    ];
+    others.into_iter().chain([of_path]).collect()
 }
 
-impl Field for Of {
+static NO_FIELDS: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
+
+/// A request of nobody for this path.
+fn of_path<'r>(picking: &'r Picking, target: &'r str) -> Asked<'r> {
+    Asked { picking, target: target.as_bytes(), headers: &NO_FIELDS }
+}
+
+/// Origins that were tried.
+#[derive(Default)]
+struct Tried(HashSet<usize>);
+
+impl Field for Tried {
     fn is_open(&self, member: usize) -> bool {
-        !self.tried.contains(&member)
+        !self.0.contains(&member)
+    }
+}
+
+/// A lane with the counters of its origins, and how many picks there were.
+struct Group {
+    lane: Lane,
+    loads: Vec<Load>,
+    turn: u64,
+}
+
+impl Group {
+    /// Origins of these weights, with room for a thousand requests each.
+    fn new(weights: &[u32]) -> Group {
+        let named: Vec<(u64, u32)> =
+            weights.iter().enumerate().map(|(at, weight)| (at as u64, *weight)).collect();
+        Group::named(&named)
     }
 
-    fn has_room(&self, member: usize) -> bool {
-        !self.full.contains(&member)
+    /// Origins of these names and weights.
+    fn named(origins: &[(u64, u32)]) -> Group {
+        let board = Board::default();
+        let loads: Vec<Load> = origins.iter().map(|_| board.add(1000)).collect();
+        let place = |(member, (name, weight)): (usize, &(u64, u32))| Place {
+            member,
+            weight: *weight,
+            seed: seed(&format!("http://o{name}")),
+            load: loads[member].clone(),
+        };
+        let lane = Lane::new(origins.iter().enumerate().map(place).collect());
+        Group { lane, loads, turn: 0 }
+    }
+
+    fn choose(&mut self, picks: &[Pick], asked: &Asked<'_>, tried: &Tried) -> Option<Picked> {
+        self.turn += 1;
+        let moment = Moment::new(Turns::At(self.turn - 1), mixed(self.turn), 0);
+        let picked = self.lane.pick(picks, tried, asked, &moment);
+        picked.iter().for_each(|picked| self.lane.take(picks, picked.at));
+        picked
+    }
+
+    fn next(&mut self, pick: &Pick) -> usize {
+        let picking = Picking::default();
+        let target = format!("/{}", self.turn);
+        self.choose(std::slice::from_ref(pick), &of_path(&picking, &target), &Tried::default()).unwrap().at
     }
 }
 
@@ -32,8 +103,11 @@ fn picks_are_spread() {
 
 #[test]
 fn nobody_takes_a_share() {
-    let none = Of { tried: HashSet::new(), full: HashSet::new() };
-    assert_eq!(Lane::new(Vec::new(), &[]).pick(&[Pick::RoundRobin], &none, 7), None);
+    let mut none = Group::new(&[]);
+    for pick in all_picks() {
+        let picking = Picking::default();
+        assert_eq!(none.choose(&[pick], &of_path(&picking, "/"), &Tried::default()), None);
+    }
 }
 
 #[test]
@@ -54,7 +128,7 @@ fn a_long_round_is_spread_too() {
 
 proptest! {
     #[test]
-    fn shares_are_the_weights(weights in prop::collection::vec(1u32..50, 1..8), rounds in 1usize..4) {
+    fn turns_are_the_weights(weights in prop::collection::vec(1u32..50, 1..8), rounds in 1usize..4) {
         let sum: u32 = weights.iter().sum();
         let sequence = Sequence::new(&weights);
         let mut picks = vec![0u32; weights.len()];
@@ -76,16 +150,22 @@ proptest! {
         tried in any::<u8>(),
         full in any::<u8>(),
         turn in any::<u64>(),
+        one in 0usize..11,
+        other in 0usize..11,
+        path in "/[a-z]{0,3}",
     ) {
         let set = |mask: u8| (0..8).filter(|at| mask >> at & 1 == 1).collect::<HashSet<usize>>();
-        let of = Of { tried: set(tried), full: set(full) };
-        let all: Vec<usize> = (0..weights.len()).collect();
-        match Lane::new(all.clone(), &weights).pick(&[Pick::RoundRobin], &of, turn) {
-            None => prop_assert!(all.iter().all(|at| of.tried.contains(at))),
-            Some(at) => {
-                prop_assert!(!of.tried.contains(&at));
-                let is_free = |at: &usize| of.is_open(*at) && of.has_room(*at);
-                prop_assert!(is_free(&at) || !all.iter().any(is_free));
+        let (tried, full) = (Tried(set(tried)), set(full));
+        let mut group = Group { turn: turn.min(u64::MAX - 1), ..Group::new(&weights) };
+        full.iter().filter_map(|at| group.loads.get(*at)).for_each(|load| load.set_room(0));
+        let picks = [all_picks()[one].clone(), all_picks()[other].clone()];
+        let is_free = |at: &usize| tried.is_open(*at) && !full.contains(at);
+        let picking = Picking::default();
+        match group.choose(&picks, &of_path(&picking, &path), &tried) {
+            None => prop_assert!((0..weights.len()).all(|at| !tried.is_open(at))),
+            Some(picked) => {
+                prop_assert!(tried.is_open(picked.at));
+                prop_assert!(is_free(&picked.at) || !(0..weights.len()).any(|at| is_free(&at)));
             }
         }
     }

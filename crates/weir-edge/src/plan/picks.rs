@@ -1,0 +1,41 @@
+//! `pick` as the picks of `weir-upstream`, and what picks know of a request. It must not choose an origin.
+
+use weir_config::model::{PickEntry, PickRule, PickWord};
+use weir_config::value;
+use weir_upstream::{HashOf, Pick};
+
+/// The picks of an upstream or a route, in order.
+pub(crate) fn picks(rule: &PickRule) -> Vec<Pick> {
+    rule.list().iter().map(pick).collect()
+}
+
+fn pick(entry: &PickEntry) -> Pick {
+    match entry {
+        PickEntry::Hash(table) => Pick::Hash { of: of(&table.hash.of), bound: table.hash.bound },
+        PickEntry::Word(word) => match word {
+            PickWord::RoundRobin => Pick::RoundRobin,
+            PickWord::Random => Pick::Random,
+            PickWord::LeastRequests => Pick::LeastRequests,
+            PickWord::TwoChoices => Pick::TwoChoices,
+            PickWord::Latency => Pick::Latency,
+            PickWord::ByRequests => Pick::ByRequests,
+            PickWord::ByTraffic => Pick::ByTraffic,
+            PickWord::ByBusyness => Pick::ByBusyness,
+            PickWord::ClientAddress => Pick::ClientAddress,
+            // The check of the configuration has refused a hash of nothing.
+            PickWord::Hash => Pick::Hash { of: HashOf::Uri, bound: 1.25 },
+            PickWord::First => Pick::First,
+        },
+    }
+}
+
+fn of(of: &value::HashOf) -> HashOf {
+    match of {
+        value::HashOf::Uri => HashOf::Uri,
+        value::HashOf::Path => HashOf::Path,
+        value::HashOf::Host => HashOf::Host,
+        value::HashOf::Header(name) => HashOf::Header(name.0.clone()),
+        value::HashOf::Cookie(name) => HashOf::Cookie(name.to_string()),
+        value::HashOf::Query(name) => HashOf::Query(name.clone()),
+    }
+}

@@ -1,0 +1,334 @@
+//! The primaries that take a share, or the backups that do, and how one of them is chosen.
+//!
+//! Most picks propose one origin at once. Where it was tried or has no room, and for picks that compare, the
+//! places are narrowed pick by pick. What is left open then is decided by turns.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::open::Open;
+use super::ranks::{Ranks, mixed};
+use super::sequence::Sequence;
+use super::{Asked, Field, Moment, Pick, PickWord, Picked, Reason};
+use crate::load::Load;
+
+/// The golden ratio of 2^64: multiples of it are spread evenly.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What a request under way costs where no response has shown how long one takes.
+const UNKNOWN_US: f64 = 1e12;
+
+/// An origin that takes a share.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Its number in the roster.
+    pub(crate) member: usize,
+    /// Its share relative to the others', 1 or more.
+    pub(crate) weight: u32,
+    /// The number of its name ([`super::seed`]); no other origin has it.
+    pub(crate) seed: u64,
+    pub(crate) load: Load,
+}
+
+/// The origins that take a share, by place.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// Their numbers in the roster, ascending.
+    members: Vec<usize>,
+    weights: Vec<u32>,
+    /// The weights up to each, itself included.
+    sums: Vec<u64>,
+    loads: Vec<Load>,
+    sequence: Sequence,
+    ranks: Ranks,
+    /// Requests since the lane was made, where a pick goes by them.
+    taken: Vec<AtomicU64>,
+    /// Bytes when it was made.
+    bytes_before: Vec<u64>,
+}
+
+/// What a pick has done with the places that were open.
+enum Narrowed {
+    /// Some were left, for this reason.
+    To(Reason),
+    /// The request lacks what it goes by.
+    Not,
+}
+
+impl Lane {
+    /// A lane of these origins, in the order of their numbers.
+    pub(crate) fn new(places: Vec<Place>) -> Lane {
+        let weights: Vec<u32> = places.iter().map(|place| place.weight.max(1)).collect();
+        let seeds: Vec<u64> = places.iter().map(|place| place.seed).collect();
+        let mut so_far = 0;
+        let sums = weights.iter().map(|weight| {
+            so_far += u64::from(*weight);
+            so_far
+        });
+        Lane {
+            sums: sums.collect(),
+            sequence: Sequence::new(&weights),
+            ranks: Ranks::new(&weights, &seeds),
+            weights,
+            members: places.iter().map(|place| place.member).collect(),
+            taken: places.iter().map(|_| AtomicU64::new(0)).collect(),
+            bytes_before: places.iter().map(|place| place.load.bytes()).collect(),
+            loads: places.into_iter().map(|place| place.load).collect(),
+        }
+    }
+
+    /// Whether no origin takes a share.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The share of an origin of this number, of 1; `None` where it takes none here.
+    pub(crate) fn share(&self, member: usize) -> Option<f64> {
+        let at = self.members.binary_search(&member).ok()?;
+        Some(f64::from(self.weights[at]) / self.weight_all() as f64)
+    }
+
+    /// The origin for a request; one with room before one without. `None` where none is open.
+    pub(crate) fn pick(
+        &self,
+        picks: &[Pick],
+        field: &impl Field,
+        asked: &Asked<'_>,
+        moment: &Moment<'_>,
+    ) -> Option<Picked> {
+        let first = picks.first().map_or(PickWord::RoundRobin, Pick::word);
+        let (at, pick, reason) = match self.propose(picks, asked, moment) {
+            Some((at, reason)) if self.is_free(at, field) => (at, first, reason),
+            _ => self.narrow_all(picks, field, asked, moment)?,
+        };
+        Some(Picked { at: self.members[at], pick, reason })
+    }
+
+    /// Notes that the origin of this number has a request.
+    pub(crate) fn take(&self, picks: &[Pick], member: usize) {
+        if picks.iter().any(|pick| matches!(pick, Pick::ByRequests | Pick::ByBusyness))
+            && let Ok(at) = self.members.binary_search(&member)
+        {
+            self.taken[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn weight_all(&self) -> u64 {
+        self.sums.last().copied().unwrap_or_default()
+    }
+
+    fn is_free(&self, at: usize, field: &impl Field) -> bool {
+        self.loads[at].has_room() && field.is_open(self.members[at])
+    }
+
+    /// The place that the first pick chooses without a look at all of them, where it can.
+    fn propose(&self, picks: &[Pick], asked: &Asked<'_>, moment: &Moment<'_>) -> Option<(usize, Reason)> {
+        if self.members.len() < 2 {
+            return self.members.first().map(|_| (0, Reason::Only));
+        }
+        let pick = picks.first().unwrap_or(&Pick::RoundRobin);
+        Some(match pick {
+            Pick::RoundRobin => (self.sequence.at(moment.turn()), Reason::Turn),
+            Pick::Random => (self.drawn(mixed(moment.chance)), Reason::Chance),
+            Pick::TwoChoices => (self.better_of_two(moment.chance)?, Reason::Least),
+            Pick::ClientAddress | Pick::Hash { .. } => match asked.point(pick) {
+                Some(point) => {
+                    let at = self.ranks.best(point, |_| true)?;
+                    if !self.is_bounded(pick, at) {
+                        return None;
+                    }
+                    (at, Reason::Hash)
+                }
+                None if picks.len() == 1 => (self.better_of_two(moment.chance)?, Reason::Fallback),
+                None => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Narrows the open places pick by pick.
+    fn narrow_all(
+        &self,
+        picks: &[Pick],
+        field: &impl Field,
+        asked: &Asked<'_>,
+        moment: &Moment<'_>,
+    ) -> Option<(usize, PickWord, Reason)> {
+        let count = self.members.len();
+        let mut open = Open::of(count, |at| self.is_free(at, field));
+        if open.count() == 0 {
+            open = Open::of(count, |at| field.is_open(self.members[at]));
+        }
+        let mut decided = (picks.first().map_or(PickWord::RoundRobin, Pick::word), Reason::Only);
+        let mut lacks = false;
+        for (number, pick) in picks.iter().enumerate() {
+            if open.count() < 2 {
+                break;
+            }
+            let chance = mixed(moment.chance.wrapping_add(number as u64));
+            match self.narrow(pick, &mut open, asked, (moment, chance)) {
+                Narrowed::To(reason) => decided = (pick.word(), reason),
+                Narrowed::Not => lacks = true,
+            }
+        }
+        if open.count() > 1 {
+            let reason = if lacks { Reason::Fallback } else { Reason::Turn };
+            decided.1 = reason;
+            let at = match lacks {
+                true => self.better_of_two_in(&open, moment.chance),
+                false => self.next_in(&open, moment),
+            };
+            open.leave(at);
+        }
+        open.iter().next().map(|at| (at, decided.0, decided.1))
+    }
+
+    fn narrow(
+        &self,
+        pick: &Pick,
+        open: &mut Open,
+        asked: &Asked<'_>,
+        (moment, chance): (&Moment<'_>, u64),
+    ) -> Narrowed {
+        let weight = |at: usize| f64::from(self.weights[at]);
+        let busy = |at: usize| f64::from(self.loads[at].requests()) / weight(at);
+        let taken = |at: usize| {
+            let taken = self.taken[at].load(Ordering::Relaxed);
+            // With the half the order is evenly spread as well (Webster's method).
+            (taken as f64 + 0.5) / weight(at)
+        };
+        match pick {
+            Pick::RoundRobin => {
+                open.leave(self.next_in(open, moment));
+                return Narrowed::To(Reason::Turn);
+            }
+            Pick::Random => {
+                open.leave(self.drawn_in(open, chance));
+                return Narrowed::To(Reason::Chance);
+            }
+            Pick::TwoChoices => open.leave(self.better_of_two_in(open, chance)),
+            Pick::LeastRequests => open.leave_least(busy),
+            Pick::Latency => open.leave_least(|at| self.wait(at, moment.now_ms)),
+            Pick::ByRequests => open.leave_least(taken),
+            Pick::ByTraffic => open.leave_least(|at| {
+                let bytes = self.loads[at].bytes().saturating_sub(self.bytes_before[at]);
+                bytes as f64 / weight(at)
+            }),
+            Pick::ByBusyness => {
+                open.leave_least(busy);
+                open.leave_least(taken);
+            }
+            Pick::ClientAddress | Pick::Hash { .. } => return self.narrow_by_hash(pick, open, asked),
+            Pick::First => {
+                let first = open.iter().next();
+                first.into_iter().for_each(|at| open.leave(at));
+                return Narrowed::To(Reason::First);
+            }
+        }
+        Narrowed::To(Reason::Least)
+    }
+
+    fn narrow_by_hash(&self, pick: &Pick, open: &mut Open, asked: &Asked<'_>) -> Narrowed {
+        let Some(point) = asked.point(pick) else { return Narrowed::Not };
+        let Some(best) = self.ranks.best(point, |at| open.has(at)) else { return Narrowed::Not };
+        if self.is_bounded(pick, best) {
+            open.leave(best);
+            return Narrowed::To(Reason::Hash);
+        }
+        let within = Open::of(self.members.len(), |at| open.has(at) && self.is_bounded(pick, at));
+        match self.ranks.best(point, |at| within.has(at)) {
+            Some(next) => {
+                open.leave(next);
+                Narrowed::To(Reason::Bound)
+            }
+            // Those within the bound were tried.
+            None => {
+                open.leave(best);
+                Narrowed::To(Reason::Hash)
+            }
+        }
+    }
+
+    /// Whether an origin with one request more would have no more than its bound (Mirrokni, Thorup and
+    /// Zadimoghaddam 2018): so many times its share of the requests under way, rounded up.
+    fn is_bounded(&self, pick: &Pick, at: usize) -> bool {
+        let Pick::Hash { bound, .. } = pick else { return true };
+        let own = self.loads[at].requests();
+        if own == 0 {
+            return true;
+        }
+        let all: u64 = self.loads.iter().map(|load| u64::from(load.requests())).sum();
+        let share = f64::from(self.weights[at]) / self.weight_all() as f64;
+        f64::from(own) + 1.0 <= (bound * (all + 1) as f64 * share).ceil()
+    }
+
+    /// How long a further request is expected to take, for its weight.
+    fn wait(&self, at: usize, now_ms: u32) -> f64 {
+        let load = &self.loads[at];
+        let (us, requests) = (load.latency_us(now_ms), f64::from(load.requests()));
+        let wait = match us {
+            // Asked once, until the answer says how long one takes.
+            0 => requests * UNKNOWN_US,
+            us => f64::from(us) * (requests + 1.0),
+        };
+        wait / f64::from(self.weights[at])
+    }
+
+    fn busy_of(&self, at: usize) -> f64 {
+        f64::from(self.loads[at].requests()) / f64::from(self.weights[at])
+    }
+
+    /// A place by weight; `chance` is any number.
+    fn drawn(&self, chance: u64) -> usize {
+        self.sums.partition_point(|sum| *sum <= part(chance, self.weight_all()))
+    }
+
+    /// Two places by weight: the one with fewer requests under way, for its weight; else the first drawn.
+    fn better_of_two(&self, chance: u64) -> Option<usize> {
+        let one = self.drawn(mixed(chance));
+        let (before, own) = (self.sums[one] - u64::from(self.weights[one]), u64::from(self.weights[one]));
+        let others = self.weight_all().checked_sub(own).filter(|others| *others > 0)?;
+        let point = part(mixed(chance ^ GOLDEN), others);
+        let point = if point < before { point } else { point + own };
+        let other = self.sums.partition_point(|sum| *sum <= point);
+        Some(if self.busy_of(other) < self.busy_of(one) { other } else { one })
+    }
+
+    /// The same among these places, of which there is at least one.
+    fn better_of_two_in(&self, open: &Open, chance: u64) -> usize {
+        let one = self.drawn_in(open, mixed(chance));
+        let mut others = open.clone();
+        others.remove(one);
+        if others.count() == 0 {
+            return one;
+        }
+        let other = self.drawn_in(&others, mixed(chance ^ GOLDEN));
+        if self.busy_of(other) < self.busy_of(one) { other } else { one }
+    }
+
+    /// The place whose turn it is among these, of which there is at least one.
+    fn next_in(&self, open: &Open, moment: &Moment<'_>) -> usize {
+        if open.count() == self.members.len() {
+            return self.sequence.at(moment.turn());
+        }
+        self.drawn_in(open, moment.turn().wrapping_mul(GOLDEN))
+    }
+
+    /// A place by weight among these, of which there is at least one; `chance` is any number.
+    fn drawn_in(&self, open: &Open, chance: u64) -> usize {
+        let weight = |at: usize| u64::from(self.weights[at]);
+        let mut left = part(chance, open.iter().map(weight).sum());
+        let mut last = 0;
+        for at in open.iter() {
+            last = at;
+            match left.checked_sub(weight(at)) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+        last
+    }
+}
+
+/// A part of `all` by a number that is any of 2^64.
+fn part(chance: u64, all: u64) -> u64 {
+    ((u128::from(chance) * u128::from(all)) >> 64) as u64
+}
