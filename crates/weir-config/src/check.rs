@@ -229,6 +229,7 @@ fn with_unit(number: i64, format: &str) -> Option<String> {
         "weir-rate" | "weir-rate-limit" => {
             Some(format!("did you mean `\"{number}B/s\"` or `\"{number}kB/s\"`?"))
         }
+        "weir-percent" => Some(format!("did you mean `\"{number}%\"`?")),
         "weir-size" => Some(format!("did you mean `\"{number}B\"` or `\"{number}MiB\"`?")),
         _ => None,
     }

@@ -5,6 +5,7 @@
 mod acme;
 mod check;
 mod cookies;
+mod eject;
 mod events;
 mod limits;
 mod map;
@@ -20,6 +21,7 @@ mod upstream;
 pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
 pub use check::{Agent, Check, CheckField, CheckMethod, CheckRule, CheckWord};
 pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
+pub use eject::Eject;
 pub use events::{EventKind, Events};
 pub use limits::RouteLimits;
 pub use map::Map;
@@ -38,7 +40,7 @@ pub use site::{
 pub use tls::{
     Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
 };
-pub use upstream::{Eject, OriginEntry, OriginTable, Tls, Upstream};
+pub use upstream::{OriginEntry, OriginTable, Tls, Upstream};
 
 use crate::value::{
     Duration, HostPattern, ListenAddress, LogLine, LogTarget, PathPrefix, PathText, Size, TrustedProxy,

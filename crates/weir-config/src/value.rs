@@ -14,6 +14,7 @@ mod map;
 mod measure;
 mod nginx;
 mod path;
+mod percent;
 mod place;
 mod rate;
 mod rewrite;
@@ -34,6 +35,7 @@ pub(crate) use map::{check_pattern, check_result as check_map_result, glob_meant
 pub use measure::{Duration, Size};
 pub(crate) use nginx::instead_of as instead_of_variable;
 pub use path::{PathGlob, PathPrefix, PathRegex};
+pub use percent::Percent;
 pub use place::{FileGlob, FilePath, LogTarget, PathText};
 pub use rate::{ByteRate, ParameterName};
 pub use rewrite::{BackText, RewriteTarget, TextGlob};
@@ -156,6 +158,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-sni" => address::check_name(text).map(drop),
         "weir-upstream-name" => header::check_upstream_name(text),
         "weir-page-status" => header::check_page_status(text),
+        "weir-percent" => text.parse::<Percent>().map(drop),
         "weir-stored-statuses" => status::check_storable(text),
         "weir-error-statuses" => status::check_errors(text),
         _ => Ok(()),

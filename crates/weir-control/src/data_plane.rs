@@ -4,6 +4,8 @@ mod explained;
 mod picks;
 mod upgrade;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
@@ -544,6 +546,10 @@ pub struct UpstreamState {
     pub name: String,
     /// Its origins in the order of the configuration.
     pub origins: Vec<OriginState>,
+    /// Whether more of its origins are ejected than may be, so that all are used.
+    pub panic: bool,
+    /// How often that began.
+    pub panics: u64,
 }
 
 /// An origin now; counts are since the start.
@@ -568,7 +574,7 @@ pub struct OriginState {
     pub connections_reused: u64,
     /// Requests turned away because all connections were in use.
     pub busy: u64,
-    /// Times that it was ejected after failures.
+    /// Times that it was ejected, whatever the cause.
     pub ejections: u64,
     /// Connections open now.
     pub connections_open: usize,
@@ -580,4 +586,6 @@ pub struct OriginState {
     pub streams: usize,
     /// How often it was picked, by pick and reason.
     pub picks: Vec<PicksCount>,
+    /// Times that it was ejected, by cause.
+    pub ejections_by_cause: BTreeMap<String, u64>,
 }

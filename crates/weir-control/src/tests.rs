@@ -44,7 +44,11 @@ impl DataPlane for Scripted {
             plan: self.plan.load(Ordering::SeqCst),
             sites: 1,
             routes: 1,
-            upstreams: vec![UpstreamState { name: "main".to_owned(), origins: vec![origin] }],
+            upstreams: vec![UpstreamState {
+                name: "main".to_owned(),
+                origins: vec![origin],
+                ..UpstreamState::default()
+            }],
             cache: CacheUse {
                 objects: 3,
                 memory_bytes: 4096,

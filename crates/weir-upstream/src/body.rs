@@ -17,7 +17,7 @@ use crate::clock;
 use crate::connection::Want;
 use crate::error::{Bound, OriginError};
 use crate::exchange::{broken, malformed};
-use crate::health::Event;
+use crate::health::{Event, Suspect, Verdict};
 use crate::origin::Origin;
 use crate::outgoing::{Outgoing, SendError, Sending};
 use crate::pool::Lease;
@@ -43,8 +43,10 @@ pub(crate) struct Streaming {
     pub(crate) framing: Framing,
     pub(crate) request: RequestRest,
     pub(crate) origin: Arc<Origin>,
-    /// The client whose request it is.
-    pub(crate) client: Option<u64>,
+    /// What may be the cause of a failure besides the origin.
+    pub(crate) suspect: Suspect,
+    /// Whether the status alone makes it a failure: then its end is no success.
+    pub(crate) verdict: Verdict,
     pub(crate) between_bytes: Duration,
     pub(crate) keep: Option<Duration>,
     /// Since when the body waits for the origin. Time in which nobody asks for bytes does not count.
@@ -115,7 +117,7 @@ impl OriginBody {
         let ended = match streaming.poll_part(cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(error)) => {
-                streaming.origin.failed(&error, streaming.client);
+                streaming.origin.failed(&error, streaming.suspect);
                 streaming.lease.connection.fail_attempt(&error);
                 self.state = State::Failed(error.clone());
                 return Poll::Ready(Err(error));
@@ -236,7 +238,7 @@ impl Streaming {
 
     /// The body came whole: gives the connection back to the pool if it can be used again.
     fn finish(self) {
-        let Self { mut lease, framing, request, origin, keep, .. } = self;
+        let Self { mut lease, framing, request, origin, keep, verdict, .. } = self;
         lease.connection.end_attempt();
         let clean = matches!(request, RequestRest::Sent)
             && framing != Framing::Close
@@ -249,6 +251,8 @@ impl Streaming {
             }
             _ => drop(lease),
         }
-        origin.note(Event::Success);
+        if verdict == Verdict::Good {
+            origin.note(Event::Success);
+        }
     }
 }

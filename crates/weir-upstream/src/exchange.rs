@@ -18,6 +18,7 @@ use crate::attempt::Turn;
 use crate::clock;
 use crate::connection::{Connection, Want};
 use crate::error::OriginError;
+use crate::health::Suspect;
 use crate::outgoing::{Outgoing, SendError, Sending};
 use crate::request::{Interim, InterimSender, OriginRequest};
 use crate::retry::{Failure, Kind, Stage};
@@ -27,6 +28,8 @@ use crate::settings::{Bounds, Timeouts};
 #[derive(Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) request: &'a OriginRequest,
+    /// What may be the cause of a failure besides the origin.
+    pub(crate) suspect: Suspect,
     pub(crate) interim: Option<&'a InterimSender>,
     pub(crate) timeouts: &'a Timeouts,
     pub(crate) bounds: &'a Bounds,

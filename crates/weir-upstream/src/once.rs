@@ -13,7 +13,7 @@ use crate::connect::connect;
 use crate::connection::Connection;
 use crate::error::OriginError;
 use crate::exchange::{Terms, exchange, limits};
-use crate::health::Event;
+use crate::health::{Event, Verdict};
 use crate::origin::{Busy, Origin, count};
 use crate::outgoing::Outgoing;
 use crate::pool::{Demand, Grant, Lease};
@@ -143,7 +143,10 @@ fn respond(
 ) -> OriginResponse {
     let ResponseHead { status, headers, framing, persistence, .. } = head;
     lease.connection.served += 1;
-    origin.note(Event::Answered);
+    let verdict = origin.verdict(status);
+    if verdict == Verdict::Good {
+        origin.note(Event::Answered);
+    }
     let mut upgraded = None;
     let body = if status == http::StatusCode::SWITCHING_PROTOCOLS {
         upgraded = Some(Tunnel::new(lease));
@@ -159,7 +162,8 @@ fn respond(
             framing,
             request: RequestRest::after(outgoing, status),
             origin: origin.clone(),
-            client: terms.request.witness,
+            suspect: terms.suspect,
+            verdict,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,

@@ -17,7 +17,7 @@ use crate::check::record::Record;
 use crate::check::state::State;
 use crate::clock;
 use crate::error::{Blame, OriginError, UpstreamError};
-use crate::health::{Event, Health};
+use crate::health::{Cause, Event, Health, Suspect, Verdict};
 use crate::load::Load;
 use crate::notice::Notice;
 use crate::pick::{self, PickCounts};
@@ -80,7 +80,8 @@ pub(crate) struct Counts {
     pub(crate) connects: AtomicU64,
     pub(crate) reuses: AtomicU64,
     pub(crate) busy: AtomicU64,
-    pub(crate) ejections: AtomicU64,
+    /// By [`Cause`].
+    pub(crate) ejections: [AtomicU64; Cause::ALL.len()],
 }
 
 /// A request under way at an origin, until it is dropped.
@@ -148,7 +149,7 @@ impl Origin {
             place,
             tls: upstream.tls.clone(),
             pool: Pool::new(pool_bounds(upstream)),
-            ejection: ArcSwap::from_pointee(upstream.ejection),
+            ejection: ArcSwap::from_pointee(upstream.ejection.clone()),
             marks: Mutex::default(),
             load: signal.board.add(upstream.bounds.connections_max),
             picks: PickCounts::default(),
@@ -181,7 +182,7 @@ impl Origin {
     pub(crate) fn follow(&self, upstream: &UpstreamSettings) {
         self.pool.rebind(pool_bounds(upstream));
         self.load.set_room(upstream.bounds.connections_max);
-        self.ejection.store(Arc::new(upstream.ejection));
+        self.ejection.store(Arc::new(upstream.ejection.clone()));
         if let Place::Tcp { addresses, .. } = &self.place {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
         }
@@ -269,8 +270,23 @@ impl Origin {
         self.load.measure_failure(us, self.signal.time_ms(clock::now()));
     }
 
+    /// When it is left out.
+    pub(crate) fn ejection(&self) -> Arc<Ejection> {
+        self.ejection.load_full()
+    }
+
+    /// What a status says about it.
+    pub(crate) fn verdict(&self, status: http::StatusCode) -> Verdict {
+        if self.ejection.load().is_failure(status) { Verdict::Bad } else { Verdict::Good }
+    }
+
     /// Notes how an exchange has ended.
     pub(crate) fn note(&self, event: Event) {
+        self.note_with(event, Cause::Failures);
+    }
+
+    /// Notes how an exchange has ended, and why the origin is ejected if it is.
+    fn note_with(&self, event: Event, cause: Cause) {
         if matches!(event, Event::Success | Event::Answered) && !self.troubled.load(Ordering::Relaxed) {
             return;
         }
@@ -290,20 +306,20 @@ impl Origin {
         match (before, after) {
             (Health::Ejected { .. }, Health::Ejected { .. }) => {}
             (_, Health::Ejected { backoff, .. }) => {
-                count(&self.counts.ejections);
+                count(&self.counts.ejections[cause as usize]);
                 let backoff_ms = backoff.as_millis() as u64;
-                tracing::info!(origin = %self.name, backoff_ms, "origin ejected");
+                tracing::info!(origin = %self.name, cause = cause.word(), backoff_ms, "origin ejected");
             }
             _ => {}
         }
     }
 
-    /// Notes a failed attempt, if it counts against the origin ([`Failure::counts`]). `client` is the one
-    /// whose request may have caused it.
-    pub(crate) fn failed_attempt(&self, failure: &Failure, client: Option<u64>) {
+    /// Notes a failed attempt, if it counts against the origin ([`Failure::counts`]), with what may have
+    /// caused it besides the origin.
+    pub(crate) fn failed_attempt(&self, failure: &Failure, suspect: Option<Suspect>) {
         if failure.counts() {
             count(&self.counts.failures);
-            self.note(Event::Failure(client));
+            self.note(Event::Failure(suspect));
             if failure.stage == Stage::NotConnected || !self.health().is_up() {
                 self.tell_gone(&failure.error);
             }
@@ -331,11 +347,17 @@ impl Origin {
         }
     }
 
-    /// Notes that a body broke off that this client asked for.
-    pub(crate) fn failed(&self, error: &OriginError, client: Option<u64>) {
+    /// Notes a response with a bad status, with what may have caused it besides the origin.
+    pub(crate) fn answered_badly(&self, suspect: Option<Suspect>) {
+        count(&self.counts.failures);
+        self.note_with(Event::Failure(suspect), Cause::Status);
+    }
+
+    /// Notes that a body broke off, with what may have caused it besides the origin.
+    pub(crate) fn failed(&self, error: &OriginError, suspect: Suspect) {
         if error.blame() == Blame::Origin {
             count(&self.counts.failures);
-            self.note(Event::Failure(client));
+            self.note(Event::Failure(suspect.of_break()));
             if !self.health().is_up() {
                 self.tell_gone(error);
             }
@@ -366,7 +388,7 @@ impl Origin {
             connects: of(&counts.connects),
             reuses: of(&counts.reuses),
             busy: of(&counts.busy),
-            ejections: of(&counts.ejections),
+            ejections: Cause::ALL.map(|cause| (cause.word(), of(&counts.ejections[cause as usize]))),
             connections_open: usage.open,
             connections_idle: usage.idle,
             waiting: usage.waiting,

@@ -41,6 +41,8 @@ pub(crate) struct Signal {
     woken: Notify,
     /// The upstreams that have had these origins one after another, each by its token.
     line: Mutex<Vec<Weak<()>>>,
+    /// How often so many origins were ejected that all are used.
+    panics: AtomicU64,
 }
 
 impl Default for Signal {
@@ -52,6 +54,7 @@ impl Default for Signal {
             turns: AtomicU64::default(),
             woken: Notify::default(),
             line: Mutex::default(),
+            panics: AtomicU64::default(),
         }
     }
 }
@@ -109,6 +112,11 @@ impl Signal {
         let turn = self.turns.load(Ordering::Relaxed);
         Moment::new(Turns::At(turn), mixed(turn), self.time_ms(now))
     }
+
+    /// How often so many origins were ejected that all were used.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
 }
 
 /// The origins of an upstream.
@@ -120,8 +128,10 @@ pub(crate) struct Roster {
     /// Those that take a share, by role.
     primaries: Lane,
     backups: Lane,
-    /// Those that are ejected: one may be due for a trial.
+    /// Those that are ejected and take no share: one may be due for a trial.
     ejected: Vec<usize>,
+    /// Whether more are ejected than may be, so that these take their share all the same.
+    pub(crate) is_panicking: bool,
 }
 
 impl Roster {
@@ -129,8 +139,14 @@ impl Roster {
     pub(crate) fn new(members: Arc<[Member]>, changes: u64) -> Roster {
         let standings: Vec<Standing> = members.iter().map(|member| member.origin.standing()).collect();
         let seeds = seeds(&members);
+        let panicking = Panicking::among(&members, &standings);
+        let takes_share = |at: usize| match standings[at] {
+            Standing::Ready => true,
+            Standing::Ejected => panicking.is_of(members[at].role),
+            _ => false,
+        };
         let lane = |role: Role| {
-            let takes = |at: &usize| members[*at].role == role && standings[*at] == Standing::Ready;
+            let takes = |at: &usize| members[*at].role == role && takes_share(*at);
             let place = |at: usize| Place {
                 member: at,
                 weight: members[at].weight,
@@ -139,8 +155,11 @@ impl Roster {
             };
             Lane::new((0..members.len()).filter(takes).map(place).collect())
         };
-        let ejected = (0..members.len()).filter(|at| standings[*at] == Standing::Ejected).collect();
-        Roster { primaries: lane(Role::Primary), backups: lane(Role::Backup), ejected, members, changes }
+        let is_out = |at: &usize| standings[*at] == Standing::Ejected && !takes_share(*at);
+        let ejected = (0..members.len()).filter(is_out).collect();
+        let (primaries, backups) = (lane(Role::Primary), lane(Role::Backup));
+        let is_panicking = panicking.primaries || panicking.backups;
+        Roster { primaries, backups, ejected, is_panicking, members, changes }
     }
 
     /// The origin of this name, if it takes a share: a request asks for it.
@@ -153,6 +172,18 @@ impl Roster {
         let picked = Picked { at, pick, reason: Reason::Preferred };
         self.origin(at).picks.count(picked);
         Some(picked)
+    }
+
+    /// Says and counts that all origins are used although too many are ejected, or that this is over.
+    pub(crate) fn report(&self, before: &Roster, upstream: &str, signal: &Signal) {
+        match (before.is_panicking, self.is_panicking) {
+            (false, true) => {
+                signal.panics.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(upstream, "too many origins are ejected: all are used again");
+            }
+            (true, false) => tracing::warn!(upstream, "ejected origins are left out again"),
+            _ => {}
+        }
     }
 
     /// The origin of this number.
@@ -235,6 +266,39 @@ fn seeds(members: &[Member]) -> Vec<u64> {
         if *times == 0 { member.origin.seed } else { mixed(member.origin.seed.wrapping_add(*times)) }
     };
     members.iter().map(of).collect()
+}
+
+/// Of which roles more origins are ejected than may be.
+#[derive(Clone, Copy, Debug)]
+struct Panicking {
+    primaries: bool,
+    backups: bool,
+}
+
+impl Panicking {
+    /// Of those that would take a share if they were not ejected: others are left out for reasons of their
+    /// own. Primaries whose backups are up may all be ejected: the backups are there for that.
+    fn among(members: &[Member], standings: &[Standing]) -> Panicking {
+        let is_beyond = |role: Role| {
+            let count = |standing: Standing| {
+                let is_it = |at: &usize| members[*at].role == role && standings[*at] == standing;
+                (0..members.len()).filter(is_it).count()
+            };
+            let (ready, ejected) = (count(Standing::Ready), count(Standing::Ejected));
+            let rules = members.first().map(|member| member.origin.ejection());
+            (rules.is_some_and(|rules| ejected > rules.left_out_max(ready + ejected)), ready)
+        };
+        let (backups, backups_ready) = is_beyond(Role::Backup);
+        let (primaries, _) = is_beyond(Role::Primary);
+        Panicking { primaries: primaries && backups_ready == 0, backups }
+    }
+
+    fn is_of(self, role: Role) -> bool {
+        match role {
+            Role::Primary => self.primaries,
+            Role::Backup => self.backups,
+        }
+    }
 }
 
 /// The origins that a request has not tried.

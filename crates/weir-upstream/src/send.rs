@@ -6,6 +6,7 @@ use crate::attempt::Turn;
 use crate::clock;
 use crate::error::OriginError;
 use crate::exchange::Terms;
+use crate::health::{Suspect, Verdict};
 use crate::once::attempt;
 use crate::origin::count;
 use crate::pick::Picked;
@@ -41,12 +42,14 @@ impl Upstream {
         // The error of an origin that had the request says more than that another one could not be reached.
         let mut had_it: Option<OriginError> = None;
         let mut turn = Turn::FIRST;
-        let mut doubts = Doubts { roster: &roster, failures: Vec::new(), client: request.witness };
+        let suspect = Suspect::of(&request);
+        let mut doubts = Doubts { roster: &roster, found: Vec::new(), suspect: Some(suspect) };
         loop {
             let origin = roster.origin(picked.at);
             turn.picked = Some(picked);
             let terms = Terms {
                 request: &request,
+                suspect,
                 interim: interim.as_ref(),
                 timeouts: &self.timeouts,
                 bounds: &self.bounds,
@@ -55,7 +58,10 @@ impl Upstream {
             let (failure, rest) = match attempt(origin, &terms, demand, body).await {
                 Ok(mut response) => {
                     response.times.retries = tries.unconnected + tries.resent;
-                    doubts.clear_request();
+                    match origin.verdict(response.status) {
+                        Verdict::Good => doubts.clear_request(),
+                        Verdict::Bad => doubts.found.push((picked.at, Found::Status)),
+                    }
                     return Ok(response);
                 }
                 Err(failed) => *failed,
@@ -65,7 +71,7 @@ impl Upstream {
             turn = turn.after(&error);
             match stage {
                 Stage::NotConnected => origin.failed_attempt(&failure, None),
-                _ => doubts.failures.push((picked.at, failure)),
+                _ => doubts.found.push((picked.at, Found::Failure(failure))),
             }
             let error = match had_it.take() {
                 Some(earlier) if error.is_before_request() => earlier,
@@ -103,25 +109,39 @@ impl Upstream {
     }
 }
 
-/// Failures of attempts that the request may have caused. Once another attempt of the same request is
-/// answered they count against their origins for sure. If it is given up, they count as its client's.
+/// What attempts found that the request may have caused. Once another attempt of the same request is answered
+/// well it counts against their origins for sure. If not, it counts as that client's and that URL's.
 struct Doubts<'u> {
     roster: &'u Roster,
-    failures: Vec<(usize, Failure)>,
-    client: Option<u64>,
+    found: Vec<(usize, Found)>,
+    suspect: Option<Suspect>,
+}
+
+/// What an attempt found.
+enum Found {
+    /// No response.
+    Failure(Failure),
+    /// A response with a bad status.
+    Status,
 }
 
 impl Doubts<'_> {
     /// The request has been answered: it was not the cause.
     fn clear_request(&mut self) {
-        self.client = None;
+        self.suspect = None;
     }
 }
 
 impl Drop for Doubts<'_> {
     fn drop(&mut self) {
-        for (index, failure) in &self.failures {
-            self.roster.origin(*index).failed_attempt(failure, self.client);
+        for (index, found) in &self.found {
+            let origin = self.roster.origin(*index);
+            match found {
+                Found::Failure(failure) => {
+                    origin.failed_attempt(failure, self.suspect.and_then(Suspect::of_break));
+                }
+                Found::Status => origin.answered_badly(self.suspect),
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! It must not read files or look up names: [`crate::Upstream::new`] does.
 
 mod check;
+mod eject;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use crate::error::UpstreamError;
 use crate::pick::Pick;
 
 pub use check::{AgentSettings, CheckAsk, CheckRequest, CheckSettings};
+pub use eject::Ejection;
 
 /// One upstream: a name, its origins, and how Weir talks to them.
 #[derive(Clone, Debug, PartialEq)]
@@ -297,30 +299,6 @@ impl Default for Bounds {
             fields_max: 200,
             interim_max: 16,
             retries_max: 1,
-        }
-    }
-}
-
-/// When a failing origin is left out, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ejection {
-    /// Failures in a row, all within `window`, that eject an origin; 0 switches ejection off.
-    pub failures: u32,
-    /// A failure older than this does not count.
-    pub window: Duration,
-    /// How long an origin is left out at first; each failed trial doubles it.
-    pub backoff: Duration,
-    /// The longest that it is left out.
-    pub backoff_max: Duration,
-}
-
-impl Default for Ejection {
-    fn default() -> Self {
-        Self {
-            failures: 5,
-            window: Duration::from_secs(10),
-            backoff: Duration::from_secs(1),
-            backoff_max: Duration::from_secs(30),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::health::Cause;
 use crate::pick::{PickWord, Reason};
 use crate::standing::Standing;
 
@@ -12,6 +13,10 @@ pub struct UpstreamSnapshot {
     pub name: String,
     /// Its origins in the order of the config.
     pub origins: Vec<OriginSnapshot>,
+    /// Whether more of them are ejected than may be, so that all are used.
+    pub is_panicking: bool,
+    /// How often that began.
+    pub panics: u64,
 }
 
 /// An origin at one moment. Counts are since the start.
@@ -35,8 +40,8 @@ pub struct OriginSnapshot {
     pub reuses: u64,
     /// Requests turned away because all connections were in use.
     pub busy: u64,
-    /// Times that it was ejected.
-    pub ejections: u64,
+    /// The causes for which it can be ejected, and how often it was.
+    pub ejections: [(&'static str, u64); Cause::ALL.len()],
     /// Connections open now, idle ones included.
     pub connections_open: usize,
     /// Connections idle now.

@@ -5,6 +5,7 @@ mod answers;
 mod balance;
 mod bodies;
 mod early;
+mod eject;
 mod error;
 mod health;
 mod malformed;

@@ -157,7 +157,8 @@ impl Upstream {
         // Read before the origins are: a change in between makes yet another roster.
         let changes = self.signal.changes();
         let roster = Arc::new(Roster::new(members, changes));
-        self.roster.store(roster.clone());
+        let before = self.roster.swap(roster.clone());
+        roster.report(&before, &self.name, &self.signal);
         roster
     }
 
@@ -169,13 +170,11 @@ impl Upstream {
     /// What it has done and holds.
     pub fn snapshot(&self) -> UpstreamSnapshot {
         let now = clock::now();
-        let origins = self
-            .roster()
-            .members
-            .iter()
-            .map(|member| member.origin.snapshot(now, self.check.is_some()))
-            .collect();
-        UpstreamSnapshot { name: self.name.clone(), origins }
+        let roster = self.roster();
+        let of = |member: &Member| member.origin.snapshot(now, self.check.is_some());
+        let origins = roster.members.iter().map(of).collect();
+        let (is_panicking, panics) = (roster.is_panicking, self.signal.panics());
+        UpstreamSnapshot { name: self.name.clone(), origins, is_panicking, panics }
     }
 
     /// What operators have changed so far.

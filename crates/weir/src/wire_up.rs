@@ -253,6 +253,7 @@ impl Server {
 
     fn upstreams(&self) -> Vec<UpstreamState> {
         let all = self.edge.upstreams().into_iter().map(|upstream| {
+            let (panic, panics) = (upstream.is_panicking, upstream.panics);
             let origins = upstream.origins.into_iter().map(|origin| OriginState {
                 available: origin.standing.takes_share(),
                 ejected_s: origin.ejected_for.map(|left| left.as_secs()),
@@ -263,7 +264,7 @@ impl Server {
                 connections_opened: origin.connects,
                 connections_reused: origin.reuses,
                 busy: origin.busy,
-                ejections: origin.ejections,
+                ejections: origin.ejections.iter().map(|(_, count)| count).sum(),
                 connections_open: origin.connections_open,
                 connections_idle: origin.connections_idle,
                 queued: origin.waiting,
@@ -277,8 +278,13 @@ impl Server {
                         count,
                     })
                     .collect(),
+                ejections_by_cause: origin
+                    .ejections
+                    .iter()
+                    .map(|(cause, count)| ((*cause).to_owned(), *count))
+                    .collect(),
             });
-            UpstreamState { origins: origins.collect(), name: upstream.name }
+            UpstreamState { origins: origins.collect(), name: upstream.name, panic, panics }
         });
         all.collect()
     }

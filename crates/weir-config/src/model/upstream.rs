@@ -1,5 +1,6 @@
 //! `[upstream.NAME]`: a named group of origins and how Weir talks to them.
 
+use super::Eject;
 use super::check::{Agent, CheckRule};
 use super::pick::PickRule;
 use crate::value::{Duration, FilePath, HostRule, OriginUrl, Size};
@@ -237,34 +238,5 @@ pub struct Tls {
 impl Default for Tls {
     fn default() -> Tls {
         Tls { sni: None, verify: true, ca_file: None, client_cert: None, client_key: None }
-    }
-}
-
-/// When Weir leaves out a failing origin for a while. It still tries an origin that has no other beside it.
-/// Where all are left out, it tries the one whose time ends first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Eject {
-    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. A
-    /// failure after the request was sent counts only if three clients have met it, or if another origin
-    /// answered the same request. 0: never.
-    #[schemars(range(min = 0, max = 1000))]
-    pub failures: u32,
-    /// A failure older than this does not count.
-    pub within: Duration,
-    /// How long at first. Each further time in a row lasts twice as long.
-    pub time: Duration,
-    /// The longest time.
-    pub time_max: Duration,
-}
-
-impl Default for Eject {
-    fn default() -> Eject {
-        Eject {
-            failures: 5,
-            within: Duration::seconds(10),
-            time: Duration::seconds(1),
-            time_max: Duration::seconds(30),
-        }
     }
 }

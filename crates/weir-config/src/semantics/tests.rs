@@ -286,6 +286,18 @@ fn upstreams() {
         ),
         ("origins = [\"http://a\"]\nconnections = 0", 3, "`connections` is out of bounds"),
         ("origins = [\"http://a\"]\nretries = -1", 3, "`retries` is out of bounds"),
+        (
+            "origins = [\"http://a\"]\neject = { status = \"599-500\" }",
+            3,
+            "`599-500` is no range: did you mean `500-599`?",
+        ),
+        ("origins = [\"http://a\"]\neject = { at_most = 50 }", 3, "`at_most` is of the wrong kind"),
+        (
+            "origins = [\"http://a\"]\neject = { at_most = \"0%\" }",
+            3,
+            "`0%` is out of bounds: use `1%` to `100%`",
+        ),
+        ("origins = [\"http://a\"]\neject = { stauts = \"5xx\" }", 3, "unknown key `stauts` in `eject`"),
         ("origins = [\"http://a\"]\nconnections = 1e3", 3, "`connections` is of the wrong kind"),
     ] {
         expect(&format!("[upstream.app]\n{inner}{after}"), &[(line, sentence)]);

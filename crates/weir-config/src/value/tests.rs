@@ -485,3 +485,16 @@ fn lists_of_statuses() {
         assert!(reason.contains(part), "{text:?}: {reason}");
     }
 }
+
+#[test]
+fn percents() {
+    let percent = |text: &str| text.parse::<Percent>().map(|Percent(percent)| percent);
+    assert_eq!([percent("1%"), percent(" 50 %"), percent("100%")], [Ok(1), Ok(50), Ok(100)]);
+    assert_eq!(percent("50"), Err("a share without its sign: did you mean `50%`?".to_owned()));
+    for text in ["0%", "101%", "999999%"] {
+        assert_eq!(percent(text), Err(format!("`{text}` is out of bounds: use `1%` to `100%`")));
+    }
+    for text in ["", "%", "-5%", "1.5%", "half", "+5%"] {
+        assert_eq!(percent(text), Err(format!("`{text}` is not a share: write `1%` to `100%`")));
+    }
+}

@@ -6,7 +6,7 @@ use std::slice;
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
 use super::{Family, Seen, Series};
-use crate::data_plane::{CatalogueUse, CertificatesUse, Inventory, OriginState, VolumeUse};
+use crate::data_plane::{CatalogueUse, CertificatesUse, Inventory, OriginState, UpstreamState, VolumeUse};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 enum Read<T> {
@@ -207,9 +207,13 @@ const ORIGINS: &[Row<OriginState>] = &[
         "Requests turned away because all connections to the origin were in use.",
         |origin| origin.busy,
     ),
-    count("weir_origin_ejections", "Times that the origin was ejected after failures.", |origin| {
-        origin.ejections
+];
+
+const UPSTREAMS: &[Row<UpstreamState>] = &[
+    level("weir_upstream_panic", "1 while too many origins are ejected, so that all are used.", |upstream| {
+        one_if(upstream.panic)
     }),
+    count("weir_upstream_panics", "Times that too many origins were ejected.", |upstream| upstream.panics),
 ];
 
 /// The states that a volume can be in.
@@ -230,6 +234,10 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     let mut origins = Vec::new();
     rows(&mut origins, ORIGINS, &["upstream", "origin"], &each_origin(&seen.inventory));
     origins.push(picks(&seen.inventory));
+    origins.push(ejections(&seen.inventory));
+    let upstreams: Vec<_> =
+        seen.inventory.upstreams.iter().map(|upstream| (vec![upstream.name.as_str()], upstream)).collect();
+    rows(&mut origins, UPSTREAMS, &["upstream"], &upstreams);
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -241,6 +249,21 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
         ("Ledger and accounts", ledger),
         ("The process", process),
     ]
+}
+
+/// Ejections by cause.
+fn ejections(inventory: &Inventory) -> Family<'_> {
+    let each = each_origin(inventory).into_iter().flat_map(|(labels, origin)| {
+        origin.ejections_by_cause.iter().map(move |(cause, count)| {
+            (labels.iter().copied().chain([cause.as_str()]).collect::<Vec<_>>(), *count)
+        })
+    });
+    Family {
+        name: "weir_origin_ejections",
+        help: "Times that the origin was ejected, by cause: failures or bad statuses in a row.",
+        labels: &["upstream", "origin", "cause"],
+        series: Series::Counts(each.collect()),
+    }
 }
 
 /// Adds the families of a table, each with a series of every thing.

@@ -26,8 +26,10 @@ fn seen() -> Seen {
         catalogue: Some(CatalogueUse::default()),
         ..VolumeUse::default()
     };
-    let origin = OriginState { name: "http://o".to_owned(), ..OriginState::default() };
-    let upstream = UpstreamState { name: "main".to_owned(), origins: vec![origin] };
+    let ejections_by_cause = [("failures".to_owned(), 0)].into();
+    let origin = OriginState { name: "http://o".to_owned(), ejections_by_cause, ..OriginState::default() };
+    let upstream =
+        UpstreamState { name: "main".to_owned(), origins: vec![origin], ..UpstreamState::default() };
     let inventory = Inventory { volumes: vec![volume], upstreams: vec![upstream], ..Inventory::default() };
     Seen { snapshot, inventory, held: vec![("a".to_owned(), Holding::default())], ..Seen::default() }
 }

@@ -165,7 +165,7 @@ tls = { verify = false, sni = \"b.example\" }\nconnect = \"1s\"
 first_byte = \"2s\"\nbetween_bytes = \"3s\"\npool_idle = \"4s\"
 connections = 5\nqueue = 6\nqueue_wait = \"7s\"\nretries = 1
 dns_refresh = \"8s\"\nhead = \"9KiB\"\nfields = 10
-eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\n
+eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\", status = \"500-599,404\", at_most = \"30%\" }\n
 [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n",
     ));
     let seconds = Duration::from_secs;
@@ -214,6 +214,10 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\
         (5, 6, 9216, 10)
     );
     assert_eq!((a.ejection.failures, a.ejection.window), (11, seconds(12)));
+    assert_eq!(
+        (a.ejection.statuses.as_slice(), a.ejection.at_most_percent),
+        (&[500..=599, 404..=404][..], 30)
+    );
     assert_eq!(
         (a.ejection.backoff, a.ejection.backoff_max, a.resolve_every),
         (seconds(13), seconds(14), seconds(8))

@@ -1,7 +1,7 @@
 //! `[upstream.NAME]` as the settings of `weir-upstream`. It must not connect to anything.
 
 use http::{HeaderName, HeaderValue, Method};
-use weir_config::model::{Agent, Check, CheckMethod, CheckRule, Config, OriginEntry, Tls, Upstream};
+use weir_config::model::{Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Tls, Upstream};
 use weir_config::value::{HostRule, OriginScheme, OriginUrl, Size};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
@@ -39,12 +39,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
             retries_max: upstream.retries,
             ..Bounds::default()
         },
-        ejection: Ejection {
-            failures: upstream.eject.failures,
-            window: upstream.eject.within.0,
-            backoff: upstream.eject.time.0,
-            backoff_max: upstream.eject.time_max.0,
-        },
+        ejection: ejection(&upstream.eject),
         tls: tls(&upstream.tls),
         resolve_every: upstream.dns_refresh.0,
         check: upstream.check.as_ref().map(|rule| check(rule, upstream)),
@@ -87,6 +82,18 @@ fn agent(agent: &Agent) -> AgentSettings {
         port: agent.port,
         send: agent.send.clone().unwrap_or_default().into(),
         every: agent.every.0,
+    }
+}
+
+fn ejection(eject: &Eject) -> Ejection {
+    Ejection {
+        failures: eject.failures,
+        window: eject.within.0,
+        backoff: eject.time.0,
+        backoff_max: eject.time_max.0,
+        statuses: eject.status.as_ref().map_or_else(Vec::new, |ranges| ranges.0.clone()),
+        at_most_percent: eject.at_most.0,
+        ..Ejection::default()
     }
 }
 

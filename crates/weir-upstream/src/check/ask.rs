@@ -16,6 +16,7 @@ use crate::attempt::{AttemptEnd, AttemptLog, Turn};
 use crate::connection::{Connection, Want};
 use crate::error::OriginError;
 use crate::exchange::{Terms, broken, exchange, limits, malformed};
+use crate::health::Suspect;
 use crate::once::new_connection;
 use crate::origin::Origin;
 use crate::outgoing::Outgoing;
@@ -124,7 +125,14 @@ async fn response(
     limit: Duration,
 ) -> Result<(), Fault> {
     let timeouts = Timeouts { first_byte: limit, between_bytes: limit, ..Timeouts::default() };
-    let terms = Terms { request, interim: None, timeouts: &timeouts, bounds, turn: Turn::FIRST };
+    let terms = Terms {
+        request,
+        suspect: Suspect::of(request),
+        interim: None,
+        timeouts: &timeouts,
+        bounds,
+        turn: Turn::FIRST,
+    };
     let mut outgoing = Outgoing::last(request);
     let head = exchange(connection, &mut outgoing, &terms).await;
     let ResponseHead { status, framing, .. } = match head {

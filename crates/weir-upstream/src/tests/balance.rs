@@ -33,6 +33,7 @@ fn quick() -> Ejection {
         window: Duration::from_secs(10),
         backoff: Duration::from_millis(100),
         backoff_max: Duration::from_millis(400),
+        ..Ejection::default()
     }
 }
 
@@ -68,7 +69,7 @@ async fn backups_serve_only_while_no_primary_is_up() {
     // The first meets a dead idle connection and then a dead fresh one, which were its two tries.
     assert_eq!(count(&upstream, 6, "b").await, 5);
     assert!(upstream.snapshot().origins[0].ejected_for.is_some());
-    assert!(upstream.snapshot().origins[0].ejections >= 1);
+    assert!(upstream.snapshot().origins[0].ejections[0].1 >= 1);
     ill.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(450)).await;
     assert_eq!(count(&upstream, 10, "a").await, 10, "the first request is the trial");

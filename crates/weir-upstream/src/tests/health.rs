@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::Ejection;
 use crate::clock;
-use crate::health::{Event, Health};
+use crate::health::{Event, Health, Suspect};
 
 fn rules() -> Ejection {
     Ejection {
@@ -14,6 +14,7 @@ fn rules() -> Ejection {
         window: Duration::from_secs(10),
         backoff: Duration::from_secs(1),
         backoff_max: Duration::from_secs(30),
+        ..Ejection::default()
     }
 }
 
@@ -78,7 +79,7 @@ fn ejection_can_be_switched_off() {
 #[test]
 fn what_one_clients_requests_may_have_caused_ejects_for_nobody() {
     let start = clock::now();
-    let of = |client| Event::Failure(Some(client));
+    let of = |client| suspected(client, client);
     let history: Vec<_> = (0..100).map(|at| (at, of(at % 2))).collect();
     assert!(after(start, &history).is_up(), "two clients");
     assert!(!after(start, &[&history[..], &[(100, of(2))]].concat()).is_up(), "a third one");
@@ -86,10 +87,49 @@ fn what_one_clients_requests_may_have_caused_ejects_for_nobody() {
     assert!(after(start, &[(0, of(0)), (1, of(0)), (2, of(0)), (3, Event::Failure(None))]).is_up());
 }
 
+#[test]
+fn what_one_urls_requests_may_have_caused_ejects_for_nobody() {
+    let start = clock::now();
+    let history: Vec<_> = (0..1000).map(|at| (at, suspected(at, at % 2))).collect();
+    assert!(after(start, &history).is_up(), "two URLs of a thousand clients");
+    let third = [&history[..], &[(1000, suspected(1000, 2))]].concat();
+    assert!(!after(start, &third).is_up(), "a third one");
+    let one_client: Vec<_> = (0..1000).map(|at| (at, suspected(7, at))).collect();
+    assert!(after(start, &one_client).is_up(), "a thousand URLs of one client");
+    let nobody = |url| Event::Failure(Some(Suspect { client: None, url }));
+    assert!(after(start, &[(0, nobody(1)), (1, nobody(1)), (2, nobody(1))]).is_up());
+    assert!(!after(start, &[(0, nobody(1)), (1, nobody(2)), (2, nobody(3))]).is_up());
+}
+
+#[test]
+fn who_fails_again_soon_is_left_out_for_longer() {
+    let start = clock::now();
+    let mut now = start;
+    let mut health = Health::new(start);
+    for expect in [1, 2, 4] {
+        health = health.on(Event::Condemned, now, &rules());
+        let Health::Ejected { until, backoff } = health else { panic!("{health:?}") };
+        assert_eq!(backoff, Duration::from_secs(expect));
+        now = until;
+        health = health.on(Event::TrialBegun, now, &rules()).on(Event::Success, now, &rules());
+        assert!(health.is_up());
+        now += rules().window;
+        health = health.on(Event::Success, now, &rules());
+    }
+    now += Duration::from_millis(1);
+    let Health::Ejected { backoff, .. } = health.on(Event::Condemned, now, &rules()) else { panic!() };
+    assert_eq!(backoff, rules().backoff, "it was well for a window");
+}
+
+/// A failure that a request of this client for this URL met.
+fn suspected(client: u64, url: u64) -> Event {
+    Event::Failure(Some(Suspect { client: Some(client), url }))
+}
+
 proptest! {
     #[test]
     fn whatever_happens_the_way_back_is_open(
-        history in prop::collection::vec((0u64..20_000, 0u8..5), 0..60),
+        history in prop::collection::vec((0u64..20_000, 0u8..6), 0..60),
     ) {
         let start = clock::now();
         let mut now = start;
@@ -99,7 +139,8 @@ proptest! {
             let event = match event {
                 0 => Event::Success,
                 1 => Event::Failure(None),
-                4 => Event::Failure(Some(wait % 5)),
+                4 => suspected(wait % 5, wait % 7),
+                5 => Event::Condemned,
                 2 => Event::Answered,
                 _ => Event::TrialBegun,
             };
@@ -109,12 +150,30 @@ proptest! {
                 prop_assert!(health.is_up());
             }
             if before.is_up() && !health.is_up() {
-                prop_assert!(matches!(event, Event::Failure(_)));
+                prop_assert!(matches!(event, Event::Failure(_) | Event::Condemned));
             }
             prop_assert!(health.due(now) <= now + rules().backoff_max);
             if !health.is_up() {
                 prop_assert!(health.is_due(now + rules().backoff_max));
             }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn two_clients_or_two_urls_eject_nobody(
+        history in prop::collection::vec((0u64..1000, 0u64..40, 0u64..40, any::<bool>()), 0..200),
+        by_client in any::<bool>(),
+    ) {
+        let start = clock::now();
+        let (mut now, mut health) = (start, Health::new(start));
+        for (wait, client, url, is_success) in history {
+            now += Duration::from_millis(wait);
+            let (client, url) = if by_client { (client % 2, url) } else { (client, url % 2) };
+            let event = if is_success && wait % 8 == 0 { Event::Success } else { suspected(client, url) };
+            health = health.on(event, now, &rules());
+            prop_assert!(health.is_up());
         }
     }
 }

@@ -1,0 +1,47 @@
+//! `[upstream.NAME.eject]`: when Weir leaves out an origin for what it does with requests.
+
+use crate::value::{Duration, Percent, StatusRanges};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When Weir leaves out a failing origin for a while. It still tries an origin that has no other beside it.
+/// Where all are left out, it tries the one whose time ends first.
+///
+/// What a request may have caused counts against its origin for sure if another origin answered the same
+/// request well. Otherwise failures of one client alone or of one URL alone leave out no origin: failures in a
+/// row must be of three clients with three URLs, and among the answers that are judged together each client
+/// and each URL counts once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Eject {
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses, and
+    /// the responses that `status` names. 0: never.
+    #[schemars(range(min = 0, max = 1000))]
+    pub failures: u32,
+    /// A failure older than this does not count.
+    pub within: Duration,
+    /// How long at first. Each further time in a row lasts twice as long.
+    pub time: Duration,
+    /// The longest time.
+    pub time_max: Duration,
+    /// Which responses are failures, too: `500-599`, `500,502-504`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<StatusRanges>,
+    /// The most of an upstream's origins that are left out at once, but always one. Where more would be, Weir
+    /// uses all of them again, says so and counts it. It counts primaries and backups apart. Primaries may
+    /// all be left out while a backup is up.
+    pub at_most: Percent,
+}
+
+impl Default for Eject {
+    fn default() -> Eject {
+        Eject {
+            failures: 5,
+            within: Duration::seconds(10),
+            time: Duration::seconds(1),
+            time_max: Duration::seconds(30),
+            status: None,
+            at_most: Percent(50),
+        }
+    }
+}
