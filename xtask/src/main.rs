@@ -32,6 +32,11 @@ fn main() -> Result<()> {
             Ok(())
         }
         Some("ratchet") => tidy::write_ratchets(&tidy::root(), &std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("simulate") if std::env::args().nth(2).as_deref() == Some("origins") => {
+            let seed = std::env::args().nth(3).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
+            print!("{}", simulate::origins::table(seed));
+            Ok(())
+        }
         Some("simulate") => {
             let seed = std::env::args().nth(2).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
             print!("{}", simulate::table(seed));

@@ -4,6 +4,7 @@
 //! The columns of Weir are [`weir_store::simulation`]: the store's own decisions. The others are small and
 //! exact. With a folder the traces also go through the real store, whose volume lies in that folder.
 
+pub(crate) mod origins;
 mod policies;
 mod real;
 mod traces;

@@ -39,6 +39,7 @@ mod retry;
 mod roster;
 mod send;
 mod settings;
+pub mod simulated;
 mod snapshot;
 mod standing;
 mod tally;

@@ -7,6 +7,7 @@ mod bodies;
 mod early;
 mod eject;
 mod error;
+mod explain;
 mod health;
 mod malformed;
 mod pick;

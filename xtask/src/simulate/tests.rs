@@ -57,3 +57,15 @@ fn the_real_store_hits_every_repeated_request_while_there_is_room() {
     // All bodies, and little else.
     assert!((1.0..1.1).contains(&outcome.written), "{}", outcome.written);
 }
+
+/// `cargo run -p xtask -- simulate origins 1` prints it.
+#[test]
+fn the_table_of_picks_is_current() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/ORIGINS.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let rows = super::origins::quick_rows(SEED);
+    assert_eq!(rows.len(), 57);
+    for row in rows {
+        assert!(page.contains(&row), "bench/ORIGINS.md is not current: {row}");
+    }
+}

@@ -75,7 +75,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-testkit", &[]),
     ("weir-stress", &["weir-wire", "weir-testkit"]),
     // It simulates the store's decisions.
-    ("xtask", &["weir-policy", "weir-store"]),
+    ("xtask", &["weir-policy", "weir-store", "weir-upstream"]),
 ];
 
 /// What the tests of every crate may import besides.

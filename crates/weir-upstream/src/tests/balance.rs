@@ -169,7 +169,7 @@ async fn a_successor_keeps_the_origins_that_both_have() {
     assert_eq!(secure.snapshot().origins[0].requests, 7);
 }
 
-fn order(upstream: &Upstream, origin: &str, order: Order) {
+pub(super) fn order(upstream: &Upstream, origin: &str, order: Order) {
     change(upstream, origin, Change::Order(order));
 }
 

@@ -72,9 +72,10 @@ mod fetch {
     mod upstream;
 }
 
-/// Which origins take requests: what operators change of them, and what DNS says.
+/// Which origins take requests: what picks choose, what operators change of them, and what DNS says.
 mod origins {
     mod changes;
+    mod picks;
 }
 
 /// Requests for ranges, and objects of which only a part is held.
