@@ -16,6 +16,9 @@ pub struct Upstream {
     pub origins: Vec<OriginEntry>,
     /// Which origin gets a request. All picks respect weights and backups, and prefer origins with a free
     /// connection. In a list each decides what those before it leave open; at last it goes by turns.
+    /// `client_address` takes clients of one IPv4 /24 (as nginx's `ip_hash`) or IPv6 /64 for one. What Weir
+    /// fetches for all clients knows none: the less busy of two then stands for `client_address` and for
+    /// hashes of fields and cookies.
     #[serde(default)]
     pub pick: PickRule,
     /// The `Host` that Weir sends to origins: `client` for the client's, `origin` for the origin's own name,
