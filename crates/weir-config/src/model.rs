@@ -40,7 +40,7 @@ pub use site::{
 pub use tls::{
     Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
 };
-pub use upstream::{OriginEntry, OriginTable, Tls, Upstream};
+pub use upstream::{OriginEntry, OriginTable, Resolve, Tls, Upstream};
 
 use crate::value::{
     Duration, HostPattern, ListenAddress, LogLine, LogTarget, PathPrefix, PathText, Size, TrustedProxy,

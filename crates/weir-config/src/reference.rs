@@ -301,6 +301,7 @@ fn text_name(format: &str) -> &'static str {
         "weir-listen" => "listening address",
         "weir-trusted-proxy" => "network",
         "weir-origin" => "origin",
+        "weir-nameserver" => "address",
         "weir-host-pattern" => "host pattern",
         "weir-host-rule" => "host rule",
         "weir-route-host" => "host of a route",

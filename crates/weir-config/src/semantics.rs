@@ -357,6 +357,12 @@ fn has_port_zero(address: &ListenAddress) -> bool {
 
 fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>) {
     picks::check(node, mistakes);
+    if let Some(entry) = node.as_table().and_then(|node| node.entry("nameservers"))
+        && upstream.resolve != crate::model::Resolve::Each
+    {
+        let title = "`nameservers` has no use without `resolve = \"each\"`";
+        mistakes.push(Mistake::at(entry.key_span, title));
+    }
     if let Some(tls) = node.get("tls").and_then(Node::as_table) {
         for (given, needed) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
             if let Some(entry) = tls.entry(given)

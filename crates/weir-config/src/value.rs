@@ -22,7 +22,7 @@ mod route_host;
 mod status;
 pub(crate) mod text;
 
-pub use address::{HostPattern, HostRule, ListenAddress, OriginScheme, OriginUrl, TrustedProxy};
+pub use address::{HostPattern, HostRule, ListenAddress, Nameserver, OriginScheme, OriginUrl, TrustedProxy};
 pub use captures::{Captured, Capturing};
 pub use check::{Authority, SentPath, StatusRanges};
 pub use chosen::{MapValue, RateLimit, UpstreamRule};
@@ -123,6 +123,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-listen" => text.parse::<ListenAddress>().map(drop),
         "weir-trusted-proxy" => text.parse::<TrustedProxy>().map(drop),
         "weir-origin" => text.parse::<OriginUrl>().map(drop),
+        "weir-nameserver" => text.parse::<Nameserver>().map(drop),
         "weir-host-pattern" => text.parse::<HostPattern>().map(drop),
         "weir-route-host" => text.parse::<RouteHost>().map(drop),
         "weir-host-rule" => text.parse::<HostRule>().map(drop),

@@ -12,6 +12,7 @@
 mod between;
 mod byteranges;
 mod client;
+mod dns;
 mod drive;
 mod exchange;
 mod fields;
@@ -37,6 +38,7 @@ mod weir;
 pub use between::{Between, Verdict};
 pub use byteranges::byteranges;
 pub use client::{Client, get, get_with};
+pub use dns::{Dns, Mood, Record};
 pub use drive::{Drive, Throttle};
 pub use exchange::{Exchange, Request};
 pub use fuzz::fuzz;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use crate::settings::{OriginAddress, OriginSettings, Role};
 use crate::standing::Order;
@@ -77,8 +78,8 @@ pub(crate) struct Found {
     /// Of an SRV record; without one those of the name count.
     pub(crate) weight: Option<u32>,
     pub(crate) role: Option<Role>,
-    /// DNS does not name it any more.
-    pub(crate) is_gone: bool,
+    /// Since when DNS does not name it any more.
+    pub(crate) gone: Option<Instant>,
 }
 
 /// The addresses found of names, by the name of the origin that the file has.
@@ -115,7 +116,7 @@ pub(crate) fn wanted(file: &[OriginSettings], adjustments: &Adjustments, finds: 
                 ..whole.0.clone()
             };
             if let Some((settings, order)) = adjusted(each, whole.1, adjustments) {
-                all.push(Wanted { settings, order, is_gone: found.is_gone });
+                all.push(Wanted { settings, order, is_gone: found.gone.is_some() });
             }
         }
     }

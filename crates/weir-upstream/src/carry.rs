@@ -19,6 +19,8 @@ pub struct CarriedOrigin {
     pub ejected: Option<(Duration, Duration)>,
     /// Whether its checks fail.
     pub is_down: bool,
+    /// The average time to the first byte; zero where it is not known.
+    pub latency: Duration,
 }
 
 impl Upstream {
@@ -26,7 +28,8 @@ impl Upstream {
     pub fn carried(&self) -> Vec<CarriedOrigin> {
         let roster = self.roster();
         let all = roster.members.iter().map(|member| member.origin.carried());
-        all.filter(|carried| carried.ejected.is_some() || carried.is_down).collect()
+        all.filter(|carried| carried.ejected.is_some() || carried.is_down || !carried.latency.is_zero())
+            .collect()
     }
 
     /// Begins with what another process knew. What it does not say, or of origins that there are not, changes
@@ -51,13 +54,17 @@ impl Origin {
                 Some((health.due(now).saturating_duration_since(now), backoff))
             }
         };
-        CarriedOrigin { name: self.name().to_owned(), ejected, is_down: self.is_down() }
+        let latency = self.latency(now);
+        CarriedOrigin { name: self.name().to_owned(), ejected, is_down: self.is_down(), latency }
     }
 
     fn carry(&self, carried: &CarriedOrigin, is_checked: bool) {
         if let Some((left, backoff)) = carried.ejected {
             let until = clock::now() + left.min(EJECTED_MAX);
             self.set_health(Health::Ejected { until, backoff: backoff.min(EJECTED_MAX) });
+        }
+        if !carried.latency.is_zero() {
+            self.set_latency(carried.latency);
         }
         if carried.is_down && is_checked {
             self.await_check();

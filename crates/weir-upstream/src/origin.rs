@@ -232,6 +232,17 @@ impl Origin {
         self.marks.lock().is_down
     }
 
+    /// The average time to the first byte; zero where it is not known.
+    pub(crate) fn latency(&self, now: Instant) -> Duration {
+        Duration::from_micros(self.load.latency_us(self.signal.time_ms(now)).into())
+    }
+
+    /// Puts another process's average in place.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        let us = u32::try_from(latency.as_micros()).unwrap_or(u32::MAX);
+        self.load.measure(us, self.signal.time_ms(clock::now()));
+    }
+
     /// Puts another process's knowledge of its health in place.
     pub(crate) fn set_health(&self, health: Health) {
         *self.health.lock() = health;
@@ -403,7 +414,7 @@ impl Origin {
             },
             check,
             why: self.why(),
-            latency: Duration::from_micros(self.load.latency_us(self.signal.time_ms(now)).into()),
+            latency: self.latency(now),
             picks: self.picks.counted(),
         }
     }

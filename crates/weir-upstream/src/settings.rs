@@ -37,6 +37,8 @@ pub struct UpstreamSettings {
     pub tls: TlsSettings,
     /// The age at which addresses are looked up again.
     pub resolve_every: Duration,
+    /// Where every address of a name is an origin: the name servers to ask, the system's where there is none.
+    pub each_by: Option<Vec<SocketAddr>>,
     /// How Weir checks the origins on its own.
     pub check: Option<CheckSettings>,
     /// The agents beside the origins.
@@ -55,6 +57,7 @@ impl UpstreamSettings {
             ejection: Ejection::default(),
             tls: TlsSettings::default(),
             resolve_every: Duration::from_secs(30),
+            each_by: None,
             check: None,
             agent: None,
         }
@@ -137,6 +140,14 @@ impl OriginAddress {
         };
         let host = bracketed(host);
         Some(if port == default { host } else { format!("{host}:{port}") })
+    }
+
+    /// The host and the port; `None` for a unix socket.
+    pub fn host_and_port(&self) -> Option<(&str, u16)> {
+        match self {
+            Self::Http { host, port } | Self::Https { host, port } => Some((host, *port)),
+            Self::Unix { .. } => None,
+        }
     }
 
     /// The host without its port; `None` for a unix socket.

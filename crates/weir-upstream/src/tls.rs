@@ -12,6 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
+use crate::dns::domain_of;
 use crate::error::UpstreamError;
 use crate::settings::{ClientCertificate, OriginAddress, TlsSettings, Verify};
 
@@ -36,7 +37,7 @@ pub(crate) fn server_name(
     settings: &TlsSettings,
     address: &OriginAddress,
 ) -> Result<ServerName<'static>, UpstreamError> {
-    let text = settings.server_name.as_deref().or(address.host()).unwrap_or_default();
+    let text = settings.server_name.as_deref().or(address.host().map(domain_of)).unwrap_or_default();
     let bad =
         || UpstreamError::Tls { reason: format!("{text:?} is not a name that a certificate can carry") };
     ServerName::try_from(text.to_owned()).map_err(|_| bad())

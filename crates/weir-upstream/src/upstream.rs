@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,18 +11,20 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::address::{self, Resolver};
-use crate::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Wanted};
+use crate::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Found, Wanted};
 use crate::attempt::{AttemptEnd, AttemptLog, Turn};
 use crate::check::CheckLog;
 use crate::check::tend::tend as tend_checks;
 use crate::clock;
+use crate::dns;
 use crate::error::UpstreamError;
 use crate::listed::{self, UpstreamListed};
+use crate::names;
 use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
 use crate::roster::{Member, Roster, Signal};
-use crate::settings::{Bounds, CheckSettings, Role, Timeouts, UpstreamSettings};
+use crate::settings::{Bounds, CheckSettings, OriginSettings, Role, Timeouts, UpstreamSettings};
 use crate::snapshot::UpstreamSnapshot;
 
 /// One `[upstream.NAME]`.
@@ -93,7 +95,7 @@ impl Upstream {
     /// # Errors
     /// Those of [`Upstream::new`].
     pub fn succeed(old: &Upstream, settings: UpstreamSettings) -> Result<Arc<Self>, UpstreamError> {
-        Self::made(settings, Past::Upstream(old), &old.resolver)
+        Self::made(settings, Past::Upstream(old), &address::system())
     }
 
     pub(crate) fn made(
@@ -102,9 +104,18 @@ impl Upstream {
         resolver: &Resolver,
     ) -> Result<Arc<Self>, UpstreamError> {
         check(&settings)?;
+        let by_servers =
+            settings.each_by.as_ref().map(|each| dns::by_servers(each, settings.timeouts.connect));
+        let resolver = by_servers.as_ref().unwrap_or(resolver);
         let (signal, said, before) = match past {
             Past::Adjusted(adjustments) => (Arc::default(), Said { adjustments, finds: Finds::new() }, None),
-            Past::Upstream(old) => (old.signal.clone(), old.said.lock().clone(), Some(old.roster())),
+            Past::Upstream(old) => {
+                let mut said = old.said.lock().clone();
+                if settings.each_by.is_none() {
+                    said.finds.clear();
+                }
+                (old.signal.clone(), said, Some(old.roster()))
+            }
         };
         let known = before.as_ref().map(|before| &before.members[..]);
         let members = members(&settings, &said, known, (&signal, resolver))?;
@@ -222,6 +233,42 @@ impl Upstream {
         )
     }
 
+    /// The name servers to ask for every address of a name; `None` where a name is one origin.
+    pub(crate) fn nameservers(&self) -> Option<&[SocketAddr]> {
+        self.settings.each_by.as_deref()
+    }
+
+    /// How often names are looked up where DNS says nothing of it.
+    pub(crate) fn refresh(&self) -> Duration {
+        self.settings.resolve_every
+    }
+
+    /// Whether it stands for all addresses of its name until they are known.
+    fn is_name(&self, origin: &Origin) -> bool {
+        self.settings.each_by.is_some() && origin.at().is_none() && origin.address().is_named()
+    }
+
+    /// The origins that are names.
+    pub(crate) fn names(&self) -> Vec<OriginSettings> {
+        let said = self.said.lock();
+        let all = adjust::wanted(&self.settings.origins, &said.adjustments, &Finds::new());
+        let names = all.into_iter().map(|wanted| wanted.settings);
+        names.filter(|origin| origin.address.is_named()).collect()
+    }
+
+    /// The addresses known of a name.
+    pub(crate) fn found(&self, name: &str) -> Vec<Found> {
+        self.said.lock().finds.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Puts the addresses of a name in force.
+    pub(crate) fn find(&self, name: &str, found: Vec<Found>) -> Result<(), UpstreamError> {
+        let mut said = self.said.lock();
+        let mut next = said.clone();
+        next.finds.insert(name.to_owned(), found);
+        self.put(&mut said, next)
+    }
+
     /// The adjustments that mean no origin now: the file no longer has it.
     pub fn idle_adjustments(&self) -> Vec<String> {
         let said = self.said.lock().clone();
@@ -251,7 +298,9 @@ impl Upstream {
     pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let upstream = Arc::downgrade(self);
         let every = self.settings.resolve_every.max(Duration::from_secs(1));
-        async move { tend(upstream, every).await }
+        async move {
+            tokio::join!(tend(upstream.clone(), every), names::tend(upstream));
+        }
     }
 
     /// Whether it is checked, so that a [`Upstream::probe`] would say nothing new.
@@ -282,7 +331,7 @@ impl Upstream {
         for member in self.roster().members.iter() {
             let origin = &member.origin;
             // One that a reload has kept is known.
-            if origin.counts.connects.load(Ordering::Relaxed) > 0 {
+            if origin.counts.connects.load(Ordering::Relaxed) > 0 || self.is_name(origin) {
                 continue;
             }
             let mut track = log.as_ref().map(|log| origin.track(log, Turn::FIRST));
@@ -303,7 +352,9 @@ async fn tend(upstream: Weak<Upstream>, every: Duration) {
     loop {
         let Some(alive) = upstream.upgrade() else { return };
         for member in alive.roster().members.iter() {
-            if let Place::Tcp { addresses, .. } = &member.origin.place {
+            if let Place::Tcp { addresses, .. } = &member.origin.place
+                && !alive.is_name(&member.origin)
+            {
                 // The lookup itself warns; the old addresses stay.
                 let _ = addresses.renew().await;
             }

@@ -160,6 +160,7 @@ fn shown(listed: &OriginListed, kept: bool) -> OriginShown {
         in_flight: now.in_flight,
         streams: now.streams,
         requests: now.requests,
+        latency_ms: Some(now.latency.as_secs_f64() * 1000.0).filter(|ms| *ms > 0.0),
         failures: now.failures,
         check: now.check.map(|check| check_said(&check)),
         ..shown

@@ -203,6 +203,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-volume/src/threads.rs",
     "crates/weir-upstream/src/address.rs",
     "crates/weir-upstream/src/check/tend.rs",
+    "crates/weir-upstream/src/names.rs",
     "crates/weir-upstream/src/pool.rs",
     "crates/weir/src/certificates/loader.rs",
     "crates/weir/src/certificates/mod.rs",

@@ -3,7 +3,7 @@
 use super::Eject;
 use super::check::{Agent, CheckRule};
 use super::pick::PickRule;
-use crate::value::{Duration, FilePath, HostRule, OriginUrl, Size};
+use crate::value::{Duration, FilePath, HostRule, Nameserver, OriginUrl, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,18 @@ pub struct Upstream {
     #[serde(default = "retries_default")]
     #[schemars(range(min = 0, max = 10))]
     pub retries: u32,
-    /// How often Weir looks up the origins' names again.
+    /// What a name with several addresses is: `one` origin, with the address that answered last, or `each`
+    /// address an origin of its own, up to 1,000, which come and go as DNS says. A service name
+    /// (`http://_http._tcp.app.example`) stands for its SRV records: those of the best priority are
+    /// primaries, the others backups.
+    #[serde(default)]
+    pub resolve: Resolve,
+    /// The name servers that Weir asks with `resolve = "each"`: an address, with a port where it is not 53.
+    /// Default: the system's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nameservers: Vec<Nameserver>,
+    /// How often Weir looks up the origins' names again. With `resolve = "each"` DNS says how long an answer
+    /// is good, and this is how soon Weir asks again after a failure.
     #[serde(default = "dns_refresh_default")]
     pub dns_refresh: Duration,
     /// The largest head of a response (502).
@@ -111,6 +122,8 @@ impl Upstream {
             streams: streams_default(),
             client_share: client_share_default(),
             retries: retries_default(),
+            resolve: Resolve::default(),
+            nameservers: Vec::new(),
             dns_refresh: dns_refresh_default(),
             head: head_default(),
             fields: fields_default(),
@@ -159,6 +172,17 @@ fn head_default() -> Size {
 }
 fn fields_default() -> u32 {
     200
+}
+
+/// What a name with several addresses is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolve {
+    /// One origin.
+    #[default]
+    One,
+    /// As many origins as addresses.
+    Each,
 }
 
 /// An origin: its URL, or a table.

@@ -177,6 +177,32 @@ text_value!(
     "an origin: `http://10.0.0.7:8080`, `https://www.example.com`, `unix:/run/app.sock`"
 );
 
+/// A name server: an address, with a port where it is not 53.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Nameserver(pub SocketAddr);
+
+text_value!(Nameserver, "weir-nameserver", "a name server: `192.0.2.53`, `[2001:db8::53]:5353`");
+
+impl FromStr for Nameserver {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Nameserver, String> {
+        if let Ok(ip) = text.parse::<IpAddr>() {
+            return Ok(Nameserver(SocketAddr::new(ip, 53)));
+        }
+        let is_fine = |address: &SocketAddr| address.port() != 0;
+        let address = text.parse().ok().filter(is_fine).map(Nameserver);
+        address.ok_or_else(|| format!("`{text}` is no address: write `192.0.2.53` or `192.0.2.53:5353`"))
+    }
+}
+
+impl fmt::Display for Nameserver {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.port() == 53 { self.0.ip().fmt(out) } else { self.0.fmt(out) }
+    }
+}
+
 impl OriginUrl {
     /// The DNS name, if the origin is not an address or a socket.
     pub fn dns_name(&self) -> Option<&str> {

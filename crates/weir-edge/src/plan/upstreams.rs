@@ -1,7 +1,9 @@
 //! `[upstream.NAME]` as the settings of `weir-upstream`. It must not connect to anything.
 
 use http::{HeaderName, HeaderValue, Method};
-use weir_config::model::{Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Tls, Upstream};
+use weir_config::model::{
+    Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Resolve, Tls, Upstream,
+};
 use weir_config::value::{HostRule, OriginScheme, OriginUrl, Size};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
@@ -42,6 +44,8 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
         ejection: ejection(&upstream.eject),
         tls: tls(&upstream.tls),
         resolve_every: upstream.dns_refresh.0,
+        each_by: (upstream.resolve == Resolve::Each)
+            .then(|| upstream.nameservers.iter().map(|server| server.0).collect()),
         check: upstream.check.as_ref().map(|rule| check(rule, upstream)),
         agent: upstream.agent.as_ref().map(agent),
     }

@@ -98,7 +98,10 @@ fn what_makes_no_sense_changes_nothing() {
 #[test]
 fn each_address_of_a_name_is_an_origin_that_can_be_changed_alone_or_with_its_name() {
     let mut case = Case::new();
-    let found = |at: &str, is_gone| Found { at: at.parse().unwrap(), weight: None, role: None, is_gone };
+    let found = |at: &str, is_gone: bool| {
+        let gone = is_gone.then(crate::clock::now);
+        Found { gone, ..Found::of(at.parse().unwrap(), None, None) }
+    };
     case.finds
         .insert("http://a:80".to_owned(), vec![found("10.0.0.1:80", false), found("10.0.0.2:80", true)]);
     let all = case.all();

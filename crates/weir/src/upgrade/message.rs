@@ -72,6 +72,9 @@ pub(crate) struct HandedOrigin {
     /// Whether its checks fail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) down: bool,
+    /// The average time to the first byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_us: Option<u64>,
 }
 
 /// A message of either side.

@@ -40,6 +40,7 @@ pub(super) fn write(file: &File, server: &Server) -> io::Result<()> {
                 ejected_ms: times.map(|(left, _)| milliseconds(left)),
                 backoff_ms: times.map(|(_, backoff)| milliseconds(backoff)),
                 down: carried.is_down,
+                latency_us: u64::try_from(carried.latency.as_micros()).ok().filter(|us| *us > 0),
             }
         })
     });
@@ -69,6 +70,7 @@ pub(crate) fn read(file: Option<OwnedFd>) -> KnownOrigins {
             name: state.origin,
             ejected: state.ejected_ms.map(Duration::from_millis).zip(backoff),
             is_down: state.down,
+            latency: Duration::from_micros(state.latency_us.unwrap_or(0)),
         });
     }
     KnownOrigins { changed: Some(origins::changed(handed.changes)), carried }

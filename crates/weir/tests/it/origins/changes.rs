@@ -317,7 +317,8 @@ fn a_reload_under_load_keeps_the_connections_of_all_origins_but_those_that_it_ch
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let list = |weight: u32| format!("{{ url = \"{}\", weight = {weight} }}, \"{}\"", a.url(), b.url());
     let weir = server(&[]).origins(&list(1)).start();
-    let load = Load::start(&weir, 2);
+    // One request at a time: one connection is enough for each origin.
+    let load = Load::start(&weir, 1);
     load.more(500);
     let connections = [a.connections(), b.connections()];
     let changed = [
