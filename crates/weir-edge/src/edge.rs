@@ -471,8 +471,8 @@ impl Keeper {
     /// Tends an upstream until it is dropped. Logs at the start where an origin cannot be reached.
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
+        self.runtime.spawn(upstream.watch(asks::checks(&self.observer, upstream.name())));
         if upstream.is_checked() {
-            self.runtime.spawn(upstream.watch(asks::checks(&self.observer, upstream.name())));
             return;
         }
         let upstream = upstream.clone();

@@ -14,6 +14,7 @@
 
 mod address;
 mod adjust;
+mod agent;
 mod attempt;
 mod body;
 mod carry;
@@ -55,6 +56,8 @@ mod upstream;
 mod tests;
 
 pub use adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
+#[cfg(any(test, feature = "testing"))]
+pub use agent::fuzzing;
 pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
 pub use carry::CarriedOrigin;
@@ -70,7 +73,7 @@ pub use settings::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
     OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
-pub use snapshot::{CheckSnapshot, LastCheck, OriginSnapshot, UpstreamSnapshot};
+pub use snapshot::{AgentSnapshot, CheckSnapshot, LastCheck, OriginSnapshot, UpstreamSnapshot};
 pub use standing::{Order, Standing};
 pub use tally::Tally;
 pub use tunnel::Tunnel;

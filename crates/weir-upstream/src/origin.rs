@@ -12,6 +12,8 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::address::{Addresses, Resolver};
+use crate::agent;
+use crate::agent::said::Said;
 use crate::attempt::{AttemptLog, Track, Turn};
 use crate::check::record::Record;
 use crate::check::state::State;
@@ -26,7 +28,7 @@ use crate::retry::{Failure, Stage};
 use crate::roster::Signal;
 use crate::settings::{Ejection, OriginAddress, OriginSettings, TlsSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
-use crate::standing::{Marks, Standing};
+use crate::standing::{Marks, Order, Standing};
 use crate::tls::{self, Tls};
 
 /// How an origin is reached.
@@ -69,6 +71,7 @@ pub struct Origin {
     troubled: AtomicBool,
     pub(crate) counts: Counts,
     pub(crate) checks: Mutex<Record>,
+    pub(crate) agent: Mutex<agent::record::Record>,
 }
 
 /// What happened since the start.
@@ -159,6 +162,7 @@ impl Origin {
             troubled: AtomicBool::new(false),
             counts: Counts::default(),
             checks: Mutex::default(),
+            agent: Mutex::default(),
         })
     }
 
@@ -181,7 +185,7 @@ impl Origin {
     /// Takes over what other settings say that concerns no connection.
     pub(crate) fn follow(&self, upstream: &UpstreamSettings) {
         self.pool.rebind(pool_bounds(upstream));
-        self.load.set_room(upstream.bounds.connections_max);
+        self.load.set_room(self.pool.open_max());
         self.ejection.store(Arc::new(upstream.ejection.clone()));
         if let Place::Tcp { addresses, .. } = &self.place {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
@@ -215,6 +219,24 @@ impl Origin {
     pub(crate) fn forget_checks(&self) {
         *self.checks.lock() = Record::default();
         self.mark(|marks| marks.is_down = false);
+    }
+
+    /// It has no agent any more.
+    pub(crate) fn forget_agent(&self) {
+        *self.agent.lock() = agent::record::Record::default();
+        self.heed(Said::default());
+    }
+
+    /// What its agent has said is in force from now on.
+    pub(crate) fn heed(&self, said: Said) {
+        self.pool.limit(said.connections);
+        self.load.set_room(self.pool.open_max());
+        self.mark(|marks| marks.agent = said);
+    }
+
+    /// The factor of its agent on its weight, in percent.
+    pub(crate) fn percent(&self) -> u32 {
+        self.marks.lock().agent.percent
     }
 
     /// Whether nothing is under way: no request, tunnel or event stream.
@@ -377,16 +399,32 @@ impl Origin {
 
     /// Why it takes no share, as far as checks and the agent are the reason.
     fn why(&self) -> String {
-        match self.standing() {
-            Standing::Down => self.checks.lock().why_down(),
-            _ => String::new(),
+        let marks = *self.marks.lock();
+        let standing = marks.standing(self.health().is_up());
+        if standing == Standing::Down && marks.is_down {
+            return self.checks.lock().why_down();
+        }
+        let is_agents = match standing {
+            Standing::Down => true,
+            Standing::Maintenance => marks.order < marks.agent.order,
+            Standing::Draining => marks.order < marks.agent.order.max(Order::Drain) && !marks.is_gone,
+            Standing::Ready | Standing::Ejected => false,
+        };
+        if !is_agents {
+            return String::new();
+        }
+        let agent = self.agent.lock();
+        match agent.reason() {
+            "" => "its agent says so".to_owned(),
+            reason => format!("its agent says: {reason}"),
         }
     }
 
     /// What it has done and holds.
-    pub(crate) fn snapshot(&self, now: Instant, is_checked: bool) -> OriginSnapshot {
+    pub(crate) fn snapshot(&self, now: Instant, (is_checked, has_agent): (bool, bool)) -> OriginSnapshot {
         let usage = self.pool.usage();
         let check = is_checked.then(|| self.checks.lock().snapshot(now));
+        let agent = has_agent.then(|| self.agent.lock().snapshot(now));
         let counts = &self.counts;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         OriginSnapshot {
@@ -413,6 +451,7 @@ impl Origin {
                 health => Some(health.due(now).saturating_duration_since(now)),
             },
             check,
+            agent,
             why: self.why(),
             latency: self.latency(now),
             picks: self.picks.counted(),

@@ -302,6 +302,33 @@ impl Pool {
         self.bounds.open_max()
     }
 
+    /// Changes how many connections requests may have open, or goes back to what is configured. Those beyond
+    /// it end with their requests.
+    pub(crate) fn limit(self: &Arc<Self>, open_max: Option<u32>) {
+        let (before, open_max) = self.bounds.limit(open_max.map(|open_max| open_max as usize));
+        if open_max < before {
+            drop(self.surplus(open_max));
+        }
+        // A request that waits gets each of the further connections, like one that has just been freed.
+        for _ in before..open_max {
+            let mut state = self.state.lock();
+            if state.waiting.is_empty() || state.open >= open_max {
+                return;
+            }
+            state.open += 1;
+            drop(state);
+            self.clone().pass_on(None);
+        }
+    }
+
+    /// Takes out idle connections beyond a bound.
+    fn surplus(&self, open_max: usize) -> Vec<Idle> {
+        let mut state = self.state.lock();
+        let count = state.open.saturating_sub(open_max).min(state.idle.len());
+        state.open -= count;
+        state.idle.drain(..count).collect()
+    }
+
     /// A quiet idle connection or a permit for a client, after waiting if need be. With [`Share::Counted`]
     /// the request never waits because its client has used up its share.
     ///
@@ -353,7 +380,8 @@ impl Pool {
         lease.busy = None;
         let until = clock::now() + keep;
         let home = lease.connection.home;
-        if home != Home::current() || lease.permit.kind == Held::Stream {
+        let is_surplus = self.bounds.is_limited() && self.state.lock().open > self.open_max();
+        if home != Home::current() || lease.permit.kind == Held::Stream || is_surplus {
             return drop(lease);
         }
         let movable = lease.connection.transport.is_movable();
@@ -435,6 +463,10 @@ impl Pool {
         loop {
             let mut state = self.state.lock();
             state.change(client.take(), |count| count.open -= 1);
+            if state.open > self.open_max() {
+                state.open -= 1;
+                return;
+            }
             let Some(waiter) = state.next(self.bounds().share_of(self.bounds().open_max)) else {
                 state.open -= 1;
                 return;

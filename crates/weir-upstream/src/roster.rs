@@ -26,6 +26,16 @@ pub(crate) struct Member {
     pub(crate) role: Role,
 }
 
+impl Member {
+    /// Its weight times its agent's factor, in hundredths.
+    fn share(&self) -> u32 {
+        self.weight.saturating_mul(self.origin.percent()).clamp(1, SHARE_MAX)
+    }
+}
+
+/// The largest [`Member::share`]: the largest weight, which no agent exceeds.
+const SHARE_MAX: u32 = 1000 * 100;
+
 /// What origins and requests of an upstream count together. It outlives reloads.
 #[derive(Debug)]
 pub(crate) struct Signal {
@@ -149,7 +159,7 @@ impl Roster {
             let takes = |at: &usize| members[*at].role == role && takes_share(*at);
             let place = |at: usize| Place {
                 member: at,
-                weight: members[at].weight,
+                weight: members[at].share(),
                 seed: seeds[at],
                 load: members[at].origin.load.clone(),
             };

@@ -56,6 +56,8 @@ pub struct OriginSnapshot {
     pub ejected_for: Option<Duration>,
     /// What its checks have said, where it is checked.
     pub check: Option<CheckSnapshot>,
+    /// What its agent has said, where it has one.
+    pub agent: Option<AgentSnapshot>,
     /// Why it is down or its agent holds it back; empty elsewhere.
     pub why: String,
     /// The time to the first byte: its moving average, raised at once by each peak; zero where it is not
@@ -89,4 +91,27 @@ pub struct LastCheck {
     pub took: Duration,
     /// Why it failed; `None` where it passed.
     pub why: Option<String>,
+}
+
+/// The agent of an origin at one moment.
+#[derive(Clone, Debug)]
+pub struct AgentSnapshot {
+    /// The last whole line, as visible ASCII; empty before the first.
+    pub line: String,
+    /// How long ago it came.
+    pub ago: Option<Duration>,
+    /// The factor on the weight, in percent.
+    pub percent: u32,
+    /// The connections that stand in place of the configured ones.
+    pub connections: Option<u32>,
+    /// Whether it cannot be reached, or says nothing whole.
+    pub is_gone: bool,
+    /// Lines that were understood.
+    pub understood: u64,
+    /// Lines with a word that means nothing.
+    pub partly: u64,
+    /// Connections without a whole line.
+    pub broken: u64,
+    /// Connections that could not be made.
+    pub unreachable: u64,
 }

@@ -1,6 +1,8 @@
 //! How an origin stands: whether it takes a share of the requests, and if not, why. It must not ask an origin
 //! anything.
 
+use crate::agent::said::Said;
+
 /// Whether an origin takes a share of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -39,8 +41,8 @@ impl Standing {
     }
 }
 
-/// What an operator wants of an origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an operator, or an agent, wants of an origin; the stricter the later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
     /// That it takes its share.
     #[default]
@@ -60,16 +62,21 @@ pub(crate) struct Marks {
     pub(crate) is_down: bool,
     /// Whether DNS does not name it any more.
     pub(crate) is_gone: bool,
+    /// By its agent.
+    pub(crate) agent: Said,
 }
 
 impl Marks {
     /// The standing of an origin that is ejected or is not.
     pub(crate) fn standing(self, is_up: bool) -> Standing {
-        match self.order {
+        // The stricter of the two holds.
+        match self.order.max(self.agent.order) {
             Order::Maintenance => Standing::Maintenance,
             Order::Drain => Standing::Draining,
             Order::Ready if self.is_gone => Standing::Draining,
-            Order::Ready if self.is_down => Standing::Down,
+            Order::Ready if self.is_down || self.agent.is_down => Standing::Down,
+            // As HAProxy has it: no new requests, but those of sessions.
+            Order::Ready if self.agent.percent == 0 => Standing::Draining,
             Order::Ready if !is_up => Standing::Ejected,
             Order::Ready => Standing::Ready,
         }

@@ -24,7 +24,9 @@ use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
 use crate::roster::{Member, Roster, Signal};
-use crate::settings::{Bounds, CheckSettings, OriginSettings, Role, Timeouts, UpstreamSettings};
+use crate::settings::{
+    AgentSettings, Bounds, CheckSettings, OriginSettings, Role, Timeouts, UpstreamSettings,
+};
 use crate::snapshot::UpstreamSnapshot;
 
 /// One `[upstream.NAME]`.
@@ -40,6 +42,7 @@ pub struct Upstream {
     pub(crate) timeouts: Timeouts,
     pub(crate) bounds: Bounds,
     pub(crate) check: Option<Arc<CheckSettings>>,
+    pub(crate) agent: Option<Arc<AgentSettings>>,
     /// Its place in the line of [`Signal::follow`], until it is dropped.
     token: Option<Arc<()>>,
 }
@@ -128,6 +131,7 @@ impl Upstream {
             token: Some(signal.follow()),
             signal,
             check: settings.check.clone().map(Arc::new),
+            agent: settings.agent.clone().map(Arc::new),
             picks: settings.picks.clone(),
             name: settings.name.clone(),
             timeouts: settings.timeouts,
@@ -181,8 +185,9 @@ impl Upstream {
     /// What it has done and holds.
     pub fn snapshot(&self) -> UpstreamSnapshot {
         let now = clock::now();
+        let told = (self.check.is_some(), self.agent.is_some());
         let roster = self.roster();
-        let of = |member: &Member| member.origin.snapshot(now, self.check.is_some());
+        let of = |member: &Member| member.origin.snapshot(now, told);
         let origins = roster.members.iter().map(of).collect();
         let (is_panicking, panics) = (roster.is_panicking, self.signal.panics());
         UpstreamSnapshot { name: self.name.clone(), origins, is_panicking, panics }
@@ -308,7 +313,8 @@ impl Upstream {
         self.check.is_some()
     }
 
-    /// Checks the origins until the upstream is dropped: to be spawned once, off the data plane.
+    /// Checks the origins, and asks their agents, until the upstream is dropped: to be spawned once, off the
+    /// data plane.
     pub fn watch(self: &Arc<Self>, log: CheckLog) -> impl Future<Output = ()> + Send + 'static {
         self.begin_watch();
         tend_checks(Arc::downgrade(self), log)
@@ -318,8 +324,12 @@ impl Upstream {
     fn begin_watch(&self) {
         for member in self.roster.load().members.iter() {
             match &self.check {
-                Some(check) => member.origin.checks.lock().hasten(check.every),
+                Some(check) => member.origin.checks.lock().pace.hasten(check.every),
                 None => member.origin.forget_checks(),
+            }
+            match &self.agent {
+                Some(agent) => member.origin.agent.lock().pace.hasten(agent.every),
+                None => member.origin.forget_agent(),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::pace::Pace;
 use super::state::State;
 use crate::snapshot::{CheckSnapshot, LastCheck};
 
@@ -9,11 +10,7 @@ use crate::snapshot::{CheckSnapshot, LastCheck};
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) state: State,
-    /// When the last one began.
-    begun: Option<Instant>,
-    /// When the next one is due; `None` before the first.
-    due: Option<Instant>,
-    is_running: bool,
+    pub(crate) pace: Pace,
     last: Option<Last>,
     passed: u64,
     failed: u64,
@@ -30,38 +27,6 @@ struct Last {
 }
 
 impl Record {
-    /// When the next check is due: at once where there was none. Not before `busy_until` while one runs.
-    pub(crate) fn due(&self, now: Instant, busy_until: Instant) -> Instant {
-        let due = self.due.unwrap_or(now);
-        if self.is_running { due.max(busy_until) } else { due }
-    }
-
-    /// Whether a check may begin.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        !self.is_running && self.due.is_none_or(|due| due <= now)
-    }
-
-    /// A check begins. `share`, from 0 to 1, spreads the checks of many origins: the second one comes within
-    /// the time between two, later ones a tenth earlier or later.
-    pub(crate) fn begin(&mut self, now: Instant, every: Duration, share: f64) {
-        let factor = if self.begun.is_none() { 0.1 + 0.9 * share } else { 0.9 + 0.2 * share };
-        self.begun = Some(now);
-        self.due = Some(now + every.mul_f64(factor));
-        self.is_running = true;
-    }
-
-    /// The check runs no longer, with or without a result.
-    pub(crate) fn leave(&mut self) {
-        self.is_running = false;
-    }
-
-    /// The time between two checks was changed: the next one is no later than that from the last one on.
-    pub(crate) fn hasten(&mut self, every: Duration) {
-        if let (Some(begun), Some(due)) = (self.begun, self.due) {
-            self.due = Some(due.min(begun + every));
-        }
-    }
-
     /// A check has ended: the states before and after.
     pub(crate) fn end(
         &mut self,
@@ -69,7 +34,7 @@ impl Record {
         why: Option<String>,
         rise_and_fall: (u32, u32),
     ) -> (State, State) {
-        let took = self.begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
+        let took = self.pace.begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
         let before = self.state;
         self.state = before.after(why.is_none(), rise_and_fall);
         let counter = if why.is_none() { &mut self.passed } else { &mut self.failed };

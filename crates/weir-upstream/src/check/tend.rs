@@ -1,5 +1,5 @@
-//! Begins the checks of an upstream when they are due, until the upstream is dropped. While a successor of it
-//! lives, that one checks. It must not run on the data plane.
+//! Begins the checks of an upstream, and connections to its agents, when they are due, until the upstream is
+//! dropped. While a successor of it lives, that one does. It must not run on the data plane.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -8,23 +8,27 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::ask::{CheckLog, ask};
+use super::pace::Pace;
 use super::state::State;
+use crate::agent::hear::hear;
+use crate::agent::record::News;
 use crate::clock;
 use crate::origin::Origin;
-use crate::settings::{Bounds, CheckSettings};
+use crate::settings::{AgentSettings, Bounds, CheckSettings};
 use crate::upstream::Upstream;
 
-/// The most checks of an upstream at once.
+/// The most checks and connections to agents of an upstream at once.
 pub(crate) const RUNNING_MAX: usize = 256;
-/// Checks that are due within this time begin together.
+/// What is due within this time begins together.
 const GRAIN: Duration = Duration::from_millis(20);
 /// How long to wait where nothing is known to be due.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Checks the origins of an upstream when they are due.
+/// Checks the origins of an upstream, and asks their agents, when they are due.
 pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
     let mut running = JoinSet::new();
-    let Some(signal) = upstream.upgrade().map(|upstream| upstream.signal.clone()) else { return };
+    let watched = upstream.upgrade().filter(|upstream| upstream.check.is_some() || upstream.agent.is_some());
+    let Some(signal) = watched.map(|upstream| upstream.signal.clone()) else { return };
     loop {
         let mut woken = pin!(signal.woken());
         // A change from here on is seen.
@@ -34,9 +38,8 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
         let (due, next) = due(&alive, RUNNING_MAX - running.len().min(RUNNING_MAX), clock::now());
         // The time of those that begin now is set by their begin.
         let next = if due.is_empty() { next } else { clock::now() + GRAIN };
-        for origin in due {
-            let Some(settings) = alive.check.clone() else { break };
-            running.spawn(check(Running::begin(origin, &settings), settings, alive.bounds, log.clone()));
+        for job in due {
+            running.spawn(run(Running::begin(job), alive.bounds, log.clone()));
         }
         drop(alive);
         let is_full = running.len() >= RUNNING_MAX;
@@ -48,49 +51,84 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
     }
 }
 
-/// At most so many origins whose check is due, the longest due first, and when to look again.
-fn due(upstream: &Upstream, count_max: usize, now: Instant) -> (Vec<Arc<Origin>>, Instant) {
-    let idle = now + IDLE;
-    if upstream.check.is_none() || upstream.is_succeeded() {
-        return (Vec::new(), idle);
+/// What is done to an origin again and again.
+#[derive(Clone)]
+enum Kind {
+    Check(Arc<CheckSettings>),
+    Agent(Arc<AgentSettings>),
+}
+
+/// It, at one origin.
+struct Job {
+    kind: Kind,
+    origin: Arc<Origin>,
+}
+
+impl Job {
+    /// Its times.
+    fn pace<T>(&self, with: impl FnOnce(&mut Pace) -> T) -> T {
+        match self.kind {
+            Kind::Check(_) => with(&mut self.origin.checks.lock().pace),
+            Kind::Agent(_) => with(&mut self.origin.agent.lock().pace),
+        }
     }
+}
+
+/// At most so many jobs that are due, the longest due first, and when to look again.
+fn due(upstream: &Upstream, count_max: usize, now: Instant) -> (Vec<Job>, Instant) {
+    let mut next = now + IDLE;
+    if upstream.is_succeeded() {
+        return (Vec::new(), next);
+    }
+    let kinds = [upstream.check.clone().map(Kind::Check), upstream.agent.clone().map(Kind::Agent)];
     let roster = upstream.roster();
     let mut due = Vec::new();
-    let mut next = idle;
-    for member in roster.members.iter() {
-        let record = member.origin.checks.lock();
-        let at = record.due(now, now + GRAIN);
-        if record.is_due(now) {
-            due.push((at, member.origin.clone()));
-        } else {
-            next = next.min(at);
+    for kind in kinds.into_iter().flatten() {
+        for member in roster.members.iter() {
+            let job = Job { kind: kind.clone(), origin: member.origin.clone() };
+            let (is_due, at) = job.pace(|pace| (pace.is_due(now), pace.due(now, now + GRAIN)));
+            match is_due {
+                true => due.push((at, job)),
+                false => next = next.min(at),
+            }
         }
     }
     due.sort_by_key(|(at, _)| *at);
     due.truncate(count_max);
-    (due.into_iter().map(|(_, origin)| origin).collect(), next.max(now + GRAIN))
+    (due.into_iter().map(|(_, job)| job).collect(), next.max(now + GRAIN))
 }
 
-/// A check under way, until it is dropped.
-struct Running(Arc<Origin>);
+/// A job under way, until it is dropped.
+struct Running(Job);
 
 impl Running {
-    fn begin(origin: Arc<Origin>, settings: &CheckSettings) -> Running {
-        origin.checks.lock().begin(clock::now(), settings.every, fastrand::f64());
-        Running(origin)
+    fn begin(job: Job) -> Running {
+        let every = match &job.kind {
+            Kind::Check(settings) => settings.every,
+            Kind::Agent(settings) => settings.every,
+        };
+        job.pace(|pace| pace.begin(clock::now(), every, fastrand::f64()));
+        Running(job)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.checks.lock().leave();
+        self.0.pace(Pace::leave);
     }
 }
 
-async fn check(running: Running, settings: Arc<CheckSettings>, bounds: Bounds, log: CheckLog) {
-    let origin = &running.0;
+async fn run(running: Running, bounds: Bounds, log: CheckLog) {
+    let origin = &running.0.origin;
+    match &running.0.kind {
+        Kind::Check(settings) => check(origin, settings, &bounds, &log).await,
+        Kind::Agent(settings) => listen(origin, settings).await,
+    }
+}
+
+async fn check(origin: &Origin, settings: &CheckSettings, bounds: &Bounds, log: &CheckLog) {
     let limit = settings.timeout.min(settings.every);
-    let result = ask(origin, (&settings.ask, limit), &bounds, &log).await;
+    let result = ask(origin, (&settings.ask, limit), bounds, log).await;
     let why = result.err().map(|fault| fault.to_string());
     let rise_and_fall = (settings.rise, settings.fall);
     let (before, after) = origin.checks.lock().end(clock::now(), why.clone(), rise_and_fall);
@@ -102,7 +140,27 @@ fn tell(origin: &Origin, before: State, after: State, why: Option<&str>) {
     let origin = origin.name();
     match (before.is_up(), after.is_up(), why) {
         (true, false, Some(why)) => tracing::warn!(origin, why, "origin is down: its checks fail"),
-        (false, true, _) => tracing::info!(origin, "origin is up: it passes its checks"),
+        (false, true, _) => tracing::warn!(origin, "origin is up: it passes its checks"),
         _ => {}
     }
+}
+
+async fn listen(origin: &Origin, settings: &AgentSettings) {
+    let heard = hear(&origin.place, settings).await;
+    let mut record = origin.agent.lock();
+    let news = record.hear(&heard, clock::now());
+    let (said, line) = (record.said, record.line().to_owned());
+    drop(record);
+    let name = origin.name();
+    match news {
+        Some(News::Says) => tracing::info!(origin = name, line, "the origin's agent speaks"),
+        Some(News::Wonders(word)) => {
+            tracing::warn!(origin = name, line, word, "the origin's agent says a word that means nothing");
+        }
+        Some(News::Gone) => {
+            tracing::warn!(origin = name, "the origin's agent says nothing; what it said last still holds");
+        }
+        None => {}
+    }
+    origin.heed(said);
 }

@@ -26,7 +26,12 @@ impl PoolBounds {
 /// Ceilings that change.
 #[derive(Debug)]
 pub(super) struct SharedBounds {
+    /// What holds now.
     open_max: AtomicUsize,
+    /// What is configured.
+    configured: AtomicUsize,
+    /// What stands in place of that; 0 for nothing.
+    limit: AtomicUsize,
     waiting_max: AtomicUsize,
     wait_max_ns: AtomicU64,
     streams_max: AtomicUsize,
@@ -37,6 +42,8 @@ impl SharedBounds {
     pub(super) fn new(bounds: PoolBounds) -> SharedBounds {
         SharedBounds {
             open_max: bounds.open_max.into(),
+            configured: bounds.open_max.into(),
+            limit: 0.into(),
             waiting_max: bounds.waiting_max.into(),
             wait_max_ns: nanoseconds(bounds.wait_max).into(),
             streams_max: bounds.streams_max.into(),
@@ -59,8 +66,28 @@ impl SharedBounds {
         self.open_max.load(Ordering::Relaxed)
     }
 
+    /// Puts another number in place of the configured connections, or none. What held before, and holds now.
+    pub(super) fn limit(&self, open_max: Option<usize>) -> (usize, usize) {
+        let before = self.open_max();
+        self.limit.store(open_max.map_or(0, |open_max| open_max.max(1)), Ordering::Relaxed);
+        self.settle();
+        (before, self.open_max())
+    }
+
+    /// Whether fewer connections are allowed than before a limit.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.load(Ordering::Relaxed) > 0
+    }
+
+    fn settle(&self) {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let open_max = if limit > 0 { limit } else { self.configured.load(Ordering::Relaxed) };
+        self.open_max.store(open_max, Ordering::Relaxed);
+    }
+
     pub(super) fn write(&self, bounds: PoolBounds) {
-        self.open_max.store(bounds.open_max, Ordering::Relaxed);
+        self.configured.store(bounds.open_max, Ordering::Relaxed);
+        self.settle();
         self.waiting_max.store(bounds.waiting_max, Ordering::Relaxed);
         self.wait_max_ns.store(nanoseconds(bounds.wait_max), Ordering::Relaxed);
         self.streams_max.store(bounds.streams_max, Ordering::Relaxed);
