@@ -33,12 +33,13 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
         "",
     ),
     (&["max_conns", "keepalive"], &["upstream.NAME.connections"], ""),
+    (&["agent-check", "agent_check", "agent-port", "agent-send"], &["upstream.NAME.agent"], ""),
     (&["max_fails"], &["upstream.NAME.eject.failures"], ""),
     (&["fail_timeout", "slow_start"], &["upstream.NAME.eject.time"], ""),
     (
-        &["probe", "health_check", "healthcheck"],
-        &["upstream.NAME.eject", "health.path"],
-        "an origin is judged by the requests that it answers; `health.path` is what Weir itself answers",
+        &["probe", "health_check", "healthcheck", "httpchk"],
+        &["upstream.NAME.check", "health.path"],
+        "`check` asks the origins; `health.path` is what Weir itself answers",
     ),
     (&["proxy_connect_timeout", "connect_timeout"], &["upstream.NAME.connect"], ""),
     (

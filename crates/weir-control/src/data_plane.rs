@@ -1,10 +1,10 @@
 //! What the control plane asks of the data plane, and the plain values it gets. The binary joins the two.
 
+mod checked;
 mod explained;
+mod origins;
 mod picks;
 mod upgrade;
-
-use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,11 @@ use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
+pub use self::checked::{AgentState, CheckState};
 pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
 };
+pub use self::origins::{OriginState, UpstreamState};
 pub use self::picks::PicksCount;
 pub use self::upgrade::{UpgradeOrder, Upgraded};
 
@@ -537,55 +539,4 @@ pub struct LedgerState {
     /// Why the last write failed; absent where it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-}
-
-/// An upstream and its origins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct UpstreamState {
-    /// Its name.
-    pub name: String,
-    /// Its origins in the order of the configuration.
-    pub origins: Vec<OriginState>,
-    /// Whether more of its origins are ejected than may be, so that all are used.
-    pub panic: bool,
-    /// How often that began.
-    pub panics: u64,
-}
-
-/// An origin now; counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OriginState {
-    /// The origin as configured.
-    pub name: String,
-    /// Whether it gets its share of the requests.
-    pub available: bool,
-    /// For how long it stays ejected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ejected_s: Option<u64>,
-    /// Requests sent.
-    pub requests: u64,
-    /// Requests that it failed.
-    pub failures: u64,
-    /// Requests tried again after it failed them.
-    pub retries: u64,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Requests sent on a reused connection.
-    pub connections_reused: u64,
-    /// Requests turned away because all connections were in use.
-    pub busy: u64,
-    /// Times that it was ejected, whatever the cause.
-    pub ejections: u64,
-    /// Connections open now.
-    pub connections_open: usize,
-    /// Connections idle now.
-    pub connections_idle: usize,
-    /// Requests waiting for a connection now.
-    pub queued: usize,
-    /// Tunnels and event streams now.
-    pub streams: usize,
-    /// How often it was picked, by pick and reason.
-    pub picks: Vec<PicksCount>,
-    /// Times that it was ejected, by cause.
-    pub ejections_by_cause: BTreeMap<String, u64>,
 }

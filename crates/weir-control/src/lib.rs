@@ -48,10 +48,10 @@ pub use call::Role;
 pub use client::{Ask, AskError, Asked, Followed, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
-    CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, Counted, DataPlane, Explained,
-    ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing, OrdersEnded,
-    OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
-    SCOPES_MAX, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
+    AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState, Counted,
+    DataPlane, Explained, ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing,
+    OrdersEnded, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged,
+    Question, SCOPES_MAX, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
     UpstreamState, Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};

@@ -42,21 +42,21 @@ pub(crate) fn listed(
     name: &str,
     roster: &Roster,
     file: &[OriginSettings],
-    (adjustments, is_checked): (&Adjustments, bool),
+    (adjustments, told): (&Adjustments, (bool, bool)),
 ) -> UpstreamListed {
     let now = clock::now();
     let takes = |member: &&Member| member.origin.standing().takes_share();
     let has_primary = roster.members.iter().any(|member| member.role == Role::Primary && takes(&member));
     let role_now = if has_primary { Role::Primary } else { Role::Backup };
     let in_use = |member: &&Member| member.role == role_now && takes(member);
-    let total: u64 = roster.members.iter().filter(in_use).map(|member| u64::from(member.weight)).sum();
+    let total: u64 = roster.members.iter().filter(in_use).map(|member| u64::from(member.share())).sum();
     let mut origins: Vec<OriginListed> = roster
         .members
         .iter()
         .map(|member| {
             let origin = &member.origin;
-            let share = if in_use(&member) { f64::from(member.weight) / total.max(1) as f64 } else { 0.0 };
-            let snapshot = origin.snapshot(now, is_checked);
+            let share = if in_use(&member) { f64::from(member.share()) / total.max(1) as f64 } else { 0.0 };
+            let snapshot = origin.snapshot(now, told);
             let (address, at) = (origin.address().clone(), origin.at());
             let settings = OriginSettings { address, at, weight: member.weight, role: member.role };
             let differences = adjust::differences(&settings, file, adjustments);
@@ -101,7 +101,7 @@ fn reason(snapshot: &OriginSnapshot, is_unnamed: bool, differences: &[String]) -
         Standing::Draining if is_unnamed => "DNS does not name it any more".to_owned(),
         Standing::Draining | Standing::Maintenance => {
             let by_operator = differences.iter().find(|said| said.ends_with("by the operator"));
-            by_operator.cloned().unwrap_or_default()
+            by_operator.unwrap_or(&snapshot.why).clone()
         }
     }
 }

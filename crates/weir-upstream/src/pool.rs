@@ -297,7 +297,6 @@ impl Pool {
     }
 
     /// How many connections requests may have open.
-    #[cfg(test)]
     pub(crate) fn open_max(&self) -> usize {
         self.bounds.open_max()
     }

@@ -28,7 +28,7 @@ pub(crate) struct Member {
 
 impl Member {
     /// Its weight times its agent's factor, in hundredths.
-    fn share(&self) -> u32 {
+    pub(crate) fn share(&self) -> u32 {
         self.weight.saturating_mul(self.origin.percent()).clamp(1, SHARE_MAX)
     }
 }
@@ -256,7 +256,9 @@ impl Roster {
         }
         let left = (0..self.members.len())
             .filter(|at| field.is_open(*at) && self.origin(*at).standing().is_last_resort());
-        let at = left.min_by_key(|at| self.origin(*at).health().due(now))?;
+        // One that fails its checks only where there is no other.
+        let is_down = |at: usize| self.origin(at).standing() == Standing::Down;
+        let at = left.min_by_key(|at| (is_down(*at), self.origin(*at).health().due(now)))?;
         Some(Picked { at, pick: first, reason: Reason::LastResort })
     }
 

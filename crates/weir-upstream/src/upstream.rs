@@ -234,7 +234,7 @@ impl Upstream {
             &self.name,
             &self.roster(),
             &self.settings.origins,
-            (&adjustments, self.check.is_some()),
+            (&adjustments, (self.check.is_some(), self.agent.is_some())),
         )
     }
 

@@ -37,14 +37,14 @@ pub(crate) fn watch(server: &Arc<Server>) {
     server.observatory.events.watch(Box::new(move || states(&weak)));
 }
 
-type State = (EventKind, Vec<(&'static str, String)>, String);
+type State = (EventKind, Vec<(&'static str, String)>, String, String);
 
 fn states(server: &Weak<Server>) -> Vec<State> {
     let Some(server) = server.upgrade() else { return Vec::new() };
     let mut states: Vec<State> = Vec::new();
     for volume in server.edge.store().volumes() {
         let state = format!("{:?}", volume.state).to_lowercase();
-        states.push((EventKind::Volume, vec![("volume", volume.name.to_string())], state));
+        states.push((EventKind::Volume, vec![("volume", volume.name.to_string())], state, String::new()));
     }
     for upstream in server.edge.upstreams() {
         for origin in upstream.origins {
@@ -55,7 +55,7 @@ fn states(server: &Weak<Server>) -> Vec<State> {
                 standing => standing.word(),
             };
             let names = vec![("upstream", upstream.name.clone()), ("origin", origin.name)];
-            states.push((EventKind::Origin, names, state.to_owned()));
+            states.push((EventKind::Origin, names, state.to_owned(), origin.why));
         }
     }
     states

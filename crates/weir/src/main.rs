@@ -11,6 +11,7 @@ mod accounts;
 mod acme;
 mod banner;
 mod certificates;
+mod checked;
 mod cli;
 mod demo;
 mod diagnostics;

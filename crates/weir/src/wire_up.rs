@@ -33,6 +33,7 @@ use weir_store::{
 use crate::accounts;
 use crate::acme::Ordering;
 use crate::certificates::Keeper;
+use crate::checked;
 use crate::events;
 use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
@@ -256,6 +257,10 @@ impl Server {
             let (panic, panics) = (upstream.is_panicking, upstream.panics);
             let origins = upstream.origins.into_iter().map(|origin| OriginState {
                 available: origin.standing.takes_share(),
+                standing: origin.standing.word().to_owned(),
+                why: origin.why,
+                check: origin.check.map(checked::check),
+                agent: origin.agent.map(checked::agent),
                 ejected_s: origin.ejected_for.map(|left| left.as_secs()),
                 name: origin.name,
                 requests: origin.requests,

@@ -275,6 +275,45 @@ fn upstreams() {
             "`time_max` is less than `time` (5s)",
         ),
         (
+            "origins = [\"http://a\"]\ncheck = { every = \"2s\", timeout = \"3s\" }",
+            3,
+            "`timeout` (3s) is longer than `every` (2s)",
+        ),
+        (
+            "origins = [\"http://a\"]\ncheck = { every = \"50ms\", timeout = \"10ms\" }",
+            3,
+            "`every` is at least 100ms",
+        ),
+        (
+            "origins = [\"http://a\"]\ncheck = { method = \"HEAD\", body = \"ok\" }",
+            3,
+            "a response to HEAD has no `body`",
+        ),
+        ("origins = [\"http://a\"]\ncheck = { body = \"\" }", 3, "every body contains an empty text"),
+        (
+            "origins = [\"http://a\"]\ncheck = { path = \"up\" }",
+            3,
+            "a path begins with `/`: did you mean `/up`?",
+        ),
+        (
+            "origins = [\"http://a\"]\ncheck = { status = \"2xx\" }",
+            3,
+            "`2xx` is no range here: did you mean `200-299`?",
+        ),
+        (
+            "origins = [\"http://a\"]\ncheck = { status = \"399-200\" }",
+            3,
+            "`399-200` is no range: did you mean `200-399`?",
+        ),
+        ("origins = [\"http://a\"]\ncheck = { staus = \"200\" }", 3, "unknown key `staus` in `check`"),
+        ("origins = [\"http://a\"]\ncheck = \"tpc\"", 3, "unknown value `tpc` for `check`"),
+        ("origins = [\"http://a\"]\nagent = { every = \"1s\" }", 3, "`port` is missing in `agent`"),
+        (
+            "origins = [\"unix:/a\"]\nagent = { port = 1 }",
+            3,
+            "an origin at a unix socket has no address for an `agent`",
+        ),
+        (
             "origins = [\"http://a\", \"http://b\"]\nhost = \"origin\"",
             3,
             "`host = \"origin\"`, but the origins of `app` have no one name",

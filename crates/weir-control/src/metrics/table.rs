@@ -238,6 +238,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     let upstreams: Vec<_> =
         seen.inventory.upstreams.iter().map(|upstream| (vec![upstream.name.as_str()], upstream)).collect();
     rows(&mut origins, UPSTREAMS, &["upstream"], &upstreams);
+    origins.extend(checks(&seen.inventory));
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -527,6 +528,61 @@ fn picks(inventory: &Inventory) -> Family<'_> {
         labels: &["upstream", "origin", "pick", "reason"],
         series: Series::Counts(counts.collect()),
     }
+}
+
+/// Labels, and one more.
+fn with<'a>(labels: &[&'a str], word: &'a str) -> Vec<&'a str> {
+    labels.iter().copied().chain([word]).collect()
+}
+
+/// What checks and agents have said.
+fn checks(inventory: &Inventory) -> Vec<Family<'_>> {
+    let all = each_origin(inventory);
+    let standings = all.iter().map(|(labels, origin)| (with(labels, &origin.standing), 1.0));
+    let checked = || all.iter().filter_map(|(labels, origin)| Some((labels, origin.check.as_ref()?)));
+    let results = checked().flat_map(|(labels, check)| {
+        let results = [("passed", check.passed), ("failed", check.failed)];
+        results.map(|(word, count)| (with(labels, word), count))
+    });
+    let took = checked().filter_map(|(labels, check)| Some((labels.clone(), check.last_took_s?)));
+    let agents = all.iter().filter_map(|(labels, origin)| Some((labels, origin.agent.as_ref()?)));
+    let lines = agents.flat_map(|(labels, agent)| {
+        let results = [
+            ("understood", agent.understood),
+            ("partly", agent.partly),
+            ("broken", agent.broken),
+            ("unreachable", agent.unreachable),
+        ];
+        results.map(|(word, count)| (with(labels, word), count))
+    });
+    vec![
+        Family {
+            name: "weir_origin_standing",
+            help: "1 for how the origin stands: ready, ejected, down, draining, maintenance.",
+            labels: &["upstream", "origin", "standing"],
+            series: Series::Levels(standings.collect()),
+        },
+        Family {
+            name: "weir_origin_checks",
+            help: "Checks of the origin, by result.",
+            labels: &["upstream", "origin", "result"],
+            series: Series::Counts(results.collect()),
+        },
+        Family {
+            name: "weir_origin_check_seconds",
+            help: "How long the last check of the origin took.",
+            labels: &["upstream", "origin"],
+            series: Series::Levels(took.collect()),
+        },
+        Family {
+            name: "weir_origin_agent_lines",
+            help: "Connections to the origin's agent by what came of them: a line that was understood, one \
+                   with a word that means nothing (partly), none that was whole (broken), no connection \
+                   (unreachable).",
+            labels: &["upstream", "origin", "result"],
+            series: Series::Counts(lines.collect()),
+        },
+    ]
 }
 
 fn one_if(is: bool) -> f64 {

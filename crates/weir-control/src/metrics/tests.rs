@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::data_plane::{CatalogueUse, OriginState, UpstreamState, VolumeUse};
+use crate::data_plane::{AgentState, CatalogueUse, CheckState, OriginState, UpstreamState, VolumeUse};
 use weir_observe::{Outcome, SiteSnapshot};
 
 /// Something of everything, so that no family is left out.
@@ -26,8 +26,14 @@ fn seen() -> Seen {
         catalogue: Some(CatalogueUse::default()),
         ..VolumeUse::default()
     };
-    let ejections_by_cause = [("failures".to_owned(), 0)].into();
-    let origin = OriginState { name: "http://o".to_owned(), ejections_by_cause, ..OriginState::default() };
+    let origin = OriginState {
+        name: "http://o".to_owned(),
+        ejections_by_cause: [("failures".to_owned(), 0)].into(),
+        standing: "ready".to_owned(),
+        check: Some(CheckState { last_took_s: Some(0.1), ..CheckState::default() }),
+        agent: Some(AgentState::default()),
+        ..OriginState::default()
+    };
     let upstream =
         UpstreamState { name: "main".to_owned(), origins: vec![origin], ..UpstreamState::default() };
     let inventory = Inventory { volumes: vec![volume], upstreams: vec![upstream], ..Inventory::default() };

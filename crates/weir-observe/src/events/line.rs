@@ -10,9 +10,12 @@ use serde_json::{Map, Value};
 use super::event::{Event, EventKind};
 use crate::lines::{json, rfc3339};
 
-/// Gives the state of volumes and origins: a kind, names with their values, and a state. Called four times a
-/// second while somebody listens.
-pub type States = Box<dyn Fn() -> Vec<(EventKind, Vec<(&'static str, String)>, String)> + Send + Sync>;
+/// Gives the state of volumes and origins: a kind, names with their values, a state, and the reason for it
+/// where one is known. Called four times a second while somebody listens.
+pub type States = Box<dyn Fn() -> Vec<Stand> + Send + Sync>;
+
+/// A kind, names with their values, a state, and its reason.
+type Stand = (EventKind, Vec<(&'static str, String)>, String, String);
 
 /// The names of sites by their marks.
 pub(super) type Names = Mutex<HashMap<u64, Arc<str>>>;
@@ -81,7 +84,7 @@ impl Look {
         let looked = EventKind::Volume as u32 | EventKind::Origin as u32;
         let Some(states) = states.filter(|_| kinds & looked != 0) else { return Vec::new() };
         let (mut stands, mut lines) = (HashMap::new(), Vec::new());
-        for (kind, names, state) in states() {
+        for (kind, names, state, why) in states() {
             let id = format!("{kind:?} {names:?}");
             let was = self.stood.as_ref().and_then(|stood| stood.get(&id));
             let has_changed = self.stood.is_some() && was != Some(&state) && kinds & kind as u32 != 0;
@@ -91,6 +94,9 @@ impl Look {
                 map.insert("state".to_owned(), Value::from(state.as_str()));
                 if let Some(was) = was {
                     map.insert("was".to_owned(), Value::from(was.as_str()));
+                }
+                if !why.is_empty() {
+                    map.insert("reason".to_owned(), Value::from(why));
                 }
                 lines.push(Line::new(kind as u32, Vec::new(), &map));
             }

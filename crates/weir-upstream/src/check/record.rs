@@ -12,6 +12,8 @@ pub(crate) struct Record {
     pub(crate) state: State,
     pub(crate) pace: Pace,
     last: Option<Last>,
+    /// Why the last one that failed did.
+    failure: String,
     passed: u64,
     failed: u64,
     took: Duration,
@@ -40,6 +42,9 @@ impl Record {
         let counter = if why.is_none() { &mut self.passed } else { &mut self.failed };
         *counter += 1;
         self.took += took;
+        if let Some(why) = &why {
+            self.failure.clone_from(why);
+        }
         self.last = Some(Last { ended: now, took, why });
         (before, self.state)
     }
@@ -48,8 +53,7 @@ impl Record {
     pub(crate) fn why_down(&self) -> String {
         match (self.state, &self.last) {
             (State::New, None) => "not checked yet".to_owned(),
-            (State::New | State::Down { .. }, Some(Last { why: Some(why), .. })) => why.clone(),
-            (State::Down { .. }, _) => "passes its checks again, but not often enough yet".to_owned(),
+            (State::New | State::Down { .. }, _) => self.failure.clone(),
             _ => String::new(),
         }
     }

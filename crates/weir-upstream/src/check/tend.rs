@@ -29,11 +29,13 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
     let mut running = JoinSet::new();
     let watched = upstream.upgrade().filter(|upstream| upstream.check.is_some() || upstream.agent.is_some());
     let Some(signal) = watched.map(|upstream| upstream.signal.clone()) else { return };
+    let mut is_any_up = true;
     loop {
         let mut woken = pin!(signal.woken());
         // A change from here on is seen.
         woken.as_mut().enable();
         let Some(alive) = upstream.upgrade() else { return };
+        is_any_up = report(&alive, is_any_up);
         while running.try_join_next().is_some() {}
         let (due, next) = due(&alive, RUNNING_MAX - running.len().min(RUNNING_MAX), clock::now());
         // The time of those that begin now is set by their begin.
@@ -49,6 +51,18 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
             () = woken => tokio::time::sleep(GRAIN).await,
         }
     }
+}
+
+/// Reports that no origin takes a share any more, or that one does again. Whether one does.
+fn report(upstream: &Upstream, was_any_up: bool) -> bool {
+    let is_any_up = upstream.roster().members.iter().any(|member| member.origin.standing().takes_share());
+    let upstream = upstream.name();
+    match (was_any_up, is_any_up) {
+        (true, false) => tracing::error!(upstream, "no origin of the upstream is up; Weir still tries one"),
+        (false, true) => tracing::warn!(upstream, "an origin of the upstream is up again"),
+        _ => {}
+    }
+    is_any_up
 }
 
 /// What is done to an origin again and again.

@@ -264,10 +264,26 @@ fn origin_text(origin: &OriginState) -> String {
         let _ = write!(text, ", {} queued", origin.queued);
     }
     if !origin.available {
-        text.push_str(", ejected");
+        let _ = write!(text, ", {}", origin.standing);
         if let Some(left_s) = origin.ejected_s {
             let _ = write!(text, " for {left_s} s more");
         }
+    }
+    if !origin.why.is_empty() {
+        let _ = write!(text, " ({})", origin.why);
+    }
+    if let Some(check) = &origin.check {
+        let _ = write!(text, ", checks: {} passed, {} failed", check.passed, check.failed);
+        if let (Some(ago_s), Some(took_s)) = (check.last_ago_s, check.last_took_s) {
+            let _ = write!(text, ", last {ago_s:.1} s ago in {:.0} ms", took_s * 1000.0);
+        }
+        if let Some(why) = check.last_failure.as_ref().filter(|why| **why != origin.why) {
+            let _ = write!(text, " ({why})");
+        }
+    }
+    if let Some(agent) = &origin.agent {
+        let reach = if agent.reachable { "" } else { ", now silent" };
+        let _ = write!(text, ", agent: \"{}\"{reach}", agent.line);
     }
     text
 }

@@ -79,6 +79,14 @@ mod origins {
     mod picks;
 }
 
+/// How Weir learns of itself how origins are: active checks, and agents.
+mod checks {
+    mod active;
+    mod agent;
+    mod haproxy;
+    mod shown;
+}
+
 /// Requests for ranges, and objects of which only a part is held.
 mod range {
     mod browser;

@@ -124,7 +124,8 @@ proptest! {
     ) {
         let orders = [Order::Ready, Order::Drain, Order::Maintenance];
         let agent_said = Said { order: orders[agent], is_down: agent_down, percent, connections: None };
-        let standing = Marks { order: orders[operator], is_down, agent: agent_said }.standing(true);
+        let marks = Marks { order: orders[operator], is_down, is_gone: false, agent: agent_said };
+        let standing = marks.standing(true);
         let expected = match operator.max(agent) {
             2 => Standing::Maintenance,
             1 => Standing::Draining,
