@@ -18,7 +18,8 @@ use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::checked::{AgentState, CheckState};
 pub use self::explained::{
-    Explained, ExplainedTls, HeldRange, OriginRequest, Question, SelectingField, Setting, StoredVariant,
+    Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
+    SelectingField, Setting, StoredVariant,
 };
 pub use self::origins::{OriginState, UpstreamState};
 pub use self::picks::PicksCount;

@@ -50,9 +50,9 @@ pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState, Counted,
     DataPlane, Explained, ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing,
-    OrdersEnded, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged,
-    Question, SCOPES_MAX, SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded,
-    UpstreamState, Verified, VolumeUse,
+    OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone,
+    PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, Setting, StoredVariant, SwapError,
+    Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use jobs::{JobShown, JobState};

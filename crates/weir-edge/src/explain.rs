@@ -1,6 +1,7 @@
 //! Explaining a request: the walk of a request without its effects. Nothing is sent, stored or counted. The
 //! words are those of the access log and of `Cache-Status`, taken from the same tables.
 
+mod origin;
 mod question;
 mod wording;
 
@@ -9,15 +10,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use weir_policy::cookies::{has_unkeyed, unkeyed};
 use weir_policy::{
     Ask, AskKind, CacheKey, CacheRules, Failure, Freshness, HeadRequests, Interval, Intervals, KeyParts,
     NotStored, Now, PassReason, RequestView, Reusable, Selecting, StaleRules, Stored, StoredFlags,
-    accept_encoding, conditional, error_reusable, freshness, matches, unreachable_window, write_key,
+    accept_encoding, error_reusable, freshness, matches, unreachable_window, write_key,
 };
 use weir_store::{Found, Generation};
 
+pub use self::origin::{Asked, OriginChoice, OriginConsidered};
+use self::origin::{Towards, Way, asked};
+pub use self::question::Question;
 use self::question::Request;
 use self::wording::{dropped, not_in_key, tags, triggers};
 use crate::cache_status::CacheStatus;
@@ -28,27 +32,11 @@ use crate::lookup;
 use crate::plan::Route;
 use crate::route::Via;
 use crate::shared::Shared;
-use crate::transform::client::X_FORWARDED_FOR;
-use crate::transform::request::{self, From, X_REQUEST_ID};
 use crate::values::OfRequest;
 use weir_clock as clock;
 use weir_fill::recent::{RecentOutcomes, digest_of_visitors};
-use weir_front::Trust;
 use weir_front::listen::Peer;
 use weir_observe::Outcome;
-
-/// A request to explain.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// The method.
-    pub method: String,
-    /// An absolute URL.
-    pub url: String,
-    /// Its fields.
-    pub headers: Vec<(String, String)>,
-    /// The client's address; `None`: no client is known.
-    pub client: Option<IpAddr>,
-}
 
 /// A variant that is held under the key.
 #[derive(Clone, Debug)]
@@ -81,15 +69,6 @@ pub struct StoredVariant {
     pub selecting: Vec<(String, Option<String>)>,
     /// Its tags, as the origin gave them.
     pub tags: Vec<String>,
-}
-
-/// What the origin would be asked for.
-#[derive(Clone, Debug, Default)]
-pub struct Asked {
-    /// Method and target.
-    pub line: String,
-    /// The fields, except those that are generated for each request.
-    pub headers: Vec<(String, String)>,
 }
 
 /// What would happen to a request.
@@ -185,7 +164,11 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     explanation.refresh = [triggers(&route.rules.refresh, &known), refresh].concat();
     explanation.no_store = [triggers(&route.rules.no_store, &known), no_store].concat();
     explanation.bypass.extend(wording::everywhere(&route.rules));
-    Ok(judge(shared, &Chosen { site: mark, route, known }, &request, explanation))
+    let upstream = running.upstream(route).cloned();
+    let client = request.client.map(peer).filter(|client| !running.trusted.contains(client));
+    let way = Way { route, upstream, client: client.and_then(|client| client.sharer()) };
+    let chosen = Chosen { site: mark, way, known };
+    Ok(judge(shared, &chosen, &request, explanation))
 }
 
 /// Why the client that is named gets no answer.
@@ -203,7 +186,7 @@ fn peer(client: IpAddr) -> Peer {
 struct Chosen<'a> {
     /// The site's name in keys.
     site: u64,
-    route: &'a Route,
+    way: Way<'a>,
     known: OfRequest<'a>,
 }
 
@@ -226,8 +209,8 @@ fn judge(
     request: &Request,
     mut explanation: Explanation,
 ) -> Explanation {
-    let (now, Chosen { site, route, known }) = (clock::now(), chosen);
-    let (view, mut key, recent) = (request.view(), Vec::new(), &shared.inflight.recent);
+    let (now, Chosen { site, way, known }) = (clock::now(), chosen);
+    let (route, view, mut key, recent) = (way.route, request.view(), Vec::new(), &shared.inflight.recent);
     let target = weir_policy::forwarded(&route.rules.key, view.path_and_query);
     let Ok(rewritten) = route.rewritten(known) else {
         return local(explanation, "dot-segment", wording::DOT_SEGMENT.into());
@@ -254,7 +237,7 @@ fn judge(
     explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
     let past = |explanation, because, cache_status| {
-        let asked = Some(asked(route, (&sent, asked_for), request, Towards::Pass));
+        let asked = Some(asked(way, (&sent, asked_for), request, Towards::Pass));
         passes(Explanation { asked, ..explanation }, because, cache_status)
     };
     let beside = beside(route, request, known);
@@ -276,7 +259,7 @@ fn judge(
     if let Some(reason) = unkept(&ask, &judged) {
         return past(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
     }
-    explanation.asked = Some(asked(route, (&sent, asked_for), request, Towards::Fill(validated)));
+    explanation.asked = Some(asked(way, (&sent, asked_for), request, Towards::Fill(validated)));
     let mut explanation = conclude(explanation, (&ask, route), &judged);
     let key = CacheKey { digest, full: key.into(), site: *site };
     tell_uses(&mut explanation, shared.store.uses(&key), route);
@@ -517,56 +500,6 @@ fn held(generation: &Generation) -> Vec<Range<u64>> {
         }
     };
     held.iter().map(|run| run.start..run.end).filter(|run| !run.is_empty()).collect()
-}
-
-/// What a request to the origin is for.
-enum Towards<'a> {
-    /// It goes past the cache.
-    Pass,
-    /// A fill, which asks about what the request selects.
-    Fill(Option<&'a Arc<Generation>>),
-}
-
-/// The request to the origin.
-fn asked(
-    route: &Route,
-    (known, target): (&OfRequest<'_>, &str),
-    of: &Request,
-    towards: Towards<'_>,
-) -> Asked {
-    let from = From {
-        address: of.client,
-        client: of.client,
-        trust: Trust::Untrusted,
-        protocol: "HTTP/1.1",
-        scheme: of.scheme(),
-        host: of.host.as_str(),
-        request_id: "",
-        own_id: "weir",
-        certificate: None,
-    };
-    let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
-    let mut method = of.method.as_str();
-    if let Towards::Fill(validated) = towards {
-        request::for_fill(&mut headers, &from, &route.rules.key.headers);
-        let head = validated.map(|generation| generation.head());
-        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
-        let is_passed = of.method == http::Method::HEAD && route.rules.head == HeadRequests::Pass;
-        method = if is_passed { "HEAD" } else { "GET" };
-    }
-    if let Some(host) = route.host_to_origin() {
-        headers.insert(http::header::HOST, host.clone());
-    }
-    route.edit_request(&mut headers);
-    route.set_values(known, &mut headers);
-    // What is another for each request or client stands there by its name.
-    headers.insert(X_REQUEST_ID, HeaderValue::from_static("(made for each request)"));
-    if of.client.is_none() {
-        headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("(the client's address)"));
-    }
-    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    Asked { line: format!("{method} {target}"), headers }
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ mod values;
 mod walk;
 
 pub use edge::{Edge, FromOutside, StartError};
-pub use explain::{Asked, Explanation, Question, StoredVariant};
+pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;

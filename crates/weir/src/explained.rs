@@ -6,7 +6,8 @@ use std::ops::Range;
 use weir_config::Loaded;
 use weir_config::model::ClientCertificateMode;
 use weir_control::{
-    Explained, ExplainedTls, HeldRange, OriginRequest, SelectingField, Setting, StoredVariant,
+    Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, SelectingField,
+    Setting, StoredVariant,
 };
 
 use crate::certificates::Keeper;
@@ -56,9 +57,11 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         cookies_dropped: explanation.cookies_dropped,
         cookies_not_in_key: explanation.cookies_not_in_key,
         not_in_key: explanation.not_in_key,
-        origin_request: explanation
-            .asked
-            .map(|asked| OriginRequest { line: asked.line, headers: asked.headers }),
+        origin_request: explanation.asked.map(|asked| OriginRequest {
+            line: asked.line,
+            headers: asked.headers,
+            choice: asked.choice.map(choice),
+        }),
         verdict: explanation.verdict.to_owned(),
         tls: None,
         reason: explanation.reason.to_owned(),
@@ -71,6 +74,22 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         bypass: explanation.bypass,
         refresh: explanation.refresh,
         no_store: explanation.no_store,
+    }
+}
+
+/// Which origin would get the request.
+fn choice(choice: weir_edge::OriginChoice) -> OriginChoice {
+    let shown = |origin: weir_edge::OriginConsidered| OriginConsidered {
+        name: origin.name.to_string(),
+        share_percent: (origin.share * 1000.0).round() / 10.0,
+        in_flight: origin.in_flight,
+        why_not: origin.why_not,
+    };
+    OriginChoice {
+        origin: choice.origin.map(|origin| origin.to_string()),
+        pick: choice.pick.to_owned(),
+        reason: choice.reason.to_owned(),
+        origins: choice.origins.into_iter().map(shown).collect(),
     }
 }
 

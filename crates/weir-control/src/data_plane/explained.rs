@@ -128,6 +128,37 @@ pub struct OriginRequest {
     pub line: String,
     /// Its fields, without those that differ in each request.
     pub headers: Vec<(String, String)>,
+    /// Which origin would get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<OriginChoice>,
+}
+
+/// Which origin of an upstream would get a request now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OriginChoice {
+    /// Its name; absent where none takes requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// The pick that decides.
+    pub pick: String,
+    /// Why, in the word of `weir_picks_total`.
+    pub reason: String,
+    /// All origins, in the order of the configuration.
+    pub origins: Vec<OriginConsidered>,
+}
+
+/// An origin, as a request would find it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OriginConsidered {
+    /// Its name.
+    pub name: String,
+    /// Its share of the requests while all stays as it is, in percent.
+    pub share_percent: f64,
+    /// Requests under way.
+    pub in_flight: u32,
+    /// Why it would not be picked; absent for the one that would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
 }
 
 /// What a client of TLS meets that asks for the host.

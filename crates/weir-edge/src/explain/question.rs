@@ -11,8 +11,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use weir_policy::RequestView;
 use weir_wire::{Host, Scheme, without_dots};
 
-use super::Question;
 use crate::values::Circumstances;
+
+/// A request to explain.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// An absolute URL.
+    pub url: String,
+    /// Its fields.
+    pub headers: Vec<(String, String)>,
+    /// The client's address; `None`: no client is known.
+    pub client: Option<IpAddr>,
+}
 
 /// A question, parsed.
 pub(super) struct Request {

@@ -8,6 +8,7 @@ use weir_policy::{
     CacheRules, ClientDirectives, Consult, KeyRules, MapTrigger, MissReason, PairTrigger, PassReason,
     QueryRule, RequestView, RevalidateReason, StaleUse, Triggers, consult,
 };
+use weir_upstream::WhyNot;
 
 use super::StoredVariant;
 use crate::plan::Route;
@@ -271,5 +272,16 @@ pub(super) fn of_miss(reason: MissReason) -> &'static str {
         MissReason::Uri => "nothing is held under the key",
         MissReason::Vary => "what is held is not for these fields",
         MissReason::Gone => "what was held is gone",
+    }
+}
+
+/// Why an origin would not be picked.
+pub(super) fn of_why_not(why: WhyNot) -> String {
+    match why {
+        WhyNot::Standing(standing) => standing.word().to_owned(),
+        WhyNot::Backup => "a backup, and a primary takes requests".to_owned(),
+        WhyNot::Other => "another one is tried".to_owned(),
+        WhyNot::Full => "all its connections are in use".to_owned(),
+        WhyNot::Pick(reason) => format!("another one is before it ({})", reason.word()),
     }
 }

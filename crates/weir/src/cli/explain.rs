@@ -6,7 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use http::Method;
-use weir_control::{CertificateUse, Explained, ExplainedTls, HeldRange, Question, Setting, StoredVariant};
+use weir_control::{
+    CertificateUse, Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, Question, Setting,
+    StoredVariant,
+};
 
 use super::find::Find;
 use crate::print::plain;
@@ -105,6 +108,7 @@ fn show(question: &Question, explained: &Explained) -> String {
     if let Some(asked) = &explained.origin_request {
         let fields = asked.headers.iter().map(|(name, value)| format!("  {name}: {value}"));
         page.lines("origin gets", std::iter::once(asked.line.clone()).chain(fields));
+        page.lines("picked", asked.choice.iter().flat_map(choice_text));
     }
     for variant in &explained.stored {
         page.lines("stored", variant_text(variant));
@@ -169,6 +173,29 @@ fn tls_text(tls: &ExplainedTls) -> Vec<String> {
         None => {
             lines.push("a connection with a certificate that does not name this host gets 421".to_owned())
         }
+    }
+    lines
+}
+
+/// The most origins that are printed.
+const ORIGINS_SHOWN_MAX: usize = 16;
+
+/// Which origin is picked, and why not each other one.
+fn choice_text(choice: &OriginChoice) -> Vec<String> {
+    let picked = match &choice.origin {
+        Some(origin) => format!("{origin}  ({}: {})", choice.pick, choice.reason),
+        None => "none: no origin takes requests".to_owned(),
+    };
+    let not = |origin: &OriginConsidered| {
+        let why = origin.why_not.as_ref()?;
+        let OriginConsidered { name, share_percent, in_flight, .. } = origin;
+        Some(format!("not {name}: {why}; {share_percent} % of the requests, {in_flight} under way"))
+    };
+    let mut lines = vec![picked];
+    lines.extend(choice.origins.iter().filter_map(not).take(ORIGINS_SHOWN_MAX));
+    match choice.origins.len().saturating_sub(ORIGINS_SHOWN_MAX + 1) {
+        0 => {}
+        more => lines.push(format!("and {more} origins more")),
     }
     lines
 }
@@ -333,7 +360,20 @@ GET http://a/
             fields: vec![("content-type".into(), "text/plain".into())],
             ..StoredVariant::default()
         };
-        let asked = OriginRequest { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
+        let shown = |name: &str, why_not: Option<&str>| OriginConsidered {
+            name: name.into(),
+            share_percent: 50.0,
+            in_flight: 3,
+            why_not: why_not.map(str::to_owned),
+        };
+        let choice = OriginChoice {
+            origin: Some("http://one:80".into()),
+            pick: "latency".into(),
+            reason: "least".into(),
+            origins: vec![shown("http://one:80", None), shown("http://two:80", Some("draining"))],
+        };
+        let headers = vec![("host".into(), "a".into())];
+        let asked = OriginRequest { line: "GET /?a=1".into(), headers, choice: Some(choice) };
         let explained = Explained {
             settings: vec![setting],
             maps: texts(&["device=phone", "place"]),
@@ -369,6 +409,8 @@ GET http://a/?a=1&b=2 from 192.0.2.7
   not in key   user-agent
   origin gets  GET /?a=1
                  host: a
+  picked       http://one:80  (latency: least)
+               not http://two:80: draining; 50 % of the requests, 3 under way
   stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 12 of 20 bytes
                  for accept-language: de
                  for requests without x-mode

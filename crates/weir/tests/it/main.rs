@@ -75,6 +75,7 @@ mod fetch {
 /// Which origins take requests: what picks choose, what operators change of them, and what DNS says.
 mod origins {
     mod changes;
+    mod explained;
     mod names;
     mod picks;
 }
