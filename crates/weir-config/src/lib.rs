@@ -23,6 +23,7 @@ mod resolve;
 #[cfg(test)]
 mod sample;
 mod semantics;
+pub mod session_keys;
 mod shape;
 mod show;
 mod source;

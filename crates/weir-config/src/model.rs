@@ -3,6 +3,7 @@
 //! `check.rs` and `semantics.rs` do checks.
 
 mod acme;
+mod affinity;
 mod check;
 mod cookies;
 mod eject;
@@ -19,6 +20,7 @@ mod tls;
 mod upstream;
 
 pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
+pub use affinity::{Affinity, AffinityBy, SameSite};
 pub use check::{Agent, Check, CheckField, CheckMethod, CheckRule, CheckWord};
 pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
 pub use eject::Eject;

@@ -298,6 +298,7 @@ fn text_name(format: &str) -> &'static str {
         "weir-upstream" => "upstream rule",
         "weir-hash-of" => "hash of",
         "weir-parameter-name" => "parameter name",
+        "weir-session-of" => "session part",
         "weir-listen" => "listening address",
         "weir-trusted-proxy" => "network",
         "weir-origin" => "origin",

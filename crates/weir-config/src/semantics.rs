@@ -2,6 +2,7 @@
 //! reaches. Must not check what one value alone shows.
 
 mod acme;
+mod affinity;
 mod certificates;
 mod checks;
 mod cookies;
@@ -93,6 +94,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     listeners(config, tree, mistakes);
     certificates::check(config, tree, mistakes);
     acme::check(config, tree, mistakes);
+    affinity::check(config, tree, mistakes);
     maps::check(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {

@@ -19,6 +19,7 @@ mod place;
 mod rate;
 mod rewrite;
 mod route_host;
+mod session;
 mod status;
 pub(crate) mod text;
 
@@ -40,6 +41,7 @@ pub use place::{FileGlob, FilePath, LogTarget, PathText};
 pub use rate::{ByteRate, ParameterName};
 pub use rewrite::{BackText, RewriteTarget, TextGlob};
 pub use route_host::RouteHost;
+pub use session::SessionOf;
 pub use status::StatusList;
 pub(crate) use status::statuses;
 pub use text::{KeyValue, LogLine, Target};
@@ -156,6 +158,9 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-file" => text.parse::<FilePath>().map(drop),
         "weir-log-target" => text.parse::<LogTarget>().map(drop),
         "weir-health-path" => text.parse::<PathPrefix>().map(drop),
+        "weir-session-of" => text.parse::<SessionOf>().map(drop),
+        "weir-node" => session::check_node(text),
+        "weir-cookie-path" => session::check_cookie_path(text),
         "weir-sni" => address::check_name(text).map(drop),
         "weir-upstream-name" => header::check_upstream_name(text),
         "weir-page-status" => header::check_page_status(text),

@@ -51,8 +51,8 @@ pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState, Counted,
     DataPlane, Explained, ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing,
     OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone,
-    PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, Setting, StoredVariant, SwapError,
-    Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting,
+    StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use jobs::{JobShown, JobState};

@@ -45,6 +45,9 @@ impl Fulfilled {
     /// `bypass`, by a map.
     pub(crate) const BYPASS_MAP: u8 = 8;
 
+    /// `affinity.bypass` of the upstream, or a session in the path.
+    pub(crate) const SESSION: u8 = 16;
+
     fn has(self, condition: u8) -> bool {
         self.0 & condition != 0
     }
@@ -70,6 +73,7 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
         Consult::Use(_) if beside.fulfilled.has(Fulfilled::BYPASS_MAP) => {
             Consulted::Pass(PassReason::BypassMap)
         }
+        Consult::Use(_) if beside.fulfilled.has(Fulfilled::SESSION) => Consulted::Pass(PassReason::Session),
         Consult::Use(ask) => {
             let ask = if beside.fulfilled.has(Fulfilled::REFRESH) { ask.refreshing() } else { ask };
             Consulted::LookUp(if beside.fulfilled.has(Fulfilled::NO_STORE) { ask.unstoring() } else { ask })

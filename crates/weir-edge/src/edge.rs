@@ -154,7 +154,7 @@ impl Edge {
             carried.get(name).into_iter().for_each(|known| upstream.carry(known))
         });
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
-        let shared = Shared::new(store, workers, running(plan, upstreams), observatory);
+        let shared = Shared::new(store, workers, Running::new(plan, upstreams), observatory);
         let shared = Arc::new(shared.showing(proofs));
         keeper.sweep(shared.store.clone());
         let modes: Vec<ListenerMode> = listeners.iter().map(|(_, mode)| *mode).collect();
@@ -194,7 +194,7 @@ impl Edge {
                 added.push((address.clone(), *mode, open(address, self.workers.len(), &mut Vec::new())?));
             }
         }
-        self.shared.running.store(Arc::new(running(plan, upstreams)));
+        self.shared.running.store(Arc::new(Running::new(plan, upstreams)));
         for Post { number, address, .. } in &state.listening {
             let Some((_, mode)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
             for worker in &self.workers {
@@ -403,15 +403,6 @@ fn open(address: &Address, workers: usize, passed: &mut Vec<PassedListener>) -> 
         }
     };
     Ok(Opened { kept, of_workers })
-}
-
-fn running(plan: Plan, upstreams: HashMap<String, Arc<Upstream>>) -> Running {
-    Running {
-        limits: Arc::new(plan.limits()),
-        trusted: Arc::new(plan.trusted()),
-        plan: Arc::new(plan),
-        upstreams,
-    }
 }
 
 /// The plan's upstreams: those of `old` where the settings are the same, new ones elsewhere.

@@ -16,8 +16,10 @@ use weir_policy::RequestView;
 use weir_policy::value::{Style, Value};
 use weir_store::Stamp;
 use weir_upstream::Picked;
+use weir_upstream::affinity::{self as sessions, Reading};
 use weir_wire::Target;
 
+use crate::affinity;
 use crate::core::{Core, HeldPlan};
 use crate::decide::Beside;
 use crate::parts::Refill;
@@ -47,6 +49,8 @@ pub(crate) struct Exchange<'c, 'k> {
 pub(crate) struct Note<'c> {
     pub(crate) core: &'c Core,
     pub(crate) request: &'c Request,
+    /// The request as it came, with the cookies that are taken out.
+    pub(crate) received: &'c Request,
     pub(crate) scheme: &'static str,
     /// When the head had been read.
     pub(crate) now: Now,
@@ -77,6 +81,8 @@ pub(crate) struct Note<'c> {
     /// The slot of the client that a trusted proxy names; it counts while this lives.
     counted: Option<Counted>,
     request_id: OnceCell<String>,
+    /// What the request says of its session.
+    pub(crate) reading: OnceCell<Reading>,
     /// What the log of requests to origins says of this request.
     cause: OnceCell<Arc<Cause>>,
     /// The request's fields as origins get them, where the route sets some of them to values.
@@ -165,6 +171,7 @@ impl<'c> Note<'c> {
             scheme: scheme(&request.headers, request.peer.trust, request.peer.scheme),
             now: request.at,
             request,
+            received: request,
             running,
             site: None,
             route: None,
@@ -181,6 +188,7 @@ impl<'c> Note<'c> {
             asked: None,
             counted: None,
             request_id: OnceCell::new(),
+            reading: OnceCell::new(),
             cause: OnceCell::new(),
             selecting: OnceCell::new(),
         }
@@ -208,7 +216,7 @@ impl<'c> Note<'c> {
         Beside {
             is_too_large: self.request.is_too_large(self.content_limits(route)),
             is_upgrade: self.request.upgrade.is_some(),
-            fulfilled: of_client.unwrap_or_default().and(by_maps),
+            fulfilled: of_client.unwrap_or_default().and(by_maps).and(affinity::fulfilled(self, route)),
         }
     }
 
@@ -226,12 +234,25 @@ impl<'c> Note<'c> {
         }
     }
 
-    /// Takes the cookies out of the request that its route takes out. From here on nobody sees them.
+    /// Takes the cookies out of the request that its route takes out, and Weir's own. From here on nobody
+    /// sees them, but for what reads sessions.
     pub(crate) fn take_cookies(&mut self, route: &Route) {
         let request = self.request;
-        let Some(left) = route.rules.cookies.apply(&request.headers) else { return };
-        let mut headers = request.headers.clone();
-        left.put(&mut headers);
+        let without_own = sessions::without(&request.headers, &self.running.own_cookies);
+        let without_own = without_own.map(|left| {
+            let mut headers = request.headers.clone();
+            headers.remove(header::COOKIE);
+            left.into_iter().for_each(|line| _ = headers.append(header::COOKIE, line));
+            headers
+        });
+        let left = route.rules.cookies.apply(without_own.as_ref().unwrap_or(&request.headers));
+        if left.is_none() && without_own.is_none() {
+            return;
+        }
+        let mut headers = without_own.unwrap_or_else(|| request.headers.clone());
+        if let Some(left) = left {
+            left.put(&mut headers);
+        }
         self.request = request.instead.get_or_init(|| Box::new(request.with_headers(headers)));
     }
 

@@ -27,7 +27,7 @@ use crate::lookup;
 use crate::parts::{self, Confirmed};
 use crate::response::{self, Response};
 use crate::upload::Upload;
-use crate::{outgoing, pass, serve};
+use crate::{affinity, outgoing, pass, serve};
 use weir_clock as clock;
 use weir_fill::inflight::{self, Asker, Plan, Wanted};
 use weir_fill::recent::digest_of_visitors;
@@ -266,6 +266,9 @@ async fn declined(
         // A client that holds a part already may not get a part that could be of another version. Which part
         // it gets is the origin's decision.
         Ok(ForLead::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
+            if affinity::is_elsewhere(job.exchange.note, job.route, &response.origin) {
+                return passed(job).await;
+            }
             return given_to_all(job, &response);
         }
         for_lead => for_lead.ok(),
@@ -275,8 +278,16 @@ async fn declined(
         Some(after) => after,
         // The response is not what the client asked for, or the fill asked in another way.
         None if is_for_nobody(job.exchange, status) => passed(job).await,
+        // A fill follows no session: what an origin said that has none with this client is not for it.
+        None if is_of_another(job, &for_lead) => passed(job).await,
         None => handed_over(job, for_lead).await,
     }
+}
+
+/// Whether the response came from another origin than the one that has the client's session.
+fn is_of_another(job: &Job<'_, '_, '_>, for_lead: &Option<ForLead>) -> bool {
+    let Some(ForLead::Response(response)) = for_lead else { return false };
+    affinity::is_elsewhere(job.exchange.note, job.route, response.origin.name())
 }
 
 /// The origin's fields, where some of them are for the lead alone.
@@ -431,6 +442,11 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard)
                 Confirmed::Left => return job.left(),
             }
             serve::confirmed(job, generation, guard)
+        }
+        FillHead::Shared(response)
+            if affinity::is_elsewhere(job.exchange.note, job.route, &response.origin) =>
+        {
+            passed(job).await
         }
         FillHead::Shared(response) => shared(job, &response),
         FillHead::Failed(failure) => failed(job, &failure),

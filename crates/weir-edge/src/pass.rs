@@ -44,7 +44,7 @@ use weir_fill::{Concern, NO_ANSWER, OriginAnswer, OriginFailure};
 
 use self::hold::{Held, hold};
 use self::posted::Posted;
-use crate::{limit, local, lookup, outgoing, present};
+use crate::{affinity, limit, local, lookup, outgoing, present};
 
 /// `Retry-After` of an event stream that found no place, in seconds.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
@@ -169,6 +169,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
         retry: Retry::of(&exchange.request.method),
         prefer: None,
         picking: outgoing::picking(exchange, route, Whose::Client),
+        session: affinity::session(exchange, route),
         upgrade: exchange.request.upgrade.clone(),
         tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
         log: None,
@@ -227,7 +228,9 @@ pub(crate) fn relay(
         let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
         return local::origin_failed(exchange, &OriginFailure::of(&busy));
     }
-    let posted = posted::begin(exchange, route, &response);
+    let cookie = affinity::settle(exchange, route, &response);
+    // What begins a session is stored for nobody.
+    let posted = if cookie.is_none() { posted::begin(exchange, route, &response) } else { None };
     let cache_status = cache_status.answered(response.status);
     let cache_status = match posted.as_ref().map(Posted::freshness) {
         Some(freshness) => cache_status.stored(freshness.left_s(), freshness.source.word()),
@@ -239,7 +242,8 @@ pub(crate) fn relay(
         Length::None => declared(&response.headers),
         length => length.bytes(),
     };
-    let made = relayed(exchange, route, response.status, &response.headers, cache_status);
+    let mut made = relayed(exchange, route, response.status, &response.headers, cache_status);
+    affinity::give(&mut made, cookie);
     let mut body = response.body;
     if is_events {
         body.set_between_bytes(exchange.peer().limits.tunnel_idle_max);
@@ -271,7 +275,10 @@ fn switched(
     cache_status.note(&mut exchange.facts);
     let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
     fields.remove(UPGRADE);
-    let made = response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::of_cache(cache_status, None));
+    let mut made =
+        response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::of_cache(cache_status, None));
+    let cookie = affinity::settle(exchange, route, response);
+    affinity::give(&mut made, cookie);
     let protocol = response.headers.get(UPGRADE).cloned();
     Response { switch: Some(Box::new(Switch { protocol, stream: Box::new(tunnel) })), ..made }
 }

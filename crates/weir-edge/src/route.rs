@@ -175,7 +175,10 @@ impl Route {
             }
             None => answers::of_action(&resolved.action, find_page(&pages, StatusCode::NOT_FOUND)),
         };
-        let rules = rules(resolved, site, config);
+        let mut rules = rules(resolved, site, config);
+        rules.session_cookie = upstream
+            .as_deref()
+            .and_then(|name: &str| config.upstream.get(name)?.affinity.as_ref()?.session_cookie(name));
         Route {
             name: name(&resolved.conditions),
             place: resolved.place.to_string(),

@@ -254,9 +254,7 @@ fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, Star
         upstreams.insert(name, upstream);
     }
     let store = Store::new(plan.memory_bytes());
-    let (limits, trusted) = (Arc::new(plan.limits()), Arc::new(plan.trusted()));
-    let running = Running { limits, trusted, plan: Arc::new(plan), upstreams };
-    Ok(Arc::new(Shared::new(store, 1, running, observatory)))
+    Ok(Arc::new(Shared::new(store, 1, Running::new(plan, upstreams), observatory)))
 }
 
 /// Both clocks of this thread.

@@ -210,6 +210,12 @@ pub const REASONS: &[Reason] = {
             "Past the cache: a map gives what the route's `bypass` names, or would by another value of a \
              field that the request has twice.",
         ),
+        row(
+            NotHit,
+            "session",
+            "Past the cache: the request has a session, and its upstream says `affinity.bypass`, or the \
+             session is in the path.",
+        ),
         row(NotHit, "route-no-store", "Nothing held answers, and the route's `no_store` names this request."),
         row(
             NotHit,

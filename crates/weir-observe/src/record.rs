@@ -155,6 +155,9 @@ pub struct Facts {
     pub total: Duration,
     /// How the response ended.
     pub completion: Completion,
+    /// What became of the session of a passed request: `created`, `kept`, `moved`, `refused`; empty where
+    /// there is none.
+    pub session: &'static str,
 }
 
 impl Facts {
@@ -181,6 +184,7 @@ impl Default for Facts {
             first_byte: None,
             total: Duration::ZERO,
             completion: Completion::Whole,
+            session: "",
         }
     }
 }
@@ -341,7 +345,8 @@ impl Record {
             map.serialize_entry("first_byte_ms", &milliseconds(first_byte))?;
         }
         map.serialize_entry("total_ms", &milliseconds(facts.total))?;
-        map.serialize_entry("completion", facts.completion.word())
+        map.serialize_entry("completion", facts.completion.word())?;
+        present(map, "session", facts.session)
     }
 }
 

@@ -123,6 +123,8 @@ pub enum PassReason {
     BypassClient,
     /// The route bypasses the cache for what a map says of the request.
     BypassMap,
+    /// It has a session, and its upstream answers those itself. The edge knows this.
+    Session,
     /// Nothing held answers it, and the route stores no response to it.
     RouteNoStore,
     /// The path has a segment `.` or `..`, plain or encoded. An origin that resolves it answers for another
@@ -148,6 +150,7 @@ impl PassReason {
             PassReason::BypassMethod => "bypass-method",
             PassReason::BypassClient => "bypass-client",
             PassReason::BypassMap => "bypass-map",
+            PassReason::Session => "session",
             PassReason::RouteNoStore => "route-no-store",
             PassReason::DotSegment => "dot-segment",
             PassReason::EarlyData => "early-data",

@@ -34,6 +34,9 @@ pub struct CacheRules {
     pub cookie_flags: Vec<FlagRule>,
     /// What to do with a response that sets another cookie.
     pub set_cookie: SetCookie,
+    /// The cookie by which clients keep a session with an origin. A response that gives it to a client is not
+    /// stored.
+    pub session_cookie: Option<String>,
     /// When a request bypasses the cache: it is neither answered from it nor stored.
     pub bypass: Triggers,
     /// When a request fetches again and replaces the stored response.

@@ -358,6 +358,12 @@ fn cookie_allows(
     if lines.any(|line| cookies::in_key(&rules.key).any(|keyed| keyed.as_bytes() == name_set(line))) {
         return Err(NotStored::SetKeyCookie);
     }
+    if let Some(session) = rules.session_cookie.as_ref().filter(|_| rules.set_cookie != SetCookie::Strip) {
+        let mut lines = headers.get_all(header::SET_COOKIE).iter().filter(|line| !rules.strips(line));
+        if lines.any(|line| name_set(line) == session.as_bytes()) {
+            return Err(NotStored::SetCookie);
+        }
+    }
     if rules.set_cookie == SetCookie::NoStore && !control.withheld.contains(&header::SET_COOKIE) {
         return Err(NotStored::SetCookie);
     }

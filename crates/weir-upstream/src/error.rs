@@ -331,6 +331,12 @@ pub enum UpstreamError {
         /// What it may be.
         range: &'static str,
     },
+    /// A cookie of Weir's own without a key.
+    #[error("upstream {name}: its affinity has no key; is its key_file readable?")]
+    NoKey {
+        /// The upstream.
+        name: String,
+    },
     /// A certificate or key file cannot be read.
     #[error("cannot read {path}: {source}")]
     File {

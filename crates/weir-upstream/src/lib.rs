@@ -14,6 +14,7 @@
 
 mod address;
 mod adjust;
+pub mod affinity;
 mod agent;
 mod attempt;
 mod body;
@@ -41,6 +42,8 @@ mod response;
 mod retry;
 mod roster;
 mod send;
+mod session;
+mod session_end;
 mod settings;
 pub mod simulated;
 mod snapshot;
@@ -69,11 +72,14 @@ pub use origin::Origin;
 pub use pick::{Asked, HashOf, Pick, PickWord, Picked, Picking, Reason, Whose, host_point};
 pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{Length, OriginResponse, Times};
+pub use session_end::SessionEnd;
 pub use settings::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
     OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
-pub use snapshot::{AgentSnapshot, CheckSnapshot, LastCheck, OriginSnapshot, UpstreamSnapshot};
+pub use snapshot::{
+    AgentSnapshot, CheckSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot, UpstreamSnapshot,
+};
 pub use standing::{Order, Standing};
 pub use tally::Tally;
 pub use tunnel::Tunnel;

@@ -58,7 +58,8 @@ pub(crate) fn listed(
             let share = if in_use(&member) { f64::from(member.share()) / total.max(1) as f64 } else { 0.0 };
             let snapshot = origin.snapshot(now, told);
             let (address, at) = (origin.address().clone(), origin.at());
-            let settings = OriginSettings { address, at, weight: member.weight, role: member.role };
+            let settings =
+                OriginSettings { address, at, weight: member.weight, role: member.role, node: None };
             let differences = adjust::differences(&settings, file, adjustments);
             OriginListed {
                 name: origin.name().to_owned(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use weir_wire::{BodyReader, Persistence, ResponseHead};
 
+use crate::affinity::OriginId;
 use crate::attempt::{Link, Track};
 use crate::body::{OriginBody, RequestRest, Streaming};
 use crate::clock;
@@ -177,6 +178,7 @@ fn respond(
         body,
         origin: origin.clone(),
         picked: terms.turn.picked,
+        origin_id: OriginId::default(),
         times: Times::default(),
         upgraded,
     }

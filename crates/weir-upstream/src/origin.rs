@@ -197,6 +197,11 @@ impl Origin {
         self.marks.lock().standing(self.health().is_up())
     }
 
+    /// Whether it takes requests of its sessions.
+    pub(crate) fn takes_sessions(&self) -> bool {
+        self.marks.lock().takes_sessions(self.health().is_up())
+    }
+
     /// Changes what is said of it.
     pub(crate) fn mark(&self, change: impl FnOnce(&mut Marks)) {
         let mut marks = self.marks.lock();

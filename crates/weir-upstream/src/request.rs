@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
+use crate::affinity::Session;
 use crate::attempt::AttemptLog;
 use crate::pick::{Asked, Picking};
 use crate::tally::Tally;
@@ -30,6 +31,8 @@ pub struct OriginRequest {
     pub retry: Retry,
     /// The name of the origin to ask, if it is up. Otherwise one is picked.
     pub prefer: Option<Arc<str>>,
+    /// The session that it belongs to, where its origin is up or drains. It goes before `picking`.
+    pub session: Option<Session>,
     /// What picks know of the request.
     pub picking: Picking,
     /// The protocols to switch to, as the client named them (RFC 9110 §7.8).
@@ -72,6 +75,7 @@ impl OriginRequest {
             body: OutBody::Empty,
             retry,
             prefer: None,
+            session: None,
             picking: Picking::default(),
             upgrade: None,
             tally: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use weir_wire::Framing;
 
+use crate::affinity::OriginId;
 use crate::body::OriginBody;
 use crate::origin::Origin;
 use crate::pick::Picked;
@@ -59,6 +60,8 @@ pub struct OriginResponse {
     pub origin: Arc<Origin>,
     /// Why it was picked.
     pub picked: Option<Picked>,
+    /// Its number in sessions.
+    pub origin_id: OriginId,
     /// How long it took.
     pub times: Times,
     /// The connection, after a 101 that was asked for.

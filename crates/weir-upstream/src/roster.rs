@@ -10,10 +10,12 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::affinity::OriginId;
 use crate::clock;
 use crate::load::Board;
 use crate::origin::Origin;
 use crate::pick::{Asked, Field, Lane, Moment, Pick, PickWord, Picked, Place, Reason, Turns, mixed};
+use crate::session_end::SessionCounts;
 use crate::settings::Role;
 use crate::standing::Standing;
 
@@ -24,6 +26,8 @@ pub(crate) struct Member {
     /// Its share relative to the others, 1 to 1,000.
     pub(crate) weight: u32,
     pub(crate) role: Role,
+    /// Its number in sessions.
+    pub(crate) id: OriginId,
 }
 
 impl Member {
@@ -53,6 +57,8 @@ pub(crate) struct Signal {
     line: Mutex<Vec<Weak<()>>>,
     /// How often so many origins were ejected that all are used.
     panics: AtomicU64,
+    /// What became of sessions.
+    pub(crate) sessions: SessionCounts,
 }
 
 impl Default for Signal {
@@ -65,6 +71,7 @@ impl Default for Signal {
             woken: Notify::default(),
             line: Mutex::default(),
             panics: AtomicU64::default(),
+            sessions: SessionCounts::default(),
         }
     }
 }
@@ -135,6 +142,8 @@ pub(crate) struct Roster {
     pub(crate) members: Arc<[Member]>,
     /// [`Signal::changes`] when it was made.
     pub(crate) changes: u64,
+    /// Which of them take requests of their sessions.
+    pub(crate) takes_sessions: Vec<bool>,
     /// Those that take a share, by role.
     primaries: Lane,
     backups: Lane,
@@ -169,7 +178,9 @@ impl Roster {
         let ejected = (0..members.len()).filter(is_out).collect();
         let (primaries, backups) = (lane(Role::Primary), lane(Role::Backup));
         let is_panicking = panicking.primaries || panicking.backups;
-        Roster { primaries, backups, ejected, is_panicking, members, changes }
+        let of_sessions = |at: usize| takes_share(at) || members[at].origin.takes_sessions();
+        let takes_sessions = (0..members.len()).map(of_sessions).collect();
+        Roster { primaries, backups, ejected, is_panicking, members, takes_sessions, changes }
     }
 
     /// The origin of this name, if it takes a share: a request asks for it.

@@ -58,6 +58,7 @@ impl Upstream {
             let (failure, rest) = match attempt(origin, &terms, demand, body).await {
                 Ok(mut response) => {
                     response.times.retries = tries.unconnected + tries.resent;
+                    response.origin_id = roster.members[picked.at].id;
                     match origin.verdict(response.status) {
                         Verdict::Good => doubts.clear_request(),
                         Verdict::Bad => doubts.found.push((picked.at, Found::Status)),
@@ -104,8 +105,10 @@ impl Upstream {
         let (now, picks) = (clock::now(), request.picking.picks.as_deref().unwrap_or(&self.picks));
         let name = request.prefer.as_deref().filter(|_| tried.is_empty());
         let preferred = name.and_then(|name| roster.prefer(name, picks));
+        let session = request.session.as_ref().filter(|_| tried.is_empty());
+        let of_session = || session.and_then(|session| roster.follow(session, picks));
         let choose = || roster.choose(picks, &request.asked(), tried, (&self.signal.moment(now), now));
-        preferred.or_else(choose)
+        preferred.or_else(of_session).or_else(choose)
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::affinity::Affinity;
 use crate::error::UpstreamError;
 use crate::pick::Pick;
 
@@ -29,6 +30,8 @@ pub struct UpstreamSettings {
     pub picks: Vec<Pick>,
     /// How long each step may take.
     pub timeouts: Timeouts,
+    /// Whether sessions keep their origin, and how they are told apart.
+    pub affinity: Option<Affinity>,
     /// Ceilings of connections, queue and response heads.
     pub bounds: Bounds,
     /// When an origin is left out for failing.
@@ -53,6 +56,7 @@ impl UpstreamSettings {
             origins: vec![OriginSettings::new(address)],
             picks: vec![Pick::default()],
             timeouts: Timeouts::default(),
+            affinity: None,
             bounds: Bounds::default(),
             ejection: Ejection::default(),
             tls: TlsSettings::default(),
@@ -75,6 +79,8 @@ pub struct OriginSettings {
     pub role: Role,
     /// The one address that it is at, of those that its name has.
     pub at: Option<SocketAddr>,
+    /// Its name in sessions; its address where it has none.
+    pub node: Option<String>,
 }
 
 /// What an origin is for.
@@ -90,7 +96,7 @@ pub enum Role {
 impl OriginSettings {
     /// A primary of weight 1.
     pub fn new(address: OriginAddress) -> Self {
-        Self { address, weight: 1, role: Role::Primary, at: None }
+        Self { address, weight: 1, role: Role::Primary, at: None, node: None }
     }
 
     /// Its name in logs, metrics and orders: the address as configured, and where it is one of several of a

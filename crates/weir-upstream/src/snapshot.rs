@@ -17,6 +17,21 @@ pub struct UpstreamSnapshot {
     pub is_panicking: bool,
     /// How often that began.
     pub panics: u64,
+    /// What became of its sessions, where they keep their origin.
+    pub sessions: Option<SessionsSnapshot>,
+}
+
+/// Requests of sessions, since the start, by what became of the session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionsSnapshot {
+    /// It began.
+    pub created: u64,
+    /// It was at its origin.
+    pub kept: u64,
+    /// Its origin was gone, and it went to another one.
+    pub moved: u64,
+    /// What the request said of a session was not Weir's, was out of date, or named no origin.
+    pub refused: u64,
 }
 
 /// An origin at one moment. Counts are since the start.

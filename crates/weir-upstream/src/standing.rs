@@ -81,4 +81,9 @@ impl Marks {
             Order::Ready => Standing::Ready,
         }
     }
+
+    /// Whether an origin that is ejected or is not takes requests of its sessions: also while it drains.
+    pub(crate) fn takes_sessions(self, is_up: bool) -> bool {
+        is_up && !self.is_down && self.order != Order::Maintenance
+    }
 }

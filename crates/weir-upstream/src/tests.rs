@@ -14,6 +14,7 @@ mod pick;
 mod pool;
 mod retry;
 pub(crate) mod scripted;
+mod sessions;
 mod settings;
 mod storm;
 mod tls;

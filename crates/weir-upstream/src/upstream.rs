@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::address::{self, Resolver};
 use crate::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Found, Wanted};
+use crate::affinity::{Affinity, By, OriginId};
 use crate::attempt::{AttemptEnd, AttemptLog, Turn};
 use crate::check::CheckLog;
 use crate::check::tend::tend as tend_checks;
@@ -39,6 +40,7 @@ pub struct Upstream {
     resolver: Resolver,
     pub(crate) signal: Arc<Signal>,
     pub(crate) picks: Vec<Pick>,
+    pub(crate) affinity: Option<Affinity>,
     pub(crate) timeouts: Timeouts,
     pub(crate) bounds: Bounds,
     pub(crate) check: Option<Arc<CheckSettings>>,
@@ -130,6 +132,7 @@ impl Upstream {
             resolver: resolver.clone(),
             token: Some(signal.follow()),
             signal,
+            affinity: settings.affinity.clone(),
             check: settings.check.clone().map(Arc::new),
             agent: settings.agent.clone().map(Arc::new),
             picks: settings.picks.clone(),
@@ -190,7 +193,8 @@ impl Upstream {
         let of = |member: &Member| member.origin.snapshot(now, told);
         let origins = roster.members.iter().map(of).collect();
         let (is_panicking, panics) = (roster.is_panicking, self.signal.panics());
-        UpstreamSnapshot { name: self.name.clone(), origins, is_panicking, panics }
+        let sessions = self.affinity.as_ref().map(|_| self.signal.sessions.snapshot());
+        UpstreamSnapshot { name: self.name.clone(), origins, is_panicking, panics, sessions }
     }
 
     /// What operators have changed so far.
@@ -408,7 +412,7 @@ fn members(
             }
         };
         orders.push((order, is_gone));
-        members.push(Member { origin, weight: wanted.weight, role: wanted.role });
+        members.push(Member { origin, weight: wanted.weight, role: wanted.role, id: id(&wanted) });
     }
     // Only now, when nothing can fail any more.
     for (member, (order, is_gone)) in members.iter().zip(orders) {
@@ -418,6 +422,15 @@ fn members(
     Ok(members)
 }
 
+/// The number of an origin in sessions.
+fn id(settings: &OriginSettings) -> OriginId {
+    match &settings.node {
+        // Several addresses of one name are not one origin.
+        Some(node) if settings.at.is_none() => OriginId::of_node(node),
+        _ => OriginId::of_address(&settings.name()),
+    }
+}
+
 fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {
     let name = || settings.name.clone();
     if !settings.origins.iter().any(|origin| origin.role == Role::Primary) {
@@ -425,6 +438,11 @@ fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {
     }
     if settings.origins.iter().any(|origin| !(1..=1000).contains(&origin.weight)) {
         return Err(UpstreamError::Range { name: name(), what: "weight", range: "1 to 1000" });
+    }
+    if let Some(Affinity { by: By::Own(own), .. }) = &settings.affinity
+        && own.keys.is_empty()
+    {
+        return Err(UpstreamError::NoKey { name: name() });
     }
     if settings.bounds.connections_max == 0 {
         return Err(UpstreamError::Range { name: name(), what: "connections", range: "at least 1" });

@@ -16,8 +16,8 @@ use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
     ListOrder, Listening, Listing, OriginChanged, OriginOrder, OriginRefusal, OriginState, OriginsOf, Phase,
-    PicksCount, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder, SwapError, Swapped,
-    UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    PicksCount, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, SessionsState, Sites, SitesOrder,
+    SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, FromOutside, HttpProofs};
@@ -289,7 +289,13 @@ impl Server {
                     .map(|(cause, count)| ((*cause).to_owned(), *count))
                     .collect(),
             });
-            UpstreamState { origins: origins.collect(), name: upstream.name, panic, panics }
+            let sessions = upstream.sessions.map(|sessions| SessionsState {
+                created: sessions.created,
+                kept: sessions.kept,
+                moved: sessions.moved,
+                refused: sessions.refused,
+            });
+            UpstreamState { origins: origins.collect(), name: upstream.name, panic, panics, sessions }
         });
         all.collect()
     }

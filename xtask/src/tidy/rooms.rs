@@ -94,6 +94,7 @@ const ALONE: &[(&str, &str)] = &[
     ("aws-lc-rs", "weir-tls"),
     // The hashes of tokens.
     ("aws-lc-rs", "weir-control"),
+    ("aws-lc-rs", "weir-upstream"),
 ];
 
 /// The import of a crate by another, or of a foreign crate that only some may name.

@@ -1,5 +1,6 @@
 //! `[upstream.NAME]`: a named group of origins and how Weir talks to them.
 
+use super::Affinity;
 use super::Eject;
 use super::check::{Agent, CheckRule};
 use super::pick::PickRule;
@@ -101,6 +102,9 @@ pub struct Upstream {
     /// A program beside each origin that says how much it can take (HAProxy's `agent-check`). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
+    /// Sessions that keep their origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
 }
 
 impl Upstream {
@@ -130,6 +134,7 @@ impl Upstream {
             eject: Eject::default(),
             check: None,
             agent: None,
+            affinity: None,
         }
     }
 }
@@ -212,6 +217,14 @@ impl OriginEntry {
         }
     }
 
+    /// Its name in sessions.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            OriginEntry::Url(_) => None,
+            OriginEntry::Table(table) => table.id.as_deref(),
+        }
+    }
+
     /// Whether Weir uses it only when all others are left out.
     pub fn is_backup(&self) -> bool {
         match self {
@@ -234,6 +247,11 @@ pub struct OriginTable {
     /// Whether Weir uses it only when all others are left out.
     #[serde(default)]
     pub backup: bool,
+    /// Its name in sessions, e.g. Tomcat's `jvmRoute`. With `affinity.by = "suffix"` each origin has one.
+    /// Elsewhere sessions find an origin by its URL where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "weir-node"))]
+    pub id: Option<String>,
 }
 
 fn weight_default() -> u32 {

@@ -173,6 +173,7 @@ impl Rules {
                 .collect(),
             cookie_flags: self.named_cookies().flat_map(|named| &named.flags).flatten().map(flags).collect(),
             ignore: ignored(self.ignore.as_ref()),
+            session_cookie: None,
             set_cookie: match self.set_cookie {
                 None | Some(SetCookieRule::ByName(_) | SetCookieRule::All(SetCookie::NoStore)) => {
                     weir_policy::SetCookie::NoStore

@@ -18,6 +18,22 @@ pub struct UpstreamState {
     pub panic: bool,
     /// How often that began.
     pub panics: u64,
+    /// What became of its sessions, where they keep their origin (`affinity`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<SessionsState>,
+}
+
+/// Passed requests by what became of their session, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionsState {
+    /// It began with the response.
+    pub created: u64,
+    /// Its origin answered.
+    pub kept: u64,
+    /// Its origin was gone, and another one answered.
+    pub moved: u64,
+    /// What the request said of a session was not Weir's, was out of date, or named no origin.
+    pub refused: u64,
 }
 
 /// An origin now; counts are since the start.

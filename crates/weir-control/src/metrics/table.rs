@@ -6,7 +6,9 @@ use std::slice;
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
 use super::{Family, Seen, Series};
-use crate::data_plane::{CatalogueUse, CertificatesUse, Inventory, OriginState, UpstreamState, VolumeUse};
+use crate::data_plane::{
+    CatalogueUse, CertificatesUse, Inventory, OriginState, SessionsState, UpstreamState, VolumeUse,
+};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 enum Read<T> {
@@ -216,6 +218,25 @@ const UPSTREAMS: &[Row<UpstreamState>] = &[
     count("weir_upstream_panics", "Times that too many origins were ejected.", |upstream| upstream.panics),
 ];
 
+const SESSIONS: &[Row<SessionsState>] = &[
+    count("weir_sessions_created", "Sessions that began with a passed response.", |sessions| {
+        sessions.created
+    }),
+    count("weir_sessions_kept", "Passed requests of sessions that their origin answered.", |sessions| {
+        sessions.kept
+    }),
+    count(
+        "weir_sessions_moved",
+        "Passed requests of sessions whose origin was gone: another one answered.",
+        |sessions| sessions.moved,
+    ),
+    count(
+        "weir_sessions_refused",
+        "Passed requests that said of a session what is not Weir's, is out of date, or names no origin.",
+        |sessions| sessions.refused,
+    ),
+];
+
 /// The states that a volume can be in.
 const STATES: [&str; 6] = ["up", "full", "read-only", "slow", "ejected", "probing"];
 
@@ -239,6 +260,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
         seen.inventory.upstreams.iter().map(|upstream| (vec![upstream.name.as_str()], upstream)).collect();
     rows(&mut origins, UPSTREAMS, &["upstream"], &upstreams);
     origins.extend(checks(&seen.inventory));
+    rows(&mut origins, SESSIONS, &["upstream"], &each_affinity(&seen.inventory));
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -583,6 +605,11 @@ fn checks(inventory: &Inventory) -> Vec<Family<'_>> {
             series: Series::Counts(lines.collect()),
         },
     ]
+}
+
+fn each_affinity(inventory: &Inventory) -> Vec<(Vec<&str>, &SessionsState)> {
+    let all = inventory.upstreams.iter();
+    all.filter_map(|upstream| Some((vec![upstream.name.as_str()], upstream.sessions.as_ref()?))).collect()
 }
 
 fn one_if(is: bool) -> f64 {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::data_plane::{AgentState, CatalogueUse, CheckState, OriginState, UpstreamState, VolumeUse};
+use crate::data_plane::{
+    AgentState, CatalogueUse, CheckState, OriginState, SessionsState, UpstreamState, VolumeUse,
+};
 use weir_observe::{Outcome, SiteSnapshot};
 
 /// Something of everything, so that no family is left out.
@@ -34,8 +36,12 @@ fn seen() -> Seen {
         agent: Some(AgentState::default()),
         ..OriginState::default()
     };
-    let upstream =
-        UpstreamState { name: "main".to_owned(), origins: vec![origin], ..UpstreamState::default() };
+    let upstream = UpstreamState {
+        name: "main".to_owned(),
+        origins: vec![origin],
+        sessions: Some(SessionsState { kept: 7, ..SessionsState::default() }),
+        ..UpstreamState::default()
+    };
     let inventory = Inventory { volumes: vec![volume], upstreams: vec![upstream], ..Inventory::default() };
     Seen { snapshot, inventory, held: vec![("a".to_owned(), Holding::default())], ..Seen::default() }
 }

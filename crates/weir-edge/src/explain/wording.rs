@@ -247,6 +247,7 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
         PassReason::BypassMethod => "a method that the route's bypass names",
         PassReason::BypassClient => "a client that the route's bypass names",
         PassReason::BypassMap => "a result of a map that the route's bypass names",
+        PassReason::Session => "the request has a session, which its upstream answers past the cache",
         PassReason::RouteNoStore => "nothing held answers it, and the route's no_store names this request",
         PassReason::Uncacheable => "responses to this key were not storable a moment ago",
         PassReason::EarlyData => "the request may have been replayed (`Early-Data`)",

@@ -2,9 +2,12 @@
 
 use http::{HeaderName, HeaderValue, Method};
 use weir_config::model::{
-    Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Resolve, Tls, Upstream,
+    self, AffinityBy, Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Resolve, SameSite,
+    Tls, Upstream,
 };
-use weir_config::value::{HostRule, OriginScheme, OriginUrl, Size};
+use weir_config::session_keys;
+use weir_config::value::{HostRule, OriginScheme, OriginUrl, SessionOf, Size};
+use weir_upstream::affinity::{Affinity, By, HashOf, Key, OwnCookie, Secure};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
     OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
@@ -23,6 +26,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
         name: name.to_owned(),
         origins: upstream.origins.iter().map(origin).collect(),
         picks: picks(&upstream.pick),
+        affinity: upstream.affinity.as_ref().map(|affinity| sessions(name, affinity)),
         timeouts: Timeouts {
             connect: upstream.connect.0,
             first_byte: upstream.first_byte.0,
@@ -101,12 +105,67 @@ fn ejection(eject: &Eject) -> Ejection {
     }
 }
 
+/// What it says about sessions. Keys that can no longer be read are none, which the upstream refuses.
+fn sessions(upstream: &str, affinity: &model::Affinity) -> Affinity {
+    let cookie = || affinity.cookie_name(upstream).unwrap_or_default();
+    let by = match (affinity.by, &affinity.of) {
+        (AffinityBy::Own, _) => By::Own(OwnCookie {
+            name: cookie(),
+            keys: keys(affinity),
+            attributes: attributes(affinity),
+            secure: match affinity.secure {
+                Some(true) => Secure::Always,
+                Some(false) => Secure::Never,
+                None if affinity.same_site == SameSite::None => Secure::Always,
+                None => Secure::AsSet,
+            },
+            lifetime: affinity.lifetime.map(|lifetime| lifetime.0),
+        }),
+        (AffinityBy::Hash, Some(SessionOf::Cookie(name))) => By::Hash(HashOf::Cookie(name.0.clone())),
+        (AffinityBy::Hash, Some(SessionOf::Header(name))) => By::Hash(HashOf::Header(name.0.clone())),
+        // The check of the configuration makes sure that there is a part to hash.
+        (AffinityBy::Suffix | AffinityBy::Hash, _) => {
+            let parameter = affinity.parameter.as_ref().map(|name| name.0.clone());
+            By::Suffix {
+                parameter: parameter.unwrap_or_else(|| cookie().to_ascii_lowercase()),
+                cookie: cookie(),
+            }
+        }
+    };
+    Affinity { by, bypass: affinity.bypass }
+}
+
+fn keys(affinity: &model::Affinity) -> Vec<Key> {
+    let read = affinity.key_file.as_ref().map(|file| session_keys::read(&file.0));
+    let lines = read.transpose().ok().flatten().unwrap_or_default();
+    lines.iter().filter_map(|line| Key::of(line.as_bytes())).collect()
+}
+
+/// What follows the value of Weir's own cookie.
+fn attributes(affinity: &model::Affinity) -> String {
+    let mut text = format!("; Path={}", affinity.path);
+    if let Some(domain) = &affinity.domain {
+        text.push_str("; Domain=");
+        text.push_str(domain);
+    }
+    if affinity.http_only {
+        text.push_str("; HttpOnly");
+    }
+    text.push_str(match affinity.same_site {
+        SameSite::Lax => "; SameSite=Lax",
+        SameSite::Strict => "; SameSite=Strict",
+        SameSite::None => "; SameSite=None",
+    });
+    text
+}
+
 fn origin(entry: &OriginEntry) -> OriginSettings {
     OriginSettings {
         address: address(entry.url()),
         weight: entry.weight(),
         role: if entry.is_backup() { Role::Backup } else { Role::Primary },
         at: None,
+        node: entry.id().map(str::to_owned),
     }
 }
 

@@ -17,6 +17,7 @@ mod kit;
 mod peers;
 mod ranges;
 mod rules;
+mod sessions;
 mod statuses;
 mod targeted;
 mod unreachable;

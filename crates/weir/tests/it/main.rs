@@ -112,6 +112,13 @@ mod send {
     mod streams;
 }
 
+/// Sessions that keep their origin.
+mod sessions {
+    mod clients;
+    mod kit;
+    mod several;
+}
+
 /// What memory and volumes keep, and what drives do to it.
 mod store {
     mod admission;

@@ -1,0 +1,159 @@
+//! Sessions of requests: which origin a passed request wants, and what its response says of that. It must not
+//! decide whether the cache is asked, but for routes whose upstream says so (`affinity.bypass`), and for URLs
+//! that are one session's alone.
+
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, SET_COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use weir_upstream::affinity::{Affinity, Asked, Place, Reading, Session};
+use weir_upstream::{OriginResponse, SessionEnd, Upstream};
+
+use crate::decide::Fulfilled;
+use crate::exchange::{Exchange, Note};
+use crate::plan::Route;
+use crate::response::Response;
+use weir_front::Head;
+
+/// The upstream of a route and what it says about sessions.
+fn of<'n>(note: &'n Note<'_>, route: &Route) -> Option<(&'n Arc<Upstream>, &'n Affinity)> {
+    if !note.running.has_affinity {
+        return None;
+    }
+    let upstream = note.running.upstream(route)?;
+    Some((upstream, upstream.affinity()?))
+}
+
+/// What a request says of its session, to the upstream of a route.
+fn read(note: &Note<'_>, route: &Route) -> Reading {
+    let Some((upstream, affinity)) = of(note, route) else { return Reading::Nothing };
+    let read = || affinity.read(upstream.name(), &asked(note), note.now.wall);
+    // Other routes are looked at as well.
+    let is_own = note.route.is_some_and(|own| own.upstream == route.upstream);
+    if is_own { *note.reading.get_or_init(read) } else { read() }
+}
+
+fn asked<'n>(note: &'n Note<'_>) -> Asked<'n> {
+    Asked { received: &note.received.headers, left: &note.request.headers, target: note.path_and_query() }
+}
+
+/// The session of a request, for the pick of its origin.
+pub(crate) fn session(note: &Note<'_>, route: &Route) -> Option<Session> {
+    read(note, route).session()
+}
+
+/// Whether the request bypasses the cache for its session.
+pub(crate) fn fulfilled(note: &Note<'_>, route: &Route) -> Fulfilled {
+    match of(note, route) {
+        Some((_, affinity)) if affinity.may_bypass(note.path_and_query()) => {
+            if affinity.bypasses(&read(note, route)) { Fulfilled(Fulfilled::SESSION) } else { Fulfilled(0) }
+        }
+        _ => Fulfilled(0),
+    }
+}
+
+/// Whether the request's session is at another origin than the one of this name, which is up. What that one
+/// said to a fill is then not for this client.
+pub(crate) fn is_elsewhere(note: &Note<'_>, route: &Route, origin: &str) -> bool {
+    let Some((upstream, _)) = of(note, route) else { return false };
+    let wanted = session(note, route).and_then(|session| upstream.origin_of(&session));
+    wanted.is_some_and(|wanted| wanted.name() != origin)
+}
+
+/// Counts what became of the session of a passed request. Returns the cookie that names the origin from now
+/// on, where Weir sets one.
+pub(crate) fn settle(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Route,
+    response: &OriginResponse,
+) -> Option<HeaderValue> {
+    let (upstream, affinity) = of(exchange, route)?;
+    let reading = read(exchange, route);
+    // An error is no reason to stay, and a 304 is also for the cache behind us.
+    let may_set = !response.status.is_server_error() && response.status != StatusCode::NOT_MODIFIED;
+    let begins = match affinity.own_cookie() {
+        Some(_) => may_set,
+        None => affinity.is_begun_by(&response.headers),
+    };
+    let end = upstream.settle(&reading, response.origin_id, begins);
+    let is_aging = matches!(reading, Reading::Session { place: Place::AgingCookie, .. });
+    let is_wanted = may_set && (end != Some(SessionEnd::Kept) || is_aging);
+    let now = exchange.now.wall;
+    let set = || affinity.set_cookie(upstream.name(), response.origin_id, (exchange.scheme, now));
+    let cookie = if is_wanted { set() } else { None };
+    let word = match (end, reading) {
+        (Some(end), _) => end.word(),
+        (None, Reading::Refused) => "refused",
+        (None, _) => "",
+    };
+    exchange.facts.session = word;
+    cookie
+}
+
+/// Adds Weir's cookie to a response. From now on it is for this client alone, and the caches behind Weir are
+/// told so (RFC 9111 §5.2.2.7, §7.3).
+pub(crate) fn give(response: &mut Response, cookie: Option<HeaderValue>) {
+    if let (Head::Made(_, fields), Some(cookie)) = (&mut response.head, cookie) {
+        fields.append(SET_COOKIE, cookie);
+        keep_private(fields);
+    }
+}
+
+/// Says that no shared cache may store a response.
+fn keep_private(fields: &mut HeaderMap) {
+    let says = |value: &HeaderValue| {
+        let directives = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        directives
+            .into_iter()
+            .any(|word| word.eq_ignore_ascii_case(b"private") || word.eq_ignore_ascii_case(b"no-store"))
+    };
+    if !fields.get_all(CACHE_CONTROL).iter().any(says) {
+        fields.append(CACHE_CONTROL, HeaderValue::from_static("private"));
+    }
+    // These count in place of Cache-Control (RFC 9213 §2.2).
+    let is_targeted = |name: &&HeaderName| {
+        name.as_str() == "surrogate-control" || name.as_str().ends_with("cdn-cache-control")
+    };
+    let targeted: Vec<HeaderName> = fields.keys().filter(is_targeted).cloned().collect();
+    for name in targeted {
+        fields.insert(name, HeaderValue::from_static("no-store"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_with_weirs_cookie_is_for_one_client() {
+        let check = |given: &[(&'static str, &'static str)], expect: &[(&str, &str)]| {
+            let mut fields = HeaderMap::new();
+            for (name, value) in given {
+                fields.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            keep_private(&mut fields);
+            let found: Vec<_> =
+                fields.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+            assert_eq!(found, expect, "{given:?}");
+        };
+        check(&[], &[("cache-control", "private")]);
+        check(
+            &[("cache-control", "public, max-age=60")],
+            &[("cache-control", "public, max-age=60"), ("cache-control", "private")],
+        );
+        check(&[("cache-control", "max-age=60, Private")], &[("cache-control", "max-age=60, Private")]);
+        check(&[("cache-control", "no-store")], &[("cache-control", "no-store")]);
+        check(
+            &[("cache-control", "private=\"x\"")],
+            &[("cache-control", "private=\"x\""), ("cache-control", "private")],
+        );
+        check(
+            &[("cache-control", "no-store"), ("cdn-cache-control", "max-age=9"), ("surrogate-control", "a")],
+            &[
+                ("cache-control", "no-store"),
+                ("cdn-cache-control", "no-store"),
+                ("surrogate-control", "no-store"),
+            ],
+        );
+    }
+}
