@@ -13,6 +13,7 @@ mod map;
 mod pick;
 mod range;
 mod rate;
+mod retry;
 mod rewrite;
 mod rules;
 mod site;
@@ -30,6 +31,7 @@ pub use map::Map;
 pub use pick::{Hash, PickEntry, PickRule, PickTable, PickWord};
 pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::{Rate, RateRule};
+pub use retry::{Retry, RetryOn};
 pub use rewrite::{Back, BackPattern, BackRule, BackWord, KeyPath, Rewrite};
 pub use rules::{
     ClientDirectives, CloseDelimited, EachMinUses, ErrorStorage, FieldEdits, FieldText, FromFile,

@@ -61,7 +61,7 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
         &["limits.head", "limits.line"],
         "",
     ),
-    (&["proxy_next_upstream", "max_retries"], &["upstream.NAME.retries"], ""),
+    (&["proxy_next_upstream", "max_retries", "retries"], &["upstream.NAME.retry"], ""),
     (&["proxy_ssl_verify", "ssl_verify"], &["upstream.NAME.tls.verify"], ""),
     (
         &["ssl", "ssl_certificate", "ssl_certificate_key", "crt", "certificates", "tls_certificate"],

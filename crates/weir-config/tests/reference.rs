@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -42,7 +44,10 @@ fn blocks(text: &str) -> Vec<String> {
     pieces.filter_map(|piece| Some(piece.split_once("\n```")?.0.to_owned())).collect()
 }
 
-/// The folder with all files that the examples name.
+/// What stands in a file that an example names: it may be a key.
+const SECRET: &str = "d2hhdC1hbi1leGFtcGxlLW5hbWVzLWlzLW9mdGVuLWEta2V5";
+
+/// The folder with all files that the examples name, closed to others.
 fn folder() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reference");
     let names = [
@@ -51,6 +56,7 @@ fn folder() -> PathBuf {
         "certs/ca.pem",
         "certs/weir.pem",
         "certs/weir.key",
+        "certs/sessions.key",
         "pages/busy.html",
         "pages/favicon.ico",
         "app.key",
@@ -58,7 +64,8 @@ fn folder() -> PathBuf {
     for name in names {
         let path = folder.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, if name.ends_with(".toml") { "" } else { "a secret, or a page" }).unwrap();
+        std::fs::write(&path, if name.ends_with(".toml") { "" } else { SECRET }).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     }
     folder
 }

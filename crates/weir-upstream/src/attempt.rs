@@ -86,7 +86,12 @@ impl Turn {
 
     /// The turn after a failure.
     pub(crate) fn after(self, error: &OriginError) -> Turn {
-        Turn { number: self.number + 1, retry: Some(error.word()), ..self }
+        self.after_word(error.word())
+    }
+
+    /// The turn after what this word says.
+    pub(crate) fn after_word(self, word: &'static str) -> Turn {
+        Turn { number: self.number + 1, retry: Some(word), ..self }
     }
 }
 

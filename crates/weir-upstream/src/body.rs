@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use weir_wire::{BodyPart, BodyReader, Framing};
 
@@ -22,6 +22,11 @@ use crate::origin::Origin;
 use crate::outgoing::{Outgoing, SendError, Sending};
 use crate::pool::Lease;
 
+/// The longest body that is kept while its request is sent again.
+const HELD_BYTES_MAX: usize = 16 * 1024;
+/// How long its end is waited for.
+const HELD_WITHIN: Duration = Duration::from_millis(100);
+
 /// The body of a response. Dropped before its end, it closes the connection.
 #[derive(Debug)]
 pub struct OriginBody {
@@ -31,6 +36,8 @@ pub struct OriginBody {
 #[derive(Debug)]
 enum State {
     Streaming(Box<Streaming>),
+    /// The rest of a body that came whole, and the trailers.
+    Held(Bytes, Option<HeaderMap>),
     Ended(Option<HeaderMap>),
     Failed(OriginError),
 }
@@ -112,6 +119,11 @@ impl OriginBody {
         let streaming = match &mut self.state {
             State::Ended(_) => return Poll::Ready(Ok(None)),
             State::Failed(error) => return Poll::Ready(Err(error.clone())),
+            State::Held(data, trailers) => {
+                let (data, trailers) = (std::mem::take(data), trailers.take());
+                self.state = State::Ended(trailers);
+                return Poll::Ready(Ok(Some(data)));
+            }
             State::Streaming(streaming) => streaming,
         };
         let ended = match streaming.poll_part(cx) {
@@ -156,8 +168,28 @@ impl OriginBody {
                 streaming.lease.busy = None;
                 Ok(())
             }
-            State::Ended(_) | State::Failed(_) => Ok(()),
+            State::Held(..) | State::Ended(_) | State::Failed(_) => Ok(()),
         }
+    }
+
+    /// Reads a short body to its end and keeps it, so that its connection can be used again. False where it
+    /// is longer, late or broken.
+    pub(crate) async fn hold(&mut self) -> bool {
+        let whole = async {
+            let mut whole = BytesMut::new();
+            while let Some(data) = self.next().await.ok()? {
+                if whole.len() + data.len() > HELD_BYTES_MAX {
+                    return None;
+                }
+                whole.extend_from_slice(&data);
+            }
+            Some(whole.freeze())
+        };
+        let Ok(Some(whole)) = tokio::time::timeout(HELD_WITHIN, whole).await else { return false };
+        if !whole.is_empty() {
+            self.state = State::Held(whole, self.trailers());
+        }
+        true
     }
 
     /// Whether the body has ended whole.
@@ -169,6 +201,7 @@ impl OriginBody {
     pub fn left(&self) -> Option<u64> {
         match &self.state {
             State::Streaming(streaming) => streaming.reader.left(),
+            State::Held(data, _) => Some(data.len() as u64),
             State::Ended(_) => Some(0),
             State::Failed(_) => None,
         }
@@ -178,7 +211,7 @@ impl OriginBody {
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         match &mut self.state {
             State::Ended(trailers) => trailers.take(),
-            State::Streaming(_) | State::Failed(_) => None,
+            State::Streaming(_) | State::Held(..) | State::Failed(_) => None,
         }
     }
 }

@@ -2,7 +2,8 @@
 //! exchanges end.
 //!
 //! A failure that a request may have caused counts against an origin only when several clients have met such
-//! failures with several URLs: otherwise one client, or one broken page, could have an origin ejected for all.
+//! failures with several URLs: otherwise one client, or one broken page, could have an origin ejected for
+//! all.
 //!
 //! States: `Up` counts failures in a row; `Ejected` gets no requests until its backoff is over; `Trial` has
 //! one request under way, which decides. It must not make a request itself.

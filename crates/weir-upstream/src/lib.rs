@@ -18,6 +18,7 @@ pub mod affinity;
 mod agent;
 mod attempt;
 mod body;
+mod budget;
 mod carry;
 mod check;
 mod clock;
@@ -75,7 +76,7 @@ pub use response::{Length, OriginResponse, Times};
 pub use session_end::SessionEnd;
 pub use settings::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
-    OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    OriginSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 pub use snapshot::{
     AgentSnapshot, CheckSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot, UpstreamSnapshot,

@@ -53,11 +53,7 @@ pub(crate) async fn attempt(
     count(&origin.counts.requests);
     lease.connection.tally.clone_from(&terms.request.tally);
     lease.connection.track = track;
-    let replay = match &body {
-        OutBody::Empty => Some(OutBody::Empty),
-        OutBody::Whole(bytes) => Some(OutBody::Whole(bytes.clone())),
-        OutBody::Stream { .. } => None,
-    };
+    let replay = body.again();
     let mut outgoing = Outgoing::new(terms.request, body);
     let (head, waited) = match exchange(&mut lease.connection, &mut outgoing, terms).await {
         Ok(answered) => answered,

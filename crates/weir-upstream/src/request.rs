@@ -108,6 +108,17 @@ pub enum OutBody {
     },
 }
 
+impl OutBody {
+    /// The body once more, where it is whole.
+    pub(crate) fn again(&self) -> Option<OutBody> {
+        match self {
+            OutBody::Empty => Some(OutBody::Empty),
+            OutBody::Whole(bytes) => Some(OutBody::Whole(bytes.clone())),
+            OutBody::Stream { .. } => None,
+        }
+    }
+}
+
 /// A part of a streamed request body.
 #[derive(Debug)]
 pub enum OutPart {

@@ -7,13 +7,19 @@
 //! | a connection that took not a byte | any | a fresh connection, once |
 //! | reused connection ended before a byte came | idempotent, body replayable | a fresh connection, once |
 //! | fresh connection ended before a response byte | idempotent, body replayable | another origin, once |
-//! | a response byte came, or the time ran out | any | never |
+//! | the time ran out before a response byte | idempotent, body replayable | another origin, once |
+//! | a response of status 502, 503 or 504 | idempotent, body replayable | another origin, once |
+//! | a response byte came, but no whole head | any | never |
 //! | all connections in use, or the body broken off | any | never |
 //!
-//! "Once" is [`crate::Bounds::retries_max`]; it is counted over all rows but the first.
+//! Each row is one of [`RetryOn`], and holds where [`Retries::on`] has it: by default the first four do.
+//! "Once" is [`Retries::times`]; it is counted over all rows but the first. Where there is no other origin,
+//! the same one is asked again. What an origin has seen is sent again only within the
+//! [budget](crate::budget).
 
 use crate::error::OriginError;
 use crate::request::Retry;
+use crate::settings::{Retries, RetryOn};
 
 /// The most origins that one request tries.
 pub(crate) const ORIGINS_MAX: u32 = 3;
@@ -86,18 +92,21 @@ pub(crate) fn decide(
     allowed: Retry,
     replayable: bool,
     tries: Tries,
-    resent_max: u32,
+    rules: &Retries,
 ) -> Next {
-    if matches!(failure.error, OriginError::Busy { .. } | OriginError::BodyAborted) {
+    let Some(reason) = reason(failure).filter(|reason| rules.on.contains(reason)) else {
         return Next::GiveUp;
-    }
+    };
     if failure.stage == Stage::NotConnected {
         let more = replayable && tries.unconnected + 1 < ORIGINS_MAX;
         return if more { Next::Elsewhere } else { Next::GiveUp };
     }
-    let terminated = matches!(failure.error, OriginError::Terminated);
-    if !terminated || !replayable || tries.resent >= resent_max {
+    if !replayable || tries.resent >= rules.times {
         return Next::GiveUp;
+    }
+    if reason == RetryOn::Timeout {
+        let may_follow = failure.stage == Stage::Sent && allowed == Retry::Once;
+        return if may_follow { Next::ElsewhereOrFresh } else { Next::GiveUp };
     }
     match (failure.stage, failure.kind) {
         (Stage::NothingSent, Kind::Reused) => Next::Fresh,
@@ -108,4 +117,26 @@ pub(crate) fn decide(
         },
         _ => Next::GiveUp,
     }
+}
+
+/// What a failure is, of those after which a request may be sent again.
+pub(crate) fn reason(failure: &Failure) -> Option<RetryOn> {
+    match &failure.error {
+        OriginError::Busy { .. } | OriginError::BodyAborted => None,
+        _ if failure.stage == Stage::NotConnected => Some(RetryOn::Connect),
+        OriginError::Terminated => Some(RetryOn::Closed),
+        OriginError::FirstByteTimeout | OriginError::WriteTimeout => Some(RetryOn::Timeout),
+        _ => None,
+    }
+}
+
+/// Whether a request may be sent again after a response of this status, and why.
+pub(crate) fn after_status(
+    status: http::StatusCode,
+    allowed: Retry,
+    tries: Tries,
+    rules: &Retries,
+) -> Option<RetryOn> {
+    let reason = RetryOn::of_status(status).filter(|reason| rules.on.contains(reason))?;
+    (allowed == Retry::Once && tries.resent < rules.times).then_some(reason)
 }

@@ -11,12 +11,13 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::affinity::OriginId;
+use crate::budget::Budget;
 use crate::clock;
 use crate::load::Board;
 use crate::origin::Origin;
 use crate::pick::{Asked, Field, Lane, Moment, Pick, PickWord, Picked, Place, Reason, Turns, mixed};
 use crate::session_end::SessionCounts;
-use crate::settings::Role;
+use crate::settings::{RetryOn, Role};
 use crate::standing::Standing;
 
 /// An origin with what the upstream says about it.
@@ -59,6 +60,12 @@ pub(crate) struct Signal {
     panics: AtomicU64,
     /// What became of sessions.
     pub(crate) sessions: SessionCounts,
+    /// What may be sent again.
+    pub(crate) budget: Budget,
+    /// How often requests were sent again, by [`RetryOn`].
+    pub(crate) again: [AtomicU64; RetryOn::ALL.len()],
+    /// How often the budget forbade that.
+    pub(crate) refused: AtomicU64,
 }
 
 impl Default for Signal {
@@ -72,6 +79,9 @@ impl Default for Signal {
             line: Mutex::default(),
             panics: AtomicU64::default(),
             sessions: SessionCounts::default(),
+            budget: Budget::default(),
+            again: Default::default(),
+            refused: AtomicU64::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::request::{InterimSender, OriginRequest, OutBody};
 use crate::response::OriginResponse;
 use crate::retry::{self, Failure, Next, Stage, Tries};
 use crate::roster::Roster;
+use crate::settings::RetryOn;
 use crate::upstream::Upstream;
 
 impl Upstream {
@@ -29,75 +30,73 @@ impl Upstream {
     /// Dropped, it closes its connection. The origin may have acted on the request.
     pub async fn send(
         self: &Arc<Self>,
-        mut request: OriginRequest,
+        request: OriginRequest,
         interim: Option<InterimSender>,
     ) -> Result<OriginResponse, OriginError> {
+        let mut held = None;
+        match (self.send_again(request, interim, &mut held).await, held) {
+            (Err(_), Some(held)) => Ok(held),
+            (sent, _) => sent,
+        }
+    }
+
+    /// `held` is the last response after which the request was sent again.
+    async fn send_again(
+        self: &Arc<Self>,
+        mut request: OriginRequest,
+        interim: Option<InterimSender>,
+        held: &mut Option<OriginResponse>,
+    ) -> Result<OriginResponse, OriginError> {
         let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
-        let mut tries = Tries::default();
-        let mut tried: Vec<usize> = Vec::new();
-        let mut demand = Demand::Any;
+        self.signal.budget.asked(clock::now());
         let roster = self.roster();
-        let choose = |tried: &[usize]| self.choose(&roster, &request, tried);
-        let Some(mut picked) = choose(&tried) else { return Err(OriginError::NoOrigin) };
-        // The error of an origin that had the request says more than that another one could not be reached.
-        let mut had_it: Option<OriginError> = None;
-        let mut turn = Turn::FIRST;
+        let Some(picked) = self.choose(&roster, &request, &[]) else { return Err(OriginError::NoOrigin) };
         let suspect = Suspect::of(&request);
-        let mut doubts = Doubts { roster: &roster, found: Vec::new(), suspect: Some(suspect) };
+        let mut course = Course {
+            upstream: self,
+            roster: &roster,
+            request: &request,
+            picked,
+            demand: Demand::Any,
+            turn: Turn::FIRST,
+            tries: Tries::default(),
+            tried: Vec::new(),
+            had_it: None,
+            doubts: Doubts { roster: &roster, found: Vec::new(), suspect: Some(suspect) },
+        };
         loop {
-            let origin = roster.origin(picked.at);
-            turn.picked = Some(picked);
+            let origin = roster.origin(course.picked.at);
+            course.turn.picked = Some(course.picked);
             let terms = Terms {
                 request: &request,
                 suspect,
                 interim: interim.as_ref(),
                 timeouts: &self.timeouts,
                 bounds: &self.bounds,
-                turn,
+                turn: course.turn,
             };
-            let (failure, rest) = match attempt(origin, &terms, demand, body).await {
-                Ok(mut response) => {
-                    response.times.retries = tries.unconnected + tries.resent;
-                    response.origin_id = roster.members[picked.at].id;
-                    match origin.verdict(response.status) {
-                        Verdict::Good => doubts.clear_request(),
-                        Verdict::Bad => doubts.found.push((picked.at, Found::Status)),
+            let spare = body.again();
+            body = match attempt(origin, &terms, course.demand, body).await {
+                Ok(response) => match course.answered(response, spare) {
+                    Ok(response) => return Ok(response),
+                    Err((mut response, spare)) => {
+                        *held = response.body.hold().await.then_some(*response);
+                        spare
                     }
-                    return Ok(response);
+                },
+                Err(failed) => {
+                    let (failure, rest) = *failed;
+                    course.failed(failure, rest)?
                 }
-                Err(failed) => *failed,
             };
-            let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
-            let (stage, error) = (failure.stage, failure.error.clone());
-            turn = turn.after(&error);
-            match stage {
-                Stage::NotConnected => origin.failed_attempt(&failure, None),
-                _ => doubts.found.push((picked.at, Found::Failure(failure))),
-            }
-            let error = match had_it.take() {
-                Some(earlier) if error.is_before_request() => earlier,
-                _ => error,
-            };
-            let Some(rest) = rest else { return Err(error) };
-            body = rest;
-            tried.push(picked.at);
-            let elsewhere = match next {
-                Next::GiveUp => return Err(error),
-                Next::Fresh => None,
-                Next::Elsewhere | Next::ElsewhereOrFresh => choose(&tried),
-            };
-            match (next, elsewhere) {
-                (_, Some(other)) => (picked, demand) = (other, Demand::Any),
-                (Next::Elsewhere, None) => return Err(error),
-                _ => demand = Demand::Fresh,
-            }
-            count(&origin.counts.retries);
-            match stage {
-                Stage::NotConnected => tries.unconnected += 1,
-                _ => tries.resent += 1,
-            }
-            had_it = (!error.is_before_request()).then_some(error);
         }
+    }
+
+    /// Whether the budget lets a request be sent again for this reason. It is charged and counted.
+    fn may_send_again(&self, reason: RetryOn) -> bool {
+        let is_left = self.signal.budget.take(self.settings.retries.budget_percent, clock::now());
+        count(if is_left { &self.signal.again[reason as usize] } else { &self.signal.refused });
+        is_left
     }
 
     /// The origin for the first attempt of a request, or for one more.
@@ -109,6 +108,108 @@ impl Upstream {
         let of_session = || session.and_then(|session| roster.follow(session, picks));
         let choose = || roster.choose(picks, &request.asked(), tried, (&self.signal.moment(now), now));
         preferred.or_else(of_session).or_else(choose)
+    }
+}
+
+/// One request on its way: where it goes next, and what was met so far.
+struct Course<'u> {
+    upstream: &'u Upstream,
+    roster: &'u Roster,
+    request: &'u OriginRequest,
+    picked: Picked,
+    demand: Demand,
+    turn: Turn,
+    tries: Tries,
+    /// The origins that were tried.
+    tried: Vec<usize>,
+    /// The error of an origin that had the request says more than that another one could not be reached.
+    had_it: Option<OriginError>,
+    doubts: Doubts<'u>,
+}
+
+impl Course<'_> {
+    /// Another origin than those that were tried.
+    fn other(&self) -> Option<Picked> {
+        self.upstream.choose(self.roster, self.request, &self.tried)
+    }
+
+    /// A response has come. It is final, unless its status lets the request be sent again; then with the body
+    /// for that.
+    fn answered(
+        &mut self,
+        mut response: OriginResponse,
+        spare: Option<OutBody>,
+    ) -> Result<OriginResponse, (Box<OriginResponse>, OutBody)> {
+        let at = self.picked.at;
+        let origin = self.roster.origin(at);
+        response.times.retries = self.tries.unconnected + self.tries.resent;
+        response.origin_id = self.roster.members[at].id;
+        let verdict = origin.verdict(response.status);
+        if verdict == Verdict::Bad {
+            self.doubts.found.push((at, Found::Status));
+        }
+        let retries = &self.upstream.settings.retries;
+        let reason = retry::after_status(response.status, self.request.retry, self.tries, retries);
+        let again = reason.zip(spare).filter(|(reason, _)| self.upstream.may_send_again(*reason));
+        let Some((reason, spare)) = again else {
+            if verdict == Verdict::Good {
+                self.doubts.clear_request();
+            }
+            return Ok(response);
+        };
+        count(&origin.counts.retries);
+        (self.turn, self.demand) = (self.turn.after_word(reason.word()), Demand::Any);
+        self.tries.resent += 1;
+        self.tried.push(at);
+        self.picked = self.other().unwrap_or(self.picked);
+        Err((Box::new(response), spare))
+    }
+
+    /// An attempt has failed. The body for the next one.
+    ///
+    /// # Errors
+    /// That of the request, where it is not sent again.
+    fn failed(&mut self, failure: Failure, rest: Option<OutBody>) -> Result<OutBody, OriginError> {
+        let (at, origin) = (self.picked.at, self.roster.origin(self.picked.at));
+        let retries = &self.upstream.settings.retries;
+        let next = retry::decide(&failure, self.request.retry, rest.is_some(), self.tries, retries);
+        let reason = retry::reason(&failure).filter(|_| next != Next::GiveUp);
+        let (stage, error) = (failure.stage, failure.error.clone());
+        self.turn = self.turn.after(&error);
+        match stage {
+            Stage::NotConnected => origin.failed_attempt(&failure, None),
+            _ => self.doubts.found.push((at, Found::Failure(failure))),
+        }
+        let error = match self.had_it.take() {
+            Some(earlier) if error.is_before_request() => earlier,
+            _ => error,
+        };
+        let Some(rest) = rest else { return Err(error) };
+        self.tried.push(at);
+        let elsewhere = match next {
+            Next::GiveUp => return Err(error),
+            Next::Fresh => None,
+            Next::Elsewhere | Next::ElsewhereOrFresh => self.other(),
+        };
+        match (next, elsewhere) {
+            (_, Some(other)) => (self.picked, self.demand) = (other, Demand::Any),
+            (Next::Elsewhere, None) => return Err(error),
+            _ => self.demand = Demand::Fresh,
+        }
+        // What no origin has seen costs nothing.
+        let is_free = matches!(stage, Stage::NotConnected | Stage::NothingSent);
+        match reason {
+            Some(reason) if is_free => count(&self.upstream.signal.again[reason as usize]),
+            Some(reason) if self.upstream.may_send_again(reason) => {}
+            _ => return Err(error),
+        }
+        count(&origin.counts.retries);
+        match stage {
+            Stage::NotConnected => self.tries.unconnected += 1,
+            _ => self.tries.resent += 1,
+        }
+        self.had_it = (!error.is_before_request()).then_some(error);
+        Ok(rest)
     }
 }
 

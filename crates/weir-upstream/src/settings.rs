@@ -5,6 +5,7 @@
 
 mod check;
 mod eject;
+mod retries;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use crate::pick::Pick;
 
 pub use check::{AgentSettings, CheckAsk, CheckRequest, CheckSettings};
 pub use eject::Ejection;
+pub use retries::{Retries, RetryOn};
 
 /// One upstream: a name, its origins, and how Weir talks to them.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,8 @@ pub struct UpstreamSettings {
     pub bounds: Bounds,
     /// When an origin is left out for failing.
     pub ejection: Ejection,
+    /// When a request is sent again.
+    pub retries: Retries,
     /// How `https` origins are verified.
     pub tls: TlsSettings,
     /// The age at which addresses are looked up again.
@@ -59,6 +63,7 @@ impl UpstreamSettings {
             affinity: None,
             bounds: Bounds::default(),
             ejection: Ejection::default(),
+            retries: Retries::default(),
             tls: TlsSettings::default(),
             resolve_every: Duration::from_secs(30),
             each_by: None,
@@ -301,8 +306,6 @@ pub struct Bounds {
     pub fields_max: usize,
     /// Interim (1xx) responses before the final one.
     pub interim_max: usize,
-    /// How often an idempotent request is sent again before the first byte of a response.
-    pub retries_max: u32,
 }
 
 impl Default for Bounds {
@@ -315,7 +318,6 @@ impl Default for Bounds {
             head_bytes_max: 64 * 1024,
             fields_max: 200,
             interim_max: 16,
-            retries_max: 1,
         }
     }
 }

@@ -17,6 +17,10 @@ pub struct UpstreamSnapshot {
     pub is_panicking: bool,
     /// How often that began.
     pub panics: u64,
+    /// How often requests were sent again, by the reason's word.
+    pub retries: Vec<(&'static str, u64)>,
+    /// How often the budget forbade that.
+    pub retries_refused: u64,
     /// What became of its sessions, where they keep their origin.
     pub sessions: Option<SessionsSnapshot>,
 }

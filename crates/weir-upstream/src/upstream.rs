@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::origin::{Origin, Place};
 use crate::pick::Pick;
 use crate::roster::{Member, Roster, Signal};
 use crate::settings::{
-    AgentSettings, Bounds, CheckSettings, OriginSettings, Role, Timeouts, UpstreamSettings,
+    AgentSettings, Bounds, CheckSettings, OriginSettings, RetryOn, Role, Timeouts, UpstreamSettings,
 };
 use crate::snapshot::UpstreamSnapshot;
 
@@ -36,7 +36,7 @@ pub struct Upstream {
     roster: ArcSwap<Roster>,
     /// What is laid over the settings. Held while another roster is made.
     said: Mutex<Said>,
-    settings: UpstreamSettings,
+    pub(crate) settings: UpstreamSettings,
     resolver: Resolver,
     pub(crate) signal: Arc<Signal>,
     pub(crate) picks: Vec<Pick>,
@@ -194,7 +194,17 @@ impl Upstream {
         let origins = roster.members.iter().map(of).collect();
         let (is_panicking, panics) = (roster.is_panicking, self.signal.panics());
         let sessions = self.affinity.as_ref().map(|_| self.signal.sessions.snapshot());
-        UpstreamSnapshot { name: self.name.clone(), origins, is_panicking, panics, sessions }
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let again = RetryOn::ALL.iter().zip(&self.signal.again);
+        UpstreamSnapshot {
+            name: self.name.clone(),
+            origins,
+            is_panicking,
+            panics,
+            retries: again.map(|(reason, count)| (reason.word(), of(count))).collect(),
+            retries_refused: of(&self.signal.refused),
+            sessions,
+        }
     }
 
     /// What operators have changed so far.

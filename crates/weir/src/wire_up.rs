@@ -255,6 +255,9 @@ impl Server {
     fn upstreams(&self) -> Vec<UpstreamState> {
         let all = self.edge.upstreams().into_iter().map(|upstream| {
             let (panic, panics) = (upstream.is_panicking, upstream.panics);
+            let retries =
+                upstream.retries.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
+            let retries_refused = upstream.retries_refused;
             let origins = upstream.origins.into_iter().map(|origin| OriginState {
                 available: origin.standing.takes_share(),
                 standing: origin.standing.word().to_owned(),
@@ -295,7 +298,15 @@ impl Server {
                 moved: sessions.moved,
                 refused: sessions.refused,
             });
-            UpstreamState { origins: origins.collect(), name: upstream.name, panic, panics, sessions }
+            UpstreamState {
+                origins: origins.collect(),
+                name: upstream.name,
+                panic,
+                panics,
+                retries,
+                retries_refused,
+                sessions,
+            }
         });
         all.collect()
     }

@@ -97,14 +97,14 @@ fn the_environment_fills_texts_and_numbers() {
         "environment",
         &[(
             "weir.toml",
-            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n\
+            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nconnections = \"${COUNT}\"\n\
              [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n\
              request_headers.set.X-A = \"${SECRET}\"\n",
         )],
     );
     let config = folder.good().config;
     assert_eq!(config.upstream["a"].origins[0].url().to_string(), "http://a.example:3000");
-    assert_eq!(config.upstream["a"].retries, 7);
+    assert_eq!(config.upstream["a"].connections, 7);
     assert_eq!(config.site[0].description.as_deref(), Some("${NAME} ."));
 }
 

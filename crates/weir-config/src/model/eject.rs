@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Where all are left out, it tries the one whose time ends first.
 ///
 /// What a request may have caused counts against its origin for sure if another origin answered the same
-/// request well. Otherwise failures of one client alone or of one URL alone leave out no origin: failures in a
-/// row must be of three clients with three URLs, and among the answers that are judged together each client
-/// and each URL counts once.
+/// request well. Otherwise failures of one client alone or of one URL alone leave out no origin: failures in
+/// a row must be of three clients with three URLs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {

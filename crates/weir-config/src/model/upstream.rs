@@ -1,9 +1,9 @@
 //! `[upstream.NAME]`: a named group of origins and how Weir talks to them.
 
 use super::Affinity;
-use super::Eject;
 use super::check::{Agent, CheckRule};
 use super::pick::PickRule;
+use super::{Eject, Retry};
 use crate::value::{Duration, FilePath, HostRule, Nameserver, OriginUrl, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,10 +67,9 @@ pub struct Upstream {
     #[serde(default = "client_share_default")]
     #[schemars(range(min = 1, max = 100))]
     pub client_share: u32,
-    /// How often Weir tries an idempotent request again, before the first byte of a response.
-    #[serde(default = "retries_default")]
-    #[schemars(range(min = 0, max = 10))]
-    pub retries: u32,
+    /// When Weir sends a request again.
+    #[serde(default)]
+    pub retry: Retry,
     /// What a name with several addresses is: `one` origin, with the address that answered last, or `each`
     /// address an origin of its own, up to 1,000, which come and go as DNS says. A service name
     /// (`http://_http._tcp.app.example`) stands for its SRV records: those of the best priority are
@@ -125,7 +124,7 @@ impl Upstream {
             queue_wait: queue_wait_default(),
             streams: streams_default(),
             client_share: client_share_default(),
-            retries: retries_default(),
+            retry: Retry::default(),
             resolve: Resolve::default(),
             nameservers: Vec::new(),
             dns_refresh: dns_refresh_default(),
@@ -165,9 +164,6 @@ fn streams_default() -> u32 {
 }
 fn client_share_default() -> u32 {
     50
-}
-fn retries_default() -> u32 {
-    1
 }
 fn dns_refresh_default() -> Duration {
     Duration::seconds(30)

@@ -324,7 +324,9 @@ fn upstreams() {
             "`host = \"origin\"`, but the origins of `app` have no one name",
         ),
         ("origins = [\"http://a\"]\nconnections = 0", 3, "`connections` is out of bounds"),
-        ("origins = [\"http://a\"]\nretries = -1", 3, "`retries` is out of bounds"),
+        ("origins = [\"http://a\"]\nretry = { times = -1 }", 3, "`times` is out of bounds"),
+        ("origins = [\"http://a\"]\nretries = 2", 3, "unknown key `retries` in `app`"),
+        ("origins = [\"http://a\"]\nretry = { on = [\"500\"] }", 3, "unknown value `500` for `on`"),
         (
             "origins = [\"http://a\"]\neject = { status = \"599-500\" }",
             3,

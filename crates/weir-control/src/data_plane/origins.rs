@@ -18,6 +18,10 @@ pub struct UpstreamState {
     pub panic: bool,
     /// How often that began.
     pub panics: u64,
+    /// How often requests were sent again, by reason.
+    pub retries: BTreeMap<String, u64>,
+    /// How often the budget of retries forbade that.
+    pub retries_refused: u64,
     /// What became of its sessions, where they keep their origin (`affinity`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionsState>,

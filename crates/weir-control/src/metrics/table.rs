@@ -215,6 +215,9 @@ const UPSTREAMS: &[Row<UpstreamState>] = &[
     level("weir_upstream_panic", "1 while too many origins are ejected, so that all are used.", |upstream| {
         one_if(upstream.panic)
     }),
+    count("weir_upstream_retries_refused", "Requests not sent again for want of budget.", |upstream| {
+        upstream.retries_refused
+    }),
     count("weir_upstream_panics", "Times that too many origins were ejected.", |upstream| upstream.panics),
 ];
 
@@ -261,6 +264,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     rows(&mut origins, UPSTREAMS, &["upstream"], &upstreams);
     origins.extend(checks(&seen.inventory));
     rows(&mut origins, SESSIONS, &["upstream"], &each_affinity(&seen.inventory));
+    origins.push(retries(&seen.inventory));
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -272,6 +276,20 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
         ("Ledger and accounts", ledger),
         ("The process", process),
     ]
+}
+
+/// Retries by reason.
+fn retries(inventory: &Inventory) -> Family<'_> {
+    let each = inventory.upstreams.iter().flat_map(|upstream| {
+        let labels = |reason| vec![upstream.name.as_str(), reason];
+        upstream.retries.iter().map(move |(reason, count)| (labels(reason.as_str()), *count))
+    });
+    Family {
+        name: "weir_upstream_retries",
+        help: "Requests sent again, by reason.",
+        labels: &["upstream", "reason"],
+        series: Series::Counts(each.collect()),
+    }
 }
 
 /// Ejections by cause.

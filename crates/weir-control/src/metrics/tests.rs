@@ -40,6 +40,7 @@ fn seen() -> Seen {
         name: "main".to_owned(),
         origins: vec![origin],
         sessions: Some(SessionsState { kept: 7, ..SessionsState::default() }),
+        retries: [("503".to_owned(), 0)].into(),
         ..UpstreamState::default()
     };
     let inventory = Inventory { volumes: vec![volume], upstreams: vec![upstream], ..Inventory::default() };

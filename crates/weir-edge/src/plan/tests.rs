@@ -163,9 +163,12 @@ connections_per_client = 13\ntunnel_idle = \"9s\"\ndrain = \"10s\"\n
 origins = [{ url = \"https://a.example\", weight = 3 }, { url = \"http://[::1]:81\", backup = true }]
 tls = { verify = false, sni = \"b.example\" }\nconnect = \"1s\"
 first_byte = \"2s\"\nbetween_bytes = \"3s\"\npool_idle = \"4s\"
-connections = 5\nqueue = 6\nqueue_wait = \"7s\"\nretries = 1
+connections = 5\nqueue = 6\nqueue_wait = \"7s\"
+retry = { on = [\"503\", \"closed\"], times = 2, budget = \"30%\" }
 dns_refresh = \"8s\"\nhead = \"9KiB\"\nfields = 10
-eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\", status = \"500-599,404\", at_most = \"30%\" }\n
+[upstream.a.eject]
+failures = 11\nwithin = \"12s\"\ntime = \"13s\"
+time_max = \"14s\"\nstatus = \"500-599,404\"\nat_most = \"30%\"
 [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n",
     ));
     let seconds = Duration::from_secs;
@@ -213,6 +216,8 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\", s
         (bounds.connections_max, bounds.queue_max, bounds.head_bytes_max, bounds.fields_max),
         (5, 6, 9216, 10)
     );
+    let on = vec![weir_upstream::RetryOn::Unavailable, weir_upstream::RetryOn::Closed];
+    assert_eq!(a.retries, weir_upstream::Retries { on, times: 2, budget_percent: 30 });
     assert_eq!((a.ejection.failures, a.ejection.window), (11, seconds(12)));
     assert_eq!(
         (a.ejection.statuses.as_slice(), a.ejection.at_most_percent),

@@ -2,15 +2,15 @@
 
 use http::{HeaderName, HeaderValue, Method};
 use weir_config::model::{
-    self, AffinityBy, Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Resolve, SameSite,
-    Tls, Upstream,
+    self, AffinityBy, Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Resolve, Retry,
+    RetryOn, SameSite, Tls, Upstream,
 };
 use weir_config::session_keys;
 use weir_config::value::{HostRule, OriginScheme, OriginUrl, SessionOf, Size};
 use weir_upstream::affinity::{Affinity, By, HashOf, Key, OwnCookie, Secure};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
-    OriginSettings, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    OriginSettings, Retries, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 
 use super::picks::picks;
@@ -42,10 +42,10 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
             client_share_percent: upstream.client_share as usize,
             head_bytes_max: bytes(upstream.head),
             fields_max: upstream.fields as usize,
-            retries_max: upstream.retries,
             ..Bounds::default()
         },
         ejection: ejection(&upstream.eject),
+        retries: retries(&upstream.retry),
         tls: tls(&upstream.tls),
         resolve_every: upstream.dns_refresh.0,
         each_by: (upstream.resolve == Resolve::Each)
@@ -91,6 +91,18 @@ fn agent(agent: &Agent) -> AgentSettings {
         send: agent.send.clone().unwrap_or_default().into(),
         every: agent.every.0,
     }
+}
+
+fn retries(retry: &Retry) -> Retries {
+    let on = |on: &RetryOn| match on {
+        RetryOn::Connect => weir_upstream::RetryOn::Connect,
+        RetryOn::Closed => weir_upstream::RetryOn::Closed,
+        RetryOn::Timeout => weir_upstream::RetryOn::Timeout,
+        RetryOn::BadGateway => weir_upstream::RetryOn::BadGateway,
+        RetryOn::Unavailable => weir_upstream::RetryOn::Unavailable,
+        RetryOn::GatewayTimeout => weir_upstream::RetryOn::GatewayTimeout,
+    };
+    Retries { on: retry.on.iter().map(on).collect(), times: retry.times, budget_percent: retry.budget.0 }
 }
 
 fn ejection(eject: &Eject) -> Ejection {

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
+use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::scripted::{Scripted, fetch, get, gone, head, ok, request, serve, settings, text, upstream};
-use crate::retry::{Failure, Kind, Next, Stage, Tries, decide};
-use crate::{Bound, OriginError, OutBody, OutPart, Retry, Upstream};
+use crate::budget::{Budget, FLOOR};
+use crate::retry::{Failure, Kind, Next, Stage, Tries, after_status, decide};
+use crate::{Bound, OriginError, OutBody, OutPart, Retries, Retry, RetryOn, Upstream, clock};
 
 fn check(stage: Stage, kind: Kind, error: OriginError, allowed: Retry, replayable: bool, expect: Next) {
     let failure = Failure { error, stage, kind };
     assert_eq!(
-        decide(&failure, allowed, replayable, Tries::default(), 1),
+        decide(&failure, allowed, replayable, Tries::default(), &Retries::default()),
         expect,
         "{failure:?} {allowed:?} {replayable}"
     );
@@ -51,16 +53,160 @@ fn the_table() {
     check(Answered, Fresh, OriginError::Malformed { reason: "nul" }, Once, true, Next::GiveUp);
     let failure = Failure { error: closed(), stage: Sent, kind: Reused };
     let second = Tries { resent: 1, ..Tries::default() };
-    assert_eq!(decide(&failure, Once, true, second, 1), Next::GiveUp);
-    assert_eq!(decide(&failure, Once, true, second, 2), Next::Fresh);
-    assert_eq!(decide(&failure, Once, true, Tries::default(), 0), Next::GiveUp);
+    assert_eq!(decide(&failure, Once, true, second, &times(1)), Next::GiveUp);
+    assert_eq!(decide(&failure, Once, true, second, &times(2)), Next::Fresh);
+    assert_eq!(decide(&failure, Once, true, Tries::default(), &times(0)), Next::GiveUp);
     let failure = Failure { error: refused(), stage: NotConnected, kind: Fresh };
     let third = Tries { unconnected: 2, ..Tries::default() };
-    assert_eq!(decide(&failure, Once, true, third, 1), Next::GiveUp);
+    assert_eq!(decide(&failure, Once, true, third, &times(1)), Next::GiveUp);
     assert_eq!(Retry::of(&Method::GET), Once);
     assert_eq!(Retry::of(&Method::PUT), Once);
     assert_eq!(Retry::of(&Method::POST), Never);
     assert_eq!(Retry::of(&Method::PATCH), Never);
+}
+
+fn times(times: u32) -> Retries {
+    Retries { times, ..Retries::default() }
+}
+
+/// What is named is retried, and nothing else.
+#[test]
+fn the_table_by_what_is_named() {
+    let late = Failure { error: OriginError::FirstByteTimeout, stage: Stage::Sent, kind: Kind::Fresh };
+    let on = |on: &[RetryOn]| Retries { on: on.to_vec(), ..Retries::default() };
+    let next = |failure, allowed, rules: &Retries| decide(failure, allowed, true, Tries::default(), rules);
+    assert_eq!(next(&late, Retry::Once, &on(&[RetryOn::Timeout])), Next::ElsewhereOrFresh);
+    assert_eq!(next(&late, Retry::Never, &on(&[RetryOn::Timeout])), Next::GiveUp);
+    let refused = OriginError::Refused { source: Arc::new(io::ErrorKind::ConnectionRefused.into()) };
+    let refused = Failure { error: refused, stage: Stage::NotConnected, kind: Kind::Fresh };
+    assert_eq!(next(&refused, Retry::Once, &on(&[RetryOn::Closed])), Next::GiveUp);
+    let after = |status: u16, allowed, rules: &Retries| {
+        after_status(http::StatusCode::from_u16(status).unwrap(), allowed, Tries::default(), rules)
+    };
+    let all = on(&RetryOn::ALL);
+    assert_eq!(after(503, Retry::Once, &all), Some(RetryOn::Unavailable));
+    assert_eq!(after(503, Retry::Never, &all), None);
+    assert_eq!(after(500, Retry::Once, &all), None);
+    assert_eq!(after(503, Retry::Once, &Retries::default()), None);
+}
+
+fn on_503(urls: &[String], budget_percent: u8) -> Arc<Upstream> {
+    let mut settings = settings(urls);
+    settings.retries = Retries { on: vec![RetryOn::Unavailable], times: 1, budget_percent };
+    Upstream::new(settings).unwrap()
+}
+
+async fn answers(head: &'static str) -> Scripted {
+    serve(move |mut peer| async move {
+        while peer.request().await.is_some() {
+            peer.send(head).await;
+        }
+    })
+    .await
+}
+
+const UNAVAILABLE: &str = "HTTP/1.1 503 No\r\nx-mark: it\r\ncontent-length: 4\r\n\r\nwait";
+
+#[tokio::test]
+async fn a_503_is_asked_for_elsewhere_and_posts_are_not() {
+    let (bad, good) =
+        (answers(UNAVAILABLE).await, serve(|mut peer| async move { peer.answer_all("good").await }).await);
+    let upstream = on_503(&[bad.url(), good.url()], 20);
+    for _ in 0..20 {
+        assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "good");
+    }
+    let asked = bad.seen().len();
+    assert!(asked >= 10, "{asked}");
+    assert_eq!((good.seen().len(), bad.accepted()), (20, 1), "its connection is kept");
+    assert_eq!(upstream.snapshot().retries[RetryOn::Unavailable as usize], ("503", asked as u64));
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        found.push(fetch(&upstream, request(Method::POST, "/")).await.unwrap());
+    }
+    found.sort();
+    assert_eq!(found, ["good", "wait"]);
+}
+
+#[tokio::test]
+async fn the_last_response_is_passed_on_as_it_is() {
+    let alone = answers(UNAVAILABLE).await;
+    let upstream = on_503(&[alone.url()], 20);
+    let mut response = head(&upstream, get("/")).await;
+    assert_eq!((response.status.as_u16(), response.times.retries), (503, 1));
+    assert_eq!(response.headers["x-mark"], "it");
+    assert_eq!(text(&mut response.body).await.unwrap(), "wait");
+    let dies = serve(|mut peer| async move {
+        peer.request().await;
+        if peer.index == 0 {
+            peer.send(UNAVAILABLE).await;
+            peer.request().await;
+        }
+    })
+    .await;
+    let upstream = on_503(&[dies.url()], 20);
+    let mut response = head(&upstream, get("/")).await;
+    assert_eq!(response.status.as_u16(), 503, "the other try has no response");
+    assert_eq!(response.body.left(), Some(4));
+    assert_eq!(text(&mut response.body).await.unwrap(), "wait");
+    assert!(response.body.is_ended());
+}
+
+#[tokio::test]
+async fn retries_amplify_by_the_budget_and_no_more() {
+    let (a, b) = (answers(UNAVAILABLE).await, answers(UNAVAILABLE).await);
+    let upstream = on_503(&[a.url(), b.url()], 20);
+    for _ in 0..400 {
+        assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "wait");
+    }
+    let sent = a.seen().len() + b.seen().len();
+    assert!(sent > 400 && sent <= 480 + FLOOR as usize, "{sent}");
+    let snapshot = upstream.snapshot();
+    assert_eq!(snapshot.retries[RetryOn::Unavailable as usize].1 + snapshot.retries_refused, 400);
+}
+
+#[test]
+fn a_budget_is_of_the_last_ten_seconds() {
+    let start = clock::now();
+    let at = |ms| start + std::time::Duration::from_millis(ms);
+    let budget = Budget::new(start);
+    let taken = |now| (0..1000).take_while(|_| budget.take(20, now)).count() as u64;
+    (0..1000).for_each(|_| budget.asked(at(0)));
+    assert_eq!((taken(at(0)), taken(at(9_999))), (200, 0));
+    assert_eq!(
+        (taken(at(10_000)), taken(at(19_999))),
+        (FLOOR, 0),
+        "the requests are forgotten, and the retries"
+    );
+    (0..500).for_each(|_| budget.asked(at(20_000)));
+    assert_eq!((taken(at(21_000)), taken(at(500_000_000_000))), (100, FLOOR));
+}
+
+proptest! {
+    #[test]
+    fn no_history_takes_more_than_its_share(
+        history in prop::collection::vec((0u64..1500, 0u32..50, 0u32..50), 0..100),
+        percent in 1u8..=100,
+    ) {
+        let (start, mut now_ms) = (clock::now(), 0);
+        let budget = Budget::new(start);
+        let mut asked = Vec::new();
+        let mut taken = Vec::new();
+        for (wait, requests, wanted) in history {
+            now_ms += wait;
+            let now = start + std::time::Duration::from_millis(now_ms);
+            (0..requests).for_each(|_| budget.asked(now));
+            let got = (0..wanted).filter(|_| budget.take(percent, now)).count() as u64;
+            let second = now_ms / 1000;
+            asked.push((second, u64::from(requests)));
+            taken.push((second, got));
+            let sum = |all: &[(u64, u64)]| -> u64 {
+                all.iter().filter(|(of, _)| of + 10 > second).map(|(_, count)| count).sum()
+            };
+            let share = (sum(&asked) * u64::from(percent) / 100).max(FLOOR);
+            prop_assert!(got == 0 || sum(&taken) <= share);
+            prop_assert!(got == u64::from(wanted) || sum(&taken) >= share, "nothing is withheld");
+        }
+    }
 }
 
 /// The first connection answers once, takes the second request and closes without a word; later ones answer.

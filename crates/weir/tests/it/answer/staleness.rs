@@ -63,7 +63,7 @@ fn a_slow_revalidation_is_waited_for_if_nothing_stale_may_be_sent() {
 fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let site = "stale = { if_error = \"1h\" }\nrevalidation_wait = \"20s\"";
-    let weir = holding(&origin, &["/x", "/y"], site, "first_byte = \"1s\"\nretries = 0");
+    let weir = holding(&origin, &["/x", "/y"], site, "first_byte = \"1s\"\nretry = { times = 0 }");
     for path in ["/x", "/y", "/z"] {
         origin.put(path, Resource::fresh("new").etag("\"2\"").head_gate(&gate));
     }

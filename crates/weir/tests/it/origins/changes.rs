@@ -324,7 +324,7 @@ fn a_reload_under_load_keeps_the_connections_of_all_origins_but_those_that_it_ch
     let changed = [
         text(&list(3), ""),
         text(&format!("{}, \"{}\"", list(3), c.url()), ""),
-        text(&list(3), "first_byte = \"7s\"\nretries = 2\nconnections = 50\nqueue = 7"),
+        text(&list(3), "first_byte = \"7s\"\nretry = { times = 2 }\nconnections = 50\nqueue = 7"),
         text(&list(2), "eject = { failures = 3 }\ndns_refresh = \"5s\"\nconnect = \"2s\""),
     ];
     for config in &changed {
