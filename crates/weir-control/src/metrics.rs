@@ -2,12 +2,17 @@
 //!
 //! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values:
 //! outcomes, reasons, and what the configuration names. Every family is a row of a table. What all workers
-//! count is in `weir-observe`'s `counts`, everything else in `metrics/table`. The guide's page is printed
+//! count is in `weir-observe`'s `counts`, everything else in the modules here; `table` joins them. The guide's page is printed
 //! from the same rows.
 
+mod certificates;
+mod origins;
 #[cfg(test)]
 mod page;
+mod requests;
+mod row;
 mod table;
+mod volumes;
 
 use std::fmt;
 
