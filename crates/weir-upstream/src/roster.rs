@@ -134,6 +134,11 @@ impl Signal {
         Moment::new(Turns::Counted(&self.turns), fastrand::u64(..), self.time_ms(now))
     }
 
+    /// A pick that takes no turn: it is drawn by chance.
+    pub(crate) fn draw(&self, now: Instant) -> Moment<'_> {
+        Moment::new(Turns::At(fastrand::u64(..)), fastrand::u64(..), self.time_ms(now))
+    }
+
     /// A pick that changes nothing: what the next one would see.
     pub(crate) fn preview(&self, now: Instant) -> Moment<'_> {
         let turn = self.turns.load(Ordering::Relaxed);
