@@ -1,6 +1,6 @@
 //! The families of certificates for clients.
 
-use super::{Family, Series};
+use super::family::{Family, Series};
 use crate::data_plane::{CertificatesUse, Inventory};
 
 /// The states of certificates, in the words of `weir certificates`.

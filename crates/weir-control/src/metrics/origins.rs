@@ -1,7 +1,7 @@
 //! The families of origins and upstreams: requests, picks, ejections, retries, checks, agents, sessions.
 
+use super::family::{Family, Series};
 use super::row::{Row, count, level, one_if, rows};
-use super::{Family, Series};
 use crate::data_plane::{Inventory, OriginState, SessionsState, UpstreamState};
 
 const ORIGINS: &[Row<OriginState>] = &[

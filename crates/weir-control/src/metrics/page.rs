@@ -4,14 +4,15 @@ use std::fmt::Write;
 
 use prometheus_client::metrics::MetricType;
 
-use super::{Family, Seen, table};
+use super::family::{Family, Seen};
+use super::table;
 
 const HEAD: &str = "# Metrics
 
 `/metrics` on the admin listener answers in the text format of Prometheus, or as OpenMetrics where the scraper
 names that in `Accept`. Each worker counts by itself, and a scrape adds the workers up. Counters start at 0
 with the process. A metric without a series yet is left out. This page is printed from the program's own
-tables (`weir-observe/src/counts.rs`, `weir-control/src/metrics/table.rs`).
+tables (`weir-observe/src/counts.rs`, `weir-control/src/metrics`).
 
 A *reason* or *detail* is one of the [page of reasons](reasons.md). An *outcome* is one of the
 [glossary](glossary.md).

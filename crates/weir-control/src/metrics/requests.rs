@@ -2,7 +2,7 @@
 
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
-use super::{Family, Seen, Series};
+use super::family::{Family, Seen, Series};
 
 fn by_outcome<'a, T: Copy>(values: &[T]) -> Vec<(Vec<&'a str>, T)> {
     Outcome::ALL.iter().zip(values).map(|(outcome, value)| (vec![outcome.word()], *value)).collect()

@@ -1,7 +1,7 @@
-//! What a row of a table of metrics is: the name without `_total`, the help, and how to read the value. It must
-//! not format anything.
+//! What a row of a table of metrics is: the name without `_total`, the help, and how to read the value. It
+//! must not format anything.
 
-use super::{Family, Series};
+use super::family::{Family, Series};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 pub(super) enum Read<T> {

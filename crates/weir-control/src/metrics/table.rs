@@ -3,11 +3,11 @@
 use std::slice;
 
 use super::certificates::certificates;
+use super::family::{Family, Seen, Series};
 use super::origins::origins;
 use super::requests::{counts, requests, sites};
 use super::row::{Row, count, level, one_if, rows};
 use super::volumes::volumes;
-use super::{Family, Seen, Series};
 use crate::data_plane::Inventory;
 
 const PROCESS: &[Row<Seen>] = &[

@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 
 use super::*;
 use crate::data_plane::{
-    AgentState, CatalogueUse, CheckState, OriginState, SessionsState, UpstreamState, VolumeUse,
+    AgentState, CatalogueUse, CheckState, Inventory, OriginState, SessionsState, UpstreamState, VolumeUse,
 };
-use weir_observe::{Outcome, SiteSnapshot};
+use crate::sites::Holding;
+use weir_observe::{Outcome, SiteSnapshot, Snapshot};
 
 /// Something of everything, so that no family is left out.
 fn seen() -> Seen {

@@ -1,7 +1,7 @@
 //! The families of volumes and their catalogues.
 
+use super::family::{Family, Series};
 use super::row::{Row, count, level, one_if, rows};
-use super::{Family, Series};
 use crate::data_plane::{CatalogueUse, Inventory, VolumeUse};
 
 const VOLUMES: &[Row<VolumeUse>] = &[

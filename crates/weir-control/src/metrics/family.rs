@@ -1,0 +1,104 @@
+//! A metric with its series, and all that a scrape sees.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use weir_observe::{Latency, Snapshot, bounds_us};
+
+use crate::data_plane::Inventory;
+use crate::sites::Holding;
+
+/// All that a scrape sees.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) inventory: Inventory,
+    pub(crate) held: Vec<(String, Holding)>,
+    /// Reloads that succeeded, and those that were refused.
+    pub(crate) reloads: (u64, u64),
+    /// Seconds since the Unix epoch.
+    pub(crate) started_s: f64,
+    pub(crate) is_serving: bool,
+}
+
+/// A metric with its series.
+#[derive(Clone, Debug)]
+pub(super) struct Family<'a> {
+    /// Without `_total`.
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) labels: &'static [&'static str],
+    pub(super) series: Series<'a>,
+}
+
+/// Values, each with those of the labels.
+#[derive(Clone, Debug)]
+pub(super) enum Series<'a> {
+    Counts(Vec<(Vec<&'a str>, u64)>),
+    Levels(Vec<(Vec<&'a str>, f64)>),
+    Histograms(Vec<(Vec<&'a str>, &'a Latency)>),
+}
+
+impl<'a> Family<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.series {
+            Series::Counts(series) => series.is_empty(),
+            Series::Levels(series) => series.is_empty(),
+            Series::Histograms(series) => series.is_empty(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> MetricType {
+        match self.series {
+            Series::Counts(_) => MetricType::Counter,
+            Series::Levels(_) => MetricType::Gauge,
+            Series::Histograms(_) => MetricType::Histogram,
+        }
+    }
+
+    /// Leaves out a family without a series.
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor(self.name, self.help, None, self.kind())?;
+        match (&self.series, self.labels) {
+            // With an empty set of labels there would be braces.
+            (Series::Counts(series), []) => return ConstCounter::new(series[0].1).encode(family),
+            (Series::Levels(series), []) => return ConstGauge::new(series[0].1).encode(family),
+            _ => {}
+        }
+        let labelled = |values: &[&'a str]| -> Vec<(&'a str, &'a str)> {
+            self.labels.iter().copied().zip(values.iter().copied()).collect()
+        };
+        match &self.series {
+            Series::Counts(series) => series.iter().try_for_each(|(values, count)| {
+                ConstCounter::new(*count).encode(family.encode_family(&labelled(values))?)
+            }),
+            Series::Levels(series) => series.iter().try_for_each(|(values, level)| {
+                ConstGauge::new(*level).encode(family.encode_family(&labelled(values))?)
+            }),
+            Series::Histograms(series) => series.iter().try_for_each(|(values, latency)| {
+                histogram(latency, family.encode_family(&labelled(values))?)
+            }),
+        }
+    }
+}
+
+fn histogram(latency: &Latency, mut out: MetricEncoder) -> fmt::Result {
+    let mut below_last = 0;
+    let mut buckets: Vec<(f64, u64)> = bounds_us()
+        .zip(latency.cumulative())
+        .map(|(bound_us, below)| {
+            let count = below - below_last;
+            below_last = below;
+            (bound_us as f64 / 1e6, count)
+        })
+        .collect();
+    let count = latency.count();
+    buckets.push((f64::INFINITY, count - below_last));
+    out.encode_histogram::<NoLabelSet>(latency.sum_us as f64 / 1e6, count, &buckets, None)
+}
