@@ -103,6 +103,9 @@ pub struct OriginsOf {
 pub struct OriginShown {
     /// Its name: the URL, and of one address of a name `http://name@192.0.2.1:80`.
     pub origin: String,
+    /// Its name in session ids; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// `ready`, `ejected`, `down`, `draining`, `maintenance` or `removed`.
     pub state: String,
     /// Why; absent where it takes its share.

@@ -32,6 +32,7 @@ mod health;
 mod listed;
 mod load;
 mod names;
+mod node;
 mod notice;
 mod once;
 mod origin;
@@ -55,6 +56,7 @@ mod tls;
 mod transport;
 mod tunnel;
 mod upstream;
+mod wait;
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,8 @@ pub struct UpstreamListed {
 pub struct OriginListed {
     /// Its name.
     pub name: String,
+    /// Its name in session ids, if it has one.
+    pub id: Option<String>,
     /// Its weight; 0 of one that was removed.
     pub weight: u32,
     /// Whether it is a backup.
@@ -63,6 +65,7 @@ pub(crate) fn listed(
             let differences = adjust::differences(&settings, file, adjustments);
             OriginListed {
                 name: origin.name().to_owned(),
+                id: member.node.clone(),
                 weight: member.weight,
                 role: member.role,
                 share,
@@ -80,6 +83,7 @@ pub(crate) fn listed(
 fn removed(name: &str) -> OriginListed {
     OriginListed {
         name: name.to_owned(),
+        id: None,
         weight: 0,
         role: Role::Primary,
         share: 0.0,

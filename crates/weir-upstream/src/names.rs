@@ -15,6 +15,7 @@ use crate::adjust::Found;
 use crate::clock;
 use crate::dns::{self, Answer};
 use crate::settings::OriginSettings;
+use crate::standing::Naming;
 use crate::upstream::Upstream;
 
 /// Whatever its TTL, an answer counts for so long at least, and at most.
@@ -104,6 +105,7 @@ impl Upstream {
                     error,
                     "cannot look up the addresses of the origin's name"
                 );
+                self.sought(name);
                 return refresh.min(Duration::from_secs(30));
             }
         };
@@ -127,7 +129,15 @@ impl Upstream {
                 }
             }
         }
+        self.sought(name);
         answer.ttl.map_or(refresh, |ttl| ttl.clamp(TTLS.0, TTLS.1))
+    }
+
+    /// A name was looked up: what it has shown is known now.
+    fn sought(&self, name: &str) {
+        for member in self.roster().members.iter().filter(|member| member.origin.name() == name) {
+            member.origin.mark(|marks| marks.dns = Naming::Named);
+        }
     }
 
     /// Lets go of addresses that DNS has not named for a while, and where nothing is under way.

@@ -28,7 +28,7 @@ use crate::retry::{Failure, Stage};
 use crate::roster::Signal;
 use crate::settings::{Ejection, OriginAddress, OriginSettings, TlsSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
-use crate::standing::{Marks, Order, Standing};
+use crate::standing::{Marks, Naming, Order, Standing};
 use crate::tls::{self, Tls};
 
 /// How an origin is reached.
@@ -133,7 +133,12 @@ impl Origin {
 
     /// Whether DNS does not name it any more.
     pub(crate) fn is_unnamed(&self) -> bool {
-        self.marks.lock().is_gone
+        self.naming() == Naming::Gone
+    }
+
+    /// What DNS says of it.
+    pub(crate) fn naming(&self) -> Naming {
+        self.marks.lock().dns
     }
 
     /// Makes an origin; nothing is looked up or connected.
@@ -412,7 +417,9 @@ impl Origin {
         let is_agents = match standing {
             Standing::Down => true,
             Standing::Maintenance => marks.order < marks.agent.order,
-            Standing::Draining => marks.order < marks.agent.order.max(Order::Drain) && !marks.is_gone,
+            Standing::Draining => {
+                marks.order < marks.agent.order.max(Order::Drain) && marks.dns != Naming::Gone
+            }
             Standing::Ready | Standing::Ejected => false,
         };
         if !is_agents {

@@ -18,7 +18,7 @@ use crate::origin::Origin;
 use crate::pick::{Asked, Field, Lane, Moment, Pick, PickWord, Picked, Place, Reason, Turns, mixed};
 use crate::session_end::SessionCounts;
 use crate::settings::{RetryOn, Role};
-use crate::standing::Standing;
+use crate::standing::{Naming, Standing};
 
 /// An origin with what the upstream says about it.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Member {
     pub(crate) role: Role,
     /// Its number in sessions.
     pub(crate) id: OriginId,
+    /// Its name in session ids, if it has one.
+    pub(crate) node: Option<String>,
 }
 
 impl Member {
@@ -166,6 +168,8 @@ pub(crate) struct Roster {
     ejected: Vec<usize>,
     /// Whether more are ejected than may be, so that these take their share all the same.
     pub(crate) is_panicking: bool,
+    /// Whether an origin is a name that DNS was not asked for yet.
+    pub(crate) is_any_sought: bool,
 }
 
 impl Roster {
@@ -195,7 +199,8 @@ impl Roster {
         let is_panicking = panicking.primaries || panicking.backups;
         let of_sessions = |at: usize| takes_share(at) || members[at].origin.takes_sessions();
         let takes_sessions = (0..members.len()).map(of_sessions).collect();
-        Roster { primaries, backups, ejected, is_panicking, members, takes_sessions, changes }
+        let is_any_sought = members.iter().any(|member| member.origin.naming() == Naming::Sought);
+        Roster { primaries, backups, ejected, is_panicking, is_any_sought, members, takes_sessions, changes }
     }
 
     /// The origin of this name, if it takes a share: a request asks for it.

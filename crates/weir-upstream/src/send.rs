@@ -49,7 +49,7 @@ impl Upstream {
     ) -> Result<OriginResponse, OriginError> {
         let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
         self.signal.budget.asked(clock::now());
-        let roster = self.roster();
+        let roster = self.known_roster(&request).await;
         let Some(picked) = self.choose(&roster, &request, &[]) else { return Err(OriginError::NoOrigin) };
         let suspect = Suspect::of(&request);
         let mut course = Course {

@@ -53,6 +53,18 @@ pub enum Order {
     Maintenance,
 }
 
+/// What DNS says of an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// Nothing against it.
+    #[default]
+    Named,
+    /// It does not name the address any more.
+    Gone,
+    /// It was not asked yet for the addresses of the name.
+    Sought,
+}
+
 /// What is said of an origin by others than the requests sent there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
@@ -60,8 +72,8 @@ pub(crate) struct Marks {
     pub(crate) order: Order,
     /// Whether active checks say that it is down.
     pub(crate) is_down: bool,
-    /// Whether DNS does not name it any more.
-    pub(crate) is_gone: bool,
+    /// By DNS.
+    pub(crate) dns: Naming,
     /// By its agent.
     pub(crate) agent: Said,
 }
@@ -73,7 +85,7 @@ impl Marks {
         match self.order.max(self.agent.order) {
             Order::Maintenance => Standing::Maintenance,
             Order::Drain => Standing::Draining,
-            Order::Ready if self.is_gone => Standing::Draining,
+            Order::Ready if self.dns == Naming::Gone => Standing::Draining,
             Order::Ready if self.is_down || self.agent.is_down => Standing::Down,
             // As HAProxy has it: no new requests, but those of sessions.
             Order::Ready if self.agent.percent == 0 => Standing::Draining,

@@ -21,6 +21,7 @@ use crate::dns;
 use crate::error::UpstreamError;
 use crate::listed::{self, UpstreamListed};
 use crate::names;
+use crate::node;
 use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
@@ -29,6 +30,7 @@ use crate::settings::{
     AgentSettings, Bounds, CheckSettings, OriginSettings, RetryOn, Role, Timeouts, UpstreamSettings,
 };
 use crate::snapshot::UpstreamSnapshot;
+use crate::standing::Naming;
 
 /// One `[upstream.NAME]`.
 pub struct Upstream {
@@ -418,27 +420,35 @@ fn members(
                 if known.is_some() && settings.check.is_some() {
                     origin.await_check();
                 }
+                if settings.each_by.is_some() && settings.affinity.is_some() && is_name(&wanted) {
+                    origin.mark(|marks| marks.dns = Naming::Sought);
+                }
                 Arc::new(origin)
             }
         };
         orders.push((order, is_gone));
-        members.push(Member { origin, weight: wanted.weight, role: wanted.role, id: id(&wanted) });
+        let node = node::of(&wanted);
+        let id = node.as_deref().map_or_else(|| OriginId::of_address(&wanted.name()), OriginId::of_node);
+        members.push(Member { origin, weight: wanted.weight, role: wanted.role, id, node });
     }
     // Only now, when nothing can fail any more.
     for (member, (order, is_gone)) in members.iter().zip(orders) {
         member.origin.follow(settings);
-        member.origin.mark(|marks| (marks.order, marks.is_gone) = (order, is_gone));
+        member.origin.mark(|marks| {
+            marks.order = order;
+            marks.dns = match marks.dns {
+                _ if is_gone => Naming::Gone,
+                Naming::Gone => Naming::Named,
+                naming => naming,
+            };
+        });
     }
     Ok(members)
 }
 
-/// The number of an origin in sessions.
-fn id(settings: &OriginSettings) -> OriginId {
-    match &settings.node {
-        // Several addresses of one name are not one origin.
-        Some(node) if settings.at.is_none() => OriginId::of_node(node),
-        _ => OriginId::of_address(&settings.name()),
-    }
+/// Whether it stands for all addresses of its name.
+fn is_name(settings: &OriginSettings) -> bool {
+    settings.at.is_none() && settings.address.is_named()
 }
 
 fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {

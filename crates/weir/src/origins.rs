@@ -141,9 +141,11 @@ fn unknown(message: String, word: &str, known: &[String]) -> OriginRefusal {
 }
 
 fn shown(listed: &OriginListed, kept: bool) -> OriginShown {
-    let OriginListed { name, weight, role, share, is_empty, differences, reason, snapshot } = listed.clone();
+    let OriginListed { name, id, weight, role, share, is_empty, differences, reason, snapshot } =
+        listed.clone();
     let shown = OriginShown {
         origin: name,
+        id,
         state: "removed".to_owned(),
         reason,
         share,

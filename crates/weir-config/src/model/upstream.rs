@@ -244,7 +244,8 @@ pub struct OriginTable {
     #[serde(default)]
     pub backup: bool,
     /// Its name in sessions, e.g. Tomcat's `jvmRoute`. With `affinity.by = "suffix"` each origin has one.
-    /// Elsewhere sessions find an origin by its URL where it has none.
+    /// Elsewhere sessions find an origin by its URL where it has none. With `resolve = "each"` the address
+    /// stands behind it: `app-10-0-0-7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-node"))]
     pub id: Option<String>,

@@ -1,8 +1,8 @@
 //! Session ids that end with the name of their origin: `0A4F33.node1`, in a cookie or as a parameter of the
 //! path (`/shop;jsessionid=0A4F33.node1`), as Java and Apache have them. It must not know an origin.
 
-/// The longest name of an origin.
-pub const NODE_BYTES_MAX: usize = 64;
+/// The longest name of an origin, with an address behind its `id`.
+pub const NODE_BYTES_MAX: usize = 128;
 
 /// The origin's name in a session id: what follows its last dot. `None` where there is no name.
 pub fn node(id: &[u8]) -> Option<&str> {
@@ -12,7 +12,7 @@ pub fn node(id: &[u8]) -> Option<&str> {
     is_node(node).then_some(node)
 }
 
-/// Whether an origin may have this name: letters, digits, `-` and `_`, at most 64 of them.
+/// Whether an origin may have this name: letters, digits, `-` and `_`, at most 128 of them.
 pub fn is_node(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=NODE_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)

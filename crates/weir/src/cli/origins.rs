@@ -181,6 +181,7 @@ fn line(shown: &OriginShown, width: usize) -> String {
     }
     let mut said: Vec<String> = Vec::new();
     said.extend(shown.backup.then(|| "backup".to_owned()));
+    said.extend(shown.id.as_ref().map(|id| format!("id {id}")));
     said.extend(shown.differences.iter().cloned());
     if !reason.is_empty() && !shown.differences.contains(reason) && state != "removed" {
         said.push(reason.clone());

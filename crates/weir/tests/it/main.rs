@@ -76,7 +76,7 @@ mod fetch {
 mod origins {
     mod changes;
     mod explained;
-    mod names;
+    pub(crate) mod names;
     mod picks;
 }
 
@@ -116,6 +116,7 @@ mod send {
 mod sessions {
     mod clients;
     mod kit;
+    mod names;
     mod several;
 }
 

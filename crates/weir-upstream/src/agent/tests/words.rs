@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::agent::line::{LINE_BYTES_MAX, Reading, Words, read};
 use crate::agent::said::Said;
-use crate::standing::{Marks, Order, Standing};
+use crate::standing::{Marks, Naming, Order, Standing};
 
 fn words(line: &str) -> Words {
     match read(format!("{line}\n").as_bytes(), false) {
@@ -124,7 +124,7 @@ proptest! {
     ) {
         let orders = [Order::Ready, Order::Drain, Order::Maintenance];
         let agent_said = Said { order: orders[agent], is_down: agent_down, percent, connections: None };
-        let marks = Marks { order: orders[operator], is_down, is_gone: false, agent: agent_said };
+        let marks = Marks { order: orders[operator], is_down, dns: Naming::Named, agent: agent_said };
         let standing = marks.standing(true);
         let expected = match operator.max(agent) {
             2 => Standing::Maintenance,

@@ -9,7 +9,7 @@ use super::changes::{Load, answers, origins, shown};
 use crate::server::server;
 
 /// Origins on one port of several addresses of this machine, each of which answers its own number.
-fn on_one_port(count: u8) -> Vec<Origin> {
+pub(crate) fn on_one_port(count: u8) -> Vec<Origin> {
     let bound = |first: &Origin| {
         let port = first.addr().port();
         (2..=count).map(|number| SocketAddr::from(([127, 0, 0, number], port))).collect::<Vec<_>>()
@@ -34,7 +34,7 @@ fn on_one_port(count: u8) -> Vec<Origin> {
     all
 }
 
-fn addresses(all: &[Origin]) -> Vec<SocketAddr> {
+pub(crate) fn addresses(all: &[Origin]) -> Vec<SocketAddr> {
     all.iter().map(Origin::addr).collect()
 }
 

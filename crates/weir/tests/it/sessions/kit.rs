@@ -13,6 +13,12 @@ pub(super) const OWN: &str = "place";
 /// field `Seen` whether it is known here. Responses to `/page` may be stored, unless they begin a session.
 pub(super) fn application(name: &'static str) -> Origin {
     let origin = Origin::start();
+    make_application(&origin, name);
+    origin
+}
+
+/// Makes such an application of an origin.
+pub(super) fn make_application(origin: &Origin, name: &'static str) {
     let sessions = std::sync::Mutex::new(std::collections::BTreeSet::new());
     origin.otherwise(move |exchange: &mut Exchange<'_>| {
         exchange.body();
@@ -33,7 +39,6 @@ pub(super) fn application(name: &'static str) -> Origin {
         let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
         exchange.reply(200, &fields, user);
     });
-    origin
 }
 
 /// A file of keys, closed to others.
