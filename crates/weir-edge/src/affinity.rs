@@ -3,10 +3,11 @@
 //! that are one session's alone.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use http::header::{CACHE_CONTROL, SET_COOKIE};
+use http::header::{CACHE_CONTROL, COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use weir_upstream::affinity::{Affinity, Asked, Place, Reading, Session};
+use weir_upstream::affinity::{Affinity, Asked, Place, Reading, Session, without};
 use weir_upstream::{OriginResponse, SessionEnd, Upstream};
 
 use crate::decide::Fulfilled;
@@ -31,6 +32,27 @@ fn read(note: &Note<'_>, route: &Route) -> Reading {
     // Other routes are looked at as well.
     let is_own = note.route.is_some_and(|own| own.upstream == route.upstream);
     if is_own { *note.reading.get_or_init(read) } else { read() }
+}
+
+/// The session of a request that is only asked about, and whether it bypasses the cache for it.
+pub(crate) fn of_question(
+    upstream: &Upstream,
+    asked: &Asked<'_>,
+    now: SystemTime,
+) -> (Option<Session>, Fulfilled) {
+    let Some(affinity) = upstream.affinity() else { return (None, Fulfilled(0)) };
+    let reading = affinity.read(upstream.name(), asked, now);
+    let bypasses = affinity.may_bypass(asked.target) && affinity.bypasses(&reading);
+    (reading.session(), Fulfilled(if bypasses { Fulfilled::SESSION } else { 0 }))
+}
+
+/// The fields without Weir's own cookies; `None` if they have none.
+pub(crate) fn without_own(headers: &HeaderMap, own_cookies: &[String]) -> Option<HeaderMap> {
+    let lines = without(headers, own_cookies)?;
+    let mut left = headers.clone();
+    left.remove(COOKIE);
+    lines.into_iter().for_each(|line| _ = left.append(COOKIE, line));
+    Some(left)
 }
 
 fn asked<'n>(note: &'n Note<'_>) -> Asked<'n> {

@@ -16,7 +16,7 @@ use weir_policy::RequestView;
 use weir_policy::value::{Style, Value};
 use weir_store::Stamp;
 use weir_upstream::Picked;
-use weir_upstream::affinity::{self as sessions, Reading};
+use weir_upstream::affinity::Reading;
 use weir_wire::Target;
 
 use crate::affinity;
@@ -238,13 +238,7 @@ impl<'c> Note<'c> {
     /// sees them, but for what reads sessions.
     pub(crate) fn take_cookies(&mut self, route: &Route) {
         let request = self.request;
-        let without_own = sessions::without(&request.headers, &self.running.own_cookies);
-        let without_own = without_own.map(|left| {
-            let mut headers = request.headers.clone();
-            headers.remove(header::COOKIE);
-            left.into_iter().for_each(|line| _ = headers.append(header::COOKIE, line));
-            headers
-        });
+        let without_own = affinity::without_own(&request.headers, &self.running.own_cookies);
         let left = route.rules.cookies.apply(without_own.as_ref().unwrap_or(&request.headers));
         if left.is_none() && without_own.is_none() {
             return;

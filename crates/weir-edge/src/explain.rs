@@ -18,14 +18,16 @@ use weir_policy::{
     accept_encoding, error_reusable, freshness, matches, unreachable_window, write_key,
 };
 use weir_store::{Found, Generation};
+use weir_upstream::affinity as sessions;
 
 pub use self::origin::{Asked, OriginChoice, OriginConsidered};
 use self::origin::{Towards, Way, asked};
 pub use self::question::Question;
 use self::question::Request;
 use self::wording::{dropped, not_in_key, tags, triggers};
+use crate::affinity;
 use crate::cache_status::CacheStatus;
-use crate::decide::{self, Beside, Consulted, Decision};
+use crate::decide::{self, Beside, Consulted, Decision, Fulfilled};
 use crate::fetch::stale::word;
 use crate::local::{Placed, Reply, Routed, placed};
 use crate::lookup;
@@ -147,6 +149,10 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
             return Ok(local(explanation, reply.word, because));
         }
     };
+    let received = request.headers.clone();
+    if let Some(left) = affinity::without_own(&received, &running.own_cookies) {
+        request.headers = left;
+    }
     explanation.cookies_dropped = wording::names(&route.rules.cookies.dropped(&request.headers));
     if let Some(left) = route.rules.cookies.apply(&request.headers) {
         left.put(&mut request.headers);
@@ -166,8 +172,11 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     explanation.bypass.extend(wording::everywhere(&route.rules));
     let upstream = running.upstream(route).cloned();
     let client = request.client.map(peer).filter(|client| !running.trusted.contains(client));
-    let way = Way { route, upstream, client: client.and_then(|client| client.sharer()) };
-    let chosen = Chosen { site: mark, way, known };
+    let asked = sessions::Asked { received: &received, left: &request.headers, target: view.path_and_query };
+    let of_session = |upstream: &Arc<_>| affinity::of_question(upstream, &asked, clock::now().wall);
+    let (session, bypass) = upstream.as_ref().map_or((None, Fulfilled(0)), of_session);
+    let way = Way { route, upstream, client: client.and_then(|client| client.sharer()), session };
+    let chosen = Chosen { site: mark, way, bypass, known };
     Ok(judge(shared, &chosen, &request, explanation))
 }
 
@@ -187,6 +196,8 @@ struct Chosen<'a> {
     /// The site's name in keys.
     site: u64,
     way: Way<'a>,
+    /// Whether its session bypasses the cache.
+    bypass: Fulfilled,
     known: OfRequest<'a>,
 }
 
@@ -209,7 +220,7 @@ fn judge(
     request: &Request,
     mut explanation: Explanation,
 ) -> Explanation {
-    let (now, Chosen { site, way, known }) = (clock::now(), chosen);
+    let (now, Chosen { site, way, bypass, known }) = (clock::now(), chosen);
     let (route, view, mut key, recent) = (way.route, request.view(), Vec::new(), &shared.inflight.recent);
     let target = weir_policy::forwarded(&route.rules.key, view.path_and_query);
     let Ok(rewritten) = route.rewritten(known) else {
@@ -240,7 +251,7 @@ fn judge(
         let asked = Some(asked(way, (&sent, asked_for), request, Towards::Pass));
         passes(Explanation { asked, ..explanation }, because, cache_status)
     };
-    let beside = beside(route, request, known);
+    let beside = beside(route, request, (known, *bypass));
     let ask = match decide::consulted(&view, &route.rules, beside) {
         Consulted::LookUp(ask) => ask,
         Consulted::Pass(reason) => {
@@ -274,10 +285,10 @@ fn judge(
 }
 
 /// What is known of the request beside its fields.
-fn beside(route: &Route, request: &Request, known: &OfRequest<'_>) -> Beside {
+fn beside(route: &Route, request: &Request, (known, bypass): (&OfRequest<'_>, Fulfilled)) -> Beside {
     let client = request.client.zip(route.clients.as_ref());
     let by_client = client.map(|(client, clients)| clients.hold(Some(peer(client)))).unwrap_or_default();
-    let fulfilled = by_client.and(route.fulfilled_by_maps(|| *known));
+    let fulfilled = by_client.and(route.fulfilled_by_maps(|| *known)).and(bypass);
     Beside { is_upgrade: request.is_upgrade(), fulfilled, ..Beside::default() }
 }
 

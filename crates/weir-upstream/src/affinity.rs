@@ -14,6 +14,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::named;
 pub use sealed::{Key, SEALED_BYTES};
 
 /// The number of an origin in sessions.
@@ -51,12 +52,12 @@ pub enum By {
         parameter: String,
     },
     /// A part of the request chooses the origin.
-    Hash(HashOf),
+    Hash(SessionOf),
 }
 
 /// The part of a request that [`By::Hash`] reads.
 #[derive(Clone, Debug, PartialEq)]
-pub enum HashOf {
+pub enum SessionOf {
     /// A cookie.
     Cookie(String),
     /// A field.
@@ -171,8 +172,8 @@ impl Affinity {
     pub fn cookie(&self) -> Option<&str> {
         match &self.by {
             By::Own(OwnCookie { name, .. }) => Some(name),
-            By::Suffix { cookie, .. } | By::Hash(HashOf::Cookie(cookie)) => Some(cookie),
-            By::Hash(HashOf::Header(_)) => None,
+            By::Suffix { cookie, .. } | By::Hash(SessionOf::Cookie(cookie)) => Some(cookie),
+            By::Hash(SessionOf::Header(_)) => None,
         }
     }
 
@@ -185,7 +186,7 @@ impl Affinity {
                 let in_path = suffix::parameter(asked.target, parameter);
                 let place = if in_path.is_some() { Place::Path } else { Place::Field };
                 // The cookie counts first, as it does with Apache and in Java.
-                let mut nodes = cookies(asked.left, cookie).map(suffix::node);
+                let mut nodes = named::cookies(asked.left, cookie).map(suffix::node);
                 let Some(first) = nodes.next().or_else(|| in_path.map(suffix::node)) else {
                     return Reading::Nothing;
                 };
@@ -197,8 +198,8 @@ impl Affinity {
             }
             By::Hash(of) => {
                 let value = match of {
-                    HashOf::Cookie(name) => cookies(asked.left, name).next(),
-                    HashOf::Header(name) => asked.left.get(name).map(HeaderValue::as_bytes),
+                    SessionOf::Cookie(name) => named::cookies(asked.left, name).next(),
+                    SessionOf::Header(name) => asked.left.get(name).map(HeaderValue::as_bytes),
                 };
                 let value = value.filter(|value| !value.is_empty());
                 value.map_or(Reading::Nothing, |value| {
@@ -245,7 +246,7 @@ impl Affinity {
         let mut lines = response.get_all(http::header::SET_COOKIE).iter();
         lines.any(|line| {
             let pair = line.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-            named(pair).is_some_and(|(name, _)| name == cookie.as_bytes())
+            named::pair(pair).is_some_and(|(name, _)| name == cookie.as_bytes())
         })
     }
 }
@@ -254,7 +255,7 @@ impl OwnCookie {
     fn read(&self, upstream: &str, headers: &HeaderMap, now: SystemTime) -> Reading {
         let mut reading = Reading::Nothing;
         // A client has one. More are looked at only as far as a browser with several paths may send them.
-        for value in cookies(headers, &self.name).take(4) {
+        for value in named::cookies(headers, &self.name).take(4) {
             let opened = sealed::open(&self.keys, upstream, value);
             let Some((origin, issued_s)) = opened else {
                 reading = Reading::Refused;
@@ -294,19 +295,6 @@ impl OwnCookie {
     }
 }
 
-/// The values of the cookies of a name, in the order received.
-fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h [u8]> {
-    let lines = headers.get_all(COOKIE).iter();
-    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
-    pairs.filter_map(named).filter(move |(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
-}
-
-/// Name and value of a cookie.
-fn named(pair: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = pair.iter().position(|byte| *byte == b'=')?;
-    Some((pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()))
-}
-
 /// The Cookie fields of a request without the cookies of these names; `None` if it has none of them. All
 /// other bytes stay.
 pub fn without(headers: &HeaderMap, names: &[String]) -> Option<Vec<HeaderValue>> {
@@ -315,7 +303,7 @@ pub fn without(headers: &HeaderMap, names: &[String]) -> Option<Vec<HeaderValue>
     }
     let is_own = |pair: &&[u8]| {
         // A cookie without a value is one as well.
-        let name = named(pair).map_or(pair.trim_ascii(), |(name, _)| name);
+        let name = named::pair(pair).map_or(pair.trim_ascii(), |(name, _)| name);
         names.iter().any(|own| own.as_bytes() == name)
     };
     let lines = || headers.get_all(COOKIE).iter();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::affinity::Session;
 use crate::clock;
 use crate::pick::{Asked, Picked, Reason};
 use crate::settings::Role;
@@ -65,11 +66,14 @@ impl WhyNot {
 }
 
 impl Upstream {
-    /// Which origin such a request would get now. A turn that is drawn at random may fall otherwise.
-    pub fn explain(&self, asked: &Asked<'_>) -> Explained {
+    /// Which origin such a request of this session would get now. A turn that is drawn at random may fall
+    /// otherwise.
+    pub fn explain(&self, asked: &Asked<'_>, session: Option<&Session>) -> Explained {
         let (roster, now) = (self.roster(), clock::now());
         let picks = asked.picking.picks.as_deref().unwrap_or(&self.picks);
-        let picked = roster.would_choose(picks, asked, (&self.signal.preview(now), now));
+        let of_session = session.and_then(|session| roster.would_follow(session, picks));
+        let choose = || roster.would_choose(picks, asked, (&self.signal.preview(now), now));
+        let picked = of_session.or_else(choose);
         let chosen = picked.map(|picked| (picked, &roster.members[picked.at]));
         let origins = roster.members.iter().enumerate().map(|(at, member)| {
             let standing = member.origin.standing();

@@ -31,6 +31,7 @@ mod explain;
 mod health;
 mod listed;
 mod load;
+mod named;
 mod names;
 mod node;
 mod notice;

@@ -45,13 +45,18 @@ impl Upstream {
 }
 
 impl Roster {
-    /// The origin of a request's session, if it takes requests of sessions.
+    /// The origin of a request's session, if it takes requests of sessions. It is counted.
     pub(crate) fn follow(&self, session: &Session, picks: &[Pick]) -> Option<Picked> {
+        let picked = self.would_follow(session, picks)?;
+        self.origin(picked.at).picks.count(picked);
+        Some(picked)
+    }
+
+    /// The same without a change of anything.
+    pub(crate) fn would_follow(&self, session: &Session, picks: &[Pick]) -> Option<Picked> {
         let at = self.of_session(session)?;
         let pick = picks.first().map_or(PickWord::RoundRobin, Pick::word);
-        let picked = Picked { at, pick, reason: Reason::Session };
-        self.origin(at).picks.count(picked);
-        Some(picked)
+        Some(Picked { at, pick, reason: Reason::Session })
     }
 
     /// The origin of a session, if it takes requests of sessions.

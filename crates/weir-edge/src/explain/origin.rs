@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue};
 use weir_policy::{HeadRequests, conditional};
 use weir_store::Generation;
+use weir_upstream::affinity::Session;
 use weir_upstream::{Picking, Upstream, Whose, host_point};
 
 use super::question::Request;
@@ -68,6 +69,8 @@ pub(super) struct Way<'a> {
     pub(super) upstream: Option<Arc<Upstream>>,
     /// The client as picks know it: no trusted proxy.
     pub(super) client: Option<IpAddr>,
+    /// Where the request's session is.
+    pub(super) session: Option<Session>,
 }
 
 /// The request to the origin.
@@ -111,7 +114,9 @@ pub(super) fn asked(
         host: (!of.host.as_str().is_empty()).then(|| host_point(of.host.as_str())),
         picks: route.picks.clone(),
     };
-    let choice = way.upstream.as_ref().map(|upstream| choice(upstream, &picking, target, &headers));
+    let session = way.session.as_ref().filter(|_| whose == Whose::Client);
+    let asked = weir_upstream::Asked { picking: &picking, target: target.as_bytes(), headers: &headers };
+    let choice = way.upstream.as_ref().map(|upstream| choice(upstream, &asked, session));
     // What is another for each request or client stands there by its name.
     headers.insert(X_REQUEST_ID, HeaderValue::from_static("(made for each request)"));
     if of.client.is_none() {
@@ -123,9 +128,8 @@ pub(super) fn asked(
 }
 
 /// Which origin would get it.
-fn choice(upstream: &Upstream, picking: &Picking, target: &str, headers: &HeaderMap) -> OriginChoice {
-    let asked = weir_upstream::Asked { picking, target: target.as_bytes(), headers };
-    let explained = upstream.explain(&asked);
+fn choice(upstream: &Upstream, asked: &weir_upstream::Asked<'_>, session: Option<&Session>) -> OriginChoice {
+    let explained = upstream.explain(asked, session);
     let (pick, reason) =
         explained.picked.map_or(("", "no-origin"), |picked| (picked.pick.word(), picked.reason.word()));
     let picked = explained.picked.and_then(|picked| explained.origins.get(picked.at));

@@ -7,7 +7,7 @@ use weir_config::model::{
 };
 use weir_config::session_keys;
 use weir_config::value::{HostRule, OriginScheme, OriginUrl, SessionOf, Size};
-use weir_upstream::affinity::{Affinity, By, HashOf, Key, OwnCookie, Secure};
+use weir_upstream::affinity::{self, Affinity, By, Key, OwnCookie, Secure};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
     OriginSettings, Retries, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
@@ -133,8 +133,12 @@ fn sessions(upstream: &str, affinity: &model::Affinity) -> Affinity {
             },
             lifetime: affinity.lifetime.map(|lifetime| lifetime.0),
         }),
-        (AffinityBy::Hash, Some(SessionOf::Cookie(name))) => By::Hash(HashOf::Cookie(name.0.clone())),
-        (AffinityBy::Hash, Some(SessionOf::Header(name))) => By::Hash(HashOf::Header(name.0.clone())),
+        (AffinityBy::Hash, Some(SessionOf::Cookie(name))) => {
+            By::Hash(affinity::SessionOf::Cookie(name.0.clone()))
+        }
+        (AffinityBy::Hash, Some(SessionOf::Header(name))) => {
+            By::Hash(affinity::SessionOf::Header(name.0.clone()))
+        }
         // The check of the configuration makes sure that there is a part to hash.
         (AffinityBy::Suffix | AffinityBy::Hash, _) => {
             let parameter = affinity.parameter.as_ref().map(|name| name.0.clone());

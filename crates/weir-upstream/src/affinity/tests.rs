@@ -170,8 +170,8 @@ fn a_name_for_sessions_is_never_an_address() {
 #[test]
 fn a_hash_is_of_one_part_of_the_request() {
     let of = |of| Affinity { by: By::Hash(of), bypass: false };
-    let by_cookie = of(HashOf::Cookie("sid".into()));
-    let by_field = of(HashOf::Header(HeaderName::from_static("x-user")));
+    let by_cookie = of(SessionOf::Cookie("sid".into()));
+    let by_field = of(SessionOf::Header(HeaderName::from_static("x-user")));
     let session = |affinity: &Affinity, name: HeaderName, value: &str| {
         read(affinity, "app", &[(name, value)], "/", NOW).session()
     };

@@ -4,11 +4,11 @@
 
 use std::net::IpAddr;
 
-use http::header::COOKIE;
 use http::{HeaderMap, HeaderName};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Pick, Picking, Whose};
+use crate::named;
 
 /// What a hash is of.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,16 +57,10 @@ impl Asked<'_> {
             HashOf::Uri => Some(xxh3_64(self.target)),
             HashOf::Path => Some(xxh3_64(path)),
             HashOf::Host => self.picking.host,
-            HashOf::Query(name) => value(query, b'&', name).map(xxh3_64),
+            HashOf::Query(name) => first(named::values(query, b'&', name)),
             HashOf::Header(_) | HashOf::Cookie(_) if !of_client() => None,
-            HashOf::Header(name) => {
-                let found = self.headers.get(name).map(|value| value.as_bytes());
-                found.filter(|value| !value.is_empty()).map(xxh3_64)
-            }
-            HashOf::Cookie(name) => {
-                let mut fields = self.headers.get_all(COOKIE).iter();
-                fields.find_map(|field| value(field.as_bytes(), b';', name)).map(xxh3_64)
-            }
+            HashOf::Header(name) => first(self.headers.get(name).map(|value| value.as_bytes()).into_iter()),
+            HashOf::Cookie(name) => first(named::cookies(self.headers, name)),
         }
     }
 }
@@ -90,11 +84,7 @@ fn of_client(client: IpAddr) -> u64 {
     }
 }
 
-/// The first value of this name in `a=b&c=d`, if it is not empty.
-fn value<'t>(text: &'t [u8], between: u8, name: &str) -> Option<&'t [u8]> {
-    let of_name = |pair: &'t [u8]| {
-        let at = pair.iter().position(|byte| *byte == b'=')?;
-        (pair[..at].trim_ascii() == name.as_bytes()).then(|| pair[at + 1..].trim_ascii())
-    };
-    text.split(|byte| *byte == between).find_map(of_name).filter(|value| !value.is_empty())
+/// The number of the first value, if it is not empty.
+fn first<'t>(mut values: impl Iterator<Item = &'t [u8]>) -> Option<u64> {
+    values.next().filter(|value| !value.is_empty()).map(xxh3_64)
 }

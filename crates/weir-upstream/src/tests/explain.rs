@@ -2,6 +2,7 @@
 
 use super::balance::order;
 use super::scripted::settings;
+use crate::affinity::{OriginId, Session};
 use crate::pick::{HashOf, Pick, Picking, Reason};
 use crate::{Asked, Order, Role, Standing, Upstream, WhyNot};
 
@@ -16,7 +17,7 @@ async fn the_pick_is_explained_and_changes_nothing() {
     let (picking, headers) = (Picking::default(), http::HeaderMap::new());
     let asked = Asked { picking: &picking, target: b"/x", headers: &headers };
     for _ in 0..3 {
-        let explained = upstream.explain(&asked);
+        let explained = upstream.explain(&asked, None);
         let picked = explained.picked.unwrap();
         assert_eq!((picked.at, picked.reason), (0, Reason::Turn));
         let shares: Vec<f64> = explained.origins.iter().map(|origin| origin.share).collect();
@@ -29,13 +30,18 @@ async fn the_pick_is_explained_and_changes_nothing() {
     // A route's own pick.
     let picks = [Pick::Hash { of: HashOf::Path, bound: 1.25 }];
     let picking = Picking { picks: Some(picks.into()), ..Picking::default() };
-    let explained = upstream.explain(&Asked { picking: &picking, ..asked });
+    let explained = upstream.explain(&Asked { picking: &picking, ..asked }, None);
     assert_eq!(explained.picked.map(|picked| picked.reason), Some(Reason::Hash));
+    // A session's request goes to its origin, also while that drains.
+    let session = Session::At(OriginId::of_address("http://c.example:80"));
+    let explained = upstream.explain(&asked, Some(&session));
+    assert_eq!(explained.picked.map(|picked| (picked.at, picked.reason)), Some((2, Reason::Session)));
+    assert_eq!(explained.origins[0].why_not, Some(WhyNot::Pick(Reason::Session)));
     // Primaries that take no share leave the backup.
     for name in ["http://a.example:80", "http://b.example:80"] {
         order(&upstream, name, Order::Maintenance);
     }
-    let explained = upstream.explain(&asked);
+    let explained = upstream.explain(&asked, None);
     assert_eq!(explained.picked.map(|picked| (picked.at, picked.reason)), Some((3, Reason::Backup)));
     assert_eq!(explained.origins[3].share, 1.0);
     assert_eq!(explained.origins[0].why_not, Some(WhyNot::Standing(Standing::Maintenance)));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::adjust::Change;
-use crate::affinity::{Affinity, By, HashOf, OriginId, Place, Reading, Session};
+use crate::affinity::{Affinity, By, OriginId, Place, Reading, Session, SessionOf};
 use crate::session_end::SessionEnd;
 use crate::settings::{OriginAddress, OriginSettings, Role, UpstreamSettings};
 use crate::standing::Order;
@@ -15,7 +15,7 @@ fn origin(number: usize) -> OriginSettings {
 }
 
 fn settings(origins: Vec<OriginSettings>) -> UpstreamSettings {
-    let affinity = Affinity { by: By::Hash(HashOf::Cookie("sid".into())), bypass: false };
+    let affinity = Affinity { by: By::Hash(SessionOf::Cookie("sid".into())), bypass: false };
     let first = origins[0].address.clone();
     UpstreamSettings { origins, affinity: Some(affinity), ..UpstreamSettings::single("app", first) }
 }

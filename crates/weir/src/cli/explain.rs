@@ -26,6 +26,9 @@ pub(crate) struct Explain {
     /// A field of the request, any number of times.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// A cookie of the request, any number of times.
+    #[arg(long = "cookie", value_name = "NAME=VALUE")]
+    cookies: Vec<String>,
     /// The client's address, for conditions, `allow`, `deny` and maps of it. Default: no client is known.
     #[arg(long, value_name = "ADDRESS")]
     client: Option<IpAddr>,
@@ -39,7 +42,11 @@ impl Explain {
             anyhow::bail!("the URL needs its host, which chooses the site: http://HOST{}", self.url);
         }
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
-        let question = Question { method: self.method, url, headers: self.headers, client: self.client };
+        let mut headers = self.headers;
+        if !self.cookies.is_empty() {
+            headers.push(("cookie".to_owned(), self.cookies.join("; ")));
+        }
+        let question = Question { method: self.method, url, headers, client: self.client };
         let asked = self.find.ask(Method::POST, "/v1/explain", serde_json::to_vec(&question)?)?;
         self.find.answer(&asked, |explained| plain(&show(&question, explained)))
     }

@@ -149,3 +149,37 @@ fn a_draining_origin_keeps_its_sessions_and_gets_no_others() {
     }
     assert_eq!(weir.metric("weir_sessions_moved_total{upstream=\"main\"}"), Some(10.0));
 }
+
+#[test]
+fn explain_knows_the_session() {
+    let origins = three();
+    let folder = setup();
+    let keys = keys(&folder, "0123456789abcdef0123456789abcdef\n");
+    let line =
+        format!("affinity = {{ by = \"own\", key_file = {keys:?}, cookie = \"{OWN}\", bypass = true }}");
+    let weir = server(&origins.iter().collect::<Vec<_>>()).upstream(&line).start_in(folder);
+    let explained = |cookie: &str, method: &str| {
+        let args = ["explain", "http://localhost/page?store", "--method", method, "--cookie", cookie];
+        weir.command(&args).stdout
+    };
+    let mut connection = weir.client();
+    for number in 0..5 {
+        let mut user = User::new(number);
+        let home = answered_by(&user.ask(&mut connection, "POST", "/login"));
+        let at = ["a", "b", "c"].iter().position(|name| *name == home).unwrap();
+        let cookie = format!("{OWN}={}", user.cookie(OWN).unwrap());
+        for method in ["GET", "POST"] {
+            let said = explained(&cookie, method);
+            let picked =
+                said.lines().find(|line| line.trim_start().starts_with("picked")).unwrap_or_default();
+            assert!(picked.contains(&origins[at].url()) && picked.contains("session"), "{said}");
+            // The walk goes the same way, and the cookie reaches no origin.
+            assert!(!said.contains(user.cookie(OWN).unwrap()), "{said}");
+        }
+        assert!(explained(&cookie, "GET").contains("the request has a session"));
+        // Of a forged one nothing is known: the cache is asked, and a fill follows no session.
+        let forged = explained(&format!("{OWN}=v1.AAAA"), "GET");
+        assert!(!forged.contains("the request has a session") && forged.contains("miss"), "{forged}");
+        assert!(!forged.contains(": session"), "{forged}");
+    }
+}
