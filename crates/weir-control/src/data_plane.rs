@@ -16,7 +16,7 @@ use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
-pub use self::checked::{AgentState, CheckState};
+pub use self::checked::{AgentState, CheckState, TookUpTo};
 pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
     SelectingField, Setting, StoredVariant,

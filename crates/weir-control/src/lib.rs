@@ -52,7 +52,7 @@ pub use data_plane::{
     DataPlane, Explained, ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing,
     OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone,
     PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting,
-    StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    StoredVariant, SwapError, Swapped, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use jobs::{JobShown, JobState};

@@ -97,6 +97,8 @@ pub struct CheckSnapshot {
     pub failed: u64,
     /// How long all of them took together.
     pub took: Duration,
+    /// How many of them took up to so long, each bound with those below it.
+    pub took_up_to: Vec<(Duration, u64)>,
     /// The last one.
     pub last: Option<LastCheck>,
 }

@@ -1,6 +1,6 @@
 //! What the checks and the agents of origins have said, for the control API.
 
-use weir_control::{AgentState, CheckState};
+use weir_control::{AgentState, CheckState, TookUpTo};
 use weir_upstream::{AgentSnapshot, CheckSnapshot};
 
 /// The checks of an origin.
@@ -11,6 +11,11 @@ pub(crate) fn check(check: CheckSnapshot) -> CheckState {
         passed: check.passed,
         failed: check.failed,
         took_s: check.took.as_secs_f64(),
+        took_up_to: check
+            .took_up_to
+            .iter()
+            .map(|(bound, checks)| TookUpTo { s: bound.as_secs_f64(), checks: *checks })
+            .collect(),
         last_ago_s: last.map(|last| last.ago.as_secs_f64()),
         last_took_s: last.map(|last| last.took.as_secs_f64()),
         last_failure: last.and_then(|last| last.why.clone()),

@@ -14,6 +14,8 @@ pub struct CheckState {
     pub failed: u64,
     /// How long all of them took together.
     pub took_s: f64,
+    /// How many of them took up to so long.
+    pub took_up_to: Vec<TookUpTo>,
     /// How long ago the last one ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ago_s: Option<f64>,
@@ -23,6 +25,15 @@ pub struct CheckState {
     /// Why the last one failed; absent where it passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
+}
+
+/// Checks that took up to so long, those of the bounds below included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TookUpTo {
+    /// The bound.
+    pub s: f64,
+    /// How many.
+    pub checks: u64,
 }
 
 /// The agent of an origin; counts are since the start.

@@ -39,7 +39,36 @@ pub(super) struct Family<'a> {
 pub(super) enum Series<'a> {
     Counts(Vec<(Vec<&'a str>, u64)>),
     Levels(Vec<(Vec<&'a str>, f64)>),
-    Histograms(Vec<(Vec<&'a str>, &'a Latency)>),
+    Histograms(Vec<(Vec<&'a str>, Buckets)>),
+}
+
+/// A histogram: how many values lie up to each bound, those below it included.
+#[derive(Clone, Debug)]
+pub(super) struct Buckets {
+    pub(super) up_to: Vec<(f64, u64)>,
+    pub(super) count: u64,
+    pub(super) sum: f64,
+}
+
+impl Buckets {
+    /// Durations in seconds.
+    pub(super) fn of(latency: &Latency) -> Buckets {
+        let up_to = bounds_us().zip(latency.cumulative()).map(|(us, below)| (us as f64 / 1e6, below));
+        Buckets { up_to: up_to.collect(), count: latency.count(), sum: latency.sum_us as f64 / 1e6 }
+    }
+
+    fn encode(&self, mut out: MetricEncoder) -> fmt::Result {
+        let mut below_last = 0;
+        let all = self.up_to.iter().copied().chain([(f64::INFINITY, self.count)]);
+        let buckets: Vec<(f64, u64)> = all
+            .map(|(bound, below)| {
+                let count = below - below_last;
+                below_last = below;
+                (bound, count)
+            })
+            .collect();
+        out.encode_histogram::<NoLabelSet>(self.sum, self.count, &buckets, None)
+    }
 }
 
 impl<'a> Family<'a> {
@@ -81,24 +110,9 @@ impl<'a> Family<'a> {
             Series::Levels(series) => series.iter().try_for_each(|(values, level)| {
                 ConstGauge::new(*level).encode(family.encode_family(&labelled(values))?)
             }),
-            Series::Histograms(series) => series.iter().try_for_each(|(values, latency)| {
-                histogram(latency, family.encode_family(&labelled(values))?)
-            }),
+            Series::Histograms(series) => series
+                .iter()
+                .try_for_each(|(values, buckets)| buckets.encode(family.encode_family(&labelled(values))?)),
         }
     }
-}
-
-fn histogram(latency: &Latency, mut out: MetricEncoder) -> fmt::Result {
-    let mut below_last = 0;
-    let mut buckets: Vec<(f64, u64)> = bounds_us()
-        .zip(latency.cumulative())
-        .map(|(bound_us, below)| {
-            let count = below - below_last;
-            below_last = below;
-            (bound_us as f64 / 1e6, count)
-        })
-        .collect();
-    let count = latency.count();
-    buckets.push((f64::INFINITY, count - below_last));
-    out.encode_histogram::<NoLabelSet>(latency.sum_us as f64 / 1e6, count, &buckets, None)
 }

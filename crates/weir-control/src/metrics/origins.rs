@@ -1,6 +1,6 @@
 //! The families of origins and upstreams: requests, picks, ejections, retries, checks, agents, sessions.
 
-use super::family::{Family, Series};
+use super::family::{Buckets, Family, Series};
 use super::row::{Row, count, level, one_if, rows};
 use crate::data_plane::{Inventory, OriginState, SessionsState, UpstreamState};
 
@@ -149,7 +149,10 @@ fn checks(inventory: &Inventory) -> Vec<Family<'_>> {
         let results = [("passed", check.passed), ("failed", check.failed)];
         results.map(|(word, count)| (with(labels, word), count))
     });
-    let took = checked().filter_map(|(labels, check)| Some((labels.clone(), check.last_took_s?)));
+    let took = checked().map(|(labels, check)| {
+        let up_to = check.took_up_to.iter().map(|bound| (bound.s, bound.checks)).collect();
+        (labels.clone(), Buckets { up_to, count: check.passed + check.failed, sum: check.took_s })
+    });
     let agents = all.iter().filter_map(|(labels, origin)| Some((labels, origin.agent.as_ref()?)));
     let lines = agents.flat_map(|(labels, agent)| {
         let results = [
@@ -174,10 +177,10 @@ fn checks(inventory: &Inventory) -> Vec<Family<'_>> {
             series: Series::Counts(results.collect()),
         },
         Family {
-            name: "weir_origin_check_seconds",
-            help: "How long the last check of the origin took.",
+            name: "weir_origin_check_duration_seconds",
+            help: "How long checks of the origin took.",
             labels: &["upstream", "origin"],
-            series: Series::Levels(took.collect()),
+            series: Series::Histograms(took.collect()),
         },
         Family {
             name: "weir_origin_agent_lines",

@@ -2,18 +2,18 @@
 
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
-use super::family::{Family, Seen, Series};
+use super::family::{Buckets, Family, Seen, Series};
 
-fn by_outcome<'a, T: Copy>(values: &[T]) -> Vec<(Vec<&'a str>, T)> {
-    Outcome::ALL.iter().zip(values).map(|(outcome, value)| (vec![outcome.word()], *value)).collect()
+fn by_outcome<'a, T>(values: impl IntoIterator<Item = T>) -> Vec<(Vec<&'a str>, T)> {
+    Outcome::ALL.iter().zip(values).map(|(outcome, value)| (vec![outcome.word()], value)).collect()
 }
 
 pub(super) fn requests(seen: &Seen) -> Vec<Family<'_>> {
     let snapshot = &seen.snapshot;
     let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
     let statuses = classes.iter().zip(snapshot.statuses).map(|(class, count)| (vec![*class], count));
-    let first: Vec<_> = snapshot.first_byte.iter().collect();
-    let total: Vec<_> = snapshot.total.iter().collect();
+    let first: Vec<_> = snapshot.first_byte.iter().map(Buckets::of).collect();
+    let total: Vec<_> = snapshot.total.iter().map(Buckets::of).collect();
     let cut = snapshot.counts[Count::Cut];
     let incomplete = vec![(vec!["weir"], cut), (vec!["client"], snapshot.counts[Count::ClientGone])];
     let words = |name, help, labels, counts: &'_ std::collections::BTreeMap<&'static str, u64>| {
@@ -26,7 +26,7 @@ pub(super) fn requests(seen: &Seen) -> Vec<Family<'_>> {
             "weir_requests",
             "Finished requests by outcome.",
             &["outcome"],
-            Series::Counts(by_outcome(&snapshot.requests)),
+            Series::Counts(by_outcome(snapshot.requests)),
         ),
         family(
             "weir_responses",
@@ -57,13 +57,13 @@ pub(super) fn requests(seen: &Seen) -> Vec<Family<'_>> {
             "weir_request_first_byte_seconds",
             "Time from the head of a request to the first byte of its response.",
             &["outcome"],
-            Series::Histograms(by_outcome(&first)),
+            Series::Histograms(by_outcome(first)),
         ),
         family(
             "weir_request_duration_seconds",
             "Time from the head of a request to the end of its response.",
             &["outcome"],
-            Series::Histograms(by_outcome(&total)),
+            Series::Histograms(by_outcome(total)),
         ),
     ]
 }

@@ -17,7 +17,22 @@ pub(crate) struct Record {
     passed: u64,
     failed: u64,
     took: Duration,
+    /// How many took up to each of [`BOUNDS`] and longer than the one before.
+    took_up_to: [u64; BOUNDS.len()],
 }
+
+/// Bounds to which the durations of checks are counted.
+const BOUNDS: [Duration; 9] = [
+    Duration::from_millis(1),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_millis(2500),
+    Duration::from_secs(10),
+];
 
 /// A check that has ended.
 #[derive(Debug)]
@@ -42,6 +57,9 @@ impl Record {
         let counter = if why.is_none() { &mut self.passed } else { &mut self.failed };
         *counter += 1;
         self.took += took;
+        if let Some(at) = BOUNDS.iter().position(|bound| took <= *bound) {
+            self.took_up_to[at] += 1;
+        }
         if let Some(why) = &why {
             self.failure.clone_from(why);
         }
@@ -58,6 +76,16 @@ impl Record {
         }
     }
 
+    /// How many checks took up to each bound.
+    fn cumulative(&self) -> Vec<(Duration, u64)> {
+        let mut so_far = 0;
+        let up_to = self.took_up_to.iter().map(|count| {
+            so_far += count;
+            so_far
+        });
+        BOUNDS.into_iter().zip(up_to).collect()
+    }
+
     /// For metrics and `weir status`.
     pub(crate) fn snapshot(&self, now: Instant) -> CheckSnapshot {
         CheckSnapshot {
@@ -65,11 +93,31 @@ impl Record {
             passed: self.passed,
             failed: self.failed,
             took: self.took,
+            took_up_to: self.cumulative(),
             last: self.last.as_ref().map(|last| LastCheck {
                 ago: now.saturating_duration_since(last.ended),
                 took: last.took,
                 why: last.why.clone(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn durations_are_counted_up_to_each_bound() {
+        let (mut record, begun) = (Record::default(), clock::now());
+        for ms in [0, 1, 3, 90, 11_000] {
+            record.pace.begun = Some(begun);
+            record.end(begun + Duration::from_millis(ms), None, (1, 1));
+        }
+        let counts: Vec<u64> = record.cumulative().into_iter().map(|(_, count)| count).collect();
+        assert_eq!(counts, [2, 3, 3, 3, 4, 4, 4, 4, 4]);
+        let snapshot = record.snapshot(begun);
+        assert_eq!((snapshot.passed, snapshot.took), (5, Duration::from_millis(11_094)));
     }
 }

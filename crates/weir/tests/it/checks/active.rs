@@ -73,6 +73,9 @@ fn an_origin_goes_and_comes_back_without_a_client() {
         weir.metric(&format!("weir_origin_checks_total{labels}")).unwrap()
     };
     assert!(checks("failed") >= 2.0 && checks("passed") >= 2.0);
+    let labels = format!("{{upstream=\"main\",origin=\"{name}\"}}");
+    let timed = weir.metric(&format!("weir_origin_check_duration_seconds_count{labels}")).unwrap();
+    assert!(timed >= 4.0, "{timed}");
     until("a failed check is in the log", || {
         let of_check = |line: &Value| line["purpose"] == "check" && line["target"] == "/up";
         lines("upstream.log").iter().any(|line| of_check(line) && line["status"] == 503)
