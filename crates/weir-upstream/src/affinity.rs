@@ -5,6 +5,8 @@
 //! the origin's own session id ([`suffix`]), or a hash of a cookie or field. None of them keeps anything:
 //! Weirs that have the same configuration and keys agree without a word.
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzing;
 mod sealed;
 pub mod suffix;
 

@@ -10,6 +10,6 @@ pub(crate) mod record;
 pub(crate) mod said;
 
 #[cfg(any(test, feature = "testing"))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -63,8 +63,6 @@ mod wait;
 mod tests;
 
 pub use adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
-#[cfg(any(test, feature = "testing"))]
-pub use agent::fuzzing;
 pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
 pub use carry::CarriedOrigin;
@@ -88,3 +86,10 @@ pub use standing::{Order, Standing};
 pub use tally::Tally;
 pub use tunnel::Tunnel;
 pub use upstream::Upstream;
+
+/// What fuzz targets call.
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing {
+    pub use crate::affinity::fuzzing::sessions;
+    pub use crate::agent::fuzzing::agent_line;
+}
