@@ -1,4 +1,4 @@
-//! Promises of what reads sessions that hold for any target and any Cookie fields. For fuzz targets and tests.
+//! Promises of what reads sessions, for any target and any Cookie fields. For fuzz targets and tests.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
