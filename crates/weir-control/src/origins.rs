@@ -63,6 +63,9 @@ pub struct OriginOrder {
     /// With `add`: it is used only when all others are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backup: bool,
+    /// With `add`: its name in session ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// The change outlasts restarts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
@@ -82,6 +85,9 @@ impl OriginOrder {
         }
         if self.backup && self.act != OriginAct::Add {
             return Err(format!("`{word}` makes no backup; that is for `add`"));
+        }
+        if self.id.is_some() && self.act != OriginAct::Add {
+            return Err(format!("`{word}` gives no id; that is for `add`"));
         }
         Ok(())
     }
@@ -188,6 +194,9 @@ pub struct OriginChange {
     /// The file did not have it: `primary` or `backup`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<String>,
+    /// Its name in session ids, where it was added with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// It was removed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
@@ -351,11 +360,14 @@ mod tests {
             act,
             weight,
             backup,
+            id: None,
             keep: false,
         };
         assert!(order(OriginAct::Weight, None, false).check().is_err());
         assert!(order(OriginAct::Drain, Some(1), false).check().is_err());
         assert!(order(OriginAct::Ready, None, true).check().is_err());
+        let named = |act| OriginOrder { id: Some("node3".to_owned()), ..order(act, None, false) };
+        assert!(named(OriginAct::Drain).check().is_err() && named(OriginAct::Add).check().is_ok());
         assert!(order(OriginAct::Add, Some(1), true).check().is_ok());
         assert!(
             serde_json::from_str::<OriginOrder>(r#"{"upstream":"a","origin":"b","act":"drain","wait":true}"#)

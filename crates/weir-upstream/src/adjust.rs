@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::affinity::suffix;
+use crate::node;
 use crate::settings::{OriginAddress, OriginSettings, Role};
 use crate::standing::Order;
 
 /// The most origins of an upstream that operators have added.
 pub const ADDED_MAX: usize = 10_000;
+/// The longest id of an origin.
+const ID_BYTES_MAX: usize = 64;
 /// What a weight may be.
 const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=1000;
 
@@ -21,6 +25,8 @@ const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=1000;
 pub struct Adjustment {
     /// The file did not have it when it was added. Where the file has it now, the file's role counts.
     pub added: Option<Role>,
+    /// Its name in session ids, where it was added with one.
+    pub id: Option<String>,
     /// It gets nothing, as if the file did not have it.
     pub is_removed: bool,
     /// Its weight in place of the file's.
@@ -33,7 +39,7 @@ pub struct Adjustment {
 pub type Adjustments = BTreeMap<String, Adjustment>;
 
 /// What an operator orders for one origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It takes part from now on. One that was removed comes back as it was.
     Add {
@@ -41,6 +47,8 @@ pub enum Change {
         weight: Option<u32>,
         /// Whether it is a backup; absent: what it was, else a primary.
         role: Option<Role>,
+        /// Its name in session ids; absent: what it was.
+        id: Option<String>,
     },
     /// It gets nothing more. Requests under way finish.
     Remove,
@@ -128,7 +136,7 @@ fn added(file: &[OriginSettings], adjustments: &Adjustments) -> Vec<OriginSettin
     let is_in_file = |name: &String| file.iter().any(|origin| origin.name() == *name);
     let added = adjustments.iter().filter(|(name, _)| !is_in_file(name)).filter_map(|(name, adjustment)| {
         let (role, address) = (adjustment.added?, name.parse().ok()?);
-        Some(OriginSettings { role, ..OriginSettings::new(address) })
+        Some(OriginSettings { role, node: adjustment.id.clone(), ..OriginSettings::new(address) })
     });
     added.collect()
 }
@@ -153,6 +161,8 @@ fn adjusted(
 pub(crate) struct Before<'u> {
     pub(crate) upstream: &'u str,
     pub(crate) file: &'u [OriginSettings],
+    /// Whether session ids name its origins, so that each needs a name for them.
+    pub(crate) is_named: bool,
     pub(crate) adjustments: &'u Adjustments,
     pub(crate) finds: &'u Finds,
 }
@@ -164,9 +174,9 @@ impl Before<'_> {
     /// The change makes no sense; nothing is changed.
     pub(crate) fn changed(&self, origin: &str, change: Change) -> Result<Adjustments, ChangeError> {
         let name = name_of(origin);
-        let weight = match change {
-            Change::Add { weight, .. } => weight,
-            Change::Weight(weight) => Some(weight),
+        let weight = match &change {
+            Change::Add { weight, .. } => *weight,
+            Change::Weight(weight) => Some(*weight),
             Change::Remove | Change::Order(_) => None,
         };
         if let Some(weight) = weight.filter(|weight| !WEIGHTS.contains(weight)) {
@@ -176,7 +186,10 @@ impl Before<'_> {
         }
         let mut after = self.adjustments.clone();
         match change {
-            Change::Add { weight, role } => self.add(&mut after, &name, (weight, role))?,
+            Change::Add { weight, role, id } => {
+                self.check_id(&name, id.as_deref())?;
+                self.add(&mut after, &name, (weight, role, id))?;
+            }
             Change::Remove => self.remove(&mut after, &name)?,
             Change::Weight(weight) => self.known(&mut after, &name)?.weight = Some(weight),
             Change::Order(order) => self.order(&mut after, &name, order)?,
@@ -185,7 +198,7 @@ impl Before<'_> {
         after.retain(|name, adjustment| {
             let of_file = self.file.iter().find(|origin| origin.name() == *name);
             if let Some(of_file) = of_file {
-                adjustment.added = None;
+                (adjustment.added, adjustment.id) = (None, None);
                 adjustment.weight = adjustment.weight.filter(|weight| *weight != of_file.weight);
             }
             *adjustment != Adjustment::default()
@@ -197,7 +210,7 @@ impl Before<'_> {
         &self,
         after: &mut Adjustments,
         name: &str,
-        (weight, role): (Option<u32>, Option<Role>),
+        (weight, role, id): (Option<u32>, Option<Role>, Option<String>),
     ) -> Result<(), ChangeError> {
         let refused = |why: String| Err(ChangeError::Contradiction(why));
         let of_file = self.file.iter().find(|origin| origin.name() == name);
@@ -226,8 +239,33 @@ impl Before<'_> {
         let before = before.unwrap_or_default();
         let is_own = of_file.is_some() || (is_removed && before.added.is_none());
         let added = if is_own { None } else { Some(role.or(before.added).unwrap_or_default()) };
-        let weight = weight.or(before.weight);
-        after.insert(name.to_owned(), Adjustment { added, weight, ..Adjustment::default() });
+        let (weight, id) = (weight.or(before.weight), id.or(before.id));
+        if self.is_named && added.is_some() && id.is_none() {
+            let why = "session ids name the origins of this upstream; say the id of this one (`--id node3`)";
+            return refused(why.to_owned());
+        }
+        after.insert(name.to_owned(), Adjustment { added, weight, id, ..Adjustment::default() });
+        Ok(())
+    }
+
+    /// Refuses an id that is none, that another origin has, or that the file contradicts.
+    fn check_id(&self, name: &str, id: Option<&str>) -> Result<(), ChangeError> {
+        let Some(id) = id else { return Ok(()) };
+        let refused = |why: String| Err(ChangeError::Contradiction(why));
+        if id.len() > ID_BYTES_MAX || !suffix::is_node(id) {
+            return refused(format!("`{id}` is no id: 1 to {ID_BYTES_MAX} letters, digits, `-` and `_`"));
+        }
+        let whole = self.file.iter().cloned().chain(added(self.file, self.adjustments));
+        let each = wanted(self.file, self.adjustments, self.finds).into_iter();
+        for other in whole.chain(each.map(|wanted| wanted.settings)) {
+            if other.name() == name && other.node.as_deref() != Some(id) {
+                let is = other.node.as_ref().map_or("none".to_owned(), |node| format!("`{node}`"));
+                return refused(format!("the id of {name} is {is}; remove it first to change that"));
+            }
+            if other.name() != name && node::of(&other).as_deref() == Some(id) {
+                return refused(format!("{} has the id `{id}` already", other.name()));
+            }
+        }
         Ok(())
     }
 

@@ -221,7 +221,8 @@ impl Upstream {
     pub fn changed(&self, origin: &str, change: Change) -> Result<Adjustments, ChangeError> {
         let Said { adjustments, finds } = self.said.lock().clone();
         let (upstream, file) = (&*self.name, &self.settings.origins[..]);
-        Before { upstream, file, adjustments: &adjustments, finds: &finds }.changed(origin, change)
+        let is_named = matches!(&self.affinity, Some(Affinity { by: By::Suffix { .. }, .. }));
+        Before { upstream, file, is_named, adjustments: &adjustments, finds: &finds }.changed(origin, change)
     }
 
     /// Puts what operators have changed in force for all requests that begin from now on.

@@ -10,6 +10,7 @@ use weir_control::{
     KeptOrigins, OriginAct, OriginChange, OriginChanged, OriginOrder, OriginRefusal, OriginShown, OriginsOf,
 };
 use weir_edge::{Edge, OriginError};
+use weir_upstream::affinity::suffix::is_node;
 use weir_upstream::{
     Adjustment, Adjustments, Change, ChangeError, CheckSnapshot, Order, OriginListed, Role, name_of,
 };
@@ -107,7 +108,10 @@ impl Origins {
 
 fn wanted(order: &OriginOrder) -> Result<Change, OriginRefusal> {
     Ok(match order.act {
-        OriginAct::Add => Change::Add { weight: order.weight, role: order.backup.then_some(Role::Backup) },
+        OriginAct::Add => {
+            let (weight, role) = (order.weight, order.backup.then_some(Role::Backup));
+            Change::Add { weight, role, id: order.id.clone() }
+        }
         OriginAct::Drain => Change::Order(Order::Drain),
         OriginAct::Ready => Change::Order(Order::Ready),
         OriginAct::Maint => Change::Order(Order::Maintenance),
@@ -190,6 +194,7 @@ pub(crate) fn changes(all: &Changed) -> Vec<OriginChange> {
             Role::Primary => "primary".to_owned(),
             Role::Backup => "backup".to_owned(),
         }),
+        id: adjustment.id.clone(),
         removed: adjustment.is_removed,
         weight: adjustment.weight,
         order: match adjustment.order {
@@ -212,6 +217,7 @@ pub(crate) fn changed(changes: Vec<OriginChange>) -> Changed {
     for change in changes {
         let adjustment = Adjustment {
             added: change.added.map(|role| if role == "backup" { Role::Backup } else { Role::Primary }),
+            id: change.id.filter(|id| is_node(id)),
             is_removed: change.removed,
             weight: change.weight.filter(|weight| (1..=1000).contains(weight)),
             order: match change.order.as_deref() {
@@ -235,6 +241,7 @@ mod tests {
     fn what_is_kept_comes_back_as_it_was() {
         let all = [
             Adjustment { added: Some(Role::Backup), weight: Some(3), ..Adjustment::default() },
+            Adjustment { added: Some(Role::Primary), id: Some("n1".to_owned()), ..Adjustment::default() },
             Adjustment { is_removed: true, ..Adjustment::default() },
             Adjustment { order: Order::Drain, ..Adjustment::default() },
             Adjustment { order: Order::Maintenance, weight: Some(1000), ..Adjustment::default() },

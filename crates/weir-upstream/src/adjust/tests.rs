@@ -11,16 +11,18 @@ struct Case {
     file: Vec<OriginSettings>,
     adjustments: Adjustments,
     finds: Finds,
+    is_named: bool,
 }
 
 impl Case {
     fn new() -> Case {
-        Case { file: file(), adjustments: Adjustments::new(), finds: Finds::new() }
+        Case { file: file(), adjustments: Adjustments::new(), finds: Finds::new(), is_named: false }
     }
 
     fn try_change(&mut self, origin: &str, change: Change) -> Result<(), ChangeError> {
-        let Case { file, adjustments, finds } = &*self;
-        let after = Before { upstream: "main", file, adjustments, finds }.changed(origin, change)?;
+        let Case { file, adjustments, finds, is_named } = &*self;
+        let before = Before { upstream: "main", file, is_named: *is_named, adjustments, finds };
+        let after = before.changed(origin, change)?;
         self.adjustments = after;
         Ok(())
     }
@@ -43,13 +45,13 @@ impl Case {
     }
 }
 
-const ADD: Change = Change::Add { weight: None, role: None };
+const ADD: Change = Change::Add { weight: None, role: None, id: None };
 
 #[test]
 fn changes_are_laid_over_the_file() {
     let mut case = Case::new();
     assert_eq!(case.all(), ["http://a:80 1 Primary Ready", "http://b:80 1 Backup Ready"]);
-    case.try_change("http://c", Change::Add { weight: Some(3), role: Some(Role::Backup) }).unwrap();
+    case.try_change("http://c", Change::Add { weight: Some(3), role: Some(Role::Backup), id: None }).unwrap();
     case.try_change("http://a", Change::Weight(5)).unwrap();
     case.try_change("http://b:80", Change::Order(Order::Drain)).unwrap();
     let expect = ["http://a:80 5 Primary Ready", "http://b:80 1 Backup Drain", "http://c:80 3 Backup Ready"];
@@ -84,14 +86,15 @@ fn what_makes_no_sense_changes_nothing() {
     let mut case = Case::new();
     assert!(case.refused("http://a", ADD).contains("has http://a:80 already"));
     assert!(case.refused("http://a", Change::Weight(0)).contains("1 to 1000"));
-    assert!(case.refused("http://x", Change::Add { weight: Some(1001), role: None }).contains("1 to 1000"));
+    let heavy = Change::Add { weight: Some(1001), role: None, id: None };
+    assert!(case.refused("http://x", heavy).contains("1 to 1000"));
     assert!(case.refused("ftp://x", ADD).contains("scheme must be"));
     assert_eq!(case.refused("http://x", Change::Weight(2)), "main has no origin http://x:80");
     case.try_change("http://b", Change::Remove).unwrap();
     assert!(case.refused("http://b", Change::Remove).contains("removed already"));
     assert!(case.refused("http://b", Change::Order(Order::Drain)).contains("`add` brings it back"));
     assert!(case.refused("http://a", Change::Remove).contains("last origin of main"));
-    let primary = Change::Add { weight: None, role: Some(Role::Primary) };
+    let primary = Change::Add { weight: None, role: Some(Role::Primary), id: None };
     assert!(case.refused("http://b", primary).contains("the file says that http://b:80 is a backup"));
 }
 
@@ -129,4 +132,38 @@ fn differences_are_said_in_words() {
     let expect: [&[&str]; 3] =
         [&["weight 5 (file: 1)"], &["in maintenance by the operator"], &["added", "drained by the operator"]];
     assert_eq!(said, expect);
+}
+
+#[test]
+fn an_added_origin_has_an_id_that_no_other_has() {
+    let mut case = Case::new();
+    case.file[0].node = Some("node1".to_owned());
+    case.file[1].node = Some("node2".to_owned());
+    case.is_named = true;
+    let add = |id: &str| Change::Add { weight: None, role: None, id: Some(id.to_owned()) };
+    let node = |case: &Case, name: &str| {
+        let all = wanted(&case.file, &case.adjustments, &case.finds);
+        all.into_iter().find(|wanted| wanted.settings.name() == name).and_then(|wanted| wanted.settings.node)
+    };
+    assert!(case.refused("http://c", ADD).contains("say the id of this one"));
+    assert!(case.refused("http://c", add("node1")).contains("http://a:80 has the id `node1` already"));
+    assert!(case.refused("http://c", add("node.3")).contains("is no id"));
+    case.try_change("http://c", add("node3")).unwrap();
+    case.try_change("http://c", Change::Weight(5)).unwrap();
+    assert_eq!(node(&case, "http://c:80").as_deref(), Some("node3"), "another change leaves it");
+    assert!(case.refused("http://d", add("node3")).contains("already"));
+    // One of the file comes back with its own.
+    case.try_change("http://a", Change::Remove).unwrap();
+    assert!(case.refused("http://a", add("node9")).contains("the id of http://a:80 is `node1`"));
+    case.try_change("http://a", ADD).unwrap();
+    assert_eq!(node(&case, "http://a:80").as_deref(), Some("node1"));
+    // What the file says of it counts from then on.
+    let named =
+        OriginSettings { node: Some("n3".to_owned()), ..OriginSettings::new("http://c".parse().unwrap()) };
+    case.file.push(named);
+    assert_eq!(node(&case, "http://c:80").as_deref(), Some("n3"));
+    // The addresses of a name have names made of its own.
+    let at = Found::of("10.0.0.7:80".parse().unwrap(), None, None);
+    case.finds.insert("http://a:80".to_owned(), vec![at]);
+    assert!(case.refused("http://d", add("node1-10-0-0-7")).contains("already"));
 }

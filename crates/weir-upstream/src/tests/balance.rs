@@ -183,7 +183,7 @@ async fn origins_come_and_go_while_others_keep_their_connections() {
     let (a, b) = (named("a", well()).await, named("b", well()).await);
     let upstream = Upstream::new(settings(&[a.url()])).unwrap();
     assert_eq!(count(&upstream, 4, "a").await, 4);
-    change(&upstream, &b.url(), Change::Add { weight: Some(3), role: None });
+    change(&upstream, &b.url(), Change::Add { weight: Some(3), role: None, id: None });
     assert_eq!(count(&upstream, 8, "b").await, 6);
     change(&upstream, &b.url(), Change::Weight(1));
     assert_eq!(count(&upstream, 8, "b").await, 4);
@@ -196,7 +196,7 @@ async fn origins_come_and_go_while_others_keep_their_connections() {
     change(&next, &a.url(), Change::Remove);
     assert_eq!(count(&next, 8, "b").await, 8);
     assert_eq!(next.listed().origins[1].differences, ["removed"]);
-    change(&next, &a.url(), Change::Add { weight: None, role: None });
+    change(&next, &a.url(), Change::Add { weight: None, role: None, id: None });
     assert_eq!(count(&next, 8, "b").await, 4);
     let seen = &next.snapshot().origins[1];
     assert_eq!(seen.connects, 1);

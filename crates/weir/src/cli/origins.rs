@@ -67,6 +67,9 @@ struct Add {
     /// Use it only when all others are left out.
     #[arg(long)]
     backup: bool,
+    /// Its name in session ids, as `id` in the file.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -94,26 +97,34 @@ impl Origins {
                 let asked = self.find.ask(Method::GET, ORIGINS, Vec::new())?;
                 self.find.answer(&asked, |all: &Vec<OriginsOf>| listed(all))
             }
-            Some(Act::Add(Add { one, weight, backup })) => one.change(OriginAct::Add, weight, backup),
+            Some(Act::Add(Add { one, weight, backup, id })) => {
+                one.order(OriginOrder { weight, backup, id, ..one.plain(OriginAct::Add) })
+            }
             Some(Act::Drain(Drain { one, wait })) => one.drain(wait),
-            Some(Act::Ready(one)) => one.change(OriginAct::Ready, None, false),
-            Some(Act::Weight(Weight { one, weight })) => one.change(OriginAct::Weight, Some(weight), false),
-            Some(Act::Maint(one)) => one.change(OriginAct::Maint, None, false),
-            Some(Act::Remove(one)) => one.change(OriginAct::Remove, None, false),
+            Some(Act::Ready(one)) => one.order(one.plain(OriginAct::Ready)),
+            Some(Act::Weight(Weight { one, weight })) => {
+                one.order(OriginOrder { weight: Some(weight), ..one.plain(OriginAct::Weight) })
+            }
+            Some(Act::Maint(one)) => one.order(one.plain(OriginAct::Maint)),
+            Some(Act::Remove(one)) => one.order(one.plain(OriginAct::Remove)),
         }
     }
 }
 
 impl One {
-    fn change(&self, act: OriginAct, weight: Option<u32>, backup: bool) -> anyhow::Result<ExitCode> {
+    /// An act without more.
+    fn plain(&self, act: OriginAct) -> OriginOrder {
         let (upstream, origin, keep) = (self.upstream.clone(), self.origin.clone(), self.keep);
-        let order = OriginOrder { upstream, origin, act, weight, backup, keep };
+        OriginOrder { upstream, origin, act, weight: None, backup: false, id: None, keep }
+    }
+
+    fn order(&self, order: OriginOrder) -> anyhow::Result<ExitCode> {
         let asked = self.find.ask(Method::POST, ORIGINS, serde_json::to_vec(&order)?)?;
         self.find.answer(&asked, |changed: &OriginChanged| told(&order, changed))
     }
 
     fn drain(&self, wait: bool) -> anyhow::Result<ExitCode> {
-        let code = self.change(OriginAct::Drain, None, false)?;
+        let code = self.order(self.plain(OriginAct::Drain))?;
         if !wait || code != ExitCode::SUCCESS {
             return Ok(code);
         }

@@ -101,3 +101,46 @@ fn a_session_id_names_an_address_of_a_name() {
     let line = listed.lines().find(|line| line.contains("@127.0.0.2:")).unwrap();
     assert!(line.contains("id app-127-0-0-2"), "{listed}");
 }
+
+#[test]
+fn a_session_id_names_an_origin_that_an_operator_adds() {
+    let all = on_one_port(2);
+    all.iter().for_each(make_tomcat);
+    let lines = "affinity = { by = \"suffix\", cookie = \"JSESSIONID\" }";
+    let origin = format!("{{ url = \"{}\", id = \"app-127-0-0-1\" }}", all[0].url());
+    let mut weir = server(&[]).origins(&origin).upstream(lines).start();
+    let added = all[1].url();
+    let add = |weir: &Weir, id: &[&str]| {
+        weir.command(&[&["origins", "add", "main", &added, "--keep", "--weight", "1000"], id].concat())
+    };
+    for (id, why) in [(vec![], "--id"), (vec!["--id", "a.b"], "is no id")] {
+        let refused = add(&weir, &id);
+        assert!(refused.code != Some(0) && refused.stderr.contains(why), "{refused:?}");
+    }
+    let done = add(&weir, &["--id", "app-127-0-0-2"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let asked = |weir: &Weir| {
+        let fields = [("Cookie", "JSESSIONID=7.app-127-0-0-2")];
+        let mut client = weir.client();
+        [(); 8].map(|()| answered_by(&client.get("x", "/who", &fields)))
+    };
+    // Of those that name the other one nearly none would come there without a session.
+    let home = |weir: &Weir| answered_by(&weir.get_with("/who", &[("Cookie", "JSESSIONID=7.app-127-0-0-1")]));
+    assert_eq!(
+        (home(&weir), asked(&weir)),
+        ("app-127-0-0-1".into(), [(); 8].map(|()| "app-127-0-0-2".into()))
+    );
+    weir.restart();
+    assert_eq!(
+        (home(&weir), asked(&weir)),
+        ("app-127-0-0-1".into(), [(); 8].map(|()| "app-127-0-0-2".into()))
+    );
+    // Added as a backup it serves its sessions alone while the other one is up.
+    for args in [&["remove", "main", &added, "--keep"][..], &["add", "main", &added, "--backup", "--id", "b"]]
+    {
+        assert_eq!(weir.command(&[&["origins"], args].concat()).code, Some(0));
+    }
+    let of_backup = weir.get_with("/who", &[("Cookie", "JSESSIONID=7.b")]);
+    assert_eq!(answered_by(&of_backup), "app-127-0-0-2");
+    assert_eq!(answered_by(&weir.get("/who")), "app-127-0-0-1");
+}
