@@ -149,10 +149,8 @@ impl Edge {
         }
         let keeper = Keeper::start(observatory.observer(0)).map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
-        let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &mut adjustments, &keeper)?;
-        upstreams.iter().for_each(|(name, upstream)| {
-            carried.get(name).into_iter().for_each(|known| upstream.carry(known))
-        });
+        let before = Before::Start(&carried);
+        let upstreams = make_upstreams(&plan, before, &mut settings, &mut adjustments, &keeper)?;
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
         let shared = Shared::new(store, workers, Running::new(plan, upstreams), observatory);
         let shared = Arc::new(shared.showing(proofs));
@@ -186,7 +184,8 @@ impl Edge {
         let mut state = self.state.lock();
         let old = self.shared.running.load_full();
         let (mut settings, mut adjustments) = (state.settings.clone(), state.adjustments.clone());
-        let upstreams = make_upstreams(&plan, &old.upstreams, &mut settings, &mut adjustments, &self.keeper)?;
+        let before = Before::Plan(&old.upstreams);
+        let upstreams = make_upstreams(&plan, before, &mut settings, &mut adjustments, &self.keeper)?;
         let listeners = plan.listeners().to_vec();
         let mut added = Vec::new();
         for (address, mode) in &listeners {
@@ -405,10 +404,45 @@ fn open(address: &Address, workers: usize, passed: &mut Vec<PassedListener>) -> 
     Ok(Opened { kept, of_workers })
 }
 
-/// The plan's upstreams: those of `old` where the settings are the same, new ones elsewhere.
+/// What there was before a plan.
+#[derive(Clone, Copy)]
+enum Before<'a> {
+    /// Nothing, or another process, which knew this of origins.
+    Start(&'a HashMap<String, Vec<CarriedOrigin>>),
+    /// Another plan, with these upstreams.
+    Plan(&'a HashMap<String, Arc<Upstream>>),
+}
+
+impl Before<'_> {
+    fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
+        match self {
+            Before::Start(_) => None,
+            Before::Plan(upstreams) => upstreams.get(name),
+        }
+    }
+
+    /// An upstream of these settings that there was not.
+    fn new_one(
+        &self,
+        wanted: UpstreamSettings,
+        adjustments: Adjustments,
+    ) -> Result<Arc<Upstream>, UpstreamError> {
+        match self {
+            Before::Plan(_) => Upstream::added(wanted, adjustments),
+            Before::Start(carried) => {
+                let name = wanted.name.clone();
+                let upstream = Upstream::adjusted(wanted, adjustments)?;
+                carried.get(&name).into_iter().for_each(|known| upstream.carry(known));
+                Ok(upstream)
+            }
+        }
+    }
+}
+
+/// The plan's upstreams: those of before where the settings are the same, new ones elsewhere.
 fn make_upstreams(
     plan: &Plan,
-    old: &HashMap<String, Arc<Upstream>>,
+    before: Before<'_>,
     settings: &mut HashMap<String, UpstreamSettings>,
     adjustments: &mut HashMap<String, Adjustments>,
     keeper: &Keeper,
@@ -418,12 +452,12 @@ fn make_upstreams(
     for wanted in plan.upstreams() {
         let name = wanted.name.clone();
         let same = settings.get(&name).is_some_and(|known| known == &wanted);
-        let upstream = match old.get(&name).filter(|_| same) {
+        let upstream = match before.upstream(&name).filter(|_| same) {
             Some(upstream) => upstream.clone(),
             None => {
-                let made = match old.get(&name) {
+                let made = match before.upstream(&name) {
                     Some(old) => Upstream::succeed(old, wanted.clone()),
-                    None => Upstream::adjusted(wanted.clone(), adjustments.remove(&name).unwrap_or_default()),
+                    None => before.new_one(wanted.clone(), adjustments.remove(&name).unwrap_or_default()),
                 };
                 let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
                 keeper.tend(&upstream);
@@ -433,7 +467,12 @@ fn make_upstreams(
         kept.insert(name.clone(), wanted);
         upstreams.insert(name, upstream);
     }
-    for (name, gone) in old.iter().filter(|(name, _)| !upstreams.contains_key(*name)) {
+    let old = match before {
+        Before::Start(_) => None,
+        Before::Plan(upstreams) => Some(upstreams),
+    };
+    let old = old.into_iter().flatten();
+    for (name, gone) in old.filter(|(name, _)| !upstreams.contains_key(*name)) {
         adjustments.insert(name.clone(), gone.adjustments());
     }
     *settings = kept;

@@ -225,6 +225,16 @@ impl Origin {
         self.mark(|marks| marks.is_down = true);
     }
 
+    /// Whether it waits for its first check.
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.is_down() && self.checks.lock().is_awaited()
+    }
+
+    /// Its first check has failed: requests need not wait for it any longer.
+    pub(crate) fn tell_checked(&self) {
+        self.signal.change();
+    }
+
     /// It is checked no longer.
     pub(crate) fn forget_checks(&self) {
         *self.checks.lock() = Record::default();

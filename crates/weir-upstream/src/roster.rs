@@ -164,12 +164,25 @@ pub(crate) struct Roster {
     /// Those that take a share, by role.
     primaries: Lane,
     backups: Lane,
+    /// Those that are down, where no origin takes a share.
+    last: Lane,
     /// Those that are ejected and take no share: one may be due for a trial.
     ejected: Vec<usize>,
     /// Whether more are ejected than may be, so that these take their share all the same.
     pub(crate) is_panicking: bool,
-    /// Whether an origin is a name that DNS was not asked for yet.
-    pub(crate) is_any_sought: bool,
+    /// What requests may have to wait for.
+    pub(crate) awaits: Awaits,
+}
+
+/// What is not known yet of origins, so that requests may have to wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Nothing.
+    Nothing,
+    /// The addresses of a name.
+    Addresses,
+    /// Whether any origin is up: none takes a share, and one was not checked yet.
+    Checks,
 }
 
 impl Roster {
@@ -183,8 +196,7 @@ impl Roster {
             Standing::Ejected => panicking.is_of(members[at].role),
             _ => false,
         };
-        let lane = |role: Role| {
-            let takes = |at: &usize| members[*at].role == role && takes_share(*at);
+        let lane_of = |takes: &dyn Fn(&usize) -> bool| {
             let place = |at: usize| Place {
                 member: at,
                 weight: members[at].share(),
@@ -193,14 +205,27 @@ impl Roster {
             };
             Lane::new((0..members.len()).filter(takes).map(place).collect())
         };
+        let lane = |role: Role| lane_of(&|at| members[*at].role == role && takes_share(*at));
         let is_out = |at: &usize| standings[*at] == Standing::Ejected && !takes_share(*at);
         let ejected = (0..members.len()).filter(is_out).collect();
         let (primaries, backups) = (lane(Role::Primary), lane(Role::Backup));
         let is_panicking = panicking.primaries || panicking.backups;
-        let of_sessions = |at: usize| takes_share(at) || members[at].origin.takes_sessions();
+        let is_none_up =
+            primaries.is_empty() && backups.is_empty() && !standings.contains(&Standing::Ejected);
+        let is_last = |at: &usize| is_none_up && standings[*at] == Standing::Down;
+        let last_of = |role: Role| lane_of(&|at| is_last(at) && members[*at].role == role);
+        let last = Some(last_of(Role::Primary)).filter(|lane| !lane.is_empty());
+        let last = last.unwrap_or_else(|| last_of(Role::Backup));
+        let of_sessions = |at: usize| takes_share(at) || members[at].origin.takes_sessions() || is_last(&at);
         let takes_sessions = (0..members.len()).map(of_sessions).collect();
-        let is_any_sought = members.iter().any(|member| member.origin.naming() == Naming::Sought);
-        Roster { primaries, backups, ejected, is_panicking, is_any_sought, members, takes_sessions, changes }
+        let awaits = if (0..members.len()).any(|at| is_last(&at) && members[at].origin.is_unchecked()) {
+            Awaits::Checks
+        } else if members.iter().any(|member| member.origin.naming() == Naming::Sought) {
+            Awaits::Addresses
+        } else {
+            Awaits::Nothing
+        };
+        Roster { primaries, backups, last, ejected, is_panicking, awaits, members, takes_sessions, changes }
     }
 
     /// The origin of this name, if it takes a share: a request asks for it.
@@ -245,7 +270,7 @@ impl Roster {
         let begin_trial = |at: usize| self.origin(at).begin_trial(now);
         let picked =
             self.chosen(picks, asked, &Untried { tried, begin_trial: &begin_trial }, (moment, now))?;
-        for lane in [&self.primaries, &self.backups] {
+        for lane in [&self.primaries, &self.backups, &self.last] {
             lane.take(picks, picked.at);
         }
         self.origin(picked.at).picks.count(picked);
@@ -285,11 +310,22 @@ impl Roster {
                 return Some(Picked { reason, ..picked });
             }
         }
+        // One that fails its checks only where there is no other: one of all such.
         let left = (0..self.members.len())
             .filter(|at| field.is_open(*at) && self.origin(*at).standing().is_last_resort());
-        // One that fails its checks only where there is no other.
-        let is_down = |at: usize| self.origin(at).standing() == Standing::Down;
-        let at = left.min_by_key(|at| (is_down(*at), self.origin(*at).health().due(now)))?;
+        let is_down = |at: &usize| self.origin(*at).standing() == Standing::Down;
+        let at = match left
+            .clone()
+            .filter(|at| !is_down(at))
+            .min_by_key(|at| self.origin(*at).health().due(now))
+        {
+            Some(at) => at,
+            None => match self.last.pick(picks, field, asked, moment) {
+                Some(picked) => picked.at,
+                // It went down, or came up, since the roster was made.
+                None => left.min_by_key(|at| self.origin(*at).health().due(now))?,
+            },
+        };
         Some(Picked { at, pick: first, reason: Reason::LastResort })
     }
 

@@ -96,6 +96,14 @@ impl Upstream {
         Self::made(settings, Past::Adjusted(adjustments), &address::system())
     }
 
+    /// As [`Upstream::adjusted`], while Weir runs: its origins wait for their first checks.
+    ///
+    /// # Errors
+    /// Those of [`Upstream::new`].
+    pub fn added(settings: UpstreamSettings, adjustments: Adjustments) -> Result<Arc<Self>, UpstreamError> {
+        Self::made(settings, Past::Added(adjustments), &address::system())
+    }
+
     /// Makes the upstream that takes the place of another one. Origins that both have keep their connections,
     /// their health and what was counted. What operators have changed stays changed.
     ///
@@ -114,18 +122,26 @@ impl Upstream {
         let by_servers =
             settings.each_by.as_ref().map(|each| dns::by_servers(each, settings.timeouts.connect));
         let resolver = by_servers.as_ref().unwrap_or(resolver);
-        let (signal, said, before) = match past {
-            Past::Adjusted(adjustments) => (Arc::default(), Said { adjustments, finds: Finds::new() }, None),
+        let alone = |adjustments| (Arc::default(), Said { adjustments, finds: Finds::new() });
+        let (signal, said, known) = match past {
+            Past::Adjusted(adjustments) => {
+                let (signal, said) = alone(adjustments);
+                (signal, said, None)
+            }
+            Past::Added(adjustments) => {
+                let (signal, said) = alone(adjustments);
+                (signal, said, Some(Vec::new().into()))
+            }
             Past::Upstream(old) => {
                 let mut said = old.said.lock().clone();
                 if settings.each_by.is_none() {
                     said.finds.clear();
                 }
-                (old.signal.clone(), said, Some(old.roster()))
+                (old.signal.clone(), said, Some(old.roster().members.clone()))
             }
         };
-        let known = before.as_ref().map(|before| &before.members[..]);
-        let members = members(&settings, &said, known, (&signal, resolver))?;
+        let known: Option<Arc<[Member]>> = known;
+        let members = members(&settings, &said, known.as_deref(), (&signal, resolver))?;
         // Origins that stay have not said themselves what is new about them.
         signal.change();
         Ok(Arc::new(Self {
@@ -395,6 +411,8 @@ async fn tend(upstream: Weak<Upstream>, every: Duration) {
 pub(crate) enum Past<'u> {
     /// Nothing but what operators have changed.
     Adjusted(Adjustments),
+    /// The same, while Weir runs.
+    Added(Adjustments),
     /// The upstream whose place it takes.
     Upstream(&'u Upstream),
 }

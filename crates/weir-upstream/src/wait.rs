@@ -2,6 +2,9 @@
 //!
 //! After a start a name whose every address is an origin is one origin until DNS has answered. Requests whose
 //! sessions would lose their origins by that wait for the answer, or for a failure.
+//!
+//! The origins of an upstream that a reload adds take no share before their first checks. Requests wait for
+//! the first success, or until one of each was made.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::affinity::Session;
 use crate::pick::Whose;
 use crate::request::OriginRequest;
-use crate::roster::Roster;
+use crate::roster::{Awaits, Roster};
 use crate::standing::Naming;
 use crate::upstream::Upstream;
 
@@ -38,10 +41,19 @@ impl Upstream {
         }
     }
 
-    /// Whether it is better to wait: an address that is not known yet may be the session's.
+    /// Whether it is better to wait.
     fn is_to_wait(&self, roster: &Roster, request: &OriginRequest) -> bool {
+        match roster.awaits {
+            Awaits::Nothing => false,
+            Awaits::Checks => true,
+            Awaits::Addresses => self.may_be_elsewhere(roster, request),
+        }
+    }
+
+    /// Whether an address that is not known yet may be that of the request's session.
+    fn may_be_elsewhere(&self, roster: &Roster, request: &OriginRequest) -> bool {
         let is_session = self.affinity.is_some() && request.picking.whose == Whose::Client;
-        if !is_session || !roster.is_any_sought {
+        if !is_session {
             return false;
         }
         let is_sought = |at: usize| roster.origin(at).naming() == Naming::Sought;

@@ -67,6 +67,11 @@ impl Record {
         (before, self.state)
     }
 
+    /// Whether it takes no share only because it was not checked yet.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.state == State::New && self.last.is_none()
+    }
+
     /// Why it is not up; empty where it is.
     pub(crate) fn why_down(&self) -> String {
         match (self.state, &self.last) {

@@ -145,9 +145,15 @@ async fn check(origin: &Origin, settings: &CheckSettings, bounds: &Bounds, log: 
     let result = ask(origin, (&settings.ask, limit), bounds, log).await;
     let why = result.err().map(|fault| fault.to_string());
     let rise_and_fall = (settings.rise, settings.fall);
-    let (before, after) = origin.checks.lock().end(clock::now(), why.clone(), rise_and_fall);
+    let mut record = origin.checks.lock();
+    let was_awaited = record.is_awaited();
+    let (before, after) = record.end(clock::now(), why.clone(), rise_and_fall);
+    drop(record);
     tell(origin, before, after, why.as_deref());
     origin.mark(|marks| marks.is_down = !after.is_up());
+    if was_awaited && !after.is_up() {
+        origin.tell_checked();
+    }
 }
 
 fn tell(origin: &Origin, before: State, after: State, why: Option<&str>) {

@@ -204,6 +204,56 @@ async fn one_that_is_added_gets_nothing_before_its_first_success() {
     assert_eq!(upstream.snapshot().origins[1].connections_open, 1, "checks use no connection of the pool");
 }
 
+/// An origin that passes its checks, or does not, and answers its name.
+async fn judged(name: &'static str, passes: bool) -> Scripted {
+    serve(move |mut peer| async move {
+        while let Some(head) = peer.request().await {
+            let is_failed = head.contains("/up") && !passes;
+            let failed = || "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n".to_owned();
+            peer.send(if is_failed { failed() } else { ok(name) }).await;
+        }
+    })
+    .await
+}
+
+/// An upstream of these that is added while Weir runs. Its requests wait long.
+fn added(origins: &[&Scripted]) -> Arc<Upstream> {
+    let mut wanted = checked(origins[0]);
+    wanted.origins =
+        origins.iter().map(|origin| OriginSettings::new(origin.url().parse().unwrap())).collect();
+    wanted.timeouts.queue = Duration::from_secs(3600);
+    let long = Duration::from_secs(60);
+    wanted.check = wanted.check.map(|check| CheckSettings { every: long, timeout: long, ..check });
+    Upstream::added(wanted, crate::Adjustments::new()).unwrap()
+}
+
+#[tokio::test]
+async fn requests_of_an_added_upstream_wait_for_the_first_check_that_passes() {
+    let (sick, well) = (judged("sick", false).await, judged("well", true).await);
+    let upstream = added(&[&sick, &well]);
+    let mut asked = Box::pin(fetch(&upstream, get("/")));
+    tokio::select! {
+        biased;
+        text = &mut asked => panic!("it did not wait: {text:?}"),
+        () = std::future::ready(()) => {}
+    }
+    tokio::spawn(upstream.watch(no_log()));
+    assert_eq!(asked.await.unwrap(), "well");
+}
+
+#[tokio::test]
+async fn where_all_first_checks_fail_requests_spread_over_all() {
+    let (one, other) = (judged("one", false).await, judged("other", false).await);
+    let upstream = added(&[&one, &other]);
+    tokio::spawn(upstream.watch(no_log()));
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(fetch(&upstream, get("/")).await.unwrap());
+    }
+    seen.sort();
+    assert_eq!(seen, ["one", "one", "other", "other"]);
+}
+
 #[tokio::test]
 async fn the_only_one_is_still_asked_while_it_is_down() {
     let origin = serve(|mut peer| async move {
