@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -64,6 +64,9 @@ pub struct Origin {
     /// The number of its name.
     pub(crate) seed: u64,
     pub(crate) picks: PickCounts,
+    /// When a session's request was sent here last, in seconds of the upstream's clock, and one more; 0 where
+    /// none was.
+    followed_s: AtomicU32,
     signal: Arc<Signal>,
     health: Mutex<Health>,
     notice: Mutex<Notice>,
@@ -133,7 +136,7 @@ impl Origin {
 
     /// Whether DNS does not name it any more.
     pub(crate) fn is_unnamed(&self) -> bool {
-        self.naming() == Naming::Gone
+        self.naming().is_gone()
     }
 
     /// What DNS says of it.
@@ -161,6 +164,7 @@ impl Origin {
             marks: Mutex::default(),
             load: signal.board.add(upstream.bounds.connections_max),
             picks: PickCounts::default(),
+            followed_s: AtomicU32::new(0),
             signal: signal.clone(),
             health: Mutex::new(Health::new(clock::now())),
             notice: Mutex::new(Notice::NONE),
@@ -290,6 +294,17 @@ impl Origin {
         *self.health.lock() = health;
         self.troubled.store(true, Ordering::Relaxed);
         self.signal.change();
+    }
+
+    /// A request is sent here for its session.
+    pub(crate) fn follow_session(&self, now: Instant) {
+        self.followed_s.store(self.signal.time_s(now).saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// For how long no session's request was sent here; `None` where none ever was.
+    pub(crate) fn unfollowed_for(&self, now: Instant) -> Option<Duration> {
+        let last_s = self.followed_s.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(Duration::from_secs(self.signal.time_s(now).saturating_sub(last_s).into()))
     }
 
     /// Begins a trial if one is due. At most one request in each backoff begins one.
@@ -427,9 +442,7 @@ impl Origin {
         let is_agents = match standing {
             Standing::Down => true,
             Standing::Maintenance => marks.order < marks.agent.order,
-            Standing::Draining => {
-                marks.order < marks.agent.order.max(Order::Drain) && marks.dns != Naming::Gone
-            }
+            Standing::Draining => marks.order < marks.agent.order.max(Order::Drain) && !marks.dns.is_gone(),
             Standing::Ready | Standing::Ejected => false,
         };
         if !is_agents {

@@ -131,6 +131,11 @@ impl Signal {
         now.saturating_duration_since(self.since).as_millis() as u32
     }
 
+    /// The same in seconds, which does not begin again.
+    pub(crate) fn time_s(&self, now: Instant) -> u32 {
+        u32::try_from(now.saturating_duration_since(self.since).as_secs()).unwrap_or(u32::MAX)
+    }
+
     /// A pick that counts as one.
     pub(crate) fn moment(&self, now: Instant) -> Moment<'_> {
         Moment::new(Turns::Counted(&self.turns), fastrand::u64(..), self.time_ms(now))

@@ -105,7 +105,7 @@ impl Upstream {
         let name = request.prefer.as_deref().filter(|_| tried.is_empty());
         let preferred = name.and_then(|name| roster.prefer(name, picks));
         let session = request.session.as_ref().filter(|_| tried.is_empty());
-        let of_session = || session.and_then(|session| roster.follow(session, picks));
+        let of_session = || session.and_then(|session| roster.follow(session, picks, now));
         // One more attempt takes no turn: turns are shared out among the first ones.
         let moment = || if tried.is_empty() { self.signal.moment(now) } else { self.signal.draw(now) };
         let choose = || roster.choose(picks, &request.asked(), tried, (&moment(), now));

@@ -1,7 +1,9 @@
 //! Where sessions are among the origins of an upstream, and what became of them. It must not read a request.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::clock;
 use crate::affinity::{Affinity, OriginId, Reading, Session};
 use crate::origin::{Origin, count};
 use crate::pick::{Pick, PickWord, Picked, Reason};
@@ -35,6 +37,11 @@ impl Upstream {
             Some(session) if self.roster().home(&session) == Some(answered) => SessionEnd::Kept,
             Some(_) => SessionEnd::Moved,
         };
+        if end == SessionEnd::Created
+            && let Some(member) = self.roster().members.iter().find(|member| member.id == answered)
+        {
+            member.origin.follow_session(clock::now());
+        }
         count(match end {
             SessionEnd::Created => &counts.created,
             SessionEnd::Kept => &counts.kept,
@@ -46,9 +53,13 @@ impl Upstream {
 
 impl Roster {
     /// The origin of a request's session, if it takes requests of sessions. It is counted.
-    pub(crate) fn follow(&self, session: &Session, picks: &[Pick]) -> Option<Picked> {
+    pub(crate) fn follow(&self, session: &Session, picks: &[Pick], now: Instant) -> Option<Picked> {
         let picked = self.would_follow(session, picks)?;
-        self.origin(picked.at).picks.count(picked);
+        let origin = self.origin(picked.at);
+        origin.picks.count(picked);
+        if matches!(session, Session::At(_)) {
+            origin.follow_session(now);
+        }
         Some(picked)
     }
 

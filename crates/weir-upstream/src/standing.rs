@@ -61,8 +61,17 @@ pub(crate) enum Naming {
     Named,
     /// It does not name the address any more.
     Gone,
+    /// The same, for so long that its sessions are over as well.
+    Forgotten,
     /// It was not asked yet for the addresses of the name.
     Sought,
+}
+
+impl Naming {
+    /// Whether it does not name the address any more.
+    pub(crate) fn is_gone(self) -> bool {
+        matches!(self, Naming::Gone | Naming::Forgotten)
+    }
 }
 
 /// What is said of an origin by others than the requests sent there.
@@ -85,7 +94,7 @@ impl Marks {
         match self.order.max(self.agent.order) {
             Order::Maintenance => Standing::Maintenance,
             Order::Drain => Standing::Draining,
-            Order::Ready if self.dns == Naming::Gone => Standing::Draining,
+            Order::Ready if self.dns.is_gone() => Standing::Draining,
             Order::Ready if self.is_down || self.agent.is_down => Standing::Down,
             // As HAProxy has it: no new requests, but those of sessions.
             Order::Ready if self.agent.percent == 0 => Standing::Draining,
@@ -96,6 +105,6 @@ impl Marks {
 
     /// Whether an origin that is ejected or is not takes requests of its sessions: also while it drains.
     pub(crate) fn takes_sessions(self, is_up: bool) -> bool {
-        is_up && !self.is_down && self.order != Order::Maintenance
+        is_up && !self.is_down && self.order != Order::Maintenance && self.dns != Naming::Forgotten
     }
 }

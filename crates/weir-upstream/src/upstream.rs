@@ -456,8 +456,9 @@ fn members(
         member.origin.mark(|marks| {
             marks.order = order;
             marks.dns = match marks.dns {
+                naming if is_gone && naming.is_gone() => naming,
                 _ if is_gone => Naming::Gone,
-                Naming::Gone => Naming::Named,
+                naming if naming.is_gone() => Naming::Named,
                 naming => naming,
             };
         });

@@ -74,7 +74,7 @@ mod fetch {
 
 /// Which origins take requests: what picks choose, what operators change of them, and what DNS says.
 mod origins {
-    mod changes;
+    pub(crate) mod changes;
     mod explained;
     pub(crate) mod names;
     mod picks;

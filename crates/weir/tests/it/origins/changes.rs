@@ -15,7 +15,7 @@ fn requests() -> usize {
 }
 
 /// An origin that answers its own name, which is not stored.
-pub(super) fn named(name: &str) -> Origin {
+pub(crate) fn named(name: &str) -> Origin {
     let (origin, name) = (Origin::start(), name.to_owned());
     origin.otherwise(move |exchange| {
         exchange.body();
@@ -25,7 +25,7 @@ pub(super) fn named(name: &str) -> Origin {
 }
 
 /// The names that answer `n` requests in a row, as a sorted text.
-pub(super) fn answers(weir: &Weir, n: usize) -> String {
+pub(crate) fn answers(weir: &Weir, n: usize) -> String {
     let mut client = weir.client();
     let mut texts: Vec<String> = (0..n).map(|_| client.get("x", "/", &[]).text()).collect();
     texts.sort();
@@ -33,7 +33,7 @@ pub(super) fn answers(weir: &Weir, n: usize) -> String {
 }
 
 /// `weir origins` with these arguments, which succeeds.
-pub(super) fn origins(weir: &Weir, args: &[&str]) -> String {
+pub(crate) fn origins(weir: &Weir, args: &[&str]) -> String {
     let output = weir.command(&[&["origins"], args].concat());
     assert_eq!(output.code, Some(0), "{args:?}: {output:?}");
     output.stdout
@@ -55,7 +55,7 @@ fn refused(weir: &Weir, args: &[&str], expect: &str) {
 }
 
 /// What the list says of an origin.
-pub(super) fn shown(weir: &Weir, origin: &str) -> Value {
+pub(crate) fn shown(weir: &Weir, origin: &str) -> Value {
     let all: Value = serde_json::from_str(&origins(weir, &["--json"])).unwrap();
     let all = all[0]["origins"].as_array().unwrap();
     all.iter().find(|shown| shown["origin"] == origin).cloned().unwrap_or_default()
@@ -196,14 +196,14 @@ fn what_is_kept_outlasts_a_restart_and_nothing_else_does() {
 }
 
 /// Clients that ask until they are stopped, or have asked so often.
-pub(super) struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
     clients: Vec<JoinHandle<Vec<String>>>,
 }
 
 impl Load {
-    pub(super) fn start(weir: &Weir, clients: usize) -> Load {
+    pub(crate) fn start(weir: &Weir, clients: usize) -> Load {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let addr = weir.addr();
         let client = |number: usize| {
@@ -228,12 +228,12 @@ impl Load {
         Load { clients: (0..clients).map(client).collect(), stop, done }
     }
 
-    pub(super) fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         self.done.load(Ordering::SeqCst)
     }
 
     /// Waits for so many more requests.
-    pub(super) fn more(&self, count: usize) {
+    pub(crate) fn more(&self, count: usize) {
         let before = self.done();
         while self.done() < before + count {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -241,7 +241,7 @@ impl Load {
     }
 
     /// Ends it; no request has failed.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         self.stop.store(true, Ordering::SeqCst);
         for client in self.clients {
             assert_eq!(client.join().unwrap(), Vec::<String>::new());

@@ -4,6 +4,7 @@
 use weir_testkit::{Dns, Exchange, Mood, Origin, Weir, until};
 
 use super::kit::{User, affinity, answered_by, keys, make_application};
+use crate::origins::changes::shown;
 use crate::origins::names::{addresses, on_one_port};
 use crate::server::{server, setup};
 
@@ -143,4 +144,36 @@ fn a_session_id_names_an_origin_that_an_operator_adds() {
     let of_backup = weir.get_with("/who", &[("Cookie", "JSESSIONID=7.b")]);
     assert_eq!(answered_by(&of_backup), "app-127-0-0-2");
     assert_eq!(answered_by(&weir.get("/who")), "app-127-0-0-1");
+}
+
+#[test]
+fn an_address_that_dns_names_no_more_keeps_its_sessions_for_their_lifetime() {
+    let (dns, all, folder) = (Dns::start(), on_one_port(2), setup());
+    all.iter().zip(NAMES).for_each(|(origin, name)| make_application(origin, name));
+    dns.addresses("app.test", 0, &addresses(&all));
+    let file = keys(&folder, "0123456789abcdef0123456789abcdef\n");
+    let affinity = affinity(&file).replace(" }", ", lifetime = \"6s\" }");
+    let weir =
+        server(&[]).origins(&format!("\"{}\"", url(&all))).upstream(&(by(&dns) + &affinity)).start_in(folder);
+    let mut connection = weir.client();
+    let mut users: Vec<User> = (0..2).map(User::new).collect();
+    for user in &mut users {
+        user.ask(&mut connection, "POST", "/login");
+    }
+    let gone = format!("http://app.test@{}", all[0].addr());
+    let state = || shown(&weir, &gone)["state"].as_str().unwrap_or("left").to_owned();
+    dns.addresses("app.test", 0, &addresses(&all[1..]));
+    until("it drains", || state() == "draining");
+    // Its user comes again and again, for longer than `dns_refresh`.
+    let mut ask = |user: &mut User| answered_by(&user.ask(&mut connection, "POST", "/who"));
+    let asked = dns.asked();
+    until("DNS has said it several times", || {
+        assert_eq!((ask(&mut users[0]), ask(&mut users[1])), ("a".to_owned(), "b".to_owned()));
+        dns.asked() >= asked + 6
+    });
+    assert_eq!(state(), "draining");
+    // However often it comes: at last the address leaves, and the session moves.
+    until("the session has moved", || ask(&mut users[0]) == "b");
+    until("it has left", || state() == "left");
+    assert_eq!(weir.metric("weir_sessions_moved_total{upstream=\"main\"}"), Some(1.0));
 }
