@@ -65,7 +65,7 @@ mod tests;
 pub use adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
 pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
-pub use carry::CarriedOrigin;
+pub use carry::{CarriedAgent, CarriedCheck, CarriedFind, CarriedOrigin};
 pub use check::CheckLog;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use explain::{Explained, ExplainedOrigin, WhyNot};

@@ -239,6 +239,12 @@ impl Origin {
         self.signal.change();
     }
 
+    /// Puts another process's knowledge of its checks in place.
+    pub(crate) fn carry_check(&self, state: State) {
+        self.checks.lock().state = state;
+        self.mark(|marks| marks.is_down = !state.is_up());
+    }
+
     /// It is checked no longer.
     pub(crate) fn forget_checks(&self) {
         *self.checks.lock() = Record::default();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::clock;
 use crate::affinity::{Affinity, OriginId, Reading, Session};
+use crate::clock;
 use crate::origin::{Origin, count};
 use crate::pick::{Pick, PickWord, Picked, Reason};
 use crate::roster::Roster;

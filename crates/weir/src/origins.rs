@@ -197,11 +197,7 @@ pub(crate) fn changes(all: &Changed) -> Vec<OriginChange> {
         id: adjustment.id.clone(),
         removed: adjustment.is_removed,
         weight: adjustment.weight,
-        order: match adjustment.order {
-            Order::Ready => None,
-            Order::Drain => Some("drain".to_owned()),
-            Order::Maintenance => Some("maint".to_owned()),
-        },
+        order: order_word(adjustment.order).map(str::to_owned),
     };
     let mut flat: Vec<OriginChange> = all
         .iter()
@@ -209,6 +205,24 @@ pub(crate) fn changes(all: &Changed) -> Vec<OriginChange> {
         .collect();
     flat.sort_by(|one, other| (&one.upstream, &one.origin).cmp(&(&other.upstream, &other.origin)));
     flat
+}
+
+/// The word of an order; `None` where there is none.
+pub(crate) fn order_word(order: Order) -> Option<&'static str> {
+    match order {
+        Order::Ready => None,
+        Order::Drain => Some("drain"),
+        Order::Maintenance => Some("maint"),
+    }
+}
+
+/// The order of a word.
+pub(crate) fn order(word: Option<&str>) -> Order {
+    match word {
+        Some("drain") => Order::Drain,
+        Some("maint") => Order::Maintenance,
+        _ => Order::Ready,
+    }
 }
 
 /// The changes that were kept or handed over. Words that this program does not know change nothing.
@@ -220,11 +234,7 @@ pub(crate) fn changed(changes: Vec<OriginChange>) -> Changed {
             id: change.id.filter(|id| is_node(id)),
             is_removed: change.removed,
             weight: change.weight.filter(|weight| (1..=1000).contains(weight)),
-            order: match change.order.as_deref() {
-                Some("drain") => Order::Drain,
-                Some("maint") => Order::Maintenance,
-                _ => Order::Ready,
-            },
+            order: order(change.order.as_deref()),
         };
         if adjustment != Adjustment::default() {
             all.entry(change.upstream).or_default().insert(change.origin, adjustment);

@@ -61,6 +61,12 @@ impl Record {
         is_news.then(|| if is_whole { News::Says } else { News::Wonders(words.unknown.clone()) })
     }
 
+    /// Begins with what another process heard, and how it ended.
+    pub(crate) fn carry(&mut self, said: Said, (line, reason): (&str, &str), now: Instant) {
+        self.said = said;
+        self.last = Some((line.to_owned(), reason.to_owned(), now));
+    }
+
     /// The last reason; empty where there is none.
     pub(crate) fn reason(&self) -> &str {
         self.last.as_ref().map_or("", |(_, reason, _)| reason)

@@ -72,9 +72,60 @@ pub(crate) struct HandedOrigin {
     /// Whether its checks fail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) down: bool,
+    /// What they say: `assumed`, `new`, `up` or `down`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) check: Option<String>,
+    /// What its agent says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<HandedAgent>,
+    /// How DNS found it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<HandedFind>,
     /// The average time to the first byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency_us: Option<u64>,
+}
+
+/// What the agent of an origin says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HandedAgent {
+    /// `drain` or `maint`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<String>,
+    /// Whether it said that the origin is down.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) down: bool,
+    /// The factor on the weight; absent: 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) percent: Option<u32>,
+    /// In place of the configured `connections`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) connections: Option<u32>,
+    /// Its last line.
+    pub(crate) line: String,
+    /// The reason in that.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+}
+
+/// How DNS found an origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HandedFind {
+    /// The origin whose name was looked up.
+    pub(crate) of: String,
+    /// The address.
+    pub(crate) at: String,
+    /// The weight of a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) weight: Option<u32>,
+    /// Whether a record makes it a backup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) backup: Option<bool>,
+    /// For how long DNS has not named it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gone_ms: Option<u64>,
 }
 
 /// A message of either side.

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod killed;
+mod origins;
 mod secured;
 mod under_way;
 mod volumes;
