@@ -11,8 +11,8 @@ use crate::origins::changes::shown;
 use crate::origins::names::{addresses, on_one_port};
 use crate::server::server;
 
-/// Agents on one port beside these origins: that of the second says `maint`, the others `ready`. Once they are
-/// silent they say nothing whole. Their threads end with the process.
+/// Agents on one port beside these origins: that of the second says `maint`, the others `ready`. Once they
+/// are silent they say nothing whole. Their threads end with the process.
 fn agents(all: &[Origin], silent: &Arc<AtomicBool>) -> u16 {
     let beside = |port: u16| -> Option<Vec<TcpListener>> {
         all.iter().map(|origin| TcpListener::bind(SocketAddr::new(origin.addr().ip(), port)).ok()).collect()
@@ -49,13 +49,14 @@ fn a_new_process_asks_no_origin_that_the_old_one_would_not_have_asked() {
     let lines = format!(
         "resolve = \"each\"\nnameservers = [\"{}\"]\ndns_refresh = \"1s\"\nconnect = \"1s\"\n\
          agent = {{ port = {}, every = \"100ms\" }}\n\
-         check = {{ path = \"/up\", every = \"100ms\", timeout = \"100ms\", rise = 100000, fall = 2 }}",
+         check = {{ path = \"/up\", every = \"500ms\", timeout = \"500ms\", rise = 1000, fall = 3 }}",
         dns.address(),
         agents(&all, &silent)
     );
     let url = format!("\"http://app.test:{}\"", all[0].addr().port());
     let mut weir = server(&[]).origins(&url).upstream(&lines).start();
     let names: Vec<String> = all.iter().map(|origin| format!("http://app.test@{}", origin.addr())).collect();
+    until("the third is up", || shown(&weir, &names[2])["state"] == "ready");
     status.store(500, Ordering::SeqCst);
     let states = [("ready", 0), ("maintenance", 1), ("down", 2)];
     let stand = |weir: &weir_testkit::Weir| {
