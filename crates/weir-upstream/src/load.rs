@@ -93,6 +93,14 @@ impl Load {
         self.requests() < self.shelf.room[self.at % SHELF].load(Ordering::Relaxed)
     }
 
+    /// What a pick sees of it.
+    pub(crate) fn sight(&self) -> Sight<'_> {
+        let Shelf { requests, room, latency, bytes } = &*self.shelf;
+        let at = self.at % SHELF;
+        let (requests, room) = (requests[at].load(Ordering::Relaxed), room[at].load(Ordering::Relaxed));
+        Sight { requests, room, latency: &latency[at], bytes: &bytes[at] }
+    }
+
     /// Bytes sent and received.
     pub(crate) fn bytes(&self) -> u64 {
         self.shelf.bytes[self.at % SHELF].load(Ordering::Relaxed)
@@ -106,8 +114,7 @@ impl Load {
     /// The time to the first byte, in microseconds: its moving average, raised at once by each peak. It fades
     /// while nothing is measured, so that a slow origin is asked again. 0 where nothing is known.
     pub(crate) fn latency_us(&self, now_ms: u32) -> u32 {
-        let packed = self.shelf.latency[self.at % SHELF].load(Ordering::Relaxed);
-        faded(packed as u32, now_ms.wrapping_sub((packed >> 32) as u32))
+        latency_us(&self.shelf.latency[self.at % SHELF], now_ms)
     }
 
     /// A response's first byte came after this time.
@@ -134,6 +141,68 @@ impl Load {
         // A measurement that is lost to another one at the same time is not missed.
         place.store(u64::from(now_ms) << 32 | u64::from(us), Ordering::Relaxed);
     }
+}
+
+/// Counters that lie side by side.
+#[derive(Debug)]
+pub(crate) struct Run {
+    shelf: Arc<Shelf>,
+    from: usize,
+    len: usize,
+}
+
+/// What a pick sees of an origin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight<'s> {
+    /// Requests under way.
+    pub(crate) requests: u32,
+    room: u32,
+    latency: &'s AtomicU64,
+    bytes: &'s AtomicU64,
+}
+
+impl Run {
+    /// The runs of these counters, in their order.
+    pub(crate) fn all(loads: &[Load]) -> Vec<Run> {
+        let is_next = |one: &Load, next: &Load| Arc::ptr_eq(&one.shelf, &next.shelf) && one.at + 1 == next.at;
+        let runs = loads.chunk_by(is_next);
+        runs.map(|run| Run { shelf: run[0].shelf.clone(), from: run[0].at, len: run.len() }).collect()
+    }
+
+    /// What a pick sees of each.
+    pub(crate) fn sights(&self) -> impl Iterator<Item = Sight<'_>> {
+        let Shelf { requests, room, latency, bytes } = &*self.shelf;
+        let these = self.from..self.from + self.len;
+        let counts = requests[these.clone()].iter().zip(&room[these.clone()]);
+        counts.zip(latency[these.clone()].iter().zip(&bytes[these])).map(
+            |((requests, room), (latency, bytes))| {
+                let (requests, room) = (requests.load(Ordering::Relaxed), room.load(Ordering::Relaxed));
+                Sight { requests, room, latency, bytes }
+            },
+        )
+    }
+}
+
+impl Sight<'_> {
+    /// As [`Load::has_room`].
+    pub(crate) fn has_room(&self) -> bool {
+        self.requests < self.room
+    }
+
+    /// As [`Load::latency_us`].
+    pub(crate) fn latency_us(&self, now_ms: u32) -> u32 {
+        latency_us(self.latency, now_ms)
+    }
+
+    /// As [`Load::bytes`].
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+fn latency_us(place: &AtomicU64, now_ms: u32) -> u32 {
+    let packed = place.load(Ordering::Relaxed);
+    faded(packed as u32, now_ms.wrapping_sub((packed >> 32) as u32))
 }
 
 /// A value after this time, by halves and straight lines between them.

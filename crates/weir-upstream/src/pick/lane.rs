@@ -9,12 +9,15 @@ use super::open::Open;
 use super::ranks::{Ranks, mixed};
 use super::sequence::Sequence;
 use super::{Asked, Field, Moment, Pick, PickWord, Picked, Reason};
-use crate::load::Load;
+use crate::load::{Load, Run, Sight};
 
 /// The golden ratio of 2^64: multiples of it are spread evenly.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// What a request under way costs where no response has shown how long one takes.
 const UNKNOWN_US: f64 = 1e12;
+
+/// So often one of several equal places is drawn before all are looked at again.
+const DRAWS_MAX: u64 = 8;
 
 /// An origin that takes a share.
 #[derive(Debug)]
@@ -37,12 +40,27 @@ pub(crate) struct Lane {
     /// The weights up to each, itself included.
     sums: Vec<u64>,
     loads: Vec<Load>,
+    /// The same, as they lie side by side.
+    runs: Vec<Run>,
+    /// Whether all have one weight.
+    is_even: bool,
     sequence: Sequence,
     ranks: Ranks,
     /// Requests since the lane was made, where a pick goes by them.
     taken: Vec<AtomicU64>,
     /// Bytes when it was made.
     bytes_before: Vec<u64>,
+}
+
+/// The lower, the better.
+type Score = (f64, f64);
+
+/// The lowest score, the first place that has it, and how many have it.
+#[derive(Clone, Copy)]
+struct Least {
+    at: usize,
+    score: Score,
+    alike: usize,
 }
 
 /// What a pick has done with the places that were open.
@@ -63,15 +81,18 @@ impl Lane {
             so_far += u64::from(*weight);
             so_far
         });
+        let loads: Vec<Load> = places.iter().map(|place| place.load.clone()).collect();
         Lane {
             sums: sums.collect(),
+            runs: Run::all(&loads),
+            is_even: weights.windows(2).all(|two| two[0] == two[1]),
             sequence: Sequence::new(&weights),
             ranks: Ranks::new(&weights, &seeds),
             weights,
             members: places.iter().map(|place| place.member).collect(),
             taken: places.iter().map(|_| AtomicU64::new(0)).collect(),
             bytes_before: places.iter().map(|place| place.load.bytes()).collect(),
-            loads: places.into_iter().map(|place| place.load).collect(),
+            loads,
         }
     }
 
@@ -140,8 +161,78 @@ impl Lane {
                 None if picks.len() == 1 => (self.better_of_two(moment.chance)?, Reason::Fallback),
                 None => return None,
             },
-            _ => return None,
+            Pick::First => {
+                let mut sights = self.runs.iter().flat_map(Run::sights);
+                (sights.position(|sight| sight.has_room())?, Reason::First)
+            }
+            _ => return self.propose_least(picks, moment),
         })
+    }
+
+    /// The place with the lowest score of those with room, for picks that compare. `None` where several are
+    /// alike and further picks may decide.
+    fn propose_least(&self, picks: &[Pick], moment: &Moment<'_>) -> Option<(usize, Reason)> {
+        let pick = picks.first()?;
+        let score = |at: usize, seen: &Sight<'_>| self.score(pick, (at, seen), moment.now_ms);
+        let least = self.least(score)?;
+        if least.alike == 1 {
+            return Some((least.at, Reason::Least));
+        }
+        if picks.len() > 1 {
+            return None;
+        }
+        if least.alike == self.members.len() {
+            return Some((self.sequence.at(moment.turn()), Reason::Turn));
+        }
+        // One of those that are alike, by weight: drawn until it is one of them.
+        let chance = moment.turn().wrapping_mul(GOLDEN);
+        let draws = (0..DRAWS_MAX).map(|draw| self.drawn(mixed(chance.wrapping_add(draw))));
+        let is_alike = |at: usize| {
+            let seen = self.loads[at].sight();
+            seen.has_room() && self.score(pick, (at, &seen), moment.now_ms) == least.score
+        };
+        draws.into_iter().find(|at| is_alike(*at)).map(|at| (at, Reason::Turn))
+    }
+
+    /// The lowest score among the places with room.
+    fn least(&self, score: impl Fn(usize, &Sight<'_>) -> Score) -> Option<Least> {
+        let mut least = Least { at: 0, score: (f64::INFINITY, f64::INFINITY), alike: 0 };
+        let mut at = 0;
+        for run in &self.runs {
+            for seen in run.sights() {
+                if seen.has_room() {
+                    let score = score(at, &seen);
+                    if score < least.score || least.alike == 0 {
+                        least = Least { at, score, alike: 1 };
+                    } else if score == least.score {
+                        least.alike += 1;
+                    }
+                }
+                at += 1;
+            }
+        }
+        (least.alike > 0).then_some(least)
+    }
+
+    /// What a pick that compares goes by: the lower, the better; the second number decides between equals.
+    fn score(&self, pick: &Pick, (at, seen): (usize, &Sight<'_>), now_ms: u32) -> Score {
+        let of_weight = |number: f64| match self.is_even {
+            true => number,
+            false => number / f64::from(self.weights[at]),
+        };
+        let busy = || of_weight(f64::from(seen.requests));
+        // With the half the order is evenly spread as well (Webster's method).
+        let taken = || of_weight(self.taken[at].load(Ordering::Relaxed) as f64 + 0.5);
+        match pick {
+            Pick::Latency => {
+                let (us, requests) = (seen.latency_us(now_ms), f64::from(seen.requests));
+                (of_weight(wait(us, requests)), 0.0)
+            }
+            Pick::ByRequests => (taken(), 0.0),
+            Pick::ByTraffic => (of_weight(seen.bytes().saturating_sub(self.bytes_before[at]) as f64), 0.0),
+            Pick::ByBusyness => (busy(), taken()),
+            _ => (busy(), 0.0),
+        }
     }
 
     /// Narrows the open places pick by pick.
@@ -188,13 +279,6 @@ impl Lane {
         asked: &Asked<'_>,
         (moment, chance): (&Moment<'_>, u64),
     ) -> Narrowed {
-        let weight = |at: usize| f64::from(self.weights[at]);
-        let busy = |at: usize| f64::from(self.loads[at].requests()) / weight(at);
-        let taken = |at: usize| {
-            let taken = self.taken[at].load(Ordering::Relaxed);
-            // With the half the order is evenly spread as well (Webster's method).
-            (taken as f64 + 0.5) / weight(at)
-        };
         match pick {
             Pick::RoundRobin => {
                 open.leave(self.next_in(open, moment));
@@ -205,16 +289,8 @@ impl Lane {
                 return Narrowed::To(Reason::Chance);
             }
             Pick::TwoChoices => open.leave(self.better_of_two_in(open, chance)),
-            Pick::LeastRequests => open.leave_least(busy),
-            Pick::Latency => open.leave_least(|at| self.wait(at, moment.now_ms)),
-            Pick::ByRequests => open.leave_least(taken),
-            Pick::ByTraffic => open.leave_least(|at| {
-                let bytes = self.loads[at].bytes().saturating_sub(self.bytes_before[at]);
-                bytes as f64 / weight(at)
-            }),
-            Pick::ByBusyness => {
-                open.leave_least(busy);
-                open.leave_least(taken);
+            Pick::LeastRequests | Pick::Latency | Pick::ByRequests | Pick::ByTraffic | Pick::ByBusyness => {
+                open.leave_least(|at| self.score(pick, (at, &self.loads[at].sight()), moment.now_ms));
             }
             Pick::ClientAddress | Pick::Hash { .. } => return self.narrow_by_hash(pick, open, asked),
             Pick::First => {
@@ -255,21 +331,9 @@ impl Lane {
         if own == 0 {
             return true;
         }
-        let all: u64 = self.loads.iter().map(|load| u64::from(load.requests())).sum();
+        let all: u64 = self.runs.iter().flat_map(Run::sights).map(|seen| u64::from(seen.requests)).sum();
         let share = f64::from(self.weights[at]) / self.weight_all() as f64;
         f64::from(own) + 1.0 <= (bound * (all + 1) as f64 * share).ceil()
-    }
-
-    /// How long a further request is expected to take, for its weight.
-    fn wait(&self, at: usize, now_ms: u32) -> f64 {
-        let load = &self.loads[at];
-        let (us, requests) = (load.latency_us(now_ms), f64::from(load.requests()));
-        let wait = match us {
-            // Asked once, until the answer says how long one takes.
-            0 => requests * UNKNOWN_US,
-            us => f64::from(us) * (requests + 1.0),
-        };
-        wait / f64::from(self.weights[at])
     }
 
     fn busy_of(&self, at: usize) -> f64 {
@@ -325,6 +389,15 @@ impl Lane {
             }
         }
         last
+    }
+}
+
+/// How long a further request is expected to take, where one takes so many microseconds.
+fn wait(us: u32, requests: f64) -> f64 {
+    match us {
+        // Asked once, until the answer says how long one takes.
+        0 => requests * UNKNOWN_US,
+        us => f64::from(us) * (requests + 1.0),
     }
 }
 

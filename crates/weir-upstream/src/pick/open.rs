@@ -49,20 +49,22 @@ impl Open {
     }
 
     /// Leaves those with the lowest score.
-    pub(crate) fn leave_least(&mut self, score: impl Fn(usize) -> f64) {
-        let mut least = f64::INFINITY;
+    pub(crate) fn leave_least<S: PartialOrd>(&mut self, score: impl Fn(usize) -> S) {
+        let mut least: Option<S> = None;
         let mut alike = Open { words: SmallVec::from_elem(0, self.words.len()), count: 0 };
         let mut first = None;
         for at in self.iter() {
             let score = score(at);
-            if score < least || first.is_none() {
-                if alike.count > 0 {
-                    alike.words.fill(0);
-                    alike.count = 0;
+            match &least {
+                Some(least) if score == *least => alike.add(at),
+                Some(least) if score > *least => {}
+                _ => {
+                    if alike.count > 0 {
+                        alike.words.fill(0);
+                        alike.count = 0;
+                    }
+                    (least, first) = (Some(score), Some(at));
                 }
-                (least, first) = (score, Some(at));
-            } else if score == least {
-                alike.add(at);
             }
         }
         first.into_iter().for_each(|at| alike.add(at));

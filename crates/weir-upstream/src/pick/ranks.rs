@@ -23,7 +23,8 @@ impl Ranks {
     /// The origins with these weights and numbers of names.
     pub(crate) fn new(weights: &[u32], seeds: &[u64]) -> Ranks {
         let mut order: Vec<usize> = (0..weights.len()).collect();
-        order.sort_by_key(|at| weights[*at]);
+        // The heavy ones first: the light ones seldom win.
+        order.sort_by_key(|at| std::cmp::Reverse(weights[*at]));
         let classes = order.chunk_by(|one, other| weights[*one] == weights[*other]);
         let classes = classes.map(|at| Class {
             weight: f64::from(weights[at[0]].max(1)),
@@ -43,20 +44,39 @@ impl Ranks {
                     best = Some((lot, *at));
                 }
             }
-            best.map(|(lot, at)| (cost(lot, class.weight), at))
+            best
         };
         if let [class] = self.classes.as_slice() {
             return of_class(class).map(|(_, at)| at);
         }
-        let found = self.classes.iter().filter_map(of_class);
-        found.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, at)| at)
+        let mut best: Option<(f64, usize)> = None;
+        for class in &self.classes {
+            let Some((lot, at)) = of_class(class) else { continue };
+            // Most classes lose by what is cheap to say.
+            if best.is_none_or(|(least, _)| cost_min(lot, class.weight) <= least) {
+                let cost = cost(lot, class.weight);
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, at));
+                }
+            }
+        }
+        best.map(|(_, at)| at)
     }
 }
 
 /// The lower, the better; the share of the wins is the weight.
 fn cost(lot: u64, weight: f64) -> f64 {
-    let of_one = ((lot >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-    -of_one.ln() / weight
+    -of_one(lot).ln() / weight
+}
+
+/// No more than the cost: `-ln(x)` is at least `1 - x`.
+fn cost_min(lot: u64, weight: f64) -> f64 {
+    (1.0 - of_one(lot)) / weight
+}
+
+/// The lot as a number between 0 and 1.
+fn of_one(lot: u64) -> f64 {
+    ((lot >> 11) as f64 + 0.5) * (1.0 / (1_u64 << 53) as f64)
 }
 
 /// Every bit depends on every other one (the finalizer of splitmix64).
