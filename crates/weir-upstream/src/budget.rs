@@ -1,5 +1,6 @@
 //! How many requests of an upstream may be sent a second time: a share of the requests of the last ten
-//! seconds, so that retries and hedges cannot amplify an overload.
+//! seconds, so that retries and hedges cannot amplify an overload. A client gets at most half of what the
+//! others have left, so that one whose requests always fail leaves something to them.
 //!
 //! Counters by the second, without a lock. Under a race a few more may be let through than the share says,
 //! one for each worker at most.
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::clock;
+use crate::pick::mixed;
 
 /// So many seconds count, this one included.
 const SECONDS: u32 = 10;
@@ -15,6 +17,10 @@ const SECONDS: u32 = 10;
 pub(crate) const FLOOR: u64 = 30;
 /// More than [`SECONDS`], a power of two.
 const CELLS: usize = 16;
+/// Clients are told apart by so many places. Which of them share one nobody can know or choose.
+const CLIENTS: usize = 64;
+/// Stands for requests that no client is the cause of: together they are one.
+const NOBODY: u64 = u64::MAX - 1;
 
 /// What was sent, and what was sent again.
 #[derive(Debug)]
@@ -22,6 +28,9 @@ pub(crate) struct Budget {
     start: Instant,
     requests: Seconds,
     again: Seconds,
+    /// What was sent again of each client.
+    of_clients: Box<[Seconds]>,
+    seed: u64,
 }
 
 impl Default for Budget {
@@ -32,7 +41,13 @@ impl Default for Budget {
 
 impl Budget {
     pub(crate) fn new(start: Instant) -> Budget {
-        Budget { start, requests: Seconds::default(), again: Seconds::default() }
+        Budget {
+            start,
+            requests: Seconds::default(),
+            again: Seconds::default(),
+            of_clients: (0..CLIENTS).map(|_| Seconds::default()).collect(),
+            seed: fastrand::u64(..),
+        }
     }
 
     fn second(&self, now: Instant) -> u32 {
@@ -46,13 +61,18 @@ impl Budget {
         self.requests.add(self.second(now));
     }
 
-    /// Takes one second sending, if there is any left of that share.
-    pub(crate) fn take(&self, percent: u8, now: Instant) -> bool {
+    /// Takes one second sending for a client (the request's `witness`), if there is any left of that share.
+    pub(crate) fn take(&self, percent: u8, client: Option<u64>, now: Instant) -> bool {
         let second = self.second(now);
         let share = self.requests.sum(second) * u64::from(percent) / 100;
-        let is_left = self.again.sum(second) < share.max(FLOOR);
+        let of_client =
+            &self.of_clients[mixed(client.unwrap_or(NOBODY) ^ self.seed) as usize % self.of_clients.len()];
+        let (all, own) = (self.again.sum(second), of_client.sum(second));
+        let left_by_others = share.max(FLOOR).saturating_sub(all.saturating_sub(own));
+        let is_left = all < share.max(FLOOR) && own < left_by_others.div_ceil(2);
         if is_left {
             self.again.add(second);
+            of_client.add(second);
         }
         is_left
     }

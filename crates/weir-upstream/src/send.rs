@@ -92,9 +92,10 @@ impl Upstream {
         }
     }
 
-    /// Whether the budget lets a request be sent again for this reason. It is charged and counted.
-    fn may_send_again(&self, reason: RetryOn) -> bool {
-        let is_left = self.signal.budget.take(self.settings.retries.budget_percent, clock::now());
+    /// Whether the budget lets a request of this client be sent again for this reason. It is charged and
+    /// counted.
+    fn may_send_again(&self, client: Option<u64>, reason: RetryOn) -> bool {
+        let is_left = self.signal.budget.take(self.settings.retries.budget_percent, client, clock::now());
         count(if is_left { &self.signal.again[reason as usize] } else { &self.signal.refused });
         is_left
     }
@@ -152,7 +153,8 @@ impl Course<'_> {
         }
         let retries = &self.upstream.settings.retries;
         let reason = retry::after_status(response.status, self.request.retry, self.tries, retries);
-        let again = reason.zip(spare).filter(|(reason, _)| self.upstream.may_send_again(*reason));
+        let may = |reason| self.upstream.may_send_again(self.request.witness, reason);
+        let again = reason.zip(spare).filter(|(reason, _)| may(*reason));
         let Some((reason, spare)) = again else {
             if verdict == Verdict::Good {
                 self.doubts.clear_request();
@@ -202,7 +204,7 @@ impl Course<'_> {
         let is_free = matches!(stage, Stage::NotConnected | Stage::NothingSent);
         match reason {
             Some(reason) if is_free => count(&self.upstream.signal.again[reason as usize]),
-            Some(reason) if self.upstream.may_send_again(reason) => {}
+            Some(reason) if self.upstream.may_send_again(self.request.witness, reason) => {}
             _ => return Err(error),
         }
         count(&origin.counts.retries);

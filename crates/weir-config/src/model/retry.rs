@@ -17,8 +17,8 @@ pub struct Retry {
     #[schemars(range(min = 0, max = 10))]
     pub times: u32,
     /// The most that Weir sends again, as a share of the upstream's requests of the last ten seconds, so that
-    /// retries cannot amplify an overload. 30 in ten seconds are always allowed. What no origin has seen does
-    /// not count.
+    /// retries cannot amplify an overload. 30 in ten seconds are always allowed. One client gets at most half
+    /// of what the others have left. What no origin has seen does not count.
     pub budget: Percent,
 }
 

@@ -1,17 +1,19 @@
 //! The retry table: as values, and on connections that die under a request.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::scripted::{Scripted, fetch, get, gone, head, ok, request, serve, settings, text, upstream};
 use crate::budget::{Budget, FLOOR};
 use crate::retry::{Failure, Kind, Next, Stage, Tries, after_status, decide};
-use crate::{Bound, OriginError, OutBody, OutPart, Retries, Retry, RetryOn, Upstream, clock};
+use crate::{Bound, OriginError, OriginRequest, OutBody, OutPart, Retries, Retry, RetryOn, Upstream, clock};
 
 fn check(stage: Stage, kind: Kind, error: OriginError, allowed: Retry, replayable: bool, expect: Next) {
     let failure = Failure { error, stage, kind };
@@ -169,33 +171,75 @@ fn a_budget_is_of_the_last_ten_seconds() {
     let start = clock::now();
     let at = |ms| start + std::time::Duration::from_millis(ms);
     let budget = Budget::new(start);
-    let taken = |now| (0..1000).take_while(|_| budget.take(20, now)).count() as u64;
+    let taken = |now| (0..1000).take_while(|_| budget.take(20, None, now)).count() as u64;
     (0..1000).for_each(|_| budget.asked(at(0)));
-    assert_eq!((taken(at(0)), taken(at(9_999))), (200, 0));
+    assert_eq!((taken(at(0)), taken(at(9_999))), (100, 0), "one client has half");
     assert_eq!(
         (taken(at(10_000)), taken(at(19_999))),
-        (FLOOR, 0),
+        (FLOOR / 2, 0),
         "the requests are forgotten, and the retries"
     );
     (0..500).for_each(|_| budget.asked(at(20_000)));
-    assert_eq!((taken(at(21_000)), taken(at(500_000_000_000))), (100, FLOOR));
+    assert_eq!((taken(at(21_000)), taken(at(500_000_000_000))), (50, FLOOR / 2));
+}
+
+#[test]
+fn one_client_leaves_half_of_the_budget_to_the_others() {
+    let now = clock::now();
+    // Two clients may share a place, so that they are one; hardly ever in all of these.
+    let leaves = |_| {
+        let budget = Budget::new(now);
+        (0..1000).for_each(|_| budget.asked(now));
+        let taken = |client| (0..1000).take_while(|_| budget.take(20, Some(client), now)).count();
+        [taken(1), taken(2), taken(3), taken(1)] == [100, 50, 25, 0]
+    };
+    assert!((0..8).any(leaves));
+    let budget = Budget::new(now);
+    let taken = (0..1000).filter(|client| budget.take(20, Some(*client), now)).count() as u64;
+    assert!((FLOOR - 3..=FLOOR).contains(&taken), "many clients have all of it: {taken}");
+}
+
+#[tokio::test]
+async fn one_client_whose_requests_always_fail_takes_no_retries_from_others() {
+    let known = Arc::<Mutex<HashSet<String>>>::default();
+    let ill = serve(move |mut peer| {
+        let known = known.clone();
+        async move {
+            while let Some(head) = peer.request().await {
+                let is_first = known.lock().insert(head.clone()) || head.contains("/hostile");
+                peer.send(if is_first { UNAVAILABLE.into() } else { ok("good") }).await;
+            }
+        }
+    })
+    .await;
+    let upstream = on_503(&[ill.url()], 20);
+    for _ in 0..100 {
+        let hostile = OriginRequest { witness: Some(1), ..get("/hostile") };
+        assert_eq!(fetch(&upstream, hostile).await.unwrap(), "wait");
+    }
+    let mut helped = 0;
+    for client in 2..6 {
+        let other = OriginRequest { witness: Some(client), ..get(&format!("/of/{client}")) };
+        helped += usize::from(fetch(&upstream, other).await.unwrap() == "good");
+    }
+    assert!(helped >= 2, "some may share the hostile client's place: {helped}");
 }
 
 proptest! {
     #[test]
     fn no_history_takes_more_than_its_share(
-        history in prop::collection::vec((0u64..1500, 0u32..50, 0u32..50), 0..100),
+        history in prop::collection::vec((0u64..1500, 0u32..50, 0u32..50, 0u64..4), 0..100),
         percent in 1u8..=100,
     ) {
         let (start, mut now_ms) = (clock::now(), 0);
         let budget = Budget::new(start);
         let mut asked = Vec::new();
         let mut taken = Vec::new();
-        for (wait, requests, wanted) in history {
+        for (wait, requests, wanted, client) in history {
             now_ms += wait;
             let now = start + std::time::Duration::from_millis(now_ms);
             (0..requests).for_each(|_| budget.asked(now));
-            let got = (0..wanted).filter(|_| budget.take(percent, now)).count() as u64;
+            let got = (0..wanted).filter(|_| budget.take(percent, Some(client), now)).count() as u64;
             let second = now_ms / 1000;
             asked.push((second, u64::from(requests)));
             taken.push((second, got));
@@ -204,7 +248,10 @@ proptest! {
             };
             let share = (sum(&asked) * u64::from(percent) / 100).max(FLOOR);
             prop_assert!(got == 0 || sum(&taken) <= share);
-            prop_assert!(got == u64::from(wanted) || sum(&taken) >= share, "nothing is withheld");
+            let (used, newcomer) = (sum(&taken), 77);
+            let is_withheld = (0..64).all(|other| !budget.take(percent, Some(newcomer + other), now));
+            prop_assert!(used >= share || !is_withheld, "a client that had none gets one");
+            taken.push((second, u64::from(!is_withheld)));
         }
     }
 }
