@@ -107,13 +107,12 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    /// An attempt begins at an origin of this name, and of this address if there is only one.
+    /// An attempt began then, at an origin of this name, and of this address if there is only one.
     pub(crate) fn begin(
         log: &Arc<dyn AttemptLog>,
         (origin, address): (&Arc<str>, Option<String>),
-        turn: Turn,
+        (turn, begun): (Turn, Instant),
     ) -> Box<Track> {
-        let begun = clock::now();
         let attempt = Attempt {
             number: turn.number,
             retry: turn.retry,

@@ -79,7 +79,8 @@ impl Load {
 
     /// A request ends.
     pub(crate) fn end(&self) {
-        self.shelf.requests[self.at % SHELF].fetch_sub(1, Ordering::Relaxed);
+        // In one order with who begins to wait ([`crate::moves`]).
+        self.shelf.requests[self.at % SHELF].fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Changes how many requests there may be without one waiting.

@@ -1,7 +1,7 @@
 //! One attempt of a request at one origin: gets a connection, exchanges the heads, and makes the response.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use weir_wire::{BodyReader, Persistence, ResponseHead};
@@ -12,12 +12,12 @@ use crate::body::{OriginBody, RequestRest, Streaming};
 use crate::clock;
 use crate::connect::connect;
 use crate::connection::Connection;
-use crate::error::OriginError;
+use crate::error::{Bound, OriginError};
 use crate::exchange::{Terms, exchange, limits};
 use crate::health::{Event, Verdict};
 use crate::origin::{Busy, Origin, count};
 use crate::outgoing::Outgoing;
-use crate::pool::{Demand, Grant, Lease};
+use crate::pool::{Grant, Lease};
 use crate::request::OutBody;
 use crate::response::{Length, OriginResponse, Times};
 use crate::retry::{Failure, Kind, Stage};
@@ -31,17 +31,26 @@ const IDLE_MARGIN: Duration = Duration::from_secs(1);
 /// Why an attempt failed, and what of the body is left for another one. Boxed, so that a result stays small.
 pub(crate) type Failed = Box<(Failure, Option<OutBody>)>;
 
-/// One attempt at one origin.
+/// A seat, or the bound that there was none within.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    // Fields drop in this order: a connection is free before its origin has room.
+    pub(crate) granted: Result<Grant, Bound>,
+    pub(crate) busy: Busy,
+    /// When the request began to wait.
+    pub(crate) begun: Instant,
+}
+
+/// One attempt at one origin, where the request has a seat.
 pub(crate) async fn attempt(
     origin: &Arc<Origin>,
     terms: &Terms<'_>,
-    demand: Demand,
+    seat: Seat,
     body: OutBody,
 ) -> Result<OriginResponse, Failed> {
-    let begun = clock::now();
-    let busy = Busy::begin(origin);
-    let mut track = terms.request.log.as_ref().map(|log| origin.track(log, terms.turn));
-    let mut lease = match lease(origin, terms, demand, &mut track).await {
+    let Seat { granted, busy, begun } = seat;
+    let mut track = terms.request.log.as_ref().map(|log| origin.track(log, terms.turn, begun));
+    let mut lease = match lease(origin, terms, granted, &mut track).await {
         Ok(lease) => lease,
         Err(error) => {
             track.into_iter().for_each(|track| track.fail(&error));
@@ -49,6 +58,7 @@ pub(crate) async fn attempt(
             return Err(Box::new((failure, Some(body))));
         }
     };
+    lease.busy = Some(busy);
     let connected = clock::now();
     count(&origin.counts.requests);
     lease.connection.tally.clone_from(&terms.request.tally);
@@ -80,20 +90,19 @@ pub(crate) async fn attempt(
         lease.connection.fail_attempt(&error);
         return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
     }
-    lease.busy = Some(busy);
     let response = respond(origin, terms, lease, outgoing, head);
     Ok(OriginResponse { times, ..response })
 }
 
-/// An idle connection, or a new one.
+/// The connection that was granted, or a new one.
 async fn lease(
     origin: &Arc<Origin>,
     terms: &Terms<'_>,
-    demand: Demand,
+    granted: Result<Grant, Bound>,
     track: &mut Option<Box<Track>>,
 ) -> Result<Lease, OriginError> {
-    let Terms { request, timeouts, .. } = terms;
-    match origin.pool().acquire(demand, (request.client, request.share)).await {
+    let timeouts = terms.timeouts;
+    match granted {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
             if let Some(track) = track {

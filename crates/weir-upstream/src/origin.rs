@@ -105,6 +105,9 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.load.end();
+        if !self.0.signal.moves.is_empty() {
+            self.0.signal.moves.offer(&self.0);
+        }
     }
 }
 
@@ -180,8 +183,8 @@ impl Origin {
     }
 
     /// An attempt here begins, of which a log is to be told.
-    pub(crate) fn track(&self, log: &Arc<dyn AttemptLog>, turn: Turn) -> Box<Track> {
-        Track::begin(log, (&self.name, self.place.only_address()), turn)
+    pub(crate) fn track(&self, log: &Arc<dyn AttemptLog>, turn: Turn, begun: Instant) -> Box<Track> {
+        Track::begin(log, (&self.name, self.place.only_address()), (turn, begun))
     }
 
     /// Whether it is this origin in an upstream of these settings: its connections and its health are what

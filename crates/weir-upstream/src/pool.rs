@@ -13,8 +13,6 @@
 //! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read under it, and no
 //! waiter woken. Dropping a permit takes the lock, so it must not be dropped under it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -28,9 +26,12 @@ use crate::origin::Busy;
 use crate::request::Share;
 
 mod bounds;
+mod state;
 
 pub(crate) use bounds::PoolBounds;
 use bounds::SharedBounds;
+pub(crate) use state::{Client, Demand};
+use state::{Free, Idle, State, Waiter};
 
 /// The right to have one connection open. Dropped, it goes to a waiter, or back to the pool.
 #[derive(Debug)]
@@ -39,9 +40,6 @@ pub(crate) struct Permit {
     client: Client,
     kind: Held,
 }
-
-/// The client that something counts against; `None` where that is not known.
-pub(crate) type Client = Option<IpAddr>;
 
 /// What a permit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +93,6 @@ impl Drop for Permit {
     }
 }
 
-/// What a client uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    open: usize,
-    waiting: usize,
-    streams: usize,
-}
-
 /// A connection with its permit.
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -131,120 +121,23 @@ impl Grant {
     }
 }
 
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Demand {
-    /// An idle connection if there is one.
-    Any,
-    /// The right to make a connection, after an idle one has just failed.
-    Fresh,
+/// Where a request got something.
+pub(crate) enum Took<T> {
+    /// Here.
+    Here(Grant),
+    /// It was served elsewhere meanwhile.
+    There(T),
 }
 
 /// An origin's connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<State<Grant>>,
     bounds: SharedBounds,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// Permits given out and idle connections.
-    open: usize,
-    /// The last used one at the end.
-    idle: Vec<Idle>,
-    waiting: VecDeque<Waiter>,
-    /// Permits given out that have left the pool.
-    streams: usize,
-    /// What each client uses of all these, without clients that use nothing.
-    clients: HashMap<IpAddr, Count>,
-    tickets: u64,
-    /// The runtimes in which a task closes idle connections in time.
-    reaped: HashSet<Home>,
-}
-
-impl State {
-    /// A connection that a request can have at once.
-    fn free(
-        &mut self,
-        home: Home,
-        demand: Demand,
-        open_max: usize,
-        closed: &mut Option<Idle>,
-    ) -> Option<Step> {
-        if demand == Demand::Any {
-            let own = self.idle.iter().rposition(|idle| idle.connection.home == home);
-            let movable = |idle: &Idle| idle.connection.transport.is_movable();
-            if let Some(index) = own.or_else(|| self.idle.iter().rposition(movable)) {
-                return Some(Step::Idle(self.idle.remove(index).connection));
-            }
-        }
-        if self.open < open_max {
-            self.open += 1;
-            return Some(Step::Fresh);
-        }
-        if self.idle.is_empty() {
-            return None;
-        }
-        *closed = Some(self.idle.remove(0));
-        Some(Step::Fresh)
-    }
-
-    fn count(&self, client: Client) -> Count {
-        client.and_then(|client| self.clients.get(&client)).copied().unwrap_or_default()
-    }
-
-    fn change(&mut self, client: Client, by: impl FnOnce(&mut Count)) {
-        let Some(client) = client else { return };
-        let count = self.clients.entry(client).or_default();
-        by(count);
-        if *count == Count::default() {
-            self.clients.remove(&client);
-        }
-    }
-
-    /// Takes the next request out of the queue and counts a connection for it: of those whose clients may
-    /// have more connections, one whose client has the fewest.
-    fn next(&mut self, open_max: usize) -> Option<Waiter> {
-        let mut best = None;
-        for (at, waiter) in self.waiting.iter().enumerate() {
-            let open = self.count(waiter.client).open;
-            let is_within = waiter.client.is_none() || waiter.share == Share::Counted || open < open_max;
-            if is_within && best.is_none_or(|(fewest, _)| open < fewest) {
-                best = Some((open, at));
-                if open == 0 {
-                    break;
-                }
-            }
-        }
-        let waiter = self.waiting.remove(best?.1)?;
-        self.change(waiter.client, |count| {
-            count.waiting -= 1;
-            count.open += 1;
-        });
-        Some(waiter)
-    }
-}
-
-#[derive(Debug)]
-struct Idle {
-    connection: Box<Connection>,
-    until: Instant,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    ticket: u64,
-    home: Home,
-    demand: Demand,
-    client: Client,
-    share: Share,
-    grant: oneshot::Sender<Grant>,
-}
-
 enum Step {
-    Idle(Box<Connection>),
-    Fresh,
+    Free(Free),
     Wait(oneshot::Receiver<Grant>, u64),
     Full(Bound),
 }
@@ -269,8 +162,10 @@ impl Pool {
     }
 
     /// Gives it other ceilings. What is above a lower one ends by itself.
-    pub(crate) fn rebind(&self, bounds: PoolBounds) {
+    pub(crate) fn rebind(self: &Arc<Self>, bounds: PoolBounds) {
+        let before = self.open_max();
         self.bounds.write(bounds);
+        self.give_out(before, self.open_max());
     }
 
     /// Counts for metrics.
@@ -308,7 +203,11 @@ impl Pool {
         if open_max < before {
             drop(self.surplus(open_max));
         }
-        // A request that waits gets each of the further connections, like one that has just been freed.
+        self.give_out(before, open_max);
+    }
+
+    /// A request that waits gets each of the further connections, like one that has just been freed.
+    fn give_out(self: &Arc<Self>, before: usize, open_max: usize) {
         for _ in before..open_max {
             let mut state = self.state.lock();
             if state.waiting.is_empty() || state.open >= open_max {
@@ -328,55 +227,83 @@ impl Pool {
         state.idle.drain(..count).collect()
     }
 
-    /// A quiet idle connection or a permit for a client, after waiting if need be. With [`Share::Counted`]
-    /// the request never waits because its client has used up its share.
+    /// A quiet idle connection or a permit for a client, if there is one without waiting.
+    pub(crate) fn try_acquire(self: &Arc<Self>, who: (Client, Share)) -> Option<Grant> {
+        let home = Home::current();
+        loop {
+            let free = self.free(&mut self.state.lock(), (home, Demand::Any), who);
+            if let Some(grant) = self.grant(free.ok()?, who.0, home) {
+                return Some(grant);
+            }
+        }
+    }
+
+    /// A connection with its permit; `None` where it is not quiet any more.
+    fn grant(self: &Arc<Self>, free: Free, client: Client, home: Home) -> Option<Grant> {
+        let permit = self.permit(client);
+        match free {
+            Free::Permit(closed) => {
+                drop(closed);
+                Some(Grant::Fresh(permit))
+            }
+            Free::Idle(connection) => {
+                settled(Lease { connection, permit, busy: None }, home).map(Grant::Idle)
+            }
+        }
+    }
+
+    /// A quiet idle connection or a permit for a client, after waiting if need be. A request that waits does
+    /// so until `elsewhere` is ready. With [`Share::Counted`] the request never waits
+    /// because its client has used up its share.
     ///
     /// # Errors
     /// The [`Bound`] at which the queue is full or the wait was too long.
     ///
     /// # Cancel safety
     /// Dropped, it leaves the queue, and passes on what it was given.
-    pub(crate) async fn acquire(
+    pub(crate) async fn acquire<T>(
         self: &Arc<Self>,
         demand: Demand,
         (client, share): (Client, Share),
-    ) -> Result<Grant, Bound> {
+        elsewhere: impl Future<Output = T>,
+    ) -> Result<Took<T>, Bound> {
         let home = Home::current();
         loop {
-            let mut closed = None;
-            let step = self.step(home, demand, (client, share), &mut closed);
-            drop(closed);
-            match step {
-                Step::Fresh => return Ok(Grant::Fresh(self.permit(client))),
-                Step::Idle(connection) => {
-                    let lease = Lease { connection, permit: self.permit(client), busy: None };
-                    if let Some(lease) = settled(lease, home) {
-                        return Ok(Grant::Idle(lease));
-                    }
-                }
+            let step = self.step(home, demand, (client, share));
+            let (granted, ticket) = match step {
+                Step::Free(free) => match self.grant(free, client, home) {
+                    Some(grant) => return Ok(Took::Here(grant)),
+                    None => continue,
+                },
                 Step::Full(bound) => return Err(bound),
-                Step::Wait(granted, ticket) => {
-                    let _place = Place { pool: self, ticket };
-                    let Ok(Ok(grant)) = tokio::time::timeout(self.bounds().wait_max, granted).await else {
-                        let is_spent = share == Share::Bounded && self.is_spent(client);
-                        return Err(if is_spent { Bound::ClientShare } else { Bound::Connections });
-                    };
-                    return Ok(match grant {
-                        Grant::Idle(lease) => match or_permit(lease, home) {
-                            Ok(lease) => Grant::Idle(lease),
-                            Err(permit) => Grant::Fresh(permit),
-                        },
-                        fresh => fresh,
-                    });
-                }
-            }
+                Step::Wait(granted, ticket) => (granted, ticket),
+            };
+            let _place = Place { pool: self, ticket };
+            let granted = tokio::time::timeout(self.bounds().wait_max, granted);
+            let granted = tokio::select! {
+                biased;
+                granted = granted => granted,
+                moved = elsewhere => return Ok(Took::There(moved)),
+            };
+            let Ok(Ok(grant)) = granted else {
+                let is_spent = share == Share::Bounded && self.is_spent(client);
+                return Err(if is_spent { Bound::ClientShare } else { Bound::Connections });
+            };
+            return Ok(Took::Here(match grant {
+                Grant::Idle(lease) => match or_permit(lease, home) {
+                    Ok(lease) => Grant::Idle(lease),
+                    Err(permit) => Grant::Fresh(permit),
+                },
+                fresh => fresh,
+            }));
         }
     }
 
     /// Keeps a connection for the next request, for `keep` at most, or hands it to a waiting one. Called in
     /// the runtime that the connection lives in.
     pub(crate) fn put(self: &Arc<Self>, mut lease: Lease, keep: Duration) {
-        lease.busy = None;
+        // Dropped last: once its origin has room, there is a connection.
+        let _busy = lease.busy.take();
         let until = clock::now() + keep;
         let home = lease.connection.home;
         let is_surplus = self.bounds.is_limited() && self.state.lock().open > self.open_max();
@@ -426,23 +353,30 @@ impl Pool {
         Permit { pool: Some(self.clone()), client, kind: Held::Requests }
     }
 
-    fn step(
+    /// What a request can have at once, or whether its client has used up its share.
+    fn free(
         &self,
-        home: Home,
-        demand: Demand,
+        state: &mut State<Grant>,
+        (home, demand): (Home, Demand),
         (client, share): (Client, Share),
-        closed: &mut Option<Idle>,
-    ) -> Step {
+    ) -> Result<Free, bool> {
+        let open_max = self.open_max();
+        let is_spent = client.is_some()
+            && share == Share::Bounded
+            && state.count(client).open >= self.share_of(open_max);
+        let free = if is_spent { None } else { state.free(home, demand, open_max) };
+        state.change(client.filter(|_| free.is_some()), |count| count.open += 1);
+        free.ok_or(is_spent)
+    }
+
+    fn step(&self, home: Home, demand: Demand, (client, share): (Client, Share)) -> Step {
         let mut state = self.state.lock();
-        let PoolBounds { open_max, waiting_max, .. } = self.bounds();
+        let is_spent = match self.free(&mut state, (home, demand), (client, share)) {
+            Ok(free) => return Step::Free(free),
+            Err(is_spent) => is_spent,
+        };
+        let waiting_max = self.bounds().waiting_max;
         let of_client = state.count(client);
-        let is_spent =
-            client.is_some() && share == Share::Bounded && of_client.open >= self.bounds().share_of(open_max);
-        let free = if is_spent { None } else { state.free(home, demand, open_max, closed) };
-        if let Some(free) = free {
-            state.change(client, |count| count.open += 1);
-            return free;
-        }
         if state.waiting.len() >= waiting_max {
             return Step::Full(if is_spent { Bound::ClientShare } else { Bound::Connections });
         }

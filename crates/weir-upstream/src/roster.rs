@@ -14,6 +14,7 @@ use crate::affinity::OriginId;
 use crate::budget::Budget;
 use crate::clock;
 use crate::load::Board;
+use crate::moves::Moves;
 use crate::origin::Origin;
 use crate::pick::{Asked, Field, Lane, Moment, Pick, PickWord, Picked, Place, Reason, Turns, mixed};
 use crate::session_end::SessionCounts;
@@ -60,6 +61,8 @@ pub(crate) struct Signal {
     line: Mutex<Vec<Weak<()>>>,
     /// How often so many origins were ejected that all are used.
     panics: AtomicU64,
+    /// Requests that wait for a connection and may go to another origin.
+    pub(crate) moves: Moves<Arc<Origin>>,
     /// What became of sessions.
     pub(crate) sessions: SessionCounts,
     /// What may be sent again.
@@ -80,6 +83,7 @@ impl Default for Signal {
             woken: Notify::default(),
             line: Mutex::default(),
             panics: AtomicU64::default(),
+            moves: Moves::default(),
             sessions: SessionCounts::default(),
             budget: Budget::default(),
             again: Default::default(),
@@ -93,6 +97,7 @@ impl Signal {
     pub(crate) fn change(&self) {
         self.changes.fetch_add(1, Ordering::Release);
         self.woken.notify_waiters();
+        self.moves.change();
     }
 
     /// Wakes what tends the origins.
@@ -275,11 +280,46 @@ impl Roster {
         let begin_trial = |at: usize| self.origin(at).begin_trial(now);
         let picked =
             self.chosen(picks, asked, &Untried { tried, begin_trial: &begin_trial }, (moment, now))?;
+        self.took(picks, picked);
+        Some(picked)
+    }
+
+    /// Counts an origin that was picked.
+    pub(crate) fn took(&self, picks: &[Pick], picked: Picked) {
         for lane in [&self.primaries, &self.backups, &self.last] {
             lane.take(picks, picked.at);
         }
         self.origin(picked.at).picks.count(picked);
-        Some(picked)
+    }
+
+    /// The role of those that are asked next, after these were tried: the primaries that take a share, else
+    /// the backups that do. `None` where all of them were.
+    pub(crate) fn next_role(&self, tried: &[usize]) -> Option<Role> {
+        let is_left = |role: &Role| self.lane(*role).members().iter().any(|at| !tried.contains(at));
+        [Role::Primary, Role::Backup].into_iter().find(is_left)
+    }
+
+    /// An origin of this role that takes a share and has a free connection, none of `but`. It is not counted.
+    pub(crate) fn choose_room(
+        &self,
+        picks: &[Pick],
+        asked: &Asked<'_>,
+        (role, but): (Role, &[usize]),
+        moment: &Moment<'_>,
+    ) -> Option<Picked> {
+        self.lane(role).pick(picks, &Roomy { roster: self, but }, asked, moment)
+    }
+
+    fn lane(&self, role: Role) -> &Lane {
+        match role {
+            Role::Primary => &self.primaries,
+            Role::Backup => &self.backups,
+        }
+    }
+
+    /// The number of an origin that is here.
+    pub(crate) fn number_of(&self, origin: &Arc<Origin>) -> Option<usize> {
+        self.members.iter().position(|member| Arc::ptr_eq(&member.origin, origin))
     }
 
     /// The same without a change of anything: what a request would get.
@@ -395,5 +435,17 @@ struct Untried<'r> {
 impl Field for Untried<'_> {
     fn is_open(&self, at: usize) -> bool {
         !self.tried.contains(&at)
+    }
+}
+
+/// The origins that have a free connection.
+struct Roomy<'r> {
+    roster: &'r Roster,
+    but: &'r [usize],
+}
+
+impl Field for Roomy<'_> {
+    fn is_open(&self, at: usize) -> bool {
+        self.roster.origin(at).load.has_room() && !self.but.contains(&at)
     }
 }

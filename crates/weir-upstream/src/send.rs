@@ -8,14 +8,14 @@ use crate::error::OriginError;
 use crate::exchange::Terms;
 use crate::health::{Suspect, Verdict};
 use crate::once::attempt;
-use crate::origin::count;
-use crate::pick::Picked;
+use crate::origin::{Origin, count};
+use crate::pick::{Pick, Picked, Reason};
 use crate::pool::Demand;
 use crate::request::{InterimSender, OriginRequest, OutBody};
 use crate::response::OriginResponse;
 use crate::retry::{self, Failure, Next, Stage, Tries};
 use crate::roster::Roster;
-use crate::settings::RetryOn;
+use crate::settings::{RetryOn, Role};
 use crate::upstream::Upstream;
 
 impl Upstream {
@@ -54,7 +54,7 @@ impl Upstream {
         let suspect = Suspect::of(&request);
         let mut course = Course {
             upstream: self,
-            roster: &roster,
+            roster,
             request: &request,
             picked,
             demand: Demand::Any,
@@ -62,11 +62,12 @@ impl Upstream {
             tries: Tries::default(),
             tried: Vec::new(),
             had_it: None,
-            doubts: Doubts { roster: &roster, found: Vec::new(), suspect: Some(suspect) },
+            doubts: Doubts { found: Vec::new(), suspect: Some(suspect) },
         };
         loop {
-            let origin = roster.origin(course.picked.at);
+            let seat = course.sit().await;
             course.turn.picked = Some(course.picked);
+            let origin = course.roster.origin(course.picked.at);
             let terms = Terms {
                 request: &request,
                 suspect,
@@ -76,7 +77,7 @@ impl Upstream {
                 turn: course.turn,
             };
             let spare = body.again();
-            body = match attempt(origin, &terms, course.demand, body).await {
+            body = match attempt(origin, &terms, seat, body).await {
                 Ok(response) => match course.answered(response, spare) {
                     Ok(response) => return Ok(response),
                     Err((mut response, spare)) => {
@@ -100,9 +101,27 @@ impl Upstream {
         is_left
     }
 
+    /// An origin of this role, none of `but`, that has a free connection. It is not counted as picked.
+    pub(crate) fn choose_room(
+        &self,
+        roster: &Roster,
+        request: &OriginRequest,
+        (role, but): (Role, &[usize]),
+        reason: Reason,
+    ) -> Option<Picked> {
+        let (moment, picks) = (self.signal.draw(clock::now()), self.picks_of(request));
+        let picked = roster.choose_room(picks, &request.asked(), (role, but), &moment)?;
+        Some(Picked { reason, ..picked })
+    }
+
+    /// The picks of a request: those of its route, or the upstream's.
+    pub(crate) fn picks_of<'r>(&'r self, request: &'r OriginRequest) -> &'r [Pick] {
+        request.picking.picks.as_deref().unwrap_or(&self.picks)
+    }
+
     /// The origin for the first attempt of a request, or for one more.
     fn choose(&self, roster: &Roster, request: &OriginRequest, tried: &[usize]) -> Option<Picked> {
-        let (now, picks) = (clock::now(), request.picking.picks.as_deref().unwrap_or(&self.picks));
+        let (now, picks) = (clock::now(), self.picks_of(request));
         let name = request.prefer.as_deref().filter(|_| tried.is_empty());
         let preferred = name.and_then(|name| roster.prefer(name, picks));
         let session = request.session.as_ref().filter(|_| tried.is_empty());
@@ -115,25 +134,26 @@ impl Upstream {
 }
 
 /// One request on its way: where it goes next, and what was met so far.
-struct Course<'u> {
-    upstream: &'u Upstream,
-    roster: &'u Roster,
-    request: &'u OriginRequest,
-    picked: Picked,
-    demand: Demand,
+pub(crate) struct Course<'u> {
+    pub(crate) upstream: &'u Upstream,
+    /// The origins as they stood when one was picked last.
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) request: &'u OriginRequest,
+    pub(crate) picked: Picked,
+    pub(crate) demand: Demand,
     turn: Turn,
     tries: Tries,
     /// The origins that were tried.
-    tried: Vec<usize>,
+    pub(crate) tried: Vec<usize>,
     /// The error of an origin that had the request says more than that another one could not be reached.
     had_it: Option<OriginError>,
-    doubts: Doubts<'u>,
+    doubts: Doubts,
 }
 
 impl Course<'_> {
     /// Another origin than those that were tried.
     fn other(&self) -> Option<Picked> {
-        self.upstream.choose(self.roster, self.request, &self.tried)
+        self.upstream.choose(&self.roster, self.request, &self.tried)
     }
 
     /// A response has come. It is final, unless its status lets the request be sent again; then with the body
@@ -149,7 +169,7 @@ impl Course<'_> {
         response.origin_id = self.roster.members[at].id;
         let verdict = origin.verdict(response.status);
         if verdict == Verdict::Bad {
-            self.doubts.found.push((at, Found::Status));
+            self.doubts.found.push((origin.clone(), Found::Status));
         }
         let retries = &self.upstream.settings.retries;
         let reason = retry::after_status(response.status, self.request.retry, self.tries, retries);
@@ -182,7 +202,7 @@ impl Course<'_> {
         self.turn = self.turn.after(&error);
         match stage {
             Stage::NotConnected => origin.failed_attempt(&failure, None),
-            _ => self.doubts.found.push((at, Found::Failure(failure))),
+            _ => self.doubts.found.push((origin.clone(), Found::Failure(failure))),
         }
         let error = match self.had_it.take() {
             Some(earlier) if error.is_before_request() => earlier,
@@ -219,9 +239,8 @@ impl Course<'_> {
 
 /// What attempts found that the request may have caused. Once another attempt of the same request is answered
 /// well it counts against their origins for sure. If not, it counts as that client's and that URL's.
-struct Doubts<'u> {
-    roster: &'u Roster,
-    found: Vec<(usize, Found)>,
+struct Doubts {
+    found: Vec<(Arc<Origin>, Found)>,
     suspect: Option<Suspect>,
 }
 
@@ -233,17 +252,16 @@ enum Found {
     Status,
 }
 
-impl Doubts<'_> {
+impl Doubts {
     /// The request has been answered: it was not the cause.
     fn clear_request(&mut self) {
         self.suspect = None;
     }
 }
 
-impl Drop for Doubts<'_> {
+impl Drop for Doubts {
     fn drop(&mut self) {
-        for (index, found) in &self.found {
-            let origin = self.roster.origin(*index);
+        for (origin, found) in &self.found {
             match found {
                 Found::Failure(failure) => {
                     origin.failed_attempt(failure, self.suspect.and_then(Suspect::of_break));

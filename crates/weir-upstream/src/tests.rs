@@ -10,6 +10,7 @@ mod error;
 mod explain;
 mod health;
 mod malformed;
+mod moves;
 mod pick;
 mod pool;
 mod retry;

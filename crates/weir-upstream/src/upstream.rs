@@ -195,6 +195,8 @@ impl Upstream {
         let roster = Arc::new(Roster::new(members, changes));
         let before = self.roster.swap(roster.clone());
         roster.report(&before, &self.name, &self.signal);
+        // Who looked meanwhile has seen the one before.
+        self.signal.moves.change();
         roster
     }
 
@@ -377,7 +379,7 @@ impl Upstream {
             if origin.counts.connects.load(Ordering::Relaxed) > 0 || self.is_name(origin) {
                 continue;
             }
-            let mut track = log.as_ref().map(|log| origin.track(log, Turn::FIRST));
+            let mut track = log.as_ref().map(|log| origin.track(log, Turn::FIRST, clock::now()));
             match new_connection(origin, self.timeouts.connect, &mut track).await {
                 Ok(_) => track.into_iter().for_each(|track| track.end(AttemptEnd::Whole)),
                 Err(error) => {

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use weir_wire::{BodyPart, BodyReader, ResponseHead};
 
 use crate::attempt::{AttemptEnd, AttemptLog, Turn};
+use crate::clock;
 use crate::connection::{Connection, Want};
 use crate::error::OriginError;
 use crate::exchange::{Terms, broken, exchange, limits, malformed};
@@ -77,7 +78,7 @@ pub(crate) async fn ask(
         CheckAsk::Request(wanted) => Some((wanted, request(origin, wanted))),
     };
     let log = log(request.as_ref().map(|(_, request)| request));
-    let mut track = log.map(|log| origin.track(&log, Turn::FIRST));
+    let mut track = log.map(|log| origin.track(&log, Turn::FIRST, clock::now()));
     let connecting = timeout_at(deadline, new_connection(origin, limit, &mut track)).await;
     let mut connection = match connecting.unwrap_or(Err(OriginError::ConnectTimeout)) {
         Ok(connection) => connection,

@@ -101,6 +101,11 @@ impl Lane {
         self.members.is_empty()
     }
 
+    /// The numbers of its origins, ascending.
+    pub(crate) fn members(&self) -> &[usize] {
+        &self.members
+    }
+
     /// The share of an origin of this number, of 1; `None` where it takes none here.
     pub(crate) fn share(&self, member: usize) -> Option<f64> {
         let at = self.members.binary_search(&member).ok()?;

@@ -94,11 +94,13 @@ pub enum Reason {
     Retry,
     /// None takes a share: its time ends first.
     LastResort,
+    /// The request waited for another origin, and this one had room first.
+    Room,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 15] = [
         Reason::Turn,
         Reason::Chance,
         Reason::Least,
@@ -113,6 +115,7 @@ impl Reason {
         Reason::Session,
         Reason::Retry,
         Reason::LastResort,
+        Reason::Room,
     ];
 
     /// The word for metrics and logs.
@@ -132,6 +135,7 @@ impl Reason {
             Reason::Session => "session",
             Reason::Retry => "retry",
             Reason::LastResort => "last-resort",
+            Reason::Room => "room",
         }
     }
 }
