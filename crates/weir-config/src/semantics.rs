@@ -8,6 +8,7 @@ mod checks;
 mod cookies;
 mod limits;
 pub(crate) mod maps;
+mod origins;
 mod picks;
 mod rewrites;
 mod routes;
@@ -359,6 +360,7 @@ fn has_port_zero(address: &ListenAddress) -> bool {
 
 fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>) {
     picks::check(node, mistakes);
+    origins::check(upstream, node, mistakes);
     if let Some(entry) = node.as_table().and_then(|node| node.entry("nameservers"))
         && upstream.resolve != crate::model::Resolve::Each
     {
@@ -384,6 +386,15 @@ fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>
         && let Some(origins) = node.get("origins")
     {
         mistakes.push(Mistake::at(origins.span, "all origins are backups").help("at least one must not be"));
+    }
+    // A share counts them as well.
+    let eject = node.get("eject").and_then(Node::as_table).filter(|eject| eject.get("share").is_none());
+    if let Some((status, failures)) =
+        eject.and_then(|eject| Some((eject.entry("status")?, eject.entry("failures")?)))
+        && upstream.eject.failures == 0
+    {
+        let mistake = Mistake::at(status.key_span, "`status` has no use: `failures = 0` counts none");
+        mistakes.push(mistake.other(failures.node.span, "write 1 or more"));
     }
     if let Some(time_max) = node.get("eject").and_then(|eject| eject.get("time_max"))
         && upstream.eject.time_max < upstream.eject.time

@@ -109,10 +109,13 @@ fn own(affinity: &Affinity, table: &Table, mistakes: &mut Vec<Mistake>) {
 /// Session ids name origins by their `id`: each needs one.
 fn named(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>) {
     let Some(origins) = node.get("origins") else { return };
+    let mut free = (1..).map(|number| format!("node{number}"));
+    let is_taken = |id: &str| upstream.origins.iter().any(|origin| origin.id() == Some(id));
     for (origin, node) in upstream.origins.iter().zip(origins.as_list()) {
         let is_damaged = node.as_table().is_some_and(|table| table.is_damaged);
         if origin.id().is_none() && !is_damaged {
-            let help = format!("{{ url = \"{}\", id = \"node1\" }}", origin.url());
+            let id = free.find(|id| !is_taken(id)).unwrap_or_default();
+            let help = format!("{{ url = \"{}\", id = \"{id}\" }}", origin.url());
             let title = "this origin has no `id`, by which session ids name it";
             mistakes.push(Mistake::at(node.span, title).help(help));
         }

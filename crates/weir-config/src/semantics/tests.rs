@@ -344,7 +344,7 @@ fn upstreams() {
         expect(&format!("[upstream.app]\n{inner}{after}"), &[(line, sentence)]);
     }
     good(&format!(
-        "[upstream.app]\norigins = [\"http://a\", {{ url = \"http://a\", backup = true }}]\nhost = \
+        "[upstream.app]\norigins = [\"http://a\", {{ url = \"https://a\", backup = true }}]\nhost = \
          \"origin\"{after}"
     ));
 }

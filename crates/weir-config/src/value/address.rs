@@ -213,6 +213,13 @@ impl OriginUrl {
         }
     }
 
+    /// Whether it is the name of a service (RFC 2782), whose addresses and ports are in SRV records.
+    pub(crate) fn is_service(&self) -> bool {
+        let mut labels = self.dns_name().unwrap_or_default().split('.');
+        let mut is_marked = || labels.next().is_some_and(|label| label.len() > 1 && label.starts_with('_'));
+        is_marked() && is_marked()
+    }
+
     /// The authority for the Host field: the name with the port where it is not the scheme's default; none
     /// for a socket.
     pub fn authority(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::sample::{expect, good, sentences};
+use crate::sample::{expect, good, load, sentences};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef\n";
 
@@ -76,6 +76,11 @@ fn a_session_id_names_each_origin_once() {
     let suffix = "by = \"suffix\"\ncookie = \"JSESSIONID\"";
     let none = "this origin has no `id`, by which session ids name it";
     expect(&with("{ url = \"http://a\", id = \"node1\" }, \"http://b\"", suffix), &[(2, none)]);
+    let shown = load(&with("{ url = \"http://a\", id = \"node1\" }, \"http://b\", \"http://c\"", suffix));
+    let shown = shown.unwrap_err().to_string();
+    for help in ["{ url = \"http://b\", id = \"node2\" }", "{ url = \"http://c\", id = \"node3\" }"] {
+        assert!(shown.contains(help), "{shown}");
+    }
     let twice = "{ url = \"http://a\", id = \"node1\" }, { url = \"http://b\", id = \"node1\" }";
     expect(&with(twice, suffix), &[(2, "two origins have the id `node1`")]);
     let dotted = "{ url = \"http://a\", id = \"node.1\" }";
