@@ -31,9 +31,16 @@ pub enum OriginAct {
     Maint,
     /// It leaves. Requests under way finish.
     Remove,
+    /// It is what the file says again. One that the file does not have leaves.
+    Forget,
 }
 
 impl OriginAct {
+    /// Whether the origin's adjustment ends with it.
+    pub fn ends(self) -> bool {
+        matches!(self, OriginAct::Remove | OriginAct::Forget)
+    }
+
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
@@ -43,6 +50,7 @@ impl OriginAct {
             OriginAct::Weight => "weight",
             OriginAct::Maint => "maint",
             OriginAct::Remove => "remove",
+            OriginAct::Forget => "forget",
         }
     }
 }
@@ -53,7 +61,8 @@ impl OriginAct {
 pub struct OriginOrder {
     /// The upstream's name.
     pub upstream: String,
-    /// The origin: its URL, or the name of one address of it, `http://name@192.0.2.1:80`.
+    /// The origin: its URL, the name of one address of it, `http://name@192.0.2.1:80`, or its name in
+    /// session ids.
     pub origin: String,
     /// What is to be done.
     pub act: OriginAct,
@@ -99,6 +108,9 @@ impl OriginOrder {
 pub struct OriginsOf {
     /// The upstream's name.
     pub upstream: String,
+    /// Whether more origins are ejected than may be, so that all are used.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub panic: bool,
     /// Those of the file in its order, those that were added, those that were removed.
     pub origins: Vec<OriginShown>,
 }
@@ -109,6 +121,9 @@ pub struct OriginsOf {
 pub struct OriginShown {
     /// Its name: the URL, and of one address of a name `http://name@192.0.2.1:80`.
     pub origin: String,
+    /// The name that it is one address of; absent where it is no such address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// Its name in session ids; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -134,7 +149,17 @@ pub struct OriginShown {
     pub requests: u64,
     /// Requests that it failed.
     pub failures: u64,
-    /// The average time to the first byte in milliseconds; absent before the first response.
+    /// The error of its last failure, where it has not answered since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<String>,
+    /// What its agent has said: `50%`, `maxconn 20`; absent without an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// How long ago a session's request was sent there last; absent where none ever was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_session_ago_s: Option<u64>,
+    /// The time to the first byte in milliseconds: its average, raised by each peak, which fades while
+    /// nothing is asked; absent before the first response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
     /// What its checks say; absent without checks.

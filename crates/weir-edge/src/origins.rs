@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_upstream::{Adjustments, CarriedOrigin, Change, ChangeError, UpstreamListed};
+use weir_upstream::{Adjustments, CarriedOrigin, Change, ChangeError, UpstreamListed, name_of};
 
 use crate::edge::Edge;
 
@@ -31,22 +31,28 @@ impl Edge {
         all
     }
 
-    /// Changes an origin for all requests that begin from now on. What is changed stays so over plans.
+    /// Changes an origin for all requests that begin from now on. What is changed stays so over plans. The
+    /// name of the origin, which may be meant by its name in session ids.
     ///
     /// # Errors
     /// The change makes no sense.
-    pub fn change_origin(&self, upstream: &str, origin: &str, change: Change) -> Result<(), OriginError> {
+    pub fn change_origin(&self, upstream: &str, origin: &str, change: Change) -> Result<String, OriginError> {
         // No plan is put in force meanwhile.
-        let _state = self.state.lock();
+        let mut state = self.state.lock();
         let running = self.shared.running.load_full();
         let Some(found) = running.upstreams.get(upstream) else {
+            // What is left of an upstream that the file no longer has.
+            let idle = state.adjustments.get_mut(upstream).filter(|_| change == Change::Forget);
+            if let Some((name, _)) = idle.and_then(|all| all.remove_entry(&name_of(origin))) {
+                return Ok(name);
+            }
             let (name, mut known) = (upstream.to_owned(), Vec::from_iter(running.upstreams.keys().cloned()));
             known.sort();
             return Err(OriginError::NoUpstream { name, known });
         };
-        let adjustments = found.changed(origin, change)?;
-        let adjusted = found.adjust(adjustments);
-        Ok(adjusted.map_err(|error| ChangeError::Address(error.to_string()))?)
+        let (name, adjustments) = found.changed(origin, change)?;
+        found.adjust(adjustments).map_err(|error| ChangeError::Address(error.to_string()))?;
+        Ok(name)
     }
 
     /// What is known of origins, by upstream, for a process that takes the place of this one.
@@ -81,14 +87,18 @@ impl Edge {
             }
             for idle in upstream.idle_adjustments() {
                 said.push(format!(
-                    "upstream {name}: {idle} was changed at run time, and the file has no such origin now"
+                    "upstream {name}: {idle} was changed at run time, and the file has no such origin now; \
+                     `weir origins forget {name} {idle} --keep` ends that"
                 ));
             }
         }
         for (name, adjustments) in &state.adjustments {
             if !adjustments.is_empty() && !running.upstreams.contains_key(name) {
+                let origins: Vec<&str> = adjustments.keys().map(String::as_str).collect();
                 said.push(format!(
-                    "upstream {name}: origins were changed at run time, and the file has no such upstream now"
+                    "upstream {name}: origins were changed at run time, and the file has no such upstream \
+                     now; `weir origins forget {name} ORIGIN --keep` ends that, for {}",
+                    origins.join(", ")
                 ));
             }
         }

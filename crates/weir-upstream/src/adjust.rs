@@ -4,7 +4,7 @@
 //! An [`Adjustment`] says how one origin differs from the file. It outlives reloads: another file gets the
 //! same adjustments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -56,6 +56,8 @@ pub enum Change {
     Weight(u32),
     /// Whether it takes its share.
     Order(Order),
+    /// It is what the file says; one that the file does not have leaves.
+    Forget,
 }
 
 /// Why a change is refused. Nothing has changed then.
@@ -173,11 +175,11 @@ impl Before<'_> {
     /// # Errors
     /// The change makes no sense; nothing is changed.
     pub(crate) fn changed(&self, origin: &str, change: Change) -> Result<Adjustments, ChangeError> {
-        let name = name_of(origin);
+        let name = self.meant(origin);
         let weight = match &change {
             Change::Add { weight, .. } => *weight,
             Change::Weight(weight) => Some(*weight),
-            Change::Remove | Change::Order(_) => None,
+            Change::Remove | Change::Order(_) | Change::Forget => None,
         };
         if let Some(weight) = weight.filter(|weight| !WEIGHTS.contains(weight)) {
             let why =
@@ -193,6 +195,7 @@ impl Before<'_> {
             Change::Remove => self.remove(&mut after, &name)?,
             Change::Weight(weight) => self.known(&mut after, &name)?.weight = Some(weight),
             Change::Order(order) => self.order(&mut after, &name, order)?,
+            Change::Forget => self.forget(&mut after, &name)?,
         }
         // What the file says already is no difference.
         after.retain(|name, adjustment| {
@@ -292,6 +295,28 @@ impl Before<'_> {
         Ok(())
     }
 
+    fn forget(&self, after: &mut Adjustments, name: &str) -> Result<(), ChangeError> {
+        self.known(after, name)?;
+        after.remove(name);
+        if wanted(self.file, after, self.finds).iter().all(|wanted| wanted.is_gone) {
+            let why = format!("{name} is the last origin of {}; add another one first", self.upstream);
+            return Err(ChangeError::Contradiction(why));
+        }
+        Ok(())
+    }
+
+    /// The name of the origin that is meant by its name or by its name in session ids.
+    pub(crate) fn meant(&self, origin: &str) -> String {
+        let name = name_of(origin);
+        if self.adjustments.contains_key(&name) || self.names().any(|known| known == name) {
+            return name;
+        }
+        let each = wanted(self.file, self.adjustments, self.finds).into_iter();
+        let of_id = |wanted: &Wanted| node::of(&wanted.settings).as_deref() == Some(origin);
+        let mut found = each.filter(of_id).map(|wanted| wanted.settings.name());
+        found.next().unwrap_or(name)
+    }
+
     fn order(&self, after: &mut Adjustments, name: &str, order: Order) -> Result<(), ChangeError> {
         let adjustment = self.known(after, name)?;
         if adjustment.is_removed {
@@ -320,6 +345,8 @@ impl Before<'_> {
         let all = wanted(self.file, self.adjustments, self.finds);
         names.extend(all.iter().map(|wanted| wanted.settings.name()));
         names.extend(added(self.file, self.adjustments).iter().map(OriginSettings::name));
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
         names.into_iter()
     }
 }

@@ -1,9 +1,11 @@
 //! The origins of an upstream as operators see them: how each stands, its share, and how it differs from the
 //! file.
 
+use std::time::Duration;
+
 use crate::adjust::{self, Adjustments};
 use crate::clock;
-use crate::roster::{Member, Roster};
+use crate::roster::Roster;
 use crate::settings::{OriginSettings, Role};
 use crate::snapshot::OriginSnapshot;
 use crate::standing::Standing;
@@ -13,6 +15,8 @@ use crate::standing::Standing;
 pub struct UpstreamListed {
     /// Its name.
     pub name: String,
+    /// Whether more origins are ejected than may be, so that all are used.
+    pub is_panicking: bool,
     /// Its origins: those of the file in its order, those that were added, those that were removed.
     pub origins: Vec<OriginListed>,
 }
@@ -22,6 +26,8 @@ pub struct UpstreamListed {
 pub struct OriginListed {
     /// Its name.
     pub name: String,
+    /// The name that it is one address of.
+    pub of: Option<String>,
     /// Its name in session ids, if it has one.
     pub id: Option<String>,
     /// Its weight; 0 of one that was removed.
@@ -36,6 +42,10 @@ pub struct OriginListed {
     pub differences: Vec<String>,
     /// Why it stands as it does; empty where it takes its share.
     pub reason: String,
+    /// The error that it gives since it was last well; `None` where it is well, or was never asked.
+    pub failing: Option<String>,
+    /// For how long no session's request was sent there; `None` where none ever was.
+    pub unfollowed: Option<Duration>,
     /// What it does and has done; `None` of one that was removed.
     pub snapshot: Option<OriginSnapshot>,
 }
@@ -47,17 +57,13 @@ pub(crate) fn listed(
     (adjustments, told): (&Adjustments, (bool, bool)),
 ) -> UpstreamListed {
     let now = clock::now();
-    let takes = |member: &&Member| member.origin.standing().takes_share();
-    let has_primary = roster.members.iter().any(|member| member.role == Role::Primary && takes(&member));
-    let role_now = if has_primary { Role::Primary } else { Role::Backup };
-    let in_use = |member: &&Member| member.role == role_now && takes(member);
-    let total: u64 = roster.members.iter().filter(in_use).map(|member| u64::from(member.share())).sum();
     let mut origins: Vec<OriginListed> = roster
         .members
         .iter()
-        .map(|member| {
+        .enumerate()
+        .map(|(at, member)| {
             let origin = &member.origin;
-            let share = if in_use(&member) { f64::from(member.share()) / total.max(1) as f64 } else { 0.0 };
+            let share = roster.share(at);
             let snapshot = origin.snapshot(now, told);
             let (address, at) = (origin.address().clone(), origin.at());
             let settings =
@@ -65,24 +71,28 @@ pub(crate) fn listed(
             let differences = adjust::differences(&settings, file, adjustments);
             OriginListed {
                 name: origin.name().to_owned(),
+                of: origin.at().map(|_| origin.address().to_string()),
                 id: member.node.clone(),
                 weight: member.weight,
                 role: member.role,
                 share,
                 is_empty: origin.is_empty(),
-                reason: reason(&snapshot, origin.is_unnamed(), &differences),
+                reason: reason(&snapshot, (origin.is_unnamed(), share > 0.0), &differences),
+                failing: origin.failing(),
+                unfollowed: origin.unfollowed_for(now),
                 differences,
                 snapshot: Some(snapshot),
             }
         })
         .collect();
     origins.extend(adjust::removed(adjustments).map(|name| removed(name)));
-    UpstreamListed { name: name.to_owned(), origins }
+    UpstreamListed { name: name.to_owned(), is_panicking: roster.is_panicking, origins }
 }
 
 fn removed(name: &str) -> OriginListed {
     OriginListed {
         name: name.to_owned(),
+        of: None,
         id: None,
         weight: 0,
         role: Role::Primary,
@@ -90,15 +100,19 @@ fn removed(name: &str) -> OriginListed {
         is_empty: true,
         differences: vec!["removed".to_owned()],
         reason: "removed by the operator".to_owned(),
+        failing: None,
+        unfollowed: None,
         snapshot: None,
     }
 }
 
 /// Why an origin stands as it does.
-fn reason(snapshot: &OriginSnapshot, is_unnamed: bool, differences: &[String]) -> String {
+fn reason(snapshot: &OriginSnapshot, (is_unnamed, is_used): (bool, bool), differences: &[String]) -> String {
     match snapshot.standing {
         Standing::Ready => String::new(),
+        Standing::Ejected if is_used => "failed too often; used all the same".to_owned(),
         Standing::Ejected => match snapshot.ejected_for {
+            Some(left) if left.is_zero() => "failed too often; the next request tries it".to_owned(),
             Some(left) => format!("failed too often; tried again in {} s", left.as_secs_f64().ceil()),
             None => "failed too often".to_owned(),
         },

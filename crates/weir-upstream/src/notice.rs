@@ -22,6 +22,11 @@ impl Notice {
     /// No warning yet.
     pub(crate) const NONE: Notice = Notice::Quiet { told: None };
 
+    /// Whether it was last said that the origin is gone.
+    pub(crate) fn is_gone(self) -> bool {
+        matches!(self, Notice::Gone { .. })
+    }
+
     /// The origin cannot be used. The next state, and whether to warn.
     pub(crate) fn gone(self, now: Instant) -> (Notice, bool) {
         match self {

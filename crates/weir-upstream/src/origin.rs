@@ -69,7 +69,8 @@ pub struct Origin {
     followed_s: AtomicU32,
     signal: Arc<Signal>,
     health: Mutex<Health>,
-    notice: Mutex<Notice>,
+    /// What operators were told last, with the error.
+    notice: Mutex<(Notice, String)>,
     /// Whether `health` is anything but up without failures. Where it is not, the lock is not taken.
     troubled: AtomicBool,
     pub(crate) counts: Counts,
@@ -170,7 +171,7 @@ impl Origin {
             followed_s: AtomicU32::new(0),
             signal: signal.clone(),
             health: Mutex::new(Health::new(clock::now())),
-            notice: Mutex::new(Notice::NONE),
+            notice: Mutex::new((Notice::NONE, String::new())),
             troubled: AtomicBool::new(false),
             counts: Counts::default(),
             checks: Mutex::default(),
@@ -406,18 +407,27 @@ impl Origin {
     /// Warns that the origin cannot be used, unless that was done already.
     pub(crate) fn tell_gone(&self, seen: &OriginError) {
         let mut notice = self.notice.lock();
-        let (next, is_said) = notice.gone(clock::now());
-        *notice = next;
+        let (next, is_said) = notice.0.gone(clock::now());
+        notice.0 = next;
+        if is_said {
+            notice.1 = Seen(seen).to_string();
+        }
         drop(notice);
         if is_said {
             tracing::warn!(origin = %self.name, seen = %Seen(seen), "origin is gone; it is still tried");
         }
     }
 
+    /// The error with which it was reported as gone; `None` where it is back.
+    pub(crate) fn failing(&self) -> Option<String> {
+        let notice = self.notice.lock();
+        notice.0.is_gone().then(|| notice.1.clone())
+    }
+
     fn tell_back(&self) {
         let mut notice = self.notice.lock();
-        let (next, lasted) = notice.answered(clock::now());
-        *notice = next;
+        let (next, lasted) = notice.0.answered(clock::now());
+        notice.0 = next;
         drop(notice);
         if let Some(lasted) = lasted {
             tracing::warn!(origin = %self.name, gone_ms = lasted.as_millis() as u64, "origin is back");

@@ -232,15 +232,17 @@ impl Upstream {
         self.said.lock().adjustments.clone()
     }
 
-    /// What operators have changed once this is changed too. Changes nothing itself.
+    /// The name of the origin that is meant by its name or its name in session ids, and what operators have
+    /// changed once this is changed too. Changes nothing itself.
     ///
     /// # Errors
     /// The change makes no sense.
-    pub fn changed(&self, origin: &str, change: Change) -> Result<Adjustments, ChangeError> {
+    pub fn changed(&self, origin: &str, change: Change) -> Result<(String, Adjustments), ChangeError> {
         let Said { adjustments, finds } = self.said.lock().clone();
         let (upstream, file) = (&*self.name, &self.settings.origins[..]);
         let is_named = matches!(&self.affinity, Some(Affinity { by: By::Suffix { .. }, .. }));
-        Before { upstream, file, is_named, adjustments: &adjustments, finds: &finds }.changed(origin, change)
+        let before = Before { upstream, file, is_named, adjustments: &adjustments, finds: &finds };
+        Ok((before.meant(origin), before.changed(origin, change)?))
     }
 
     /// Puts what operators have changed in force for all requests that begin from now on.

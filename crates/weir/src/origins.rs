@@ -12,7 +12,8 @@ use weir_control::{
 use weir_edge::{Edge, OriginError};
 use weir_upstream::affinity::suffix::is_node;
 use weir_upstream::{
-    Adjustment, Adjustments, Change, ChangeError, CheckSnapshot, Order, OriginListed, Role, name_of,
+    Adjustment, Adjustments, AgentSnapshot, Change, ChangeError, CheckSnapshot, Order, OriginListed, Role,
+    name_of,
 };
 
 /// What operators have changed, by upstream.
@@ -63,6 +64,7 @@ impl Origins {
             OriginsOf {
                 origins: upstream.origins.iter().map(shown).collect(),
                 upstream: upstream.name.clone(),
+                panic: upstream.is_panicking,
             }
         });
         all.collect()
@@ -76,8 +78,18 @@ impl Origins {
             return Err(OriginRefusal::Contradiction(why));
         }
         let OriginOrder { upstream, origin, keep, .. } = order;
-        edge.change_origin(upstream, origin, wanted(order)?).map_err(refusal)?;
-        let (name, now) = (name_of(origin), edge.adjustments());
+        let is_kept = |name: &String| kept.get(upstream).is_some_and(|all| all.contains_key(name));
+        let name = match edge.change_origin(upstream, origin, wanted(order)?) {
+            Ok(name) => name,
+            // It is gone already, and would return with a restart.
+            Err(OriginError::Change(ChangeError::Unknown { .. }) | OriginError::NoUpstream { .. })
+                if *keep && order.act.ends() && is_kept(&name_of(origin)) =>
+            {
+                name_of(origin)
+            }
+            Err(error) => return Err(refusal(error)),
+        };
+        let now = edge.adjustments();
         let now = now.get(upstream).and_then(|all| all.get(&name)).cloned();
         let before = kept.get(upstream).and_then(|all| all.get(&name)).cloned();
         let mut warnings = Vec::new();
@@ -116,6 +128,7 @@ fn wanted(order: &OriginOrder) -> Result<Change, OriginRefusal> {
         OriginAct::Ready => Change::Order(Order::Ready),
         OriginAct::Maint => Change::Order(Order::Maintenance),
         OriginAct::Remove => Change::Remove,
+        OriginAct::Forget => Change::Forget,
         OriginAct::Weight => Change::Weight(
             order.weight.ok_or_else(|| OriginRefusal::Unfit("name the new weight".to_owned()))?,
         ),
@@ -145,10 +158,10 @@ fn unknown(message: String, word: &str, known: &[String]) -> OriginRefusal {
 }
 
 fn shown(listed: &OriginListed, kept: bool) -> OriginShown {
-    let OriginListed { name, id, weight, role, share, is_empty, differences, reason, snapshot } =
-        listed.clone();
+    let OriginListed { name, id, weight, role, share, is_empty, differences, reason, .. } = listed.clone();
     let shown = OriginShown {
         origin: name,
+        of: listed.of.clone(),
         id,
         state: "removed".to_owned(),
         reason,
@@ -157,10 +170,12 @@ fn shown(listed: &OriginListed, kept: bool) -> OriginShown {
         backup: role == Role::Backup,
         empty: is_empty,
         differences,
+        failing: listed.failing.clone(),
+        last_session_ago_s: listed.unfollowed.map(|ago| ago.as_secs()),
         kept,
         ..OriginShown::default()
     };
-    let Some(now) = snapshot else { return shown };
+    let Some(now) = listed.snapshot.clone() else { return shown };
     OriginShown {
         state: now.standing.word().to_owned(),
         in_flight: now.in_flight,
@@ -169,8 +184,18 @@ fn shown(listed: &OriginListed, kept: bool) -> OriginShown {
         latency_ms: Some(now.latency.as_secs_f64() * 1000.0).filter(|ms| *ms > 0.0),
         failures: now.failures,
         check: now.check.map(|check| check_said(&check)),
+        agent: now.agent.and_then(|agent| agent_said(&agent)),
         ..shown
     }
+}
+
+/// What the agent of an origin changes; `None` where it changes nothing.
+fn agent_said(agent: &AgentSnapshot) -> Option<String> {
+    let mut said = Vec::new();
+    said.extend((agent.percent != 100).then(|| format!("{}%", agent.percent)));
+    said.extend(agent.connections.map(|connections| format!("maxconn {connections}")));
+    said.extend(agent.is_gone.then(|| "says nothing now".to_owned()));
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// What the checks of an origin say.

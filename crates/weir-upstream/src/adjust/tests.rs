@@ -167,3 +167,32 @@ fn an_added_origin_has_an_id_that_no_other_has() {
     case.finds.insert("http://a:80".to_owned(), vec![at]);
     assert!(case.refused("http://d", add("node1-10-0-0-7")).contains("already"));
 }
+
+#[test]
+fn what_is_forgotten_is_as_the_file_says() {
+    let mut case = Case::new();
+    let as_in_file = case.all();
+    case.try_change("http://a", Change::Weight(5)).unwrap();
+    case.try_change("http://a", Change::Order(Order::Drain)).unwrap();
+    case.try_change("http://b", Change::Remove).unwrap();
+    case.try_change("http://c", ADD).unwrap();
+    for name in ["http://a", "http://b", "http://c"] {
+        case.try_change(name, Change::Forget).unwrap();
+    }
+    assert_eq!((case.all(), case.adjustments.is_empty()), (as_in_file, true));
+    assert!(case.refused("http://d", Change::Forget).contains("has no origin"));
+    // Also what means nothing any more.
+    case.try_change("http://b", Change::Weight(5)).unwrap();
+    case.file.remove(1);
+    case.try_change("http://b", Change::Forget).unwrap();
+    assert!(case.adjustments.is_empty());
+}
+
+#[test]
+fn an_origin_may_be_named_by_its_id() {
+    let mut case = Case::new();
+    case.file[0].node = Some("node1".to_owned());
+    case.try_change("node1", Change::Weight(5)).unwrap();
+    assert_eq!(case.all()[0], "http://a:80 5 Primary Ready");
+    assert!(case.refused("node2", Change::Weight(5)).contains("has no origin node2"));
+}

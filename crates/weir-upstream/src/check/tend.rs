@@ -14,6 +14,7 @@ use crate::agent::hear::hear;
 use crate::agent::record::News;
 use crate::clock;
 use crate::origin::Origin;
+use crate::roster::Member;
 use crate::settings::{AgentSettings, Bounds, CheckSettings};
 use crate::upstream::Upstream;
 
@@ -55,14 +56,23 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
 
 /// Reports that no origin takes a share any more, or that one does again. Whether one does.
 fn report(upstream: &Upstream, was_any_up: bool) -> bool {
-    let is_any_up = upstream.roster().members.iter().any(|member| member.origin.standing().takes_share());
+    let roster = upstream.roster();
+    let is_any_up = roster.members.iter().any(|member| member.origin.standing().takes_share());
     let upstream = upstream.name();
     match (was_any_up, is_any_up) {
-        (true, false) => tracing::error!(upstream, "no origin of the upstream is up; Weir still tries one"),
+        (true, false) => tracing::error!(upstream, "{}", said_of(roster.members.iter())),
         (false, true) => tracing::warn!(upstream, "an origin of the upstream is up again"),
         _ => {}
     }
     is_any_up
+}
+
+/// What is said where no origin takes a share.
+fn said_of<'m>(mut members: impl Iterator<Item = &'m Member>) -> &'static str {
+    match members.any(|member| member.origin.standing().is_last_resort()) {
+        true => "no origin of the upstream is up; Weir still tries one",
+        false => "no origin of the upstream takes requests: all drain or are in maintenance",
+    }
 }
 
 /// What is done to an origin again and again.

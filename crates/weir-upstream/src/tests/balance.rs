@@ -174,7 +174,7 @@ pub(super) fn order(upstream: &Upstream, origin: &str, order: Order) {
 }
 
 fn change(upstream: &Upstream, origin: &str, change: Change) {
-    let adjustments = upstream.changed(origin, change).unwrap();
+    let (_, adjustments) = upstream.changed(origin, change).unwrap();
     upstream.adjust(adjustments).unwrap();
 }
 

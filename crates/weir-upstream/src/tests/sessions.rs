@@ -37,7 +37,7 @@ fn place(upstream: &Upstream, session: Session) -> Option<String> {
 }
 
 fn order(upstream: &Upstream, origin: &str, order: Order) {
-    upstream.adjust(upstream.changed(origin, Change::Order(order)).unwrap()).unwrap();
+    upstream.adjust(upstream.changed(origin, Change::Order(order)).unwrap().1).unwrap();
 }
 
 fn of(session: Session) -> Reading {

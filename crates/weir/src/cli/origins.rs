@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
-use weir_control::{OriginAct, OriginChanged, OriginOrder, OriginShown, OriginsOf};
+use weir_control::{Asked, OriginAct, OriginChanged, OriginOrder, OriginShown, OriginsOf};
 
 use super::find::Find;
 use crate::print::{plain, say};
@@ -40,6 +40,8 @@ enum Act {
     Maint(One),
     /// Remove an origin. Requests under way finish.
     Remove(One),
+    /// Take back what was changed of an origin: it is as the file says, or leaves.
+    Forget(One),
 }
 
 #[derive(Debug, Args)]
@@ -47,7 +49,7 @@ struct One {
     /// The upstream's name.
     #[arg(value_name = "UPSTREAM")]
     upstream: String,
-    /// The origin: its URL, or the name of one address of it, as listed.
+    /// The origin: its URL, the name of one address of it as listed, or its id.
     #[arg(value_name = "ORIGIN")]
     origin: String,
     /// Keep the change across restarts.
@@ -107,6 +109,7 @@ impl Origins {
             }
             Some(Act::Maint(one)) => one.order(one.plain(OriginAct::Maint)),
             Some(Act::Remove(one)) => one.order(one.plain(OriginAct::Remove)),
+            Some(Act::Forget(one)) => one.order(one.plain(OriginAct::Forget)),
         }
     }
 }
@@ -119,16 +122,26 @@ impl One {
     }
 
     fn order(&self, order: OriginOrder) -> anyhow::Result<ExitCode> {
-        let asked = self.find.ask(Method::POST, ORIGINS, serde_json::to_vec(&order)?)?;
+        let asked = self.ask(&order)?;
         self.find.answer(&asked, |changed: &OriginChanged| told(&order, changed))
     }
 
+    fn ask(&self, order: &OriginOrder) -> anyhow::Result<Asked> {
+        self.find.ask(Method::POST, ORIGINS, serde_json::to_vec(order)?)
+    }
+
     fn drain(&self, wait: bool) -> anyhow::Result<ExitCode> {
-        let code = self.order(self.plain(OriginAct::Drain))?;
+        let order = self.plain(OriginAct::Drain);
+        let asked = self.ask(&order)?;
+        let code = self.find.answer(&asked, |changed: &OriginChanged| told(&order, changed))?;
         if !wait || code != ExitCode::SUCCESS {
             return Ok(code);
         }
-        let name = weir_upstream::name_of(&self.origin);
+        let changed: OriginChanged =
+            serde_json::from_slice(&asked.body).context("cannot read the running Weir's answer")?;
+        // Of a name with several addresses, all.
+        let of_name = weir_upstream::name_of(&self.origin);
+        let name = changed.origin.map_or(of_name, |shown| shown.origin);
         loop {
             let asked = self.find.ask(Method::GET, ORIGINS, Vec::new())?;
             if let Some(refusal) = asked.refusal() {
@@ -137,11 +150,8 @@ impl One {
             let all: Vec<OriginsOf> =
                 serde_json::from_slice(&asked.body).context("cannot read the running Weir's answer")?;
             let of_upstream = all.iter().filter(|all| all.upstream == self.upstream);
-            // Of a name with several addresses, all.
-            let address = format!("{}@", name.rsplit_once(':').map_or(&*name, |(host, _)| host));
-            let mut meant = of_upstream
-                .flat_map(|all| &all.origins)
-                .filter(|shown| shown.origin == name || shown.origin.starts_with(&address));
+            let is_meant = |shown: &&OriginShown| shown.origin == name || shown.of.as_ref() == Some(&name);
+            let mut meant = of_upstream.flat_map(|all| &all.origins).filter(is_meant);
             if meant.clone().any(|shown| shown.state != "draining" && shown.state != "removed") {
                 anyhow::bail!("{name} is not drained any more");
             }
@@ -171,8 +181,9 @@ fn listed(all: &[OriginsOf]) -> String {
     let names = all.iter().flat_map(|of| &of.origins).map(|shown| shown.origin.chars().count());
     let width = names.max().unwrap_or(0);
     let mut text = String::new();
-    for OriginsOf { upstream, origins } in all {
-        text += &format!("{upstream}\n");
+    for OriginsOf { upstream, panic, origins } in all {
+        let panic = if *panic { "  too many origins are ejected: all are used" } else { "" };
+        text += &format!("{upstream}{panic}\n");
         text.extend(origins.iter().map(|shown| format!("  {}", line(shown, width))));
     }
     if text.is_empty() { "there are no upstreams\n".to_owned() } else { text }
@@ -197,8 +208,13 @@ fn line(shown: &OriginShown, width: usize) -> String {
     if !reason.is_empty() && !shown.differences.contains(reason) && state != "removed" {
         said.push(reason.clone());
     }
+    said.extend(shown.failing.as_ref().map(|error| format!("failing: {error}")));
     said.extend(shown.check.clone());
-    said.extend((state == "draining" && shown.empty).then(|| "empty".to_owned()));
+    said.extend(shown.agent.as_ref().map(|agent| format!("agent: {agent}")));
+    if state == "draining" {
+        said.extend(shown.empty.then(|| "empty".to_owned()));
+        said.extend(shown.last_session_ago_s.map(|ago_s| format!("last session's request {ago_s} s ago")));
+    }
     said.extend(shown.kept.then(|| "kept".to_owned()));
     if !said.is_empty() {
         text += &format!("  {}", said.join(", "));
@@ -238,7 +254,8 @@ mod tests {
             differences: vec!["removed".to_owned()],
             ..OriginShown::default()
         };
-        let all = [OriginsOf { upstream: "main".to_owned(), origins: vec![ready, drained, removed] }];
+        let origins = vec![ready, drained, removed];
+        let all = [OriginsOf { upstream: "main".to_owned(), origins, ..OriginsOf::default() }];
         let expect = "main\n  \
             http://a:80  ready        100.0 %  weight 5  2 under way  weight 5 (file: 1), kept\n  \
             http://b:80  draining       0.0 %  weight 1  0 under way  drained by the operator, empty\n  \

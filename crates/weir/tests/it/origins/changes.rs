@@ -313,6 +313,50 @@ fn text(list: &str, lines: &str) -> String {
 }
 
 #[test]
+fn what_was_kept_can_be_forgotten() {
+    let (a, b, c) = (named("a"), named("b"), named("c"));
+    let mut weir = server(&[&a, &b]).start();
+    origins(&weir, &["add", "main", &c.url(), "--keep"]);
+    origins(&weir, &["weight", "main", &a.url(), "--weight", "3", "--keep"]);
+    // It is gone for now, and would return.
+    assert!(origins(&weir, &["remove", "main", &c.url()]).contains("--keep ends that"));
+    origins(&weir, &["remove", "main", &c.url(), "--keep"]);
+    refused(&weir, &["remove", "main", &c.url(), "--keep"], "has no origin");
+    origins(&weir, &["forget", "main", &a.url(), "--keep"]);
+    assert_eq!(difference(&weir, &a.url()), "");
+    weir.restart();
+    assert_eq!(answers(&weir, 8), "aaaabbbb");
+}
+
+#[test]
+fn the_list_says_what_is_wrong_with_an_origin() {
+    let (gone, b) = (named("gone"), named("b"));
+    let url = gone.url();
+    let weir = server(&[&gone, &b]).upstream("eject = { failures = 1 }\nretry = { on = [] }").start();
+    drop(gone);
+    let mut client = weir.client();
+    let statuses: Vec<u16> = (0..4).map(|_| client.get("x", "/", &[]).status()).collect();
+    assert!(statuses.contains(&502), "{statuses:?}");
+    let said = shown(&weir, &url);
+    assert!(said["failing"].as_str().is_some_and(|error| error.contains("refused")), "{said}");
+    assert_eq!((said["state"].as_str(), said["share"].as_f64()), (Some("ejected"), Some(0.0)));
+    assert!(shown(&weir, &b.url())["failing"].is_null());
+    // Where too many are ejected all are used, and the list says that.
+    let other = b.url();
+    drop(b);
+    until("both are ejected", || {
+        weir.client().get("x", "/", &[]);
+        origins(&weir, &[]).contains("too many origins are ejected: all are used")
+    });
+    let said = shown(&weir, &url);
+    assert_eq!(
+        (said["share"].as_f64(), said["reason"].as_str()),
+        (Some(0.5), Some("failed too often; used all the same"))
+    );
+    assert_eq!(shown(&weir, &other)["share"].as_f64(), Some(0.5));
+}
+
+#[test]
 fn a_reload_under_load_keeps_the_connections_of_all_origins_but_those_that_it_changes() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let list = |weight: u32| format!("{{ url = \"{}\", weight = {weight} }}, \"{}\"", a.url(), b.url());
