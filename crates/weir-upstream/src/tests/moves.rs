@@ -289,7 +289,7 @@ async fn who_leaves_while_it_waits_leaves_nothing_behind() {
 async fn an_origin_that_is_ready_again_takes_those_who_wait() {
     let two = two().await;
     let order = |order| {
-        let adjustments = two.upstream.changed(&two.names[1], Change::Order(order)).unwrap();
+        let (_, adjustments) = two.upstream.changed(&two.names[1], Change::Order(order)).unwrap();
         two.upstream.adjust(adjustments).unwrap();
     };
     order(Order::Maintenance);
