@@ -5,7 +5,7 @@
 use crate::{
     mistake::Mistake,
     nearest::nearest,
-    neighbours::{in_place_of, in_place_of_truth, tables_of, write_header},
+    neighbours::{in_place_of, in_place_of_truth, in_place_of_value, tables_of, write_header},
     shape::{Shape, TableShape},
     source::{Sources, Span},
     tree::{Entry, Node, Table, Value},
@@ -62,7 +62,11 @@ impl Checker<'_> {
             }
             (Value::Text(text), Shape::Words(words)) if !words.contains(&text.text) => {
                 let mistake = Mistake::at(span, format!("unknown value `{}` for `{key}`", text.text));
-                self.remove(suggest(mistake, &text.text, words.iter().map(String::as_str)))
+                let meant = in_place_of_value(&self.path, &text.text);
+                self.remove(match meant {
+                    Some(meant) => mistake.help(meant),
+                    None => suggest(mistake, &text.text, words.iter().map(String::as_str)),
+                })
             }
             (Value::Text(_), Shape::Words(_)) | (Value::Bool(_), Shape::Bool) => Fate::Keep,
             (Value::Text(_), Shape::Text(format)) => self.check_text(node, format.as_deref(), key),
@@ -74,7 +78,11 @@ impl Checker<'_> {
                     i64::MAX => format!("must be {min} or more"),
                     max => format!("must be {min} to {max}"),
                 };
-                self.remove(Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds))
+                let mistake = Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds);
+                self.remove(match (key, number) {
+                    ("weight", 0) => mistake.help("for no share: weir origins drain UPSTREAM ORIGIN --keep"),
+                    _ => mistake,
+                })
             }
             (Value::Float(number), Shape::Number { min, max }) => {
                 self.check_number(*number, (*min, *max), span, key)
@@ -132,7 +140,7 @@ impl Checker<'_> {
         let Some(other) = &shape.other else {
             let place = if table.is_empty() { String::new() } else { format!(" in `{table}`") };
             let mistake = Mistake::at(entry.key_span, format!("unknown key `{}`{place}", entry.key));
-            return self.remove(suggest_key(mistake, &entry.key, shape));
+            return self.remove(suggest_key(mistake, &self.path, shape));
         };
         if let Shape::Table(inner) = &**other
             && entry.node.as_table().is_none()
@@ -205,9 +213,9 @@ impl Checker<'_> {
                 })
             }
             (Value::Bool(_), Shape::Table(_)) => in_place_of_truth(key).map(str::to_owned),
-            (Value::Integer(number), Shape::Text(Some(format))) => with_unit(*number, format),
+            (Value::Integer(number), Shape::Text(Some(format))) => with_unit(*number, format, &self.path),
             (Value::Integer(number), Shape::Either(shapes)) => shapes.iter().find_map(|shape| match shape {
-                Shape::Text(Some(format)) => with_unit(*number, format),
+                Shape::Text(Some(format)) => with_unit(*number, format, &self.path),
                 _ => None,
             }),
             (Value::Text(_), Shape::List { item, .. }) if matches!(**item, Shape::Text(_)) => {
@@ -223,8 +231,13 @@ impl Checker<'_> {
 }
 
 /// What a number without a unit may have meant.
-fn with_unit(number: i64, format: &str) -> Option<String> {
+fn with_unit(number: i64, format: &str, path: &[String]) -> Option<String> {
     match format {
+        // HAProxy's times are milliseconds.
+        "weir-duration" if number >= 100 && path.first().is_some_and(|key| key == "upstream") => {
+            Some(format!("did you mean `\"{number}ms\"` or `\"{number}s\"`?"))
+        }
+        "weir-status-ranges" => Some(format!("did you mean `\"{number}\"`?")),
         "weir-duration" => Some(format!("did you mean `\"{number}s\"`?")),
         "weir-rate" | "weir-rate-limit" => {
             Some(format!("did you mean `\"{number}B/s\"` or `\"{number}kB/s\"`?"))
@@ -308,8 +321,9 @@ fn kind_of(shape: &Shape) -> String {
 
 /// Adds what was probably meant by an unknown key: another proxy's key, a similar word, or a key of another
 /// table.
-fn suggest_key(mistake: Mistake, word: &str, table: &TableShape) -> Mistake {
-    if let Some(meant) = in_place_of(word) {
+fn suggest_key(mistake: Mistake, path: &[String], table: &TableShape) -> Mistake {
+    let word = path.last().map_or("", String::as_str);
+    if let Some(meant) = in_place_of(path, word) {
         return mistake.help(meant);
     }
     let legal = table.keys.iter().map(|(key, _)| key.as_str());

@@ -1,6 +1,10 @@
 //! Keys of other proxies' configurations, and keys in the wrong table: what Weir has in their place. A
 //! correct file never needs it.
 
+mod upstream;
+
+pub(crate) use upstream::value as in_place_of_value;
+
 use crate::shape::{CONFIG, Shape, TableShape};
 
 /// Keys of nginx, Varnish, HAProxy, Apache and Squid, Weir's keys that do the same, and a remark. A path
@@ -121,6 +125,8 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
     (&["proxy_cookie_domain"], &["site.back.cookie_domain"], ""),
     (&["proxy_hide_header"], &["site.response_headers.remove"], ""),
     (&["http2", "http2_push", "listen_http2"], &["listen.protocols"], ""),
+    (&["sticky", "stick_table", "session_affinity"], &["upstream.NAME.affinity"], ""),
+    (&["resolver", "resolvers"], &["upstream.NAME.nameservers"], "with `resolve = \"each\"`"),
     (&["access_log"], &["log.access", "log.path"], "there is one for all sites"),
     (
         &["proxy_intercept_errors"],
@@ -128,9 +134,9 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
         "it is for Weir's own errors; those of an origin go out as they are",
     ),
     (
-        &["least_conn", "ip_hash", "hash", "random", "lb_policy", "balance"],
-        &["upstream.NAME.origins"],
-        "requests go round robin, by `weight`",
+        &["least_conn", "leastconn", "ip_hash", "hash", "random", "lb_policy", "balance"],
+        &["upstream.NAME.pick"],
+        "docs/guide/balancing.md has HAProxy's and nginx's names beside Weir's",
     ),
     (
         &["root", "alias", "try_files", "autoindex"],
@@ -165,8 +171,15 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
-/// What to write in place of an unknown key; `None` where no proxy has it.
-pub(crate) fn in_place_of(word: &str) -> Option<String> {
+/// What to write in place of an unknown key; `None` where no proxy has it. `path` are the keys that lead to
+/// it, itself the last.
+pub(crate) fn in_place_of(path: &[String], word: &str) -> Option<String> {
+    if let Some(meant) = upstream::key(path, word) {
+        return Some(meant);
+    }
+    if matches!(path, [table, _] if table == "admin") && ["address", "bind", "port"].contains(&word) {
+        return Some("write `listen = \"127.0.0.1:9180\"`".to_owned());
+    }
     let word = word.to_ascii_lowercase().replace('-', "_");
     let (_, keys, more) = NEIGHBOURS.iter().find(|(words, ..)| words.contains(&&*word))?;
     if keys.is_empty() {
@@ -307,9 +320,9 @@ mod tests {
 
     #[test]
     fn a_neighbours_word_and_a_key_of_another_table_are_known() {
-        let word = in_place_of("rate-limit").unwrap();
+        let word = in_place_of(&[], "rate-limit").unwrap();
         assert!(word.contains("`connections_per_client` of `[limits]`"), "{word}");
-        assert_eq!(in_place_of("memory"), None);
+        assert_eq!(in_place_of(&[], "memory"), None);
         assert_eq!(tables_of("send_stall").as_deref(), Some("`send_stall` belongs in `[limits]`"));
         let rule = tables_of("ttl").unwrap();
         assert_eq!(rule, "`ttl` belongs in `[defaults]`, `[[site]]` or `[[site.route]]`");

@@ -45,6 +45,10 @@ impl FromStr for Authority {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Authority, String> {
+        if let Some((_, rest)) = text.split_once("://") {
+            let host = rest.split(['/', '?']).next().unwrap_or_default();
+            return Err(format!("a host has no scheme: did you mean `{host}`?"));
+        }
         let (host, port) = host_and_port(text)?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         Ok(Authority(port.map_or(host.clone(), |port| format!("{host}:{port}"))))

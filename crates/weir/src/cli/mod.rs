@@ -70,7 +70,7 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// Show what takes long and is under way or has ended; follow or cancel it.
     Jobs(jobs::Jobs),
-    /// Print events of what is stored as they happen: a line of JSON each.
+    /// Print events as they happen, of what is stored and of origins: a line of JSON each.
     Events(events::ShowEvents),
     /// Print log records as they are made: a line of JSON each, with or without a configured log.
     Log(log::ShowLog),

@@ -19,6 +19,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// The command line of `weir origins`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(subcommand_value_name = "add|drain|ready|weight|maint|remove")]
 pub(crate) struct Origins {
     #[command(subcommand)]
     act: Option<Act>,
