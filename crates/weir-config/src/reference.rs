@@ -339,7 +339,11 @@ fn is_file(schema: &Json) -> bool {
 }
 
 fn is_plain(json: &Json) -> bool {
-    json.is_string() || json.is_number() || json.is_boolean()
+    let is_list = |list: &[Json]| !list.is_empty() && list.iter().all(is_plain);
+    json.is_string()
+        || json.is_number()
+        || json.is_boolean()
+        || json.as_array().is_some_and(|list| is_list(list))
 }
 
 fn flat(text: &str) -> String {

@@ -103,12 +103,11 @@ pub(crate) fn settle(
     let now = exchange.now.wall;
     let set = || affinity.set_cookie(upstream.name(), response.origin_id, (exchange.scheme, now));
     let cookie = if is_wanted { set() } else { None };
-    let word = match (end, reading) {
-        (Some(end), _) => end.word(),
-        (None, Reading::Refused) => "refused",
-        (None, _) => "",
+    // One that begins in place of a refused one is counted as created; the log says what is rarer.
+    exchange.facts.session = match reading {
+        Reading::Refused => "refused",
+        _ => end.map_or("", SessionEnd::word),
     };
-    exchange.facts.session = word;
     cookie
 }
 

@@ -155,8 +155,8 @@ pub struct Facts {
     pub total: Duration,
     /// How the response ended.
     pub completion: Completion,
-    /// What became of the session of a passed request: `created`, `kept`, `moved`, `refused`; empty where
-    /// there is none.
+    /// What became of the session of a passed request: `created`, `kept`, `moved`, or `refused` where its
+    /// cookie or id was, though another may begin; empty where there is none.
     pub session: &'static str,
 }
 

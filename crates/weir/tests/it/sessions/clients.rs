@@ -120,6 +120,12 @@ fn the_log_says_what_became_of_a_session() {
     let log = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
     weir_testkit::until("both are logged", || log().contains("\"session\":\"kept\""));
     assert!(log().contains("\"session\":\"created\""), "{}", log());
+    assert!(!log().contains("\"session\":\"refused\""), "{}", log());
+    // A forged cookie is told from none, although the client gets one of Weir's in its place.
+    let forged = weir.get_with("/who", &[("Cookie", &format!("{OWN}=forged"))]);
+    assert!(!forged.head.all("set-cookie").is_empty(), "{:?}", forged.head);
+    weir_testkit::until("the forged one is logged", || log().contains("\"session\":\"refused\""));
+    assert_eq!(log().matches("\"session\":\"created\"").count(), 1, "{}", log());
 }
 
 #[test]
