@@ -3,10 +3,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 11] = [
     "README.md",
+    "docs/guide/balancing.md",
+    "docs/guide/from-haproxy.md",
+    "docs/guide/health.md",
+    "docs/guide/origins.md",
+    "docs/guide/sessions.md",
     "docs/guide/sites.md",
     "docs/guide/wordpress.md",
     "docs/guide/magento.md",
@@ -43,6 +49,9 @@ fn whole(block: &str) -> String {
 #[test]
 fn every_configuration_in_the_guide_loads() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let keys = folder.join("sessions.key");
+    std::fs::write(&keys, "0123456789abcdef0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
     let secret = |_: &str| Some("a secret of the environment".to_owned());
     for page in PAGES {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);

@@ -110,7 +110,7 @@ const KEYS: &[Row] = &[
     (&["timeout_connect", "connect_timeout"], "", "connect = \"3s\"", ""),
     (&["timeout_server", "read_timeout"], "", "first_byte = \"30s\"", "and `between_bytes`, within a body"),
     (&["timeout_queue"], "", "queue_wait = \"5s\"", ""),
-    (&["timeout_tunnel"], "", "between_bytes = \"30s\"", ""),
+    (&["timeout_tunnel"], "", "", "Weir has `tunnel_idle` of `[limits]` for it"),
     (&["maxqueue"], "", "queue = 1000", ""),
     (
         &["timeout", "timeouts"],
