@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex};
 /// The longest answer over UDP.
 const UDP_BYTES_MAX: usize = 512;
 
+/// The most aliases that are followed for the one who asks.
+const ALIASES_MAX: usize = 8;
+
 /// A record of a name.
 #[derive(Clone, Debug)]
 pub enum Record {
@@ -167,7 +170,9 @@ impl Shared {
         let records = self.records.lock().unwrap();
         let known = records.get(&name).filter(|_| is_honest);
         let mut parts = Vec::new();
-        for record in known.iter().flat_map(|(_, all)| all) {
+        // As a resolver does that follows aliases for the one who asks.
+        let chain = known.into_iter().flat_map(|known| followed(&records, known));
+        for (owner, ttl, record) in chain {
             let (of, data): (u8, Vec<u8>) = match record {
                 Record::Address(IpAddr::V4(ip)) => (1, ip.octets().to_vec()),
                 Record::Address(IpAddr::V6(ip)) => (28, ip.octets().to_vec()),
@@ -178,10 +183,11 @@ impl Shared {
                 }
             };
             if u16::from(of) == kind || of == 5 {
-                let ttl = known.map_or(0, |(ttl, _)| *ttl);
                 let length = u16::try_from(data.len()).unwrap_or(0);
-                let head = [&[0xc0, 12, 0, of, 0, 1][..], &ttl.to_be_bytes(), &length.to_be_bytes()].concat();
-                parts.push([head, data].concat());
+                let head = [&[0, of, 0, 1][..], &ttl.to_be_bytes(), &length.to_be_bytes()].concat();
+                // The first owner is the name that was asked for.
+                let owner = owner.map_or_else(|| vec![0xc0, 12], bytes_of);
+                parts.push([owner, head, data].concat());
             }
         }
         let whole = end + 4 + parts.iter().map(Vec::len).sum::<usize>();
@@ -195,6 +201,26 @@ impl Shared {
         let head = [&question[..2], &flags, &[0, 1], &count, &[0, 0, 0, 0]].concat();
         Some([head, question.get(12..end + 4)?.to_vec(), parts.concat()].concat())
     }
+}
+
+/// The records of a name (owner, TTL, record), and of the names that it is an alias for.
+fn followed<'r>(
+    records: &'r HashMap<String, (u32, Vec<Record>)>,
+    first: &'r (u32, Vec<Record>),
+) -> Vec<(Option<&'r str>, u32, &'r Record)> {
+    let mut all = Vec::new();
+    let mut next = Some((None, first));
+    while let Some((owner, (ttl, of_name))) = next.take() {
+        for record in of_name {
+            all.push((owner, *ttl, record));
+            if let Record::Alias(target) = record
+                && all.len() < ALIASES_MAX
+            {
+                next = records.get(target).map(|known| (Some(target.as_str()), known));
+            }
+        }
+    }
+    all
 }
 
 /// The name at a place, in lower case, and where it ends.

@@ -79,8 +79,17 @@ impl Origin {
         Origin::with_tls(authority.server(names, Clients::Certified))
     }
 
+    /// As [`Origin::https`], on this address.
+    pub fn https_at(address: &str, authority: &Authority, names: &[&str]) -> Origin {
+        Origin::tls_at(address, authority.server(names, Clients::Anybody))
+    }
+
     fn with_tls(settings: Arc<rustls::ServerConfig>) -> Origin {
-        Origin::tcp(bound(&format!("127.0.0.1:{}", free_port())), "https", move |stream| {
+        Origin::tls_at(&format!("127.0.0.1:{}", free_port()), settings)
+    }
+
+    fn tls_at(address: &str, settings: Arc<rustls::ServerConfig>) -> Origin {
+        Origin::tcp(bound(address), "https", move |stream| {
             let tls = rustls::ServerConnection::new(settings.clone()).ok()?;
             Some(Socket::Tls(Box::new(rustls::StreamOwned::new(tls, stream))))
         })

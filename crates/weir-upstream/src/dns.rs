@@ -134,11 +134,14 @@ async fn addresses(resolver: &TokioResolver, host: &str, port: u16) -> Result<An
     for lookup in [four, six].into_iter().flatten() {
         for record in lookup.answers() {
             let ip = match &record.data {
-                RData::A(ip) => IpAddr::V4(ip.0),
-                RData::AAAA(ip) => IpAddr::V6(ip.0),
+                RData::A(ip) => Some(IpAddr::V4(ip.0)),
+                RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+                // The alias may end before the address does.
+                RData::CNAME(_) => None,
                 _ => continue,
             };
             ttl = least(ttl, record.ttl);
+            let Some(ip) = ip else { continue };
             found.push(Found::of(SocketAddr::new(ip, port), None, None));
         }
     }

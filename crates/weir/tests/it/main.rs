@@ -76,6 +76,7 @@ mod fetch {
 mod origins {
     pub(crate) mod changes;
     mod explained;
+    mod found;
     pub(crate) mod names;
     mod picks;
 }
@@ -116,6 +117,7 @@ mod send {
 mod sessions {
     mod clients;
     mod kit;
+    mod moved;
     mod names;
     mod several;
 }

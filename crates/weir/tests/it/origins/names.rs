@@ -39,7 +39,7 @@ pub(crate) fn addresses(all: &[Origin]) -> Vec<SocketAddr> {
 }
 
 /// A Weir before `http://app.test` at the port of these origins, which asks this name server.
-fn before(dns: &Dns, all: &[Origin]) -> Weir {
+pub(super) fn before(dns: &Dns, all: &[Origin]) -> Weir {
     let lines = format!(
         "resolve = \"each\"\nnameservers = [\"{}\"]\ndns_refresh = \"1s\"\nconnect = \"1s\"",
         dns.address()
@@ -48,16 +48,16 @@ fn before(dns: &Dns, all: &[Origin]) -> Weir {
     server(&[]).origins(&url).upstream(&lines).start()
 }
 
-fn name(origin: &Origin) -> String {
+pub(super) fn name(origin: &Origin) -> String {
     format!("http://app.test@{}", origin.addr())
 }
 
-fn await_answers(weir: &Weir, expect: &str) {
+pub(super) fn await_answers(weir: &Weir, expect: &str) {
     until(expect, || answers(weir, expect.len()) == expect);
 }
 
 /// Waits until these and no others answer, whatever else is asked meanwhile.
-fn await_those(weir: &Weir, expect: &str) {
+pub(super) fn await_those(weir: &Weir, expect: &str) {
     let distinct = || {
         let mut all: Vec<char> = answers(weir, 24).chars().collect();
         all.dedup();
