@@ -29,6 +29,7 @@ mod error;
 mod exchange;
 mod explain;
 mod health;
+mod homes;
 mod listed;
 mod load;
 mod moves;

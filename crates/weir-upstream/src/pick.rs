@@ -20,7 +20,7 @@ pub(crate) use counts::PickCounts;
 pub(crate) use lane::{Lane, Place};
 pub(crate) use point::seed;
 pub use point::{Asked, HashOf, host_point};
-pub(crate) use ranks::mixed;
+pub(crate) use ranks::{Ranks, mixed};
 #[cfg(test)]
 pub(crate) use sequence::Sequence;
 pub use word::{PickWord, Reason};
@@ -60,6 +60,14 @@ pub enum Pick {
 }
 
 impl Pick {
+    /// Whether it looks for the least of all origins.
+    fn compares(&self) -> bool {
+        matches!(
+            self,
+            Pick::LeastRequests | Pick::Latency | Pick::ByRequests | Pick::ByTraffic | Pick::ByBusyness
+        )
+    }
+
     /// Its word.
     pub fn word(&self) -> PickWord {
         match self {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ use tokio::sync::futures::Notified;
 use crate::affinity::OriginId;
 use crate::budget::Budget;
 use crate::clock;
+use crate::homes::Homes;
 use crate::load::Board;
 use crate::moves::Moves;
 use crate::origin::Origin;
@@ -171,6 +172,8 @@ pub(crate) struct Roster {
     pub(crate) changes: u64,
     /// Which of them take requests of their sessions.
     pub(crate) takes_sessions: Vec<bool>,
+    /// Where sessions are; worked out for the first of them.
+    homes: OnceLock<Homes>,
     /// Those that take a share, by role.
     primaries: Lane,
     backups: Lane,
@@ -228,6 +231,7 @@ impl Roster {
         let last = last.unwrap_or_else(|| last_of(Role::Backup));
         let of_sessions = |at: usize| takes_share(at) || members[at].origin.takes_sessions() || is_last(&at);
         let takes_sessions = (0..members.len()).map(of_sessions).collect();
+        let homes = OnceLock::new();
         let awaits = if (0..members.len()).any(|at| is_last(&at) && members[at].origin.is_unchecked()) {
             Awaits::Checks
         } else if members.iter().any(|member| member.origin.naming() == Naming::Sought) {
@@ -235,7 +239,18 @@ impl Roster {
         } else {
             Awaits::Nothing
         };
-        Roster { primaries, backups, last, ejected, is_panicking, awaits, members, takes_sessions, changes }
+        Roster {
+            primaries,
+            backups,
+            last,
+            ejected,
+            is_panicking,
+            awaits,
+            members,
+            takes_sessions,
+            homes,
+            changes,
+        }
     }
 
     /// The origin of this name, if it takes a share: a request asks for it.
@@ -260,6 +275,12 @@ impl Roster {
             (true, false) => tracing::warn!(upstream, "ejected origins are left out again"),
             _ => {}
         }
+    }
+
+    /// Where sessions are at home, worked out for the first of them.
+    pub(crate) fn homes(&self) -> &Homes {
+        let of = |member: &Member| (member.id, member.weight, member.role);
+        self.homes.get_or_init(|| Homes::new(&self.members.iter().map(of).collect::<Vec<_>>()))
     }
 
     /// The origin of this number.

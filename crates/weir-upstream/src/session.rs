@@ -9,7 +9,6 @@ use crate::origin::{Origin, count};
 use crate::pick::{Pick, PickWord, Picked, Reason};
 use crate::roster::Roster;
 use crate::session_end::SessionEnd;
-use crate::settings::Role;
 use crate::upstream::Upstream;
 
 impl Upstream {
@@ -38,9 +37,10 @@ impl Upstream {
             Some(_) => SessionEnd::Moved,
         };
         if end == SessionEnd::Created
-            && let Some(member) = self.roster().members.iter().find(|member| member.id == answered)
+            && let roster = self.roster()
+            && let Some(at) = roster.homes().at(answered)
         {
-            member.origin.follow_session(clock::now());
+            roster.origin(at).follow_session(clock::now());
         }
         count(match end {
             SessionEnd::Created => &counts.created,
@@ -74,10 +74,8 @@ impl Roster {
     pub(crate) fn of_session(&self, session: &Session) -> Option<usize> {
         let takes = |at: usize| self.takes_sessions[at];
         match session {
-            Session::At(id) => {
-                self.members.iter().position(|member| member.id == *id).filter(|at| takes(*at))
-            }
-            Session::Hashed(number) => self.ranked(*number, takes),
+            Session::At(id) => self.homes().at(*id).filter(|at| takes(*at)),
+            Session::Hashed(number) => self.homes().ranked(*number, takes),
         }
     }
 
@@ -85,37 +83,7 @@ impl Roster {
     fn home(&self, session: &Session) -> Option<OriginId> {
         match session {
             Session::At(id) => Some(*id),
-            Session::Hashed(number) => self.ranked(*number, |_| true).map(|at| self.members[at].id),
+            Session::Hashed(number) => self.homes().ranked(*number, |_| true).map(|at| self.members[at].id),
         }
     }
-
-    /// The first of the origins that a number ranks by weight (rendezvous hashing): an origin that comes or
-    /// goes moves its own share only. Backups rank behind all primaries.
-    fn ranked(&self, number: u64, takes: impl Fn(usize) -> bool) -> Option<usize> {
-        let is_even = self.members.windows(2).all(|two| two[0].weight == two[1].weight);
-        let rank = |at: &usize| {
-            let member = &self.members[*at];
-            let drawn = mixed(number ^ member.id.0);
-            let score = match is_even {
-                true => drawn as f64,
-                false => f64::from(member.weight) / -(((drawn >> 11) as f64 + 0.5) * UNIT).ln(),
-            };
-            (member.role == Role::Primary, score)
-        };
-        let taking = (0..self.members.len()).filter(|at| takes(*at)).map(|at| (rank(&at), at));
-        let by_rank = |a: &((bool, f64), usize), b: &((bool, f64), usize)| {
-            a.0.0.cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(b.1.cmp(&a.1))
-        };
-        taking.max_by(by_rank).map(|(_, at)| at)
-    }
-}
-
-/// 2 to the power of -53.
-const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
-
-/// Every bit of the result depends on every bit of the number (the finalizer of SplitMix64).
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }

@@ -57,9 +57,8 @@ impl Upstream {
             return false;
         }
         let is_sought = |at: usize| roster.origin(at).naming() == Naming::Sought;
-        let mut all = roster.members.iter();
         match &request.session {
-            Some(Session::At(id)) => !all.any(|member| member.id == *id),
+            Some(Session::At(id)) => roster.homes().at(*id).is_none(),
             Some(Session::Hashed(_)) => true,
             None => !(0..roster.members.len()).any(|at| roster.takes_sessions[at] && !is_sought(at)),
         }

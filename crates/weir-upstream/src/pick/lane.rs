@@ -16,6 +16,10 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// What a request under way costs where no response has shown how long one takes.
 const UNKNOWN_US: f64 = 1e12;
 
+/// Among so many origins picks that compare look at all,
+const COMPARED_MAX: usize = 128;
+/// and where there are more, at so many of them, others each time.
+const COMPARED: usize = 64;
 /// So often one of several equal places is drawn before all are looked at again.
 const DRAWS_MAX: u64 = 8;
 
@@ -121,7 +125,7 @@ impl Lane {
         moment: &Moment<'_>,
     ) -> Option<Picked> {
         let first = picks.first().map_or(PickWord::RoundRobin, Pick::word);
-        let (at, pick, reason) = match self.propose(picks, asked, moment) {
+        let (at, pick, reason) = match self.propose(picks, field, asked, moment) {
             Some((at, reason)) if self.is_free(at, field) => (at, first, reason),
             _ => self.narrow_all(picks, field, asked, moment)?,
         };
@@ -146,7 +150,13 @@ impl Lane {
     }
 
     /// The place that the first pick chooses without a look at all of them, where it can.
-    fn propose(&self, picks: &[Pick], asked: &Asked<'_>, moment: &Moment<'_>) -> Option<(usize, Reason)> {
+    fn propose(
+        &self,
+        picks: &[Pick],
+        field: &impl Field,
+        asked: &Asked<'_>,
+        moment: &Moment<'_>,
+    ) -> Option<(usize, Reason)> {
         if self.members.len() < 2 {
             return self.members.first().map(|_| (0, Reason::Only));
         }
@@ -156,13 +166,7 @@ impl Lane {
             Pick::Random => (self.drawn(mixed(moment.chance)), Reason::Chance),
             Pick::TwoChoices => (self.better_of_two(moment.chance)?, Reason::Least),
             Pick::ClientAddress | Pick::Hash { .. } => match asked.point(pick) {
-                Some(point) => {
-                    let at = self.ranks.best(point, |_| true)?;
-                    if !self.is_bounded(pick, at) {
-                        return None;
-                    }
-                    (at, Reason::Hash)
-                }
+                Some(point) => self.hashed(pick, point, |at| self.is_free(at, field))?,
                 None if picks.len() == 1 => (self.better_of_two(moment.chance)?, Reason::Fallback),
                 None => return None,
             },
@@ -170,8 +174,99 @@ impl Lane {
                 let mut sights = self.runs.iter().flat_map(Run::sights);
                 (sights.position(|sight| sight.has_room())?, Reason::First)
             }
+            Pick::LeastRequests if picks.len() == 1 => match self.idle(moment) {
+                Some(at) => (at, Reason::Turn),
+                None if self.are_many(picks) => return self.propose_of_row(picks, field, moment),
+                None => return self.propose_least(picks, moment),
+            },
+            // They look at some.
+            _ if self.are_many(picks) => return self.propose_of_row(picks, field, moment),
             _ => return self.propose_least(picks, moment),
         })
+    }
+
+    /// Whether there are too many places for these picks to look at all.
+    fn are_many(&self, picks: &[Pick]) -> bool {
+        self.members.len() > COMPARED_MAX && picks.iter().all(Pick::compares)
+    }
+
+    /// The place with the lowest score in a row; of several by weight. `None` where further picks may decide.
+    fn propose_of_row(
+        &self,
+        picks: &[Pick],
+        field: &impl Field,
+        moment: &Moment<'_>,
+    ) -> Option<(usize, Reason)> {
+        let [pick] = picks else { return None };
+        let mut least: Option<(Score, usize)> = None;
+        let (mut alike, mut chance) = (0, mixed(moment.chance));
+        for at in self.row(moment) {
+            let seen = self.loads[at].sight();
+            if !seen.has_room() || !field.is_open(self.members[at]) {
+                continue;
+            }
+            let (score, weight) = (self.score(pick, (at, &seen), moment.now_ms), u64::from(self.weights[at]));
+            if least.is_none_or(|(other, _)| score < other) {
+                (least, alike) = (Some((score, at)), weight);
+            } else if least.is_some_and(|(other, _)| score == other) {
+                alike += weight;
+                chance = mixed(chance.wrapping_add(GOLDEN));
+                // Each of those that are alike is taken as often as its weight says, whichever comes first.
+                if part(chance, alike) < weight {
+                    least = Some((score, at));
+                }
+            }
+        }
+        let (_, at) = least?;
+        Some((at, if alike == u64::from(self.weights[at]) { Reason::Least } else { Reason::Turn }))
+    }
+
+    /// A row of places. The more weight, the more often a row begins there.
+    fn row(&self, moment: &Moment<'_>) -> impl Iterator<Item = usize> + use<> {
+        let (first, count) = (self.drawn(mixed(moment.chance ^ GOLDEN)), self.members.len());
+        (first..first + COMPARED).map(move |at| if at < count { at } else { at - count })
+    }
+
+    /// The free places that picks compare: all, or a row of them where there are very many.
+    fn looked_at(&self, picks: &[Pick], field: &impl Field, moment: &Moment<'_>) -> Open {
+        let count = self.members.len();
+        if !self.are_many(picks) {
+            return Open::of(count, |at| self.is_free(at, field));
+        }
+        Open::among(count, self.row(moment).filter(|at| self.is_free(*at, field)))
+    }
+
+    /// A place with room and without a request, by turns, if a few looks find one: none has fewer.
+    fn idle(&self, moment: &Moment<'_>) -> Option<usize> {
+        let chance = moment.turn().wrapping_mul(GOLDEN);
+        let drawn = (1..DRAWS_MAX).map(|draw| self.drawn(mixed(chance.wrapping_add(draw))));
+        let mut places = std::iter::once(self.sequence.at(moment.turn())).chain(drawn);
+        places.find(|at| self.loads[*at].requests() == 0 && self.loads[*at].has_room())
+    }
+
+    /// The place that a hash falls to, of those that are open; `None` where none is.
+    fn hashed(&self, pick: &Pick, point: u64, is_open: impl Fn(usize) -> bool) -> Option<(usize, Reason)> {
+        let best = self.ranks.best(point, &is_open)?;
+        let Pick::Hash { bound, .. } = pick else { return Some((best, Reason::Hash)) };
+        if self.loads[best].requests() == 0 {
+            return Some((best, Reason::Hash));
+        }
+        let all: u64 = self.runs.iter().flat_map(Run::sights).map(|seen| u64::from(seen.requests)).sum();
+        let limit = bound * (all + 1) as f64 / self.weight_all() as f64;
+        if self.is_within(limit, best) {
+            return Some((best, Reason::Hash));
+        }
+        let next = self.ranks.best(point, |at| self.is_within(limit, at) && is_open(at));
+        // Where there is none, those within the bound were tried.
+        Some(next.map_or((best, Reason::Hash), |next| (next, Reason::Bound)))
+    }
+
+    /// Whether an origin with one request more would have no more than its bound (Mirrokni, Thorup and
+    /// Zadimoghaddam 2018): so many times its share of the requests under way, rounded up. `limit` is that
+    /// for a weight of 1.
+    fn is_within(&self, limit: f64, at: usize) -> bool {
+        let own = self.loads[at].requests();
+        own == 0 || f64::from(own) + 1.0 <= (limit * f64::from(self.weights[at])).ceil()
     }
 
     /// The place with the lowest score of those with room, for picks that compare. `None` where several are
@@ -249,7 +344,10 @@ impl Lane {
         moment: &Moment<'_>,
     ) -> Option<(usize, PickWord, Reason)> {
         let count = self.members.len();
-        let mut open = Open::of(count, |at| self.is_free(at, field));
+        let mut open = self.looked_at(picks, field, moment);
+        if open.count() == 0 && self.are_many(picks) {
+            open = Open::of(count, |at| self.is_free(at, field));
+        }
         if open.count() == 0 {
             open = Open::of(count, |at| field.is_open(self.members[at]));
         }
@@ -309,36 +407,9 @@ impl Lane {
 
     fn narrow_by_hash(&self, pick: &Pick, open: &mut Open, asked: &Asked<'_>) -> Narrowed {
         let Some(point) = asked.point(pick) else { return Narrowed::Not };
-        let Some(best) = self.ranks.best(point, |at| open.has(at)) else { return Narrowed::Not };
-        if self.is_bounded(pick, best) {
-            open.leave(best);
-            return Narrowed::To(Reason::Hash);
-        }
-        let within = Open::of(self.members.len(), |at| open.has(at) && self.is_bounded(pick, at));
-        match self.ranks.best(point, |at| within.has(at)) {
-            Some(next) => {
-                open.leave(next);
-                Narrowed::To(Reason::Bound)
-            }
-            // Those within the bound were tried.
-            None => {
-                open.leave(best);
-                Narrowed::To(Reason::Hash)
-            }
-        }
-    }
-
-    /// Whether an origin with one request more would have no more than its bound (Mirrokni, Thorup and
-    /// Zadimoghaddam 2018): so many times its share of the requests under way, rounded up.
-    fn is_bounded(&self, pick: &Pick, at: usize) -> bool {
-        let Pick::Hash { bound, .. } = pick else { return true };
-        let own = self.loads[at].requests();
-        if own == 0 {
-            return true;
-        }
-        let all: u64 = self.runs.iter().flat_map(Run::sights).map(|seen| u64::from(seen.requests)).sum();
-        let share = f64::from(self.weights[at]) / self.weight_all() as f64;
-        f64::from(own) + 1.0 <= (bound * (all + 1) as f64 * share).ceil()
+        let Some((at, reason)) = self.hashed(pick, point, |at| open.has(at)) else { return Narrowed::Not };
+        open.leave(at);
+        Narrowed::To(reason)
     }
 
     fn busy_of(&self, at: usize) -> f64 {

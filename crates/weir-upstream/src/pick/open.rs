@@ -15,8 +15,13 @@ pub(crate) struct Open {
 impl Open {
     /// Those of the first `size` places that `is_in` says.
     pub(crate) fn of(size: usize, is_in: impl Fn(usize) -> bool) -> Open {
+        Open::among(size, (0..size).filter(|at| is_in(*at)))
+    }
+
+    /// These of the first `size` places, each once.
+    pub(crate) fn among(size: usize, places: impl Iterator<Item = usize>) -> Open {
         let mut open = Open { words: SmallVec::from_elem(0, size.div_ceil(64)), count: 0 };
-        (0..size).filter(|at| is_in(*at)).for_each(|at| open.add(at));
+        places.for_each(|at| open.add(at));
         open
     }
 

@@ -1,6 +1,7 @@
 //! Picks as pure functions: shares, ties, what is never picked, what a hash moves.
 
 mod hash;
+mod many;
 mod narrowed;
 mod shares;
 
