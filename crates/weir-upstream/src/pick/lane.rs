@@ -19,7 +19,7 @@ const UNKNOWN_US: f64 = 1e12;
 /// Among so many origins picks that compare look at all,
 const COMPARED_MAX: usize = 128;
 /// and where there are more, at so many of them, others each time.
-const COMPARED: usize = 64;
+const COMPARED: usize = 32;
 /// So often one of several equal places is drawn before all are looked at again.
 const DRAWS_MAX: u64 = 8;
 
