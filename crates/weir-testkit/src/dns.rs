@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 /// The longest answer over UDP.
 const UDP_BYTES_MAX: usize = 512;
 
-/// The most aliases that are followed for the one who asks.
+/// The most aliases that are followed for the client.
 const ALIASES_MAX: usize = 8;
 
 /// A record of a name.
@@ -170,7 +170,7 @@ impl Shared {
         let records = self.records.lock().unwrap();
         let known = records.get(&name).filter(|_| is_honest);
         let mut parts = Vec::new();
-        // As a resolver does that follows aliases for the one who asks.
+        // As a resolver does that follows aliases for its client.
         let chain = known.into_iter().flat_map(|known| followed(&records, known));
         for (owner, ttl, record) in chain {
             let (of, data): (u8, Vec<u8>) = match record {
