@@ -15,6 +15,7 @@ mod measure;
 mod nginx;
 mod path;
 mod percent;
+mod percentile;
 mod place;
 mod rate;
 mod rewrite;
@@ -37,6 +38,7 @@ pub use measure::{Duration, Size};
 pub(crate) use nginx::instead_of as instead_of_variable;
 pub use path::{PathGlob, PathPrefix, PathRegex};
 pub use percent::Percent;
+pub use percentile::Percentile;
 pub use place::{FileGlob, FilePath, LogTarget, PathText};
 pub use rate::{ByteRate, ParameterName};
 pub use rewrite::{BackText, RewriteTarget, TextGlob};
@@ -165,6 +167,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-upstream-name" => header::check_upstream_name(text),
         "weir-page-status" => header::check_page_status(text),
         "weir-percent" => text.parse::<Percent>().map(drop),
+        "weir-percentile" => text.parse::<Percentile>().map(drop),
         "weir-stored-statuses" => status::check_storable(text),
         "weir-error-statuses" => status::check_errors(text),
         _ => Ok(()),

@@ -21,7 +21,7 @@ pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
     SelectingField, Setting, StoredVariant,
 };
-pub use self::origins::{OriginState, SessionsState, UpstreamState};
+pub use self::origins::{HedgesState, OriginState, SessionsState, UpstreamState};
 pub use self::picks::PicksCount;
 pub use self::upgrade::{UpgradeOrder, Upgraded};
 

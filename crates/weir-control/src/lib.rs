@@ -49,9 +49,9 @@ pub use client::{Ask, AskError, Asked, Followed, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState, Counted,
-    DataPlane, Explained, ExplainedTls, HeldRange, Inventory, LedgerState, ListOrder, Listening, Listing,
-    OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone,
-    PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting,
+    DataPlane, Explained, ExplainedTls, HedgesState, HeldRange, Inventory, LedgerState, ListOrder, Listening,
+    Listing, OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount,
+    PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting,
     StoredVariant, SwapError, Swapped, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};

@@ -47,6 +47,7 @@ impl DataPlane for Scripted {
             upstreams: vec![UpstreamState {
                 name: "main".to_owned(),
                 origins: vec![origin],
+                hedges: Some(HedgesState { sent: 5, won: 3, refused: 1 }),
                 sessions: Some(SessionsState { kept: 7, ..SessionsState::default() }),
                 ..UpstreamState::default()
             }],

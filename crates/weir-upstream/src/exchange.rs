@@ -7,6 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use crate::retry::{Failure, Kind, Stage};
 use crate::settings::{Bounds, Timeouts};
 
 /// What one exchange needs to know besides its connection.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) request: &'a OriginRequest,
     /// What may be the cause of a failure besides the origin.
@@ -34,6 +35,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) timeouts: &'a Timeouts,
     pub(crate) bounds: &'a Bounds,
     pub(crate) turn: Turn,
+    /// Is set once a byte of a response has come.
+    pub(crate) answers: Option<&'a AtomicBool>,
 }
 
 /// The limits of a head and of trailers.
@@ -177,7 +180,10 @@ impl State {
             match connection.poll_fill(cx, Want::Head) {
                 Poll::Pending => return Ok(None),
                 Poll::Ready(Ok(0)) => return Err(self.ended(connection)),
-                Poll::Ready(Ok(_)) => self.answered = true,
+                Poll::Ready(Ok(_)) => {
+                    self.answered = true;
+                    terms.answers.into_iter().for_each(|answers| answers.store(true, Ordering::Relaxed));
+                }
                 Poll::Ready(Err(error)) => return Err(broken(error, || self.ended(connection))),
             }
         }

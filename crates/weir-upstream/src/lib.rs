@@ -29,6 +29,7 @@ mod error;
 mod exchange;
 mod explain;
 mod health;
+mod hedge;
 mod homes;
 mod listed;
 mod load;
@@ -61,6 +62,7 @@ mod transport;
 mod tunnel;
 mod upstream;
 mod wait;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -83,7 +85,8 @@ pub use settings::{
     OriginSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 pub use snapshot::{
-    AgentSnapshot, CheckSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot, UpstreamSnapshot,
+    AgentSnapshot, CheckSnapshot, HedgesSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot,
+    UpstreamSnapshot,
 };
 pub use standing::{Order, Standing};
 pub use tally::Tally;

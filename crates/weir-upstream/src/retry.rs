@@ -73,6 +73,18 @@ pub(crate) struct Tries {
     pub(crate) resent: u32,
 }
 
+impl Tries {
+    /// One attempt more that was not the last.
+    pub(crate) fn with<R, B>(self, done: &Result<R, Box<(Failure, B)>>) -> Tries {
+        match done {
+            Err(failed) if failed.0.stage == Stage::NotConnected => {
+                Tries { unconnected: self.unconnected + 1, ..self }
+            }
+            _ => Tries { resent: self.resent + 1, ..self },
+        }
+    }
+}
+
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

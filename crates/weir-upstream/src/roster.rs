@@ -21,6 +21,7 @@ use crate::pick::{Asked, Field, Lane, Moment, Pick, PickWord, Picked, Place, Rea
 use crate::session_end::SessionCounts;
 use crate::settings::{RetryOn, Role};
 use crate::standing::{Naming, Standing};
+use crate::waits::Waits;
 
 /// An origin with what the upstream says about it.
 #[derive(Clone, Debug)]
@@ -72,6 +73,20 @@ pub(crate) struct Signal {
     pub(crate) again: [AtomicU64; RetryOn::ALL.len()],
     /// How often the budget forbade that.
     pub(crate) refused: AtomicU64,
+    /// What became of hedges.
+    pub(crate) hedges: HedgeCounts,
+    /// How long answers took; made where hedging is on.
+    waits: OnceLock<Box<Waits>>,
+}
+
+/// Requests sent a second time while the first was under way, since the start.
+#[derive(Debug, Default)]
+pub(crate) struct HedgeCounts {
+    pub(crate) sent: AtomicU64,
+    /// Those that answered first.
+    pub(crate) won: AtomicU64,
+    /// Those that the budget forbade.
+    pub(crate) refused: AtomicU64,
 }
 
 impl Default for Signal {
@@ -89,6 +104,8 @@ impl Default for Signal {
             budget: Budget::default(),
             again: Default::default(),
             refused: AtomicU64::default(),
+            hedges: HedgeCounts::default(),
+            waits: OnceLock::new(),
         }
     }
 }
@@ -125,6 +142,11 @@ impl Signal {
     /// Ends at the next change, or the next [`Signal::wake`].
     pub(crate) fn woken(&self) -> Notified<'_> {
         self.woken.notified()
+    }
+
+    /// How long answers took.
+    pub(crate) fn waits(&self) -> &Waits {
+        self.waits.get_or_init(Box::default)
     }
 
     /// The number of the last change.

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::error::OriginError;
 use crate::exchange::Terms;
 use crate::health::{Suspect, Verdict};
-use crate::once::attempt;
+use crate::once::{Failed, attempt};
 use crate::origin::{Origin, count};
 use crate::pick::{Pick, Picked, Reason};
 use crate::pool::Demand;
@@ -62,6 +62,8 @@ impl Upstream {
             tries: Tries::default(),
             tried: Vec::new(),
             had_it: None,
+            is_hedged: false,
+            held,
             doubts: Doubts { found: Vec::new(), suspect: Some(suspect) },
         };
         loop {
@@ -75,13 +77,18 @@ impl Upstream {
                 timeouts: &self.timeouts,
                 bounds: &self.bounds,
                 turn: course.turn,
+                answers: None,
             };
             let spare = body.again();
-            body = match attempt(origin, &terms, seat, body).await {
+            let done = match course.hedge_after(spare.as_ref()) {
+                None => attempt(origin, &terms, seat, body).await,
+                Some(after) => Box::pin(course.raced(&terms, (seat, body), after)).await,
+            };
+            body = match done {
                 Ok(response) => match course.answered(response, spare) {
                     Ok(response) => return Ok(response),
                     Err((mut response, spare)) => {
-                        *held = response.body.hold().await.then_some(*response);
+                        *course.held = response.body.hold().await.then_some(*response);
                         spare
                     }
                 },
@@ -141,13 +148,17 @@ pub(crate) struct Course<'u> {
     pub(crate) request: &'u OriginRequest,
     pub(crate) picked: Picked,
     pub(crate) demand: Demand,
-    turn: Turn,
-    tries: Tries,
+    pub(crate) turn: Turn,
+    pub(crate) tries: Tries,
     /// The origins that were tried.
     pub(crate) tried: Vec<usize>,
     /// The error of an origin that had the request says more than that another one could not be reached.
     had_it: Option<OriginError>,
-    doubts: Doubts,
+    /// Whether a hedge was sent.
+    pub(crate) is_hedged: bool,
+    /// The last response after which the request was sent again.
+    held: &'u mut Option<OriginResponse>,
+    pub(crate) doubts: Doubts,
 }
 
 impl Course<'_> {
@@ -189,6 +200,39 @@ impl Course<'_> {
         Err((Box::new(response), spare))
     }
 
+    /// Whether a response is not one after which the request may be sent again.
+    pub(crate) fn is_final(&self, response: &OriginResponse) -> bool {
+        let retries = &self.upstream.settings.retries;
+        retry::after_status(response.status, self.request.retry, self.tries, retries).is_none()
+    }
+
+    /// The first attempt has not served the request, and its hedge is under way: it becomes the retry.
+    pub(crate) async fn go_on_with_hedge(&mut self, done: Result<OriginResponse, Failed>, hedge: Picked) {
+        let origin = self.roster.origin(self.picked.at).clone();
+        self.tried.push(self.picked.at);
+        self.picked = hedge;
+        count(&origin.counts.retries);
+        self.tries = self.tries.with(&done);
+        let reason = match done {
+            Ok(mut response) => {
+                let (reason, status) = (RetryOn::of_status(response.status), response.status);
+                *self.held = response.body.hold().await.then_some(response);
+                if origin.verdict(status) == Verdict::Bad {
+                    self.doubts.found.push((origin, Found::Status));
+                }
+                reason
+            }
+            Err(failed) => {
+                let failure = failed.0;
+                let reason = retry::reason(&failure);
+                self.had_it = Some(failure.error.clone()).filter(|error| !error.is_before_request());
+                self.doubts.note(&origin, failure);
+                reason
+            }
+        };
+        reason.into_iter().for_each(|reason| count(&self.upstream.signal.again[reason as usize]));
+    }
+
     /// An attempt has failed. The body for the next one.
     ///
     /// # Errors
@@ -200,10 +244,7 @@ impl Course<'_> {
         let reason = retry::reason(&failure).filter(|_| next != Next::GiveUp);
         let (stage, error) = (failure.stage, failure.error.clone());
         self.turn = self.turn.after(&error);
-        match stage {
-            Stage::NotConnected => origin.failed_attempt(&failure, None),
-            _ => self.doubts.found.push((origin.clone(), Found::Failure(failure))),
-        }
+        self.doubts.note(origin, failure);
         let error = match self.had_it.take() {
             Some(earlier) if error.is_before_request() => earlier,
             _ => error,
@@ -239,7 +280,7 @@ impl Course<'_> {
 
 /// What attempts found that the request may have caused. Once another attempt of the same request is answered
 /// well it counts against their origins for sure. If not, it counts as that client's and that URL's.
-struct Doubts {
+pub(crate) struct Doubts {
     found: Vec<(Arc<Origin>, Found)>,
     suspect: Option<Suspect>,
 }
@@ -253,6 +294,28 @@ enum Found {
 }
 
 impl Doubts {
+    /// An attempt has failed.
+    fn note(&mut self, origin: &Arc<Origin>, failure: Failure) {
+        match failure.stage {
+            Stage::NotConnected => origin.failed_attempt(&failure, None),
+            _ => self.found.push((origin.clone(), Found::Failure(failure))),
+        }
+    }
+
+    /// An attempt has ended badly whose response is not needed. A short one is read to its end, so that its
+    /// connection can be used again.
+    pub(crate) async fn end_badly(&mut self, origin: &Arc<Origin>, done: Result<OriginResponse, Failed>) {
+        match done {
+            Ok(mut response) => {
+                if origin.verdict(response.status) == Verdict::Bad {
+                    self.found.push((origin.clone(), Found::Status));
+                }
+                response.body.hold().await;
+            }
+            Err(failed) => self.note(origin, failed.0),
+        }
+    }
+
     /// The request has been answered: it was not the cause.
     fn clear_request(&mut self) {
         self.suspect = None;

@@ -21,8 +21,21 @@ pub struct UpstreamSnapshot {
     pub retries: Vec<(&'static str, u64)>,
     /// How often the budget forbade that.
     pub retries_refused: u64,
+    /// What became of its hedges, where it sends any.
+    pub hedges: Option<HedgesSnapshot>,
     /// What became of its sessions, where they keep their origin.
     pub sessions: Option<SessionsSnapshot>,
+}
+
+/// Requests sent to a second origin because the first was slow, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HedgesSnapshot {
+    /// They were sent.
+    pub sent: u64,
+    /// They answered first.
+    pub won: u64,
+    /// The budget forbade them.
+    pub refused: u64,
 }
 
 /// Requests of sessions, since the start, by what became of the session.

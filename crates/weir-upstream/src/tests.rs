@@ -9,6 +9,7 @@ mod eject;
 mod error;
 mod explain;
 mod health;
+mod hedge;
 mod malformed;
 mod moves;
 mod pick;

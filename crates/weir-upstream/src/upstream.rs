@@ -29,7 +29,7 @@ use crate::roster::{Member, Roster, Signal};
 use crate::settings::{
     AgentSettings, Bounds, CheckSettings, OriginSettings, RetryOn, Role, Timeouts, UpstreamSettings,
 };
-use crate::snapshot::UpstreamSnapshot;
+use crate::snapshot::{HedgesSnapshot, UpstreamSnapshot};
 use crate::standing::Naming;
 
 /// One `[upstream.NAME]`.
@@ -223,6 +223,11 @@ impl Upstream {
             panics,
             retries: again.map(|(reason, count)| (reason.word(), of(count))).collect(),
             retries_refused: of(&self.signal.refused),
+            hedges: self.settings.retries.hedge_per_mille.map(|_| HedgesSnapshot {
+                sent: of(&self.signal.hedges.sent),
+                won: of(&self.signal.hedges.won),
+                refused: of(&self.signal.hedges.refused),
+            }),
             sessions,
         }
     }

@@ -14,10 +14,10 @@ use weir_config::model::{self, Listen, Log, Protocol};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, Holding, Inventory, LedgerState,
-    ListOrder, Listening, Listing, OriginChanged, OriginOrder, OriginRefusal, OriginState, OriginsOf, Phase,
-    PicksCount, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, SessionsState, Sites, SitesOrder,
-    SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, HedgesState, Holding, Inventory,
+    LedgerState, ListOrder, Listening, Listing, OriginChanged, OriginOrder, OriginRefusal, OriginState,
+    OriginsOf, Phase, PicksCount, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, SessionsState,
+    Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, FromOutside, HttpProofs};
@@ -258,6 +258,11 @@ impl Server {
             let retries =
                 upstream.retries.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
             let retries_refused = upstream.retries_refused;
+            let hedges = upstream.hedges.map(|hedges| HedgesState {
+                sent: hedges.sent,
+                won: hedges.won,
+                refused: hedges.refused,
+            });
             let origins = upstream.origins.into_iter().map(|origin| OriginState {
                 available: origin.standing.takes_share(),
                 standing: origin.standing.word().to_owned(),
@@ -305,6 +310,7 @@ impl Server {
                 panics,
                 retries,
                 retries_refused,
+                hedges,
                 sessions,
             }
         });

@@ -1,6 +1,6 @@
 //! `[upstream.NAME.retry]`: when Weir sends a request again.
 
-use crate::value::Percent;
+use crate::value::{Percent, Percentile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,11 @@ pub struct Retry {
     /// retries cannot amplify an overload. 30 in ten seconds are always allowed. One client gets at most half
     /// of what the others have left. What no origin has seen does not count.
     pub budget: Percent,
+    /// When no byte of a response has come after this percentile of the upstream's recent times to answer,
+    /// Weir sends a second request to another origin, and drops the slower one: `"p95"` does so for the
+    /// slowest twentieth. `budget` bounds it. See [hedges](health.md#hedges).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedge: Option<Percentile>,
 }
 
 /// What Weir sends a request again after.
@@ -45,6 +50,6 @@ pub enum RetryOn {
 
 impl Default for Retry {
     fn default() -> Retry {
-        Retry { on: vec![RetryOn::Connect, RetryOn::Closed], times: 1, budget: Percent(20) }
+        Retry { on: vec![RetryOn::Connect, RetryOn::Closed], times: 1, budget: Percent(20), hedge: None }
     }
 }

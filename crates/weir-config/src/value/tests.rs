@@ -487,6 +487,24 @@ fn lists_of_statuses() {
 }
 
 #[test]
+fn percentiles() {
+    let percentile =
+        |text: &str| text.parse::<Percentile>().map(|percentile| (percentile.0, percentile.to_string()));
+    let ok = |per_mille, text: &str| Ok((per_mille, text.to_owned()));
+    assert_eq!([percentile("p50"), percentile(" p95 ")], [ok(500, "p50"), ok(950, "p95")]);
+    assert_eq!([percentile("p99.9"), percentile("p99.0")], [ok(999, "p99.9"), ok(990, "p99")]);
+    for text in ["95", "95%"] {
+        assert_eq!(percentile(text), Err("a percentile begins with `p`: did you mean `p95`?".to_owned()));
+    }
+    for text in ["p49", "p49.9", "p100", "p0", "p999"] {
+        assert_eq!(percentile(text), Err(format!("`{text}` is out of bounds: use `p50` to `p99.9`")));
+    }
+    for text in ["", "p", "p-5", "p99.99", "p9999", "p95.", "p.5", "half", "p+95"] {
+        assert_eq!(percentile(text), Err(format!("`{text}` is not a percentile: write `p50` to `p99.9`")));
+    }
+}
+
+#[test]
 fn percents() {
     let percent = |text: &str| text.parse::<Percent>().map(|Percent(percent)| percent);
     assert_eq!([percent("1%"), percent(" 50 %"), percent("100%")], [Ok(1), Ok(50), Ok(100)]);

@@ -22,9 +22,23 @@ pub struct UpstreamState {
     pub retries: BTreeMap<String, u64>,
     /// How often the budget of retries forbade that.
     pub retries_refused: u64,
+    /// What became of its hedges, where it sends any (`retry.hedge`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hedges: Option<HedgesState>,
     /// What became of its sessions, where they keep their origin (`affinity`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionsState>,
+}
+
+/// Requests sent to a second origin because the first was slow, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HedgesState {
+    /// They were sent.
+    pub sent: u64,
+    /// They answered first.
+    pub won: u64,
+    /// The budget of retries forbade them.
+    pub refused: u64,
 }
 
 /// Passed requests by what became of their session, since the start.

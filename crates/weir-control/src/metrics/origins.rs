@@ -1,8 +1,9 @@
-//! The families of origins and upstreams: requests, picks, ejections, retries, checks, agents, sessions.
+//! The families of origins and upstreams: requests, picks, ejections, retries, hedges, checks, agents and
+//! sessions.
 
 use super::family::{Buckets, Family, Series};
 use super::row::{Row, count, level, one_if, rows};
-use crate::data_plane::{Inventory, OriginState, SessionsState, UpstreamState};
+use crate::data_plane::{HedgesState, Inventory, OriginState, SessionsState, UpstreamState};
 
 const ORIGINS: &[Row<OriginState>] = &[
     level("weir_origin_available", "1 while the origin takes its share of requests.", |origin| {
@@ -50,6 +51,16 @@ const UPSTREAMS: &[Row<UpstreamState>] = &[
     count("weir_upstream_panics", "Times that too many origins were ejected.", |upstream| upstream.panics),
 ];
 
+const HEDGES: &[Row<HedgesState>] = &[
+    count(
+        "weir_upstream_hedges_sent",
+        "Requests sent to a second origin because the first was slow.",
+        |hedges| hedges.sent,
+    ),
+    count("weir_upstream_hedges_won", "Hedges that answered before the first origin.", |hedges| hedges.won),
+    count("weir_upstream_hedges_refused", "Hedges not sent for want of budget.", |hedges| hedges.refused),
+];
+
 const SESSIONS: &[Row<SessionsState>] = &[
     count("weir_sessions_created", "Sessions that began with a passed response.", |sessions| {
         sessions.created
@@ -79,6 +90,7 @@ pub(super) fn origins(inventory: &Inventory) -> Vec<Family<'_>> {
         inventory.upstreams.iter().map(|upstream| (vec![upstream.name.as_str()], upstream)).collect();
     rows(&mut families, UPSTREAMS, &["upstream"], &upstreams);
     families.extend(checks(inventory));
+    rows(&mut families, HEDGES, &["upstream"], &each_hedging(inventory));
     rows(&mut families, SESSIONS, &["upstream"], &each_affinity(inventory));
     families.push(retries(inventory));
     families
@@ -191,6 +203,11 @@ fn checks(inventory: &Inventory) -> Vec<Family<'_>> {
             series: Series::Counts(lines.collect()),
         },
     ]
+}
+
+fn each_hedging(inventory: &Inventory) -> Vec<(Vec<&str>, &HedgesState)> {
+    let all = inventory.upstreams.iter();
+    all.filter_map(|upstream| Some((vec![upstream.name.as_str()], upstream.hedges.as_ref()?))).collect()
 }
 
 fn each_affinity(inventory: &Inventory) -> Vec<(Vec<&str>, &SessionsState)> {

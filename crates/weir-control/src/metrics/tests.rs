@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use super::*;
 use crate::data_plane::{
-    AgentState, CatalogueUse, CheckState, Inventory, OriginState, SessionsState, UpstreamState, VolumeUse,
+    AgentState, CatalogueUse, CheckState, HedgesState, Inventory, OriginState, SessionsState, UpstreamState,
+    VolumeUse,
 };
 use crate::sites::Holding;
 use weir_observe::{Outcome, SiteSnapshot, Snapshot};
@@ -40,6 +41,7 @@ fn seen() -> Seen {
     let upstream = UpstreamState {
         name: "main".to_owned(),
         origins: vec![origin],
+        hedges: Some(HedgesState { sent: 5, won: 3, refused: 1 }),
         sessions: Some(SessionsState { kept: 7, ..SessionsState::default() }),
         retries: [("503".to_owned(), 0)].into(),
         ..UpstreamState::default()

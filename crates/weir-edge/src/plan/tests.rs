@@ -164,7 +164,7 @@ origins = [{ url = \"https://a.example\", weight = 3 }, { url = \"http://[::1]:8
 tls = { verify = false, sni = \"b.example\" }\nconnect = \"1s\"
 first_byte = \"2s\"\nbetween_bytes = \"3s\"\npool_idle = \"4s\"
 connections = 5\nqueue = 6\nqueue_wait = \"7s\"
-retry = { on = [\"503\", \"closed\"], times = 2, budget = \"30%\" }
+retry = { on = [\"503\", \"closed\"], times = 2, budget = \"30%\", hedge = \"p95\" }
 dns_refresh = \"8s\"\nhead = \"9KiB\"\nfields = 10
 [upstream.a.eject]
 failures = 11\nwithin = \"12s\"\ntime = \"13s\"
@@ -217,7 +217,10 @@ time_max = \"14s\"\nstatus = \"500-599,404\"\nat_most = \"30%\"
         (5, 6, 9216, 10)
     );
     let on = vec![weir_upstream::RetryOn::Unavailable, weir_upstream::RetryOn::Closed];
-    assert_eq!(a.retries, weir_upstream::Retries { on, times: 2, budget_percent: 30 });
+    assert_eq!(
+        a.retries,
+        weir_upstream::Retries { on, times: 2, budget_percent: 30, hedge_per_mille: Some(950) }
+    );
     assert_eq!((a.ejection.failures, a.ejection.window), (11, seconds(12)));
     assert_eq!(
         (a.ejection.statuses.as_slice(), a.ejection.at_most_percent),

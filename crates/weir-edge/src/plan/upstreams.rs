@@ -102,7 +102,12 @@ fn retries(retry: &Retry) -> Retries {
         RetryOn::Unavailable => weir_upstream::RetryOn::Unavailable,
         RetryOn::GatewayTimeout => weir_upstream::RetryOn::GatewayTimeout,
     };
-    Retries { on: retry.on.iter().map(on).collect(), times: retry.times, budget_percent: retry.budget.0 }
+    Retries {
+        on: retry.on.iter().map(on).collect(),
+        times: retry.times,
+        budget_percent: retry.budget.0,
+        hedge_per_mille: retry.hedge.map(|hedge| hedge.0),
+    }
 }
 
 fn ejection(eject: &Eject) -> Ejection {

@@ -133,6 +133,7 @@ async fn response(
         timeouts: &timeouts,
         bounds,
         turn: Turn::FIRST,
+        answers: None,
     };
     let mut outgoing = Outgoing::last(request);
     let head = exchange(connection, &mut outgoing, &terms).await;

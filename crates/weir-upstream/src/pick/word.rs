@@ -96,11 +96,13 @@ pub enum Reason {
     LastResort,
     /// The request waited for another origin, and this one had room first.
     Room,
+    /// A hedge: the first one had not answered yet.
+    Hedge,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 16] = [
         Reason::Turn,
         Reason::Chance,
         Reason::Least,
@@ -116,6 +118,7 @@ impl Reason {
         Reason::Retry,
         Reason::LastResort,
         Reason::Room,
+        Reason::Hedge,
     ];
 
     /// The word for metrics and logs.
@@ -136,6 +139,7 @@ impl Reason {
             Reason::Retry => "retry",
             Reason::LastResort => "last-resort",
             Reason::Room => "room",
+            Reason::Hedge => "hedge",
         }
     }
 }

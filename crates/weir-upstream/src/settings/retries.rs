@@ -9,6 +9,8 @@ pub struct Retries {
     pub times: u32,
     /// How many may be sent again, in percent of the requests of the last ten seconds.
     pub budget_percent: u8,
+    /// A second request is sent once this share of the answers came sooner, in thousandths; `None`: never.
+    pub hedge_per_mille: Option<u16>,
 }
 
 /// What a request is sent again after.
@@ -30,7 +32,12 @@ pub enum RetryOn {
 
 impl Default for Retries {
     fn default() -> Retries {
-        Retries { on: vec![RetryOn::Connect, RetryOn::Closed], times: 1, budget_percent: 20 }
+        Retries {
+            on: vec![RetryOn::Connect, RetryOn::Closed],
+            times: 1,
+            budget_percent: 20,
+            hedge_per_mille: None,
+        }
     }
 }
 

@@ -94,7 +94,8 @@ fn the_table_by_what_is_named() {
 
 fn on_503(urls: &[String], budget_percent: u8) -> Arc<Upstream> {
     let mut settings = settings(urls);
-    settings.retries = Retries { on: vec![RetryOn::Unavailable], times: 1, budget_percent };
+    settings.retries =
+        Retries { on: vec![RetryOn::Unavailable], times: 1, budget_percent, ..Retries::default() };
     Upstream::new(settings).unwrap()
 }
 
