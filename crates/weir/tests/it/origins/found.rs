@@ -32,10 +32,10 @@ fn tls_asks_each_address_for_the_name() {
         });
         origin
     };
-    let port = (0..100).map(|_| weir_testkit::free_port());
+    let mut port = (0..100).map(|_| weir_testkit::free_port());
     let is_free =
         |port: &u16| (1..=3).all(|at| TcpListener::bind(SocketAddr::from(([127, 0, 0, at], *port))).is_ok());
-    let port = port.filter(is_free).next().unwrap();
+    let port = port.find(is_free).unwrap();
     // The third shows a certificate of another name.
     let all = [
         https(&format!("127.0.0.1:{port}"), &["app.test"], "1"),
