@@ -39,7 +39,7 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
     (&["max_conns", "keepalive"], &["upstream.NAME.connections"], ""),
     (&["agent-check", "agent_check", "agent-port", "agent-send"], &["upstream.NAME.agent"], ""),
     (&["max_fails"], &["upstream.NAME.eject.failures"], ""),
-    (&["fail_timeout", "slow_start"], &["upstream.NAME.eject.time"], ""),
+    (&["fail_timeout"], &["upstream.NAME.eject.time"], ""),
     (
         &["probe", "health_check", "healthcheck", "httpchk"],
         &["upstream.NAME.check", "health.path"],

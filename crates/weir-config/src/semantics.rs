@@ -6,6 +6,7 @@ mod affinity;
 mod certificates;
 mod checks;
 mod cookies;
+mod eject;
 mod limits;
 pub(crate) mod maps;
 mod origins;
@@ -387,23 +388,7 @@ fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>
     {
         mistakes.push(Mistake::at(origins.span, "all origins are backups").help("at least one must not be"));
     }
-    // A share counts them as well.
-    let eject = node.get("eject").and_then(Node::as_table).filter(|eject| eject.get("share").is_none());
-    if let Some((status, failures)) =
-        eject.and_then(|eject| Some((eject.entry("status")?, eject.entry("failures")?)))
-        && upstream.eject.failures == 0
-    {
-        let mistake = Mistake::at(status.key_span, "`status` has no use: `failures = 0` counts none");
-        mistakes.push(mistake.other(failures.node.span, "write 1 or more"));
-    }
-    if let Some(time_max) = node.get("eject").and_then(|eject| eject.get("time_max"))
-        && upstream.eject.time_max < upstream.eject.time
-    {
-        mistakes.push(Mistake::at(
-            time_max.span,
-            format!("`time_max` is less than `time` ({})", upstream.eject.time),
-        ));
-    }
+    eject::check(upstream, node, mistakes);
 }
 
 #[cfg(test)]

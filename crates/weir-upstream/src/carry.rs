@@ -9,7 +9,7 @@ use crate::agent::record::Record;
 use crate::agent::said::Said;
 use crate::check::state::State;
 use crate::clock;
-use crate::health::Health;
+use crate::health::{Cause, Health};
 use crate::origin::Origin;
 use crate::roster::Member;
 use crate::settings::Role;
@@ -221,7 +221,11 @@ impl Origin {
     fn carry(&self, carried: &CarriedOrigin) {
         if let Some((left, backoff)) = carried.ejected {
             let until = clock::now() + left.min(PAST_MAX);
-            self.set_health(Health::Ejected { until, backoff: backoff.min(PAST_MAX) });
+            self.set_health(Health::Ejected {
+                until,
+                backoff: backoff.min(PAST_MAX),
+                cause: Cause::Failures,
+            });
         }
         if !carried.latency.is_zero() {
             self.set_latency(carried.latency);

@@ -19,7 +19,7 @@ pub(crate) enum Health {
     /// Takes its share. `failures` in a row, the first at `since`.
     Up { failures: u32, since: Instant, against: Against, last: Option<Last> },
     /// Left out until then.
-    Ejected { until: Instant, backoff: Duration },
+    Ejected { until: Instant, backoff: Duration, cause: Cause },
     /// One request is under way since then. It may be lost: after another `backoff` a new trial may begin.
     Trial { since: Instant, backoff: Duration },
 }
@@ -140,6 +140,11 @@ impl Cause {
             Cause::Slow => "slow",
         }
     }
+
+    /// Whether no single answer says anything against it.
+    fn is_of_many(self) -> bool {
+        matches!(self, Cause::Share | Cause::Slow)
+    }
 }
 
 /// What happened at an origin.
@@ -152,9 +157,8 @@ pub(crate) enum Event {
     /// No connection, no response, a response that broke off or one with a bad status. With what may be the
     /// cause besides the origin.
     Failure(Option<Suspect>),
-    /// Its answers together are bad.
-    #[allow(dead_code)]
-    Condemned,
+    /// Its answers together are bad, for this cause.
+    Condemned(Cause),
     /// A request was sent to try an ejected origin.
     TrialBegun,
 }
@@ -173,6 +177,12 @@ impl Health {
     pub(crate) fn on(self, event: Event, now: Instant, rules: &Ejection) -> Self {
         match (self, event) {
             (Self::Up { last, .. }, Event::Success) => Self::up(now, last),
+            // Good ones were among them all the time.
+            (state @ Self::Ejected { until, cause, .. }, Event::Answered | Event::Success)
+                if cause.is_of_many() && now < until =>
+            {
+                state
+            }
             (
                 Self::Ejected { backoff, .. } | Self::Trial { backoff, .. },
                 Event::Answered | Event::Success,
@@ -182,29 +192,29 @@ impl Health {
                 let before = if stale { (0, now, Against::default()) } else { (failures, since, against) };
                 let (failures, since, against) = (before.0 + 1, before.1, before.2.with(suspect));
                 if rules.failures > 0 && against.is_enough(failures, rules.failures) {
-                    return Self::ejected(last, now, rules);
+                    return Self::ejected(last, now, (Cause::Failures, rules));
                 }
                 Self::Up { failures, since, against, last }
             }
-            (Self::Up { last, .. }, Event::Condemned) => Self::ejected(last, now, rules),
+            (Self::Up { last, .. }, Event::Condemned(cause)) => Self::ejected(last, now, (cause, rules)),
             (Self::Trial { backoff, .. }, Event::Failure(_)) => {
                 let backoff = longer(backoff, rules);
-                Self::Ejected { until: now + backoff, backoff }
+                Self::Ejected { until: now + backoff, backoff, cause: Cause::Failures }
             }
             (Self::Ejected { backoff, .. } | Self::Trial { backoff, .. }, Event::TrialBegun) => {
                 Self::Trial { since: now, backoff }
             }
-            (state @ Self::Ejected { .. }, Event::Failure(_) | Event::Condemned) => state,
-            (state @ Self::Trial { .. }, Event::Condemned) => state,
+            (state @ Self::Ejected { .. }, Event::Failure(_) | Event::Condemned(_)) => state,
+            (state @ Self::Trial { .. }, Event::Condemned(_)) => state,
             (state @ Self::Up { .. }, Event::TrialBegun | Event::Answered) => state,
         }
     }
 
     /// Left out: for longer where it has not been back for the time of a window.
-    fn ejected(last: Option<Last>, now: Instant, rules: &Ejection) -> Self {
+    fn ejected(last: Option<Last>, now: Instant, (cause, rules): (Cause, &Ejection)) -> Self {
         let soon = |last: &Last| now.saturating_duration_since(last.ended) <= rules.window;
         let backoff = last.filter(soon).map_or(rules.backoff, |last| longer(last.backoff, rules));
-        Self::Ejected { until: now + backoff, backoff }
+        Self::Ejected { until: now + backoff, backoff, cause }
     }
 
     /// Whether it takes its share.

@@ -55,6 +55,7 @@ pub(crate) async fn attempt(
         Err(error) => {
             track.into_iter().for_each(|track| track.fail(&error));
             let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
+            origin.met_failure(&failure, terms.timeouts.connect, terms.suspect);
             return Err(Box::new((failure, Some(body))));
         }
     };
@@ -71,6 +72,7 @@ pub(crate) async fn attempt(
             if matches!(failure.error, OriginError::FirstByteTimeout) {
                 origin.measure_failure(terms.timeouts.first_byte);
             }
+            origin.met_failure(&failure, terms.timeouts.first_byte, terms.suspect);
             lease.connection.fail_attempt(&failure.error);
             let rest = replay.or_else(|| if outgoing.is_untouched() { outgoing.into_stream() } else { None });
             return Err(Box::new((failure, rest)));
@@ -81,6 +83,7 @@ pub(crate) async fn attempt(
     }
     let now = clock::now();
     origin.measure(waited, now);
+    origin.met_head(head.status, (waited, now), terms.suspect);
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
     if head.status == http::StatusCode::SWITCHING_PROTOCOLS
         && let Err(bound) = lease.permit.outlast()

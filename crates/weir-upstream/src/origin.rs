@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 
 use crate::address::{Addresses, Resolver};
@@ -18,12 +18,14 @@ use crate::attempt::{AttemptLog, Track, Turn};
 use crate::check::record::Record;
 use crate::check::state::State;
 use crate::clock;
+use crate::conduct::{Conduct, Met};
 use crate::error::{Blame, OriginError, UpstreamError};
 use crate::health::{Cause, Event, Health, Suspect, Verdict};
 use crate::load::Load;
 use crate::notice::Notice;
 use crate::pick::{self, PickCounts};
 use crate::pool::{Pool, PoolBounds};
+use crate::ramp::Ramp;
 use crate::retry::{Failure, Stage};
 use crate::roster::Signal;
 use crate::settings::{Ejection, OriginAddress, OriginSettings, TlsSettings, UpstreamSettings};
@@ -59,6 +61,8 @@ pub struct Origin {
     tls: TlsSettings,
     pool: Arc<Pool>,
     ejection: ArcSwap<Ejection>,
+    /// How it has answered of late, where it is left out for that.
+    pub(crate) conduct: ArcSwapOption<Conduct>,
     marks: Mutex<Marks>,
     pub(crate) load: Load,
     /// The number of its name.
@@ -75,6 +79,8 @@ pub struct Origin {
     troubled: AtomicBool,
     pub(crate) counts: Counts,
     pub(crate) checks: Mutex<Record>,
+    /// How far it is with its share.
+    pub(crate) ramp: Mutex<Ramp>,
     pub(crate) agent: Mutex<agent::record::Record>,
 }
 
@@ -165,6 +171,7 @@ impl Origin {
             tls: upstream.tls.clone(),
             pool: Pool::new(pool_bounds(upstream)),
             ejection: ArcSwap::from_pointee(upstream.ejection.clone()),
+            conduct: ArcSwapOption::empty(),
             marks: Mutex::default(),
             load: signal.board.add(upstream.bounds.connections_max),
             picks: PickCounts::default(),
@@ -175,6 +182,7 @@ impl Origin {
             troubled: AtomicBool::new(false),
             counts: Counts::default(),
             checks: Mutex::default(),
+            ramp: Mutex::new(Ramp::Whole),
             agent: Mutex::default(),
         })
     }
@@ -200,6 +208,7 @@ impl Origin {
         self.pool.rebind(pool_bounds(upstream));
         self.load.set_room(self.pool.open_max());
         self.ejection.store(Arc::new(upstream.ejection.clone()));
+        self.begin_conduct(&upstream.ejection);
         if let Place::Tcp { addresses, .. } = &self.place {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
         }
@@ -364,7 +373,7 @@ impl Origin {
     }
 
     /// Notes how an exchange has ended, and why the origin is ejected if it is.
-    fn note_with(&self, event: Event, cause: Cause) {
+    pub(crate) fn note_with(&self, event: Event, cause: Cause) {
         if matches!(event, Event::Success | Event::Answered) && !self.troubled.load(Ordering::Relaxed) {
             return;
         }
@@ -379,6 +388,7 @@ impl Origin {
         let after = *health;
         drop(health);
         if before.is_up() != after.is_up() {
+            self.conduct.load().iter().for_each(|conduct| conduct.forget());
             self.signal.change();
         }
         match (before, after) {
@@ -444,6 +454,7 @@ impl Origin {
     pub(crate) fn failed(&self, error: &OriginError, suspect: Suspect) {
         if error.blame() == Blame::Origin {
             count(&self.counts.failures);
+            self.met(Met::Break, suspect, clock::now());
             self.note(Event::Failure(suspect.of_break()));
             if !self.health().is_up() {
                 self.tell_gone(error);

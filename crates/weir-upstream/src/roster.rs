@@ -207,6 +207,8 @@ pub(crate) struct Roster {
     pub(crate) is_panicking: bool,
     /// What requests may have to wait for.
     pub(crate) awaits: Awaits,
+    /// When an origin takes more of its share, where one has not the whole yet.
+    pub(crate) next_step: Option<Instant>,
 }
 
 /// What is not known yet of origins, so that requests may have to wait for it.
@@ -231,10 +233,14 @@ impl Roster {
             Standing::Ejected => panicking.is_of(members[at].role),
             _ => false,
         };
+        let now = clock::now();
+        let ramps = members.iter().enumerate().map(|(at, member)| member.origin.ramp(takes_share(at), now));
+        let (percents, steps): (Vec<u32>, Vec<Option<Instant>>) = ramps.unzip();
+        let next_step = steps.into_iter().flatten().min();
         let lane_of = |takes: &dyn Fn(&usize) -> bool| {
             let place = |at: usize| Place {
                 member: at,
-                weight: members[at].share(),
+                weight: (members[at].share() * percents[at] / 100).max(1),
                 seed: seeds[at],
                 load: members[at].origin.load.clone(),
             };
@@ -268,6 +274,7 @@ impl Roster {
             ejected,
             is_panicking,
             awaits,
+            next_step,
             members,
             takes_sessions,
             homes,

@@ -25,6 +25,7 @@ use crate::node;
 use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
+use crate::ramp::Ramp;
 use crate::roster::{Member, Roster, Signal};
 use crate::settings::{
     AgentSettings, Bounds, CheckSettings, OriginSettings, RetryOn, Role, Timeouts, UpstreamSettings,
@@ -159,6 +160,11 @@ impl Upstream {
             bounds: settings.bounds,
             settings,
         }))
+    }
+
+    /// Whether origins come to their share step by step.
+    pub(crate) fn is_ramping_up(&self) -> bool {
+        !self.settings.ejection.slow_start.is_zero()
     }
 
     /// Whether another one has taken its place.
@@ -346,7 +352,12 @@ impl Upstream {
         let upstream = Arc::downgrade(self);
         let every = self.settings.resolve_every.max(Duration::from_secs(1));
         async move {
-            tokio::join!(tend(upstream.clone(), every), names::tend(upstream));
+            tokio::join!(
+                tend(upstream.clone(), every),
+                names::tend(upstream.clone()),
+                Upstream::judge_origins(upstream.clone()),
+                Upstream::grow_shares(upstream)
+            );
         }
     }
 
@@ -426,6 +437,12 @@ pub(crate) enum Past<'u> {
     Upstream(&'u Upstream),
 }
 
+/// Whether a name stood for it until now.
+fn is_of_name(origin: &Origin, known: &[Member]) -> bool {
+    let is_it = |name: &Origin| name.at().is_none() && name.address() == origin.address();
+    origin.at().is_some() && known.iter().any(|member| is_it(&member.origin))
+}
+
 /// The members that there are to be: those of `known` where they are the same, new ones elsewhere. Without
 /// `known` Weir begins.
 fn members(
@@ -447,6 +464,9 @@ fn members(
                 let origin = Origin::new(&wanted, settings, (signal, resolver))?;
                 if known.is_some() && settings.check.is_some() {
                     origin.await_check();
+                }
+                if known.is_some_and(|known| !is_of_name(&origin, known)) {
+                    *origin.ramp.lock() = Ramp::Out;
                 }
                 if settings.each_by.is_some() && settings.affinity.is_some() && is_name(&wanted) {
                     origin.mark(|marks| marks.dns = Naming::Sought);

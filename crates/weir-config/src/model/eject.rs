@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// What a request may have caused counts against its origin for sure if another origin answered the same
 /// request well. Otherwise failures of one client alone or of one URL alone leave out no origin: failures in
-/// a row must be of three clients with three URLs.
+/// a row must be of three clients with three URLs. For `share` and `slow` each client counts once for each
+/// URL, and what two clients together with two URLs can be the reason for leaves out no origin. Requests
+/// without a client (refreshes) count as those of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
@@ -26,6 +28,17 @@ pub struct Eject {
     /// Which responses are failures, too: `500-599`, `500,502-504`. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusRanges>,
+    /// The share of failed requests within `within` that leaves an origin out. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<Percent>,
+    /// So many requests within `within` are needed for `share` and `slow`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub least: u32,
+    /// So many times the others' median time to the first byte leaves an origin out, where it takes more than
+    /// 10 ms. Default: none.
+    #[schemars(range(min = 1.1, max = 1000.0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow: Option<f64>,
     /// The most of an upstream's origins that are left out at once, but always one. Where more would be, Weir
     /// uses all of them again, says so and counts it. It counts primaries and backups apart. Primaries may
     /// all be left out while a backup is up.
@@ -40,6 +53,9 @@ impl Default for Eject {
             time: Duration::seconds(1),
             time_max: Duration::seconds(30),
             status: None,
+            share: None,
+            least: 20,
+            slow: None,
             at_most: Percent(50),
         }
     }

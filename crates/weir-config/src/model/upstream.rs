@@ -94,6 +94,10 @@ pub struct Upstream {
     /// When Weir leaves out a failing origin for a while. It never leaves out the only one.
     #[serde(default)]
     pub eject: Eject,
+    /// How long an origin takes to its whole share after it was left out or added: it begins with a tenth of
+    /// it. When Weir starts, all origins have their whole share. Default: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_start: Option<Duration>,
     /// Whether and how Weir checks the origins on its own: `"tcp"` (it connects, TLS included), or a request.
     /// Default: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +135,7 @@ impl Upstream {
             head: head_default(),
             fields: fields_default(),
             eject: Eject::default(),
+            slow_start: None,
             check: None,
             agent: None,
             affinity: None,

@@ -338,6 +338,30 @@ fn upstreams() {
             3,
             "`0%` is out of bounds: use `1%` to `100%`",
         ),
+        (
+            "origins = [\"http://a\"]\neject = { least = 10 }",
+            3,
+            "`least` has no use without `share` or `slow`",
+        ),
+        ("origins = [\"http://a\"]\neject = { slow = 0.5 }", 3, "`slow` is out of bounds"),
+        ("origins = [\"http://a\"]\neject = { slow = nan }", 3, "`slow` is out of bounds"),
+        ("origins = [\"http://a\"]\neject = { share = \"5%\", least = 0 }", 3, "`least` is out of bounds"),
+        (
+            "origins = [\"http://a\"]\neject = { share = \"50%\", within = \"0s\" }",
+            3,
+            "`share` has no effect: `within` is zero",
+        ),
+        (
+            "origins = [\"http://a\"]\neject = { slow = 3, within = \"0s\" }",
+            3,
+            "`slow` has no effect: `within` is zero",
+        ),
+        ("origins = [\"http://a\"]\neject = { shares = \"50%\" }", 3, "unknown key `shares` in `eject`"),
+        (
+            "origins = [\"http://a\"]\nslow_start = \"0s\"",
+            3,
+            "`slow_start` is zero: origins return at once without it",
+        ),
         ("origins = [\"http://a\"]\neject = { stauts = \"5xx\" }", 3, "unknown key `stauts` in `eject`"),
         ("origins = [\"http://a\"]\nconnections = 1e3", 3, "`connections` is of the wrong kind"),
     ] {

@@ -1,5 +1,7 @@
 //! `[upstream.NAME]` as the settings of `weir-upstream`. It must not connect to anything.
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue, Method};
 use weir_config::model::{
     self, AffinityBy, Agent, Check, CheckMethod, CheckRule, Config, Eject, OriginEntry, Resolve, Retry,
@@ -44,7 +46,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
             fields_max: upstream.fields as usize,
             ..Bounds::default()
         },
-        ejection: ejection(&upstream.eject),
+        ejection: ejection(upstream),
         retries: retries(&upstream.retry),
         tls: tls(&upstream.tls),
         resolve_every: upstream.dns_refresh.0,
@@ -110,15 +112,19 @@ fn retries(retry: &Retry) -> Retries {
     }
 }
 
-fn ejection(eject: &Eject) -> Ejection {
+fn ejection(upstream: &Upstream) -> Ejection {
+    let eject: &Eject = &upstream.eject;
     Ejection {
         failures: eject.failures,
         window: eject.within.0,
         backoff: eject.time.0,
         backoff_max: eject.time_max.0,
         statuses: eject.status.as_ref().map_or_else(Vec::new, |ranges| ranges.0.clone()),
+        share_percent: eject.share.map(|share| share.0),
+        least: eject.least,
+        slow: eject.slow,
         at_most_percent: eject.at_most.0,
-        ..Ejection::default()
+        slow_start: upstream.slow_start.map_or(Duration::ZERO, |time| time.0),
     }
 }
 

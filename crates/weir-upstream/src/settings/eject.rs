@@ -26,6 +26,8 @@ pub struct Ejection {
     pub slow: Option<f64>,
     /// The most of an upstream's origins that are left out, in percent. Where more would be, all are used.
     pub at_most_percent: u8,
+    /// How long an origin takes to its whole share once it takes one again; zero: at once.
+    pub slow_start: Duration,
 }
 
 impl Default for Ejection {
@@ -40,6 +42,7 @@ impl Default for Ejection {
             least: 20,
             slow: None,
             at_most_percent: 50,
+            slow_start: Duration::ZERO,
         }
     }
 }
@@ -48,6 +51,11 @@ impl Ejection {
     /// Whether a response with this status is a failure.
     pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
         self.statuses.iter().any(|range| range.contains(&status.as_u16()))
+    }
+
+    /// Whether what an origin has answered is counted by client and URL.
+    pub(crate) fn is_by_conduct(&self) -> bool {
+        self.share_percent.is_some() || self.slow.is_some()
     }
 
     /// How many of so many origins may be left out: the share, but one in any case.

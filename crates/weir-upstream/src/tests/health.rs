@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::Ejection;
 use crate::clock;
-use crate::health::{Event, Health, Suspect};
+use crate::health::{Cause, Event, Health, Suspect};
 
 fn rules() -> Ejection {
     Ejection {
@@ -41,7 +41,7 @@ fn backoffs_double_up_to_their_limit_and_a_success_ends_them() {
     let mut now = start;
     let mut health = after(start, &[(0, Event::Failure(None)); 3]);
     for expect in [1, 2, 4, 8, 16, 30, 30] {
-        let Health::Ejected { until, backoff } = health else { panic!("{health:?}") };
+        let Health::Ejected { until, backoff, .. } = health else { panic!("{health:?}") };
         assert_eq!(backoff, Duration::from_secs(expect));
         assert!(!health.is_due(until - Duration::from_millis(1)));
         assert!(health.is_due(until));
@@ -107,8 +107,8 @@ fn who_fails_again_soon_is_left_out_for_longer() {
     let mut now = start;
     let mut health = Health::new(start);
     for expect in [1, 2, 4] {
-        health = health.on(Event::Condemned, now, &rules());
-        let Health::Ejected { until, backoff } = health else { panic!("{health:?}") };
+        health = health.on(Event::Condemned(Cause::Share), now, &rules());
+        let Health::Ejected { until, backoff, .. } = health else { panic!("{health:?}") };
         assert_eq!(backoff, Duration::from_secs(expect));
         now = until;
         health = health.on(Event::TrialBegun, now, &rules()).on(Event::Success, now, &rules());
@@ -117,8 +117,22 @@ fn who_fails_again_soon_is_left_out_for_longer() {
         health = health.on(Event::Success, now, &rules());
     }
     now += Duration::from_millis(1);
-    let Health::Ejected { backoff, .. } = health.on(Event::Condemned, now, &rules()) else { panic!() };
+    let Health::Ejected { backoff, .. } = health.on(Event::Condemned(Cause::Share), now, &rules()) else {
+        panic!()
+    };
     assert_eq!(backoff, rules().backoff, "it was well for a window");
+}
+
+#[test]
+fn one_answer_does_not_bring_back_whose_answers_are_bad_together() {
+    let start = clock::now();
+    let health = Health::new(start).on(Event::Condemned(Cause::Slow), start, &rules());
+    let Health::Ejected { until, .. } = health else { panic!("{health:?}") };
+    assert!(!health.on(Event::Success, start, &rules()).is_up(), "it was under way before");
+    assert!(health.on(Event::Success, until, &rules()).is_up());
+    assert!(health.on(Event::TrialBegun, until, &rules()).on(Event::Answered, until, &rules()).is_up());
+    let failed = after(start, &[(0, Event::Failure(None)); 3]);
+    assert!(failed.on(Event::Success, start, &rules()).is_up());
 }
 
 /// A failure that a request of this client for this URL met.
@@ -140,17 +154,21 @@ proptest! {
                 0 => Event::Success,
                 1 => Event::Failure(None),
                 4 => suspected(wait % 5, wait % 7),
-                5 => Event::Condemned,
+                5 => Event::Condemned(Cause::Slow),
                 2 => Event::Answered,
                 _ => Event::TrialBegun,
             };
             let before = health;
             health = health.on(event, now, &rules());
+            let is_held = matches!(
+                before,
+                Health::Ejected { until, cause: Cause::Share | Cause::Slow, .. } if now < until
+            );
             if event == Event::Success {
-                prop_assert!(health.is_up());
+                prop_assert_eq!(health.is_up(), !is_held);
             }
             if before.is_up() && !health.is_up() {
-                prop_assert!(matches!(event, Event::Failure(_) | Event::Condemned));
+                prop_assert!(matches!(event, Event::Failure(_) | Event::Condemned(_)));
             }
             prop_assert!(health.due(now) <= now + rules().backoff_max);
             if !health.is_up() {
