@@ -75,6 +75,8 @@ pub struct Origin {
     health: Mutex<Health>,
     /// What operators were told last, with the error.
     notice: Mutex<(Notice, String)>,
+    /// Why DNS has found no address of its name.
+    missing: Mutex<String>,
     /// Whether `health` is anything but up without failures. Where it is not, the lock is not taken.
     troubled: AtomicBool,
     pub(crate) counts: Counts,
@@ -179,6 +181,7 @@ impl Origin {
             signal: signal.clone(),
             health: Mutex::new(Health::new(clock::now())),
             notice: Mutex::new((Notice::NONE, String::new())),
+            missing: Mutex::default(),
             troubled: AtomicBool::new(false),
             counts: Counts::default(),
             checks: Mutex::default(),
@@ -234,6 +237,12 @@ impl Origin {
         if is_other {
             self.signal.change();
         }
+    }
+
+    /// Its name was looked up in vain, and no address is known of it.
+    pub(crate) fn miss(&self, why: &str) {
+        why.clone_into(&mut self.missing.lock());
+        self.mark(|marks| marks.dns = Naming::Unfound);
     }
 
     /// It takes no share before its first successful check.
@@ -466,6 +475,15 @@ impl Origin {
     fn why(&self) -> String {
         let marks = *self.marks.lock();
         let standing = marks.standing(self.health().is_up());
+        match marks.dns {
+            Naming::Sought if standing == Standing::Down => {
+                return "its name was not looked up yet".to_owned();
+            }
+            Naming::Unfound if standing == Standing::Down => {
+                return format!("its name was not found yet: {}", self.missing.lock());
+            }
+            _ => {}
+        }
         if standing == Standing::Down && marks.is_down {
             return self.checks.lock().why_down();
         }

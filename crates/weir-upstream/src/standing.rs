@@ -10,7 +10,7 @@ pub enum Standing {
     Ready,
     /// It failed too often, and is tried now and then.
     Ejected,
-    /// An active check says that it is down, or it was not checked yet.
+    /// An active check says that it is down, or it was not checked yet, or no address of its name is known.
     Down,
     /// It takes requests of its sessions only.
     Draining,
@@ -63,14 +63,21 @@ pub(crate) enum Naming {
     Gone,
     /// The same, for so long that its sessions are over as well.
     Forgotten,
-    /// It was not asked yet for the addresses of the name.
+    /// It has not answered yet what addresses the name has.
     Sought,
+    /// It was asked for them in vain, and none is known from before.
+    Unfound,
 }
 
 impl Naming {
     /// Whether it does not name the address any more.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self, Naming::Gone | Naming::Forgotten)
+    }
+
+    /// Whether it is a name of which no address is known.
+    pub(crate) fn is_unknown(self) -> bool {
+        matches!(self, Naming::Sought | Naming::Unfound)
     }
 }
 
@@ -95,7 +102,7 @@ impl Marks {
             Order::Maintenance => Standing::Maintenance,
             Order::Drain => Standing::Draining,
             Order::Ready if self.dns.is_gone() => Standing::Draining,
-            Order::Ready if self.is_down || self.agent.is_down => Standing::Down,
+            Order::Ready if self.is_down || self.agent.is_down || self.dns.is_unknown() => Standing::Down,
             // As HAProxy has it: no new requests, but those of sessions.
             Order::Ready if self.agent.percent == 0 => Standing::Draining,
             Order::Ready if !is_up => Standing::Ejected,

@@ -468,7 +468,7 @@ fn members(
                 if known.is_some_and(|known| !is_of_name(&origin, known)) {
                     *origin.ramp.lock() = Ramp::Out;
                 }
-                if settings.each_by.is_some() && settings.affinity.is_some() && is_name(&wanted) {
+                if settings.each_by.is_some() && is_name(&wanted) {
                     origin.mark(|marks| marks.dns = Naming::Sought);
                 }
                 Arc::new(origin)
@@ -488,6 +488,8 @@ fn members(
                 naming if is_gone && naming.is_gone() => naming,
                 _ if is_gone => Naming::Gone,
                 naming if naming.is_gone() => Naming::Named,
+                // A name that is one origin finds its addresses itself.
+                naming if naming.is_unknown() && settings.each_by.is_none() => Naming::Named,
                 naming => naming,
             };
         });

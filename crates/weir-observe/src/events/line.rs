@@ -1,6 +1,6 @@
 //! Events as lines of JSON, and the states that are looked at for events of volumes and origins.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -72,6 +72,9 @@ impl Line {
     }
 }
 
+/// How many events of a kind a look gives; what goes beyond is told in one, with counts.
+const CHANGED_MAX: usize = 100;
+
 /// The states at the last look.
 #[derive(Default)]
 pub(super) struct Look {
@@ -84,11 +87,15 @@ impl Look {
         let looked = EventKind::Volume as u32 | EventKind::Origin as u32;
         let Some(states) = states.filter(|_| kinds & looked != 0) else { return Vec::new() };
         let (mut stands, mut lines) = (HashMap::new(), Vec::new());
+        let mut more: BTreeMap<u32, More> = BTreeMap::new();
         for (kind, names, state, why) in states() {
             let id = format!("{kind:?} {names:?}");
             let was = self.stood.as_ref().and_then(|stood| stood.get(&id));
             let has_changed = self.stood.is_some() && was != Some(&state) && kinds & kind as u32 != 0;
-            if has_changed {
+            let more = more.entry(kind as u32).or_insert_with(|| More::of(kind));
+            if has_changed && !more.has_room() {
+                more.count(&state);
+            } else if has_changed {
                 let mut map = begin(kind.word(), weir_clock::now().wall);
                 map.extend(names.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
                 map.insert("state".to_owned(), Value::from(state.as_str()));
@@ -103,7 +110,48 @@ impl Look {
             stands.insert(id, state);
         }
         self.stood = Some(stands);
+        lines.extend(more.into_values().filter_map(More::line));
         lines
+    }
+}
+
+/// The states of a kind that have changed at a look.
+struct More {
+    kind: EventKind,
+    /// Those that got an event.
+    told: usize,
+    /// The others by state.
+    states: BTreeMap<String, u64>,
+}
+
+impl More {
+    fn of(kind: EventKind) -> More {
+        More { kind, told: 0, states: BTreeMap::new() }
+    }
+
+    /// Whether another one gets an event; then it counts as told.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.told < CHANGED_MAX;
+        self.told += usize::from(has_room);
+        has_room
+    }
+
+    fn count(&mut self, state: &str) {
+        *self.states.entry(state.to_owned()).or_default() += 1;
+    }
+
+    /// One event for all others.
+    fn line(self) -> Option<Line> {
+        if self.states.is_empty() {
+            return None;
+        }
+        let mut map = begin(self.kind.word(), weir_clock::now().wall);
+        map.insert("more".to_owned(), Value::from(self.states.values().sum::<u64>()));
+        map.insert(
+            "states".to_owned(),
+            self.states.into_iter().map(|(state, count)| (state, count.into())).collect(),
+        );
+        Some(Line::new(self.kind as u32, Vec::new(), &map))
     }
 }
 
@@ -123,4 +171,28 @@ fn begin(word: &str, wall: SystemTime) -> Map<String, Value> {
     map.insert("time".to_owned(), Value::from(rfc3339(wall)));
     map.insert("event".to_owned(), Value::from(word));
     map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_changes_at_once_are_told_with_counts() {
+        let number = std::sync::atomic::AtomicU64::new(0);
+        let states: States = Box::new(move || {
+            let look = number.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let state = |at: u64| if look == 0 || at == 5 { "up" } else { "down" };
+            let names = |at: u64| vec![("origin", at.to_string())];
+            (0..1000).map(|at| (EventKind::Origin, names(at), state(at).to_owned(), String::new())).collect()
+        });
+        let (mut look, kinds) = (Look::default(), EventKind::Origin as u32);
+        assert!(look.changed(Some(&states), kinds).is_empty(), "the first look only learns");
+        let lines = look.changed(Some(&states), kinds);
+        assert_eq!(lines.len(), CHANGED_MAX + 1);
+        let last: Value = serde_json::from_slice(&lines[CHANGED_MAX].json).unwrap();
+        assert_eq!((&last["event"], &last["more"]), (&"origin".into(), &899.into()), "{last}");
+        assert_eq!(last["states"], serde_json::json!({ "down": 899 }));
+        assert!(look.changed(Some(&states), kinds).is_empty());
+    }
 }

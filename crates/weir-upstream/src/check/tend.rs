@@ -14,7 +14,7 @@ use crate::agent::hear::hear;
 use crate::agent::record::News;
 use crate::clock;
 use crate::origin::Origin;
-use crate::roster::Member;
+use crate::roster::{Awaits, Member};
 use crate::settings::{AgentSettings, Bounds, CheckSettings};
 use crate::upstream::Upstream;
 
@@ -58,6 +58,10 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
 fn report(upstream: &Upstream, was_any_up: bool) -> bool {
     let roster = upstream.roster();
     let is_any_up = roster.members.iter().any(|member| member.origin.standing().takes_share());
+    // DNS, or the first checks, have still to say.
+    if !is_any_up && roster.awaits != Awaits::Nothing {
+        return was_any_up;
+    }
     let upstream = upstream.name();
     match (was_any_up, is_any_up) {
         (true, false) => tracing::error!(upstream, "{}", said_of(roster.members.iter())),
