@@ -51,6 +51,8 @@ pub struct Dns {
 struct Shared {
     records: Mutex<HashMap<String, (u32, Vec<Record>)>>,
     mood: Mutex<Mood>,
+    /// A name of which nothing is said.
+    silent: Mutex<Option<String>>,
     asked: AtomicUsize,
     over_tcp: AtomicUsize,
     stopped: AtomicBool,
@@ -116,6 +118,11 @@ impl Dns {
         *self.shared.mood.lock().unwrap() = mood;
     }
 
+    /// Says nothing of this name from now on.
+    pub fn silence(&self, name: &str) {
+        *self.shared.silent.lock().unwrap() = Some(name.to_owned());
+    }
+
     /// How many questions it was asked.
     pub fn asked(&self) -> usize {
         self.shared.asked.load(Ordering::SeqCst)
@@ -159,6 +166,9 @@ impl Shared {
         let (name, end) = name_of(question, 12)?;
         let kind = u16::from_be_bytes([*question.get(end)?, *question.get(end + 1)?]);
         self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.silent.lock().unwrap().as_ref() == Some(&name) {
+            return None;
+        }
         let code: u8 = match *self.mood.lock().unwrap() {
             Mood::Silent => return None,
             Mood::Garbage => return Some([&question[..2], &[0xff; 30]].concat()),

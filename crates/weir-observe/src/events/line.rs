@@ -149,7 +149,7 @@ impl More {
         map.insert("more".to_owned(), Value::from(self.states.values().sum::<u64>()));
         map.insert(
             "states".to_owned(),
-            self.states.into_iter().map(|(state, count)| (state, count.into())).collect(),
+            self.states.into_iter().map(|(state, count)| (state, Value::from(count))).collect(),
         );
         Some(Line::new(self.kind as u32, Vec::new(), &map))
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::adjust::Adjustments;
 use crate::settings::{AgentSettings, CheckAsk, CheckSettings, OriginSettings, UpstreamSettings};
+use crate::snapshot::OriginSnapshot;
 use crate::standing::Standing;
 
 fn settings() -> UpstreamSettings {

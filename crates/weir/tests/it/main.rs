@@ -75,6 +75,7 @@ mod fetch {
 /// Which origins take requests: what picks choose, what operators change of them, and what DNS says.
 mod origins {
     pub(crate) mod changes;
+    mod churn;
     mod explained;
     mod found;
     pub(crate) mod names;
