@@ -85,6 +85,12 @@ impl Edge {
                     listed.name, listed.name
                 ));
             }
+            if upstream.is_overruled() {
+                said.push(format!(
+                    "upstream {name}: all its origins were removed at run time; they are used all the same, as \
+                     no other one is left; `weir origins add {name} ORIGIN` ends that"
+                ));
+            }
             for idle in upstream.idle_adjustments() {
                 said.push(format!(
                     "upstream {name}: {idle} was changed at run time, and the file has no such origin now; \

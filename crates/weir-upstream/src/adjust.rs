@@ -108,8 +108,30 @@ pub fn name_of(text: &str) -> String {
     text.parse::<OriginAddress>().map_or_else(|_| text.to_owned(), |address| address.to_string())
 }
 
-/// The origins that there are to be: those of the file and those added, without those removed.
+/// The origins that there are to be: those of the file and those added, without those removed. Where nothing
+/// would be left but what DNS no longer names, those come back that were removed: the file wants them.
 pub(crate) fn wanted(file: &[OriginSettings], adjustments: &Adjustments, finds: &Finds) -> Vec<Wanted> {
+    let laid = laid_over(file, adjustments, finds);
+    if has_origin(&laid) || removed(adjustments).next().is_none() {
+        return laid;
+    }
+    let mut less = adjustments.clone();
+    less.retain(|_, adjustment| !adjustment.is_removed);
+    laid_over(file, &less, finds)
+}
+
+/// Whether so much was removed that nothing would be left, and it is used all the same.
+pub(crate) fn is_overruled(file: &[OriginSettings], adjustments: &Adjustments, finds: &Finds) -> bool {
+    removed(adjustments).next().is_some() && !has_origin(&laid_over(file, adjustments, finds))
+}
+
+/// Whether there is one that is not gone.
+fn has_origin(all: &[Wanted]) -> bool {
+    all.iter().any(|wanted| !wanted.is_gone)
+}
+
+/// The origins as adjustments have them.
+fn laid_over(file: &[OriginSettings], adjustments: &Adjustments, finds: &Finds) -> Vec<Wanted> {
     let mut all = Vec::with_capacity(file.len());
     for settings in file.iter().cloned().chain(added(file, adjustments)) {
         let name = settings.name();
@@ -283,8 +305,7 @@ impl Before<'_> {
         } else {
             *adjustment = Adjustment { is_removed: true, ..Adjustment::default() };
         }
-        let left = wanted(self.file, after, self.finds);
-        if left.iter().all(|wanted| wanted.is_gone) {
+        if !has_origin(&laid_over(self.file, after, self.finds)) {
             let why = format!(
                 "{name} is the last origin of {}; add another one first, or use `maint`, after which it gets \
                  nothing and stays known",
@@ -371,7 +392,7 @@ pub(crate) fn differences(
     }
     for adjustment in seen.into_iter().filter_map(|name| adjustments.get(name)) {
         if adjustment.is_removed {
-            said.push("removed".to_owned());
+            said.push("removed, but no other origin is left".to_owned());
         }
         match (adjustment.weight, of_file) {
             (Some(weight), Some(of_file)) if weight != of_file.weight => {

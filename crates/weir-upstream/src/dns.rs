@@ -112,6 +112,8 @@ fn resolver(nameservers: &[SocketAddr], patience: Duration) -> Result<TokioResol
     options.attempts = ATTEMPTS;
     // Its own cache would hide when an answer ends.
     options.cache_size = 0;
+    // Its ceiling would make a TTL without meaning a long one.
+    options.positive_max_ttl = Some(Duration::from_secs(u64::from(u32::MAX)));
     builder.build()
 }
 

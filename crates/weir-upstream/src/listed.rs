@@ -1,6 +1,7 @@
 //! The origins of an upstream as operators see them: how each stands, its share, and how it differs from the
 //! file.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::adjust::{self, Adjustments};
@@ -85,7 +86,10 @@ pub(crate) fn listed(
             }
         })
         .collect();
-    origins.extend(adjust::removed(adjustments).map(|name| removed(name)));
+    // One that is used all the same stands above.
+    let is_used: HashSet<String> = origins.iter().map(|origin| origin.name.clone()).collect();
+    let others = adjust::removed(adjustments).filter(|name| !is_used.contains(*name));
+    origins.extend(others.map(|name| removed(name)));
     UpstreamListed { name: name.to_owned(), is_panicking: roster.is_panicking, origins }
 }
 

@@ -115,6 +115,12 @@ impl OriginSettings {
     }
 }
 
+/// The longest host, and the longest path of a unix socket.
+const HOST_BYTES_MAX: usize = 253;
+const SOCKET_BYTES_MAX: usize = 103;
+/// How much is shown of a text that is no address.
+const SHOWN_MAX: usize = 100;
+
 /// Where an origin is: `http://host[:port]`, `https://host[:port]` or `unix:/path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginAddress {
@@ -193,10 +199,17 @@ impl FromStr for OriginAddress {
     type Err = UpstreamError;
 
     fn from_str(text: &str) -> Result<Self, UpstreamError> {
-        let bad = |why| UpstreamError::Address { text: text.to_owned(), why };
+        // Its beginning says enough of a text that is no address.
+        let bad = |why| UpstreamError::Address { text: text.chars().take(SHOWN_MAX).collect(), why };
         if let Some(path) = text.strip_prefix("unix:") {
             if !path.starts_with('/') {
                 return Err(bad("the path of a unix socket must be absolute"));
+            }
+            if path.len() > SOCKET_BYTES_MAX {
+                return Err(bad("the path of a unix socket has at most 103 bytes"));
+            }
+            if path.contains(char::is_control) {
+                return Err(bad("the path of a unix socket has no control characters"));
             }
             return Ok(Self::Unix { path: PathBuf::from(path) });
         }
@@ -242,6 +255,10 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
     };
     if host.is_empty() {
         return Err("the host is empty");
+    }
+    // As in the file.
+    if host.strip_suffix('.').unwrap_or(host).len() > HOST_BYTES_MAX {
+        return Err("a host name has at most 253 characters");
     }
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if !host.bytes().all(legal) {

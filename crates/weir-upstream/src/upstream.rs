@@ -76,6 +76,20 @@ struct Said {
     finds: Finds,
 }
 
+impl Said {
+    /// Whether operators have removed all that the file wants, and it is used all the same.
+    fn is_overruled(&self, settings: &UpstreamSettings) -> bool {
+        adjust::is_overruled(&settings.origins, &self.adjustments, &self.finds)
+    }
+}
+
+fn tell_overruled(upstream: &str) {
+    tracing::error!(
+        upstream,
+        "the origins that were removed at run time are used all the same: no other one is left"
+    );
+}
+
 impl Upstream {
     /// Makes an upstream. Certificates are read; nothing is looked up and nothing connected, so that it
     /// succeeds while origins or DNS are down.
@@ -143,6 +157,9 @@ impl Upstream {
         };
         let known: Option<Arc<[Member]>> = known;
         let members = members(&settings, &said, known.as_deref(), (&signal, resolver))?;
+        if said.is_overruled(&settings) {
+            tell_overruled(&settings.name);
+        }
         // Origins that stay have not said themselves what is new about them.
         signal.change();
         Ok(Arc::new(Self {
@@ -269,6 +286,9 @@ impl Upstream {
     fn put(&self, said: &mut Said, next: Said) -> Result<(), UpstreamError> {
         let before = self.roster.load_full();
         let members = members(&self.settings, &next, Some(&before.members), (&self.signal, &self.resolver))?;
+        if !said.is_overruled(&self.settings) && next.is_overruled(&self.settings) {
+            tell_overruled(&self.name);
+        }
         *said = next;
         self.signal.change();
         self.renew(members.into());
@@ -320,6 +340,11 @@ impl Upstream {
         let mut next = said.clone();
         next.finds.insert(name.to_owned(), found);
         self.put(&mut said, next)
+    }
+
+    /// Whether origins that operators have removed are used all the same, as no other one is left.
+    pub fn is_overruled(&self) -> bool {
+        self.said.lock().is_overruled(&self.settings)
     }
 
     /// The adjustments that mean no origin now: the file no longer has it.

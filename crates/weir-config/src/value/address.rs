@@ -444,6 +444,9 @@ fn unix_path(path: &str) -> Result<PathBuf, String> {
     if path.len() > 103 {
         return Err("the path of a unix socket has at most 103 bytes".into());
     }
+    if let Some(bad) = path.chars().find(|letter| letter.is_control()) {
+        return Err(format!("{bad:?} is not allowed in the path of a unix socket"));
+    }
     Ok(PathBuf::from(path))
 }
 

@@ -163,6 +163,9 @@ fn origins() {
             ("http://a b", "not allowed"),
             ("http://bücher.example", "xn--"),
             ("unix:app.sock", "absolute"),
+            ("unix:/run/app\n.sock", "'\\n' is not allowed"),
+            ("unix:/run/\u{1b}[2J", "is not allowed"),
+            ("http://a\u{7f}.example", "not allowed"),
         ],
     );
     assert_eq!("http://10.0.0.1:3000".parse::<OriginUrl>().unwrap().dns_name(), None);

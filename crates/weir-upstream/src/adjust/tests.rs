@@ -120,6 +120,32 @@ fn each_address_of_a_name_is_an_origin_that_can_be_changed_alone_or_with_its_nam
 }
 
 #[test]
+fn where_nothing_is_left_the_file_counts() {
+    let mut case = Case::new();
+    case.try_change("http://a", Change::Remove).unwrap();
+    let is_overruled = |case: &Case| is_overruled(&case.file, &case.adjustments, &case.finds);
+    assert!(!is_overruled(&case));
+    // Another file has only the one that was removed.
+    case.file.truncate(1);
+    assert_eq!(case.all(), ["http://a:80 1 Primary Ready"]);
+    assert!(is_overruled(&case));
+    // One that is added is enough, and the removed one stays out again.
+    case.try_change("http://c", ADD).unwrap();
+    assert_eq!(case.all(), ["http://c:80 1 Primary Ready"]);
+    assert!(!is_overruled(&case) && case.refused("http://c", Change::Remove).contains("last"));
+    // An address that was removed is all that DNS still names.
+    let mut case = Case::new();
+    case.file.truncate(1);
+    let found = |at: &str| Found::of(at.parse().unwrap(), None, None);
+    case.finds.insert("http://a:80".to_owned(), vec![found("10.0.0.1:80"), found("10.0.0.2:80")]);
+    case.try_change("http://a@10.0.0.1:80", Change::Remove).unwrap();
+    assert_eq!(case.all(), ["http://a@10.0.0.2:80 1 Primary Ready"]);
+    case.finds.get_mut("http://a:80").unwrap()[1].gone = Some(crate::clock::now());
+    assert_eq!(case.all().len(), 2);
+    assert!(is_overruled(&case));
+}
+
+#[test]
 fn differences_are_said_in_words() {
     let mut case = Case::new();
     case.try_change("http://c", ADD).unwrap();

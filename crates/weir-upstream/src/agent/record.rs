@@ -19,7 +19,7 @@ pub(crate) enum Heard {
 }
 
 /// The agent of an origin.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) pace: Pace,
     pub(crate) said: Said,
@@ -27,17 +27,37 @@ pub(crate) struct Record {
     last: Option<(String, String, Instant)>,
     /// Whether the last connection failed.
     is_gone: bool,
+    /// Whether every word of the last line meant something.
+    is_whole: bool,
     understood: u64,
     partly: u64,
     broken: u64,
     unreachable: u64,
 }
 
+impl Default for Record {
+    fn default() -> Record {
+        Record {
+            pace: Pace::default(),
+            said: Said::default(),
+            last: None,
+            is_gone: false,
+            is_whole: true,
+            understood: 0,
+            partly: 0,
+            broken: 0,
+            unreachable: 0,
+        }
+    }
+}
+
 /// What is worth a line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The agent says something else.
+    /// The agent wants something else of the origin, or is back.
     Says,
+    /// It says something else, which changes no more than a share.
+    Scales,
     /// It says something else, and a word of that means nothing.
     Wonders(String),
     /// It cannot be reached any more, or says nothing whole.
@@ -54,11 +74,20 @@ impl Record {
         };
         let is_whole = words.unknown.is_empty();
         *(if is_whole { &mut self.understood } else { &mut self.partly }) += 1;
-        self.said = self.said.after(words);
+        let said = self.said.after(words);
+        let before = std::mem::replace(&mut self.said, said);
         let was_gone = std::mem::replace(&mut self.is_gone, false);
-        let before = self.last.replace((words.line.clone(), words.reason.clone(), now));
-        let is_news = was_gone || before.is_none_or(|(line, _, _)| line != words.line);
-        is_news.then(|| if is_whole { News::Says } else { News::Wonders(words.unknown.clone()) })
+        let was_whole = std::mem::replace(&mut self.is_whole, is_whole);
+        let last = self.last.replace((words.line.clone(), words.reason.clone(), now));
+        if last.as_ref().is_some_and(|(line, _, _)| *line == words.line) && !was_gone {
+            return None;
+        }
+        Some(match is_whole {
+            // Garbage that goes on is counted.
+            false if was_whole || was_gone => News::Wonders(words.unknown.clone()),
+            _ if was_gone || last.is_none() || said.stands_other_than(before) => News::Says,
+            _ => News::Scales,
+        })
     }
 
     /// Begins with what another process heard, and how it ended.
@@ -89,6 +118,42 @@ impl Record {
             partly: self.partly,
             broken: self.broken,
             unreachable: self.unreachable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::line::{Reading, read};
+    use crate::clock;
+
+    #[test]
+    fn only_what_changes_how_the_origin_stands_is_news() {
+        let mut record = Record::default();
+        let (wonders, garbage) = (News::Wonders("wat".to_owned()), News::Wonders("eh".to_owned()));
+        let rows = [
+            ("up 50%", Some(News::Says)),
+            ("up 50%", None),
+            ("up 51%", Some(News::Scales)),
+            ("up 52% maxconn:9", Some(News::Scales)),
+            ("up 0%", Some(News::Says)),
+            ("up 1%", Some(News::Says)),
+            ("down # load", Some(News::Says)),
+            ("down # more load", Some(News::Scales)),
+            ("up wat", Some(wonders)),
+            ("up wut", Some(News::Scales)),
+            ("", Some(News::Gone)),
+            ("", None),
+            ("up eh", Some(garbage)),
+            ("drain", Some(News::Says)),
+        ];
+        for (number, (line, expect)) in rows.into_iter().enumerate() {
+            let heard = match read(format!("{line}\n").as_bytes(), true) {
+                Reading::Line(words) if !line.is_empty() => Heard::Line(words),
+                _ => Heard::Unreachable,
+            };
+            assert_eq!(record.hear(&heard, clock::now()), expect, "{number}: {line}");
         }
     }
 }

@@ -36,4 +36,10 @@ impl Said {
             },
         }
     }
+
+    /// Whether an origin stands in another way for it than for `before`: at 0 % it drains.
+    pub(crate) fn stands_other_than(self, before: Said) -> bool {
+        let of = |said: Said| (said.order, said.is_down, said.percent == 0);
+        of(self) != of(before)
+    }
 }

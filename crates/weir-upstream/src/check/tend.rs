@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::ask::{CheckLog, ask};
 use super::pace::Pace;
 use super::state::State;
+use super::tempo::{Late, Tempo, TempoChange};
 use crate::agent::hear::hear;
 use crate::agent::record::News;
 use crate::clock;
@@ -18,8 +19,9 @@ use crate::roster::{Awaits, Member};
 use crate::settings::{AgentSettings, Bounds, CheckSettings};
 use crate::upstream::Upstream;
 
-/// The most checks and connections to agents of an upstream at once.
-pub(crate) const RUNNING_MAX: usize = 256;
+/// The most checks and connections to agents of an upstream at once: those of a thousand origins that all are
+/// silent.
+pub(crate) const RUNNING_MAX: usize = 1024;
 /// What is due within this time begins together.
 const GRAIN: Duration = Duration::from_millis(20);
 /// How long to wait where nothing is known to be due.
@@ -30,7 +32,7 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
     let mut running = JoinSet::new();
     let watched = upstream.upgrade().filter(|upstream| upstream.check.is_some() || upstream.agent.is_some());
     let Some(signal) = watched.map(|upstream| upstream.signal.clone()) else { return };
-    let mut is_any_up = true;
+    let (mut is_any_up, mut tempo) = (true, Tempo::default());
     loop {
         let mut woken = pin!(signal.woken());
         // A change from here on is seen.
@@ -38,7 +40,8 @@ pub(crate) async fn tend(upstream: Weak<Upstream>, log: CheckLog) {
         let Some(alive) = upstream.upgrade() else { return };
         is_any_up = report(&alive, is_any_up);
         while running.try_join_next().is_some() {}
-        let (due, next) = due(&alive, RUNNING_MAX - running.len().min(RUNNING_MAX), clock::now());
+        let (due, late, next) = due(&alive, RUNNING_MAX - running.len().min(RUNNING_MAX), clock::now());
+        tell_tempo(alive.name(), tempo.look(late));
         // The time of those that begin now is set by their begin.
         let next = if due.is_empty() { next } else { clock::now() + GRAIN };
         for job in due {
@@ -102,11 +105,26 @@ impl Job {
     }
 }
 
-/// At most so many jobs that are due, the longest due first, and when to look again.
-fn due(upstream: &Upstream, count_max: usize, now: Instant) -> (Vec<Job>, Instant) {
+/// Says that checks begin too late, and that they no longer do.
+fn tell_tempo(upstream: &str, change: Option<TempoChange>) {
+    match change {
+        Some(TempoChange::Behind(waiting)) => tracing::warn!(
+            upstream,
+            waiting,
+            at_once = RUNNING_MAX,
+            "checks begin too late: as many are under way as may be; raise `every` or lower `timeout`"
+        ),
+        Some(TempoChange::Kept) => tracing::warn!(upstream, "checks begin in time again"),
+        None => {}
+    }
+}
+
+/// At most so many jobs that are due, the longest due first; how many more are, for how long; and when to look
+/// again.
+fn due(upstream: &Upstream, count_max: usize, now: Instant) -> (Vec<Job>, Late, Instant) {
     let mut next = now + IDLE;
     if upstream.is_succeeded() {
-        return (Vec::new(), next);
+        return (Vec::new(), Late::default(), next);
     }
     let kinds = [upstream.check.clone().map(Kind::Check), upstream.agent.clone().map(Kind::Agent)];
     let roster = upstream.roster();
@@ -114,16 +132,20 @@ fn due(upstream: &Upstream, count_max: usize, now: Instant) -> (Vec<Job>, Instan
     for kind in kinds.into_iter().flatten() {
         for member in roster.members.iter() {
             let job = Job { kind: kind.clone(), origin: member.origin.clone() };
-            let (is_due, at) = job.pace(|pace| (pace.is_due(now), pace.due(now, now + GRAIN)));
+            let of = |pace: &mut Pace| (pace.is_due(now), pace.begun.is_some(), pace.due(now, now + GRAIN));
+            let (is_due, is_later, at) = job.pace(of);
             match is_due {
-                true => due.push((at, job)),
+                true => due.push((is_later, at, job)),
                 false => next = next.min(at),
             }
         }
     }
-    due.sort_by_key(|(at, _)| *at);
-    due.truncate(count_max);
-    (due.into_iter().map(|(_, job)| job).collect(), next.max(now + GRAIN))
+    // A first one comes before all others.
+    due.sort_by_key(|(is_later, at, _)| (*is_later, *at));
+    let late = due.split_off(count_max.min(due.len()));
+    let since = late.iter().map(|(_, at, _)| *at).min().unwrap_or(now);
+    let late = Late { waiting: late.len(), time: now.saturating_duration_since(since) };
+    (due.into_iter().map(|(_, _, job)| job).collect(), late, next.max(now + GRAIN))
 }
 
 /// A job under way, until it is dropped.
@@ -188,6 +210,7 @@ async fn listen(origin: &Origin, settings: &AgentSettings) {
     let name = origin.name();
     match news {
         Some(News::Says) => tracing::info!(origin = name, line, "the origin's agent speaks"),
+        Some(News::Scales) => tracing::debug!(origin = name, line, "the origin's agent speaks"),
         Some(News::Wonders(word)) => {
             tracing::warn!(origin = name, line, word, "the origin's agent says a word that means nothing");
         }

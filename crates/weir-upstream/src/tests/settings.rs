@@ -88,3 +88,24 @@ fn an_upstream_is_send_and_sync_and_so_are_its_futures() {
     sendable(upstream.send(super::scripted::get("/"), None));
     sendable(upstream.probe(None));
 }
+
+#[test]
+fn addresses_have_the_limits_of_the_file() {
+    let (host, path) = (|n: usize| format!("http://{}:80", "a".repeat(n)), |n: usize| "a".repeat(n));
+    let unix = |n: usize| format!("unix:/{}", path(n));
+    for (text, expect) in [
+        (host(253), None),
+        (host(254), Some("at most 253")),
+        (host(200_000), Some("at most 253")),
+        (unix(102), None),
+        (unix(103), Some("at most 103")),
+        ("unix:/run/a\nb".to_owned(), Some("control")),
+        ("unix:/run/a\u{7f}".to_owned(), Some("control")),
+        ("http://a\u{1b}[2J".to_owned(), Some("no host has")),
+    ] {
+        let why = text.parse::<OriginAddress>().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(why.contains(expect.unwrap_or_default()), "{why}");
+        assert_eq!(why.is_empty(), expect.is_none(), "{why}");
+        assert!(why.len() < 300, "only its beginning is shown");
+    }
+}

@@ -13,6 +13,8 @@ use crate::print::{plain, say};
 
 /// The path of origins.
 const ORIGINS: &str = "/v1/origins";
+/// The widest column of names: longer ones move the rest of their line.
+const WIDTH_MAX: usize = 80;
 /// Between two looks whether an origin is empty.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
@@ -169,7 +171,7 @@ impl One {
 
 fn told(order: &OriginOrder, changed: &OriginChanged) -> String {
     let mut text = match &changed.origin {
-        Some(shown) => line(shown, shown.origin.chars().count()),
+        Some(shown) => line(shown, 0),
         None => format!("{}  {}: done\n", order.origin, order.act.word()),
     };
     for warning in &changed.warnings {
@@ -180,7 +182,7 @@ fn told(order: &OriginOrder, changed: &OriginChanged) -> String {
 
 fn listed(all: &[OriginsOf]) -> String {
     let names = all.iter().flat_map(|of| &of.origins).map(|shown| shown.origin.chars().count());
-    let width = names.max().unwrap_or(0);
+    let width = names.max().unwrap_or(0).min(WIDTH_MAX);
     let mut text = String::new();
     for OriginsOf { upstream, panic, origins } in all {
         let panic = if *panic { "  too many origins are ejected: all are used" } else { "" };
@@ -226,6 +228,15 @@ fn line(shown: &OriginShown, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_any_length_is_listed() {
+        let origin = "a".repeat(200_000);
+        let shown =
+            OriginShown { origin: origin.clone(), state: "ready".to_owned(), ..OriginShown::default() };
+        let all = [OriginsOf { upstream: "main".to_owned(), origins: vec![shown] }];
+        assert!(listed(&all).contains(&format!("  {origin}  ready")));
+    }
 
     #[test]
     fn a_line_each_with_what_differs_from_the_file() {

@@ -80,6 +80,7 @@ mod origins {
     mod found;
     pub(crate) mod names;
     mod picks;
+    mod removed;
 }
 
 /// How Weir learns of itself how origins are: active checks, and agents.
