@@ -5,6 +5,7 @@ mod clients;
 mod maps;
 mod redirects;
 mod requests;
+mod sessions;
 
 pub(crate) use maps::of_maps as of_unused_maps;
 
@@ -24,7 +25,7 @@ pub(crate) fn of_rules(
     config: &Config,
     (tree, sources): (&Node, &Sources),
 ) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = sessions::of_upstreams(sites, config, (tree, sources));
     let defaults = tree.get("defaults");
     for (site, node) in sites.iter().zip(tree.list_of("site")) {
         for (at, route) in site.routes.iter().enumerate() {
