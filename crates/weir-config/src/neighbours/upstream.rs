@@ -51,6 +51,8 @@ const KEYS: &[Row] = &[
         "how long failures count, and how long the origin is left out at first",
     ),
     (&["observe"], "", "eject = { status = \"500-599\" }", "connections that fail are always observed"),
+    (&["slowstart"], "", "slow_start = \"30s\"", "it stands in the upstream, for all of its origins"),
+    (&["slow_start"], "origins", "slow_start = \"30s\"", "it stands in the upstream, for all of its origins"),
     (
         &["on_marked_down", "on_marked_up"],
         "",
