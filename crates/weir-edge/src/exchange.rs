@@ -238,7 +238,7 @@ impl<'c> Note<'c> {
     /// sees them, but for what reads sessions.
     pub(crate) fn take_cookies(&mut self, route: &Route) {
         let request = self.request;
-        let without_own = affinity::without_own(&request.headers, &self.running.own_cookies);
+        let without_own = affinity::without_own(&request.headers, self.running.plan.own_cookies());
         let left = route.rules.cookies.apply(without_own.as_ref().unwrap_or(&request.headers));
         if left.is_none() && without_own.is_none() {
             return;

@@ -150,7 +150,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
         }
     };
     let received = request.headers.clone();
-    if let Some(left) = affinity::without_own(&received, &running.own_cookies) {
+    if let Some(left) = affinity::without_own(&received, running.plan.own_cookies()) {
         request.headers = left;
     }
     explanation.cookies_dropped = wording::names(&route.rules.cookies.dropped(&request.headers));

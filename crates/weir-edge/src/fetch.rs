@@ -17,7 +17,7 @@ use weir_policy::{
     verdict,
 };
 use weir_store::Generation;
-use weir_upstream::Interim;
+use weir_upstream::{Interim, Whose};
 
 use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
@@ -508,7 +508,7 @@ async fn wait_head(
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if pass::send_interim(exchange, &interim).await.is_err() {
+                if pass::send_interim(exchange, &interim, Whose::Nobody).await.is_err() {
                     return Waited::Gone;
                 }
             }

@@ -131,14 +131,14 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if send_interim(exchange, &interim).await.is_err() {
+                if send_interim(exchange, &interim, Whose::Client).await.is_err() {
                     return Asked::Gone;
                 }
             }
             answer = &mut answer => {
                 // An interim and a final head may arrive in one piece: they are read in order.
                 while let Ok(interim) = interims.try_recv() {
-                    if send_interim(exchange, &interim).await.is_err() {
+                    if send_interim(exchange, &interim, Whose::Client).await.is_err() {
                         return Asked::Gone;
                     }
                 }
@@ -179,13 +179,15 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
     }
 }
 
-/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets.
+/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets. One to a
+/// request of nobody, which follows no session, begins none.
 ///
 /// # Errors
 /// The client went away.
 pub(crate) async fn send_interim(
     exchange: &mut Exchange<'_, '_>,
     interim: &Interim,
+    whose: Whose,
 ) -> Result<(), ContentError> {
     if interim.status == StatusCode::CONTINUE {
         return Ok(());
@@ -195,6 +197,9 @@ pub(crate) async fn send_interim(
     headers.remove(CONTENT_LENGTH);
     if let Some(route) = exchange.route {
         route.strip_response(&mut headers);
+        if whose == Whose::Nobody {
+            route.rules.strip_cookies_of_one(&mut headers);
+        }
     }
     exchange.client.interim(interim.status, &headers).await
 }

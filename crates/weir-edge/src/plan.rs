@@ -58,6 +58,8 @@ pub struct Plan {
     asks_clients: bool,
     https_port: Option<u16>,
     maps: Option<Arc<Maps>>,
+    /// The cookies that Weir sets itself, for any upstream.
+    own_cookies: Arc<[String]>,
     log_line: Option<Value>,
 }
 
@@ -141,6 +143,7 @@ impl Plan {
             asks_clients: loaded.resolved().iter().any(|site| site.client_certificate.is_some()),
             https_port: https_port(config),
             maps: maps(config),
+            own_cookies: upstreams::own_cookies(config),
             log_line: config.log.format.as_ref().map(|line| line.0.clone()),
         };
         let mut routes = 0;
@@ -170,6 +173,7 @@ impl Plan {
             *routes += 1;
             let number = (self.number << 32) | *routes;
             let compiled = Route::compile(route, resolved, config, self.maps.as_ref(), number);
+            let compiled = compiled.beside(&self.own_cookies);
             if asks_alike { compiled } else { compiled.told_apart(route) }
         };
         let compile = |route| {
@@ -235,6 +239,11 @@ impl Plan {
     /// The lines of the access log, where the configuration says their form.
     pub(crate) fn log_line(&self) -> Option<&Value> {
         self.log_line.as_ref()
+    }
+
+    /// The cookies that Weir sets itself, for any upstream.
+    pub(crate) fn own_cookies(&self) -> &[String] {
+        &self.own_cookies
     }
 
     /// The maps.

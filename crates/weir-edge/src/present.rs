@@ -36,10 +36,24 @@ pub(crate) fn fields(
     prepared(headers.clone(), status, route, reader)
 }
 
+/// The fields of a stored response, of which less or something else goes out than the whole.
+pub(crate) fn stored(
+    headers: &HeaderMap,
+    status: StatusCode,
+    route: &Route,
+    reader: Reader<'_>,
+) -> HeaderMap {
+    let mut fields = headers.clone();
+    // Also of what was stored before the configuration named such a cookie.
+    route.rules.strip_cookies_of_one(&mut fields);
+    prepared(fields, status, route, reader)
+}
+
 /// The fields of a response that is or will be held, whole or in part. Weir answers ranges of a 200 from it
 /// whatever the origin does, and the fields say so (RFC 9110 §14.3).
 pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     let mut fields = headers.clone();
+    route.rules.strip_cookies_of_one(&mut fields);
     if status == StatusCode::OK {
         fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     }

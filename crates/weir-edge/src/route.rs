@@ -220,6 +220,12 @@ impl Route {
         }
     }
 
+    /// Beside upstreams for which Weir sets cookies of these names.
+    pub(crate) fn beside(mut self, own_cookies: &Arc<[String]>) -> Route {
+        self.rules.own_cookies = own_cookies.clone();
+        self
+    }
+
     /// With a key that has no object of a route that asks otherwise, although rewriting gives both one path.
     pub(crate) fn told_apart(mut self, resolved: &ResolvedRoute) -> Route {
         if self.is_keyed_rewritten {

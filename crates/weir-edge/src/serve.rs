@@ -114,7 +114,7 @@ fn generation_to(
         Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range))),
         Answer::Parts(parts) => {
             let reader = job.reader(age_s.unwrap_or(0));
-            let mut fields = present::fields(&head.stored.headers, head.stored.status, job.route, reader);
+            let mut fields = present::stored(&head.stored.headers, head.stored.status, job.route, reader);
             let form = Form::new(parts, fields.remove(CONTENT_TYPE));
             (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
@@ -224,7 +224,7 @@ fn own(reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<Hea
 }
 
 fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Part>) -> Head {
-    let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
+    let mut fields = present::stored(&head.stored.headers, head.stored.status, route, reader);
     // These digests cover the whole, and would have to cover the content that is sent (RFC 9530 §2).
     fields.remove("content-digest");
     fields.remove("content-md5");
@@ -244,7 +244,7 @@ fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Par
 }
 
 fn not_modified(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
-    let fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
+    let fields = present::stored(&head.stored.headers, head.stored.status, route, reader);
     let mut parked = HeaderMap::new();
     for (name, value) in &fields {
         if weir_policy::is_in_304(name) {

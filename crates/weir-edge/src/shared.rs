@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use weir_store::Store;
 use weir_upstream::Upstream;
-use weir_upstream::affinity::Affinity;
 
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
@@ -32,19 +31,15 @@ pub(crate) struct Running {
     pub(crate) trusted: Arc<Trusted>,
     /// Whether sessions of any upstream keep their origin.
     pub(crate) has_affinity: bool,
-    /// The cookies that Weir sets itself.
-    pub(crate) own_cookies: Vec<String>,
 }
 
 impl Running {
     /// A plan with its upstreams.
     pub(crate) fn new(plan: Plan, upstreams: HashMap<String, Arc<Upstream>>) -> Running {
-        let affinities = || upstreams.values().filter_map(|upstream| upstream.affinity());
         Running {
             limits: Arc::new(plan.limits()),
             trusted: Arc::new(plan.trusted()),
-            has_affinity: affinities().next().is_some(),
-            own_cookies: affinities().filter_map(Affinity::own_cookie).map(str::to_owned).collect(),
+            has_affinity: upstreams.values().any(|upstream| upstream.affinity().is_some()),
             plan: Arc::new(plan),
             upstreams,
         }

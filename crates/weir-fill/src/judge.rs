@@ -410,8 +410,11 @@ impl FillRequest {
         match body.unwrap_or(Err(OriginError::ReadTimeout)) {
             Ok(body) => {
                 let origin = response.origin.name().into();
-                let (status, headers) = (response.status, response.headers);
+                let (status, mut headers) = (response.status, response.headers);
                 let concern = self.concern(fill, clock::mono());
+                if concern == Concern::All {
+                    self.settings.rules().strip_for_waiting(status, &mut headers);
+                }
                 let shared = SharedResponse { status, headers, body, reason, origin, variant, concern };
                 self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
                 true

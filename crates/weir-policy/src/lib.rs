@@ -43,6 +43,7 @@ mod validate;
 pub mod value;
 mod vary;
 mod verdict;
+mod whose_cookie;
 
 pub use answer::{Answer, ContentRange, Parts, answer};
 pub use by_status::{Lifetimes, Statuses, Windows, is_never_stored};

@@ -4,9 +4,10 @@ use crate::by_status::{Lifetimes, Windows};
 use crate::control::Ignored;
 use crate::cookies::CookieRule;
 use crate::glob;
-use crate::set_cookie::{FlagRule, name_set};
+use crate::set_cookie::FlagRule;
 use crate::value::{Placeholder, Value, What};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderName, Method};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The caching rules of one route. `Default` is Weir's safe default for every choice.
@@ -37,6 +38,9 @@ pub struct CacheRules {
     /// The cookie by which clients keep a session with an origin. A response that gives it to a client is not
     /// stored.
     pub session_cookie: Option<String>,
+    /// The cookies that Weir sets itself, for any upstream. An origin's lines of these names are taken out of
+    /// every response.
+    pub own_cookies: Arc<[String]>,
     /// When a request bypasses the cache: it is neither answered from it nor stored.
     pub bypass: Triggers,
     /// When a request fetches again and replaces the stored response.
@@ -61,28 +65,6 @@ pub struct CacheRules {
     pub min_uses: MinUses,
     /// What a key is made of.
     pub key: KeyRules,
-}
-
-impl CacheRules {
-    /// Whether a Set-Cookie line is taken out of responses.
-    pub(crate) fn strips(&self, line: &HeaderValue) -> bool {
-        self.stripped_cookies.iter().any(|pattern| glob::fits(pattern, name_set(line)))
-    }
-
-    /// Takes the cookies that the rules name out of a response.
-    pub fn strip_cookies(&self, headers: &mut HeaderMap) {
-        if self.stripped_cookies.is_empty()
-            || !headers.get_all(header::SET_COOKIE).iter().any(|line| self.strips(line))
-        {
-            return;
-        }
-        let lines = headers.get_all(header::SET_COOKIE).iter().filter(|line| !self.strips(line));
-        let kept: Vec<HeaderValue> = lines.cloned().collect();
-        headers.remove(header::SET_COOKIE);
-        for line in kept {
-            headers.append(header::SET_COOKIE, line);
-        }
-    }
 }
 
 /// A route's windows for stale responses (RFC 5861), counted from the moment the response becomes stale.

@@ -351,18 +351,15 @@ fn cookie_allows(
     control: &ResponseControl,
     rules: &CacheRules,
 ) -> Result<(), NotStored> {
+    if rules.begins_session(headers) {
+        return Err(NotStored::SetCookie);
+    }
     let mut lines = headers.get_all(header::SET_COOKIE).iter().filter(|line| !rules.strips(line)).peekable();
     if lines.peek().is_none() {
         return Ok(());
     }
     if lines.any(|line| cookies::in_key(&rules.key).any(|keyed| keyed.as_bytes() == name_set(line))) {
         return Err(NotStored::SetKeyCookie);
-    }
-    if let Some(session) = rules.session_cookie.as_ref().filter(|_| rules.set_cookie != SetCookie::Strip) {
-        let mut lines = headers.get_all(header::SET_COOKIE).iter().filter(|line| !rules.strips(line));
-        if lines.any(|line| name_set(line) == session.as_bytes()) {
-            return Err(NotStored::SetCookie);
-        }
     }
     if rules.set_cookie == SetCookie::NoStore && !control.withheld.contains(&header::SET_COOKIE) {
         return Err(NotStored::SetCookie);
@@ -398,13 +395,9 @@ pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &
     if headers.get_all(header::CONTENT_RANGE).iter().any(is_in_bytes) {
         headers.remove(header::CONTENT_RANGE);
     }
-    for name in &control.withheld {
-        headers.remove(name);
-    }
+    rules.strip_withheld(control, headers);
     rules.strip_cookies(headers);
-    if rules.set_cookie == SetCookie::Strip {
-        headers.remove(header::SET_COOKIE);
-    }
+    rules.strip_cookies_of_one(headers);
     if !headers.contains_key(header::DATE)
         && let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(received.wall))
     {

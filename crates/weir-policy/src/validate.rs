@@ -51,7 +51,8 @@ pub fn freshen(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRu
     let control = effective(&fresh.headers, stored.status, rules);
     // Where the route ignores that, a cookie still shows that it is for one client.
     let mut cookies = not_modified.headers.get_all(header::SET_COOKIE).iter();
-    let sets_cookie = !control.ignored.is_empty() && cookies.any(|line| !rules.strips(line));
+    let sets_cookie = !control.ignored.is_empty()
+        && (cookies.any(|line| !rules.strips(line)) || rules.begins_session(not_modified.headers));
     if is_refused(&control) || sets_cookie {
         let mut bound = stored.clone();
         bound.facts.flags.insert(StoredFlags::NO_CACHE);
@@ -113,7 +114,9 @@ fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Sto
     let mut news = newer.headers.clone();
     strip_hop_by_hop(&mut news);
     rules.strip_cookies(&mut news);
+    rules.strip_cookies_of_one(&mut news);
     let mut headers = stored.headers.clone();
+    rules.strip_cookies_of_one(&mut headers);
     for name in news.keys().filter(|name| is_updated(name, rules)) {
         headers.remove(name);
         for value in news.get_all(name) {
@@ -143,7 +146,7 @@ fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Sto
 
 /// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). Fields that describe the stored bytes
 /// stay. A cookie is for the client whose request was validated, unless the route gives every client the
-/// same. Vary stays, since it selected the variant.
+/// same; those of one client alone are not here any more. Vary stays, since it selected the variant.
 fn is_updated(name: &HeaderName, rules: &CacheRules) -> bool {
     const KEPT: [HeaderName; 8] = [
         header::CONTENT_ENCODING,

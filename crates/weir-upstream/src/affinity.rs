@@ -19,6 +19,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::named;
 pub use sealed::{Key, SEALED_BYTES};
 
+/// So many of a request's cookies of Weir's name are opened. A client has one. But whoever may set cookies for
+/// the domain above can give it more, which come first.
+const OPENED_MAX: usize = 16;
+
 /// The number of an origin in sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OriginId(pub(crate) u64);
@@ -255,9 +259,17 @@ impl Affinity {
 
 impl OwnCookie {
     fn read(&self, upstream: &str, headers: &HeaderMap, now: SystemTime) -> Reading {
-        let mut reading = Reading::Nothing;
-        // A client has one. More are looked at only as far as a browser with several paths may send them.
-        for value in named::cookies(headers, &self.name).take(4) {
+        let (mut reading, mut left) = (Reading::Nothing, OPENED_MAX);
+        for value in named::cookies(headers, &self.name) {
+            // What cannot be one of ours costs nothing, and hides none.
+            if !sealed::may_open(value) {
+                reading = Reading::Refused;
+                continue;
+            }
+            if left == 0 {
+                break;
+            }
+            left -= 1;
             let opened = sealed::open(&self.keys, upstream, value);
             let Some((origin, issued_s)) = opened else {
                 reading = Reading::Refused;

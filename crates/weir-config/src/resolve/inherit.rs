@@ -9,6 +9,7 @@ use crate::model::{
 };
 use crate::value::{Duration, NameGlob, PairMatch, RateLimit, statuses};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time;
 use weir_policy::cookies::CookieRule;
 use weir_policy::set_cookie::{Flag, FlagRule};
@@ -174,6 +175,7 @@ impl Rules {
             cookie_flags: self.named_cookies().flat_map(|named| &named.flags).flatten().map(flags).collect(),
             ignore: ignored(self.ignore.as_ref()),
             session_cookie: None,
+            own_cookies: Arc::default(),
             set_cookie: match self.set_cookie {
                 None | Some(SetCookieRule::ByName(_) | SetCookieRule::All(SetCookie::NoStore)) => {
                     weir_policy::SetCookie::NoStore

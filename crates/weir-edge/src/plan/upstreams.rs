@@ -1,5 +1,6 @@
 //! `[upstream.NAME]` as the settings of `weir-upstream`. It must not connect to anything.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
@@ -20,6 +21,15 @@ use super::picks::picks;
 /// All upstreams of a configuration, by name in order.
 pub(super) fn settings(config: &Config) -> Vec<UpstreamSettings> {
     config.upstream.iter().map(|(name, upstream)| one(name, upstream, config)).collect()
+}
+
+/// The cookies that Weir sets itself, for any upstream.
+pub(super) fn own_cookies(config: &Config) -> Arc<[String]> {
+    let name = |(name, upstream): (&String, &Upstream)| {
+        let affinity = upstream.affinity.as_ref()?;
+        affinity.cookie_name(name).filter(|_| affinity.by == AffinityBy::Own)
+    };
+    config.upstream.iter().filter_map(name).collect()
 }
 
 fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {

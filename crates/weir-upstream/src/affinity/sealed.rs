@@ -71,9 +71,14 @@ pub(super) fn seal(key: &Key, upstream: &str, origin: OriginId, now: SystemTime)
     Some(URL_SAFE_NO_PAD.encode(&bytes))
 }
 
+/// Whether a text is as long as a cookie of ours.
+pub(super) fn may_open(text: &[u8]) -> bool {
+    text.len() == TEXT_BYTES
+}
+
 /// The origin that a cookie names, and when it was made. `None` where no key has sealed it for this upstream.
 pub(super) fn open(keys: &[Key], upstream: &str, text: &[u8]) -> Option<(OriginId, u64)> {
-    if text.len() != TEXT_BYTES {
+    if !may_open(text) {
         return None;
     }
     let mut bytes = [0; SEALED_BYTES];

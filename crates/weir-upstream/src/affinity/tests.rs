@@ -84,11 +84,18 @@ fn what_nobody_with_the_key_has_written_for_this_upstream_is_refused() {
     }
     assert_eq!(read(&affinity, "app", &[(COOKIE, "O=x; oo=y")], "/", NOW), Reading::Nothing);
     assert_eq!(read(&affinity, "app", &[], "/", NOW), Reading::Nothing);
-    // A valid one beside a bad one counts; beyond four none is looked at.
+    // A valid one beside bad ones counts, however many cannot be one. Beyond sixteen that may be, none is
+    // looked at.
     let two = format!("o=bad; {good}");
     assert_eq!(read(&affinity, "app", &[(COOKIE, &two)], "/", NOW), found(id, Place::Field));
-    let many = format!("o=a; o=b; o=c; o=d; {good}");
-    assert_eq!(read(&affinity, "app", &[(COOKIE, &many)], "/", NOW), Reading::Refused);
+    let behind = |count: usize, bad: &str| format!("{}{good}", format!("{bad}; ").repeat(count));
+    for (many, expect) in [
+        (behind(500, "o=a"), found(id, Place::Field)),
+        (behind(15, &foreign), found(id, Place::Field)),
+        (behind(16, &foreign), Reading::Refused),
+    ] {
+        assert_eq!(read(&affinity, "app", &[(COOKIE, &many)], "/", NOW), expect, "{many}");
+    }
 }
 
 #[test]

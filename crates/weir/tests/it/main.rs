@@ -122,6 +122,7 @@ mod sessions {
     mod moved;
     mod names;
     mod several;
+    mod stored;
 }
 
 /// What memory and volumes keep, and what drives do to it.
