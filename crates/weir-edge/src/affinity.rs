@@ -93,10 +93,14 @@ pub(crate) fn settle(
     let reading = read(exchange, route);
     // An error is no reason to stay, and a 304 is also for the cache behind us.
     let may_set = !response.status.is_server_error() && response.status != StatusCode::NOT_MODIFIED;
+    let sets_it = affinity.is_begun_by(&response.headers);
     let begins = match affinity.own_cookie() {
         Some(_) => may_set,
-        None => affinity.is_begun_by(&response.headers),
+        None => sets_it,
     };
+    if sets_it && affinity.own_cookie().is_some() {
+        exchange.running.tell_own_cookie(upstream.name(), response.origin.name());
+    }
     let end = upstream.settle(&reading, response.origin_id, begins);
     let is_aging = matches!(reading, Reading::Session { place: Place::AgingCookie, .. });
     let is_wanted = may_set && (end != Some(SessionEnd::Kept) || is_aging);

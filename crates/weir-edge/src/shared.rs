@@ -31,6 +31,8 @@ pub(crate) struct Running {
     pub(crate) trusted: Arc<Trusted>,
     /// Whether sessions of any upstream keep their origin.
     pub(crate) has_affinity: bool,
+    /// Whether the log has said that an origin sets a cookie of Weir's name.
+    has_told: AtomicBool,
 }
 
 impl Running {
@@ -39,9 +41,17 @@ impl Running {
         Running {
             limits: Arc::new(plan.limits()),
             trusted: Arc::new(plan.trusted()),
+            has_told: AtomicBool::new(false),
             has_affinity: upstreams.values().any(|upstream| upstream.affinity().is_some()),
             plan: Arc::new(plan),
             upstreams,
+        }
+    }
+
+    /// Says once in the log that an origin sets a cookie of Weir's name, which clients do not get.
+    pub(crate) fn tell_own_cookie(&self, upstream: &str, origin: &str) {
+        if !self.has_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(upstream, origin, "an origin sets the session cookie of Weir; no client gets it");
         }
     }
 

@@ -16,8 +16,8 @@ pub struct Affinity {
     /// must have no access to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<FilePath>,
-    /// The cookie: with `own` Weir's, by default `weir-origin-` and eight digits made of the upstream's name;
-    /// with `suffix` the origins'.
+    /// The cookie: with `own` Weir's, by default `weir-origin-` and eight digits made of the upstream's name.
+    /// No origin may set a cookie of that name. With `suffix` the origins'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<CookieName>,
     /// With `suffix`: the parameter of the path that has the session id where there is no cookie, as in

@@ -235,6 +235,8 @@ fn no_origin_sets_weirs_cookie() {
         (switched.status, names(&switched.all("set-cookie"))),
         (101, vec!["sid".into(), "theme".into()])
     );
+    let said = weir.stderr().matches("sets the session cookie of Weir").count();
+    assert_eq!(said, 1, "{}", weir.stderr());
     // The session was kept through all of it.
     assert_eq!(weir.metric("weir_sessions_moved_total{upstream=\"main\"}"), Some(0.0));
     assert_eq!(weir.metric("weir_sessions_refused_total{upstream=\"main\"}"), Some(0.0));
