@@ -56,7 +56,8 @@ impl CacheRules {
 
     /// Takes out of a response the cookies that are for one client alone. The rest may be stored.
     pub fn strip_cookies_of_one(&self, headers: &mut HeaderMap) {
-        if headers.contains_key(header::SET_COOKIE) {
+        let knows_any = self.session_cookie.is_some() || in_key(&self.key).next().is_some();
+        if knows_any || !self.own_cookies.is_empty() {
             remove_lines(headers, |line| self.is_of_one(line));
         }
     }
