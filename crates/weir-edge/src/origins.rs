@@ -87,8 +87,8 @@ impl Edge {
             }
             if upstream.is_overruled() {
                 said.push(format!(
-                    "upstream {name}: all its origins were removed at run time; they are used all the same, as \
-                     no other one is left; `weir origins add {name} ORIGIN` ends that"
+                    "upstream {name}: all its origins were removed at run time; they are used all the same, \
+                     as no other one is left; `weir origins add {name} ORIGIN` ends that"
                 ));
             }
             for idle in upstream.idle_adjustments() {

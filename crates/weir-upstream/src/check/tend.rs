@@ -119,8 +119,8 @@ fn tell_tempo(upstream: &str, change: Option<TempoChange>) {
     }
 }
 
-/// At most so many jobs that are due, the longest due first; how many more are, for how long; and when to look
-/// again.
+/// At most so many jobs that are due, the longest due first; how many more are, for how long; and when to
+/// look again.
 fn due(upstream: &Upstream, count_max: usize, now: Instant) -> (Vec<Job>, Late, Instant) {
     let mut next = now + IDLE;
     if upstream.is_succeeded() {

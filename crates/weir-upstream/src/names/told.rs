@@ -1,5 +1,5 @@
-//! What the log is told of a name: a line of each kind at once, and no more than one in [`TELL_PAUSE`], however
-//! often DNS changes its mind.
+//! What the log is told of a name: a line of each kind at once, and no more than one in [`TELL_PAUSE`],
+//! however often DNS changes its mind.
 
 use std::time::{Duration, Instant};
 

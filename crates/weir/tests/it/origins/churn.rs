@@ -1,5 +1,5 @@
-//! Names whose addresses change without end, that DNS does not know or is silent about, and addresses where no
-//! origin can be: what the others of the upstream have is never less for that.
+//! Names whose addresses change without end, that DNS does not know or is silent about, and addresses where
+//! no origin can be: what the others of the upstream have is never less for that.
 
 use std::net::{IpAddr, Ipv4Addr};
 
