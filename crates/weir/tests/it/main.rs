@@ -80,6 +80,7 @@ mod origins {
     mod found;
     pub(crate) mod names;
     mod picks;
+    mod queued;
     mod removed;
 }
 
