@@ -78,6 +78,7 @@ mod origins {
     mod churn;
     mod explained;
     mod found;
+    mod hedged;
     pub(crate) mod names;
     mod picks;
     mod queued;
