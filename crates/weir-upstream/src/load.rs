@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 
 /// How many origins share a shelf. A power of two.
 const SHELF: usize = 64;
+/// How much slower one response makes an origin at most.
+const RISE_MAX: u32 = 2;
 /// The time after which a latency that was not measured again counts half. A power of two.
 const HALF_LIFE_MS: u32 = 8192;
 
@@ -118,12 +120,14 @@ impl Load {
         latency_us(&self.shelf.latency[self.at % SHELF], now_ms)
     }
 
-    /// A response's first byte came after this time.
+    /// A response's first byte came after this time. A slower one raises the average at once, at most to
+    /// twice of what it was.
     pub(crate) fn measure(&self, us: u32, now_ms: u32) {
         self.shift(now_ms, |known, age_ms| {
             let us = us.max(1);
             if us >= known {
-                return us;
+                // One answer alone may be that of a slow URL, which a client chose.
+                return if known == 0 { us } else { us.min(known.saturating_mul(RISE_MAX)) };
             }
             // What is left of the old value where nothing was faster.
             us + faded(known - us, age_ms)
@@ -132,7 +136,10 @@ impl Load {
 
     /// A request got no response in this time: the origin is no faster than that.
     pub(crate) fn measure_failure(&self, us: u32, now_ms: u32) {
-        self.shift(now_ms, |known, age_ms| us.max(faded(known, age_ms)));
+        self.shift(now_ms, |known, age_ms| {
+            let us = if known == 0 { us } else { us.min(known.saturating_mul(RISE_MAX)) };
+            us.max(faded(known, age_ms))
+        });
     }
 
     fn shift(&self, now_ms: u32, next: impl Fn(u32, u32) -> u32) {

@@ -70,10 +70,15 @@ fn the_slow_are_picked_less_and_are_tried_again() {
     assert_eq!([8192, 16_384].map(|now_ms| latency(&group, 1, now_ms)), [20_000, 10_000]);
     group.loads[1].measure(1000, 8192);
     assert_eq!(latency(&group, 1, 8192), 20_500);
+    // One slow answer may be the fault of its URL: it doubles at most.
+    group.loads[1].measure(50_000, 8192);
+    assert_eq!(latency(&group, 1, 8192), 41_000);
     group.loads[1].measure(50_000, 8192);
     assert_eq!(latency(&group, 1, 8192), 50_000);
+    group.loads[1].measure_failure(60_000_000, 8192);
+    assert_eq!(latency(&group, 1, 8192), 100_000);
     // A clock that is behind changes nothing.
-    assert_eq!(latency(&group, 1, 8191), 50_000);
+    assert_eq!(latency(&group, 1, 8191), 100_000);
     assert_eq!(latency(&group, 1, 8192 + 40 * 8192), 0);
 }
 
