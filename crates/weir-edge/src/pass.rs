@@ -179,8 +179,8 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
     }
 }
 
-/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets. One to a
-/// request of nobody, which follows no session, begins none.
+/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets. One to
+/// a request of nobody, which follows no session, begins none.
 ///
 /// # Errors
 /// The client went away.

@@ -1,5 +1,6 @@
 //! Whose a cookie is that a response sets: which lines no client gets, and which no other client than the one
-//! that asked. Every way into a stored head and every way to a client asks here. It must not interpret a value.
+//! that asked. Every way into a stored head and every way to a client asks here. It must not interpret a
+//! value.
 
 use crate::control::ResponseControl;
 use crate::cookies::in_key;
@@ -83,8 +84,8 @@ impl CacheRules {
     }
 }
 
-/// The name under which a client sends the cookie of a line back. A cookie without a name is sent as its value
-/// alone, which may look like another with one (RFC 6265bis §5.8.3).
+/// The name under which a client sends the cookie of a line back. A cookie without a name is sent as its
+/// value alone, which may look like another with one (RFC 6265bis §5.8.3).
 fn name_sent(line: &HeaderValue) -> &[u8] {
     let name = name_set(line);
     if !name.is_empty() {

@@ -9,7 +9,7 @@ use crate::agent::record::Record;
 use crate::agent::said::Said;
 use crate::check::state::State;
 use crate::clock;
-use crate::health::{Cause, Health};
+use crate::health::{Against, Cause, Health};
 use crate::origin::Origin;
 use crate::roster::Member;
 use crate::settings::Role;
@@ -225,6 +225,7 @@ impl Origin {
                 until,
                 backoff: backoff.min(PAST_MAX),
                 cause: Cause::Failures,
+                against: Against::default(),
             });
         }
         if !carried.latency.is_zero() {

@@ -18,10 +18,10 @@ use crate::settings::Ejection;
 pub(crate) enum Health {
     /// Takes its share. `failures` in a row, the first at `since`.
     Up { failures: u32, since: Instant, against: Against, last: Option<Last> },
-    /// Left out until then.
-    Ejected { until: Instant, backoff: Duration, cause: Cause },
+    /// Left out until then. `against`: what trials met that their requests may have caused.
+    Ejected { until: Instant, backoff: Duration, cause: Cause, against: Against },
     /// One request is under way since then. It may be lost: after another `backoff` a new trial may begin.
-    Trial { since: Instant, backoff: Duration },
+    Trial { since: Instant, backoff: Duration, against: Against },
 }
 
 /// The last time that an origin was left out.
@@ -54,6 +54,11 @@ impl Suspect {
     /// What may be the cause of an exchange that broke: nothing but the origin where no client can be.
     pub(crate) fn of_break(self) -> Option<Suspect> {
         self.client.map(|_| self)
+    }
+
+    /// Whether nobody knows which client it is.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.client == Some(UNNAMED)
     }
 
     /// Whether it may be the cause of what the other one may have caused.
@@ -89,13 +94,23 @@ impl Against {
             self.sure += 1;
             return self;
         };
-        if suspect.client != Some(UNNAMED)
-            && !self.suspects.iter().flatten().any(|known| known.is_like(suspect))
+        if !suspect.is_unnamed()
+            && !self.knows(suspect)
             && let Some(place) = self.suspects.iter_mut().find(|place| place.is_none())
         {
             *place = Some(suspect);
         }
         self
+    }
+
+    /// Whether what trials met is the origin's fault.
+    fn is_sure(&self) -> bool {
+        self.sure > 0 || self.suspects.iter().all(Option::is_some)
+    }
+
+    /// Whether this client, or this URL, has met one of the failures.
+    fn knows(&self, suspect: Suspect) -> bool {
+        self.suspects.iter().flatten().any(|known| known.is_like(suspect))
     }
 
     /// Whether so many failures are enough.
@@ -197,13 +212,24 @@ impl Health {
                 Self::Up { failures, since, against, last }
             }
             (Self::Up { last, .. }, Event::Condemned(cause)) => Self::ejected(last, now, (cause, rules)),
-            (Self::Trial { backoff, .. }, Event::Failure(_)) => {
-                let backoff = longer(backoff, rules);
-                Self::Ejected { until: now + backoff, backoff, cause: Cause::Failures }
+            (Self::Trial { backoff, against, .. }, Event::Failure(suspect)) => {
+                let (cause, against) = (Cause::Failures, against.with(suspect));
+                if against.is_sure() {
+                    let backoff = longer(backoff, rules);
+                    return Self::Ejected {
+                        until: now + backoff,
+                        backoff,
+                        cause,
+                        against: Against::default(),
+                    };
+                }
+                // It may be the request's: another client's is to try it soon.
+                Self::Ejected { until: now + rules.backoff.min(backoff), backoff, cause, against }
             }
-            (Self::Ejected { backoff, .. } | Self::Trial { backoff, .. }, Event::TrialBegun) => {
-                Self::Trial { since: now, backoff }
-            }
+            (
+                Self::Ejected { backoff, against, .. } | Self::Trial { backoff, against, .. },
+                Event::TrialBegun,
+            ) => Self::Trial { since: now, backoff, against },
             (state @ Self::Ejected { .. }, Event::Failure(_) | Event::Condemned(_)) => state,
             (state @ Self::Trial { .. }, Event::Condemned(_)) => state,
             (state @ Self::Up { .. }, Event::TrialBegun | Event::Answered) => state,
@@ -214,7 +240,7 @@ impl Health {
     fn ejected(last: Option<Last>, now: Instant, (cause, rules): (Cause, &Ejection)) -> Self {
         let soon = |last: &Last| now.saturating_duration_since(last.ended) <= rules.window;
         let backoff = last.filter(soon).map_or(rules.backoff, |last| longer(last.backoff, rules));
-        Self::Ejected { until: now + backoff, backoff, cause }
+        Self::Ejected { until: now + backoff, backoff, cause, against: Against::default() }
     }
 
     /// Whether it takes its share.
@@ -227,7 +253,16 @@ impl Health {
         match self {
             Self::Up { .. } => false,
             Self::Ejected { until, .. } => now >= until,
-            Self::Trial { since, backoff } => now >= since + backoff,
+            Self::Trial { since, backoff, .. } => now >= since + backoff,
+        }
+    }
+
+    /// Whether a request may be the trial: none whose client or URL has met a failure of an earlier one. So a
+    /// client that asks for what fails cannot keep an origin out that is well again.
+    pub(crate) fn may_try(self, suspect: Suspect) -> bool {
+        match self {
+            Self::Up { .. } => false,
+            Self::Ejected { against, .. } | Self::Trial { against, .. } => !against.knows(suspect),
         }
     }
 
@@ -236,7 +271,7 @@ impl Health {
         match self {
             Self::Up { .. } => now,
             Self::Ejected { until, .. } => until,
-            Self::Trial { since, backoff } => since + backoff,
+            Self::Trial { since, backoff, .. } => since + backoff,
         }
     }
 }

@@ -335,13 +335,13 @@ impl Origin {
         Some(Duration::from_secs(self.signal.time_s(now).saturating_sub(last_s).into()))
     }
 
-    /// Begins a trial if one is due. At most one request in each backoff begins one.
-    pub(crate) fn begin_trial(&self, now: Instant) -> bool {
+    /// Begins a trial with a request if one is due. At most one request in each backoff begins one.
+    pub(crate) fn begin_trial(&self, suspect: Suspect, now: Instant) -> bool {
         if !self.troubled.load(Ordering::Relaxed) {
             return false;
         }
         let mut health = self.health.lock();
-        let due = health.is_due(now);
+        let due = health.is_due(now) && health.may_try(suspect);
         if due {
             // It stays out of its lane until the trial has ended.
             *health = health.on(Event::TrialBegun, now, &self.ejection.load());

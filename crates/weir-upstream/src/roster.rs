@@ -13,6 +13,7 @@ use tokio::sync::futures::Notified;
 use crate::affinity::OriginId;
 use crate::budget::Budget;
 use crate::clock;
+use crate::health::Suspect;
 use crate::homes::Homes;
 use crate::load::Board;
 use crate::moves::Moves;
@@ -324,12 +325,16 @@ impl Roster {
         &self,
         picks: &[Pick],
         asked: &Asked<'_>,
-        tried: &[usize],
+        so_far: &SoFar<'_>,
         (moment, now): (&Moment<'_>, Instant),
     ) -> Option<Picked> {
-        let begin_trial = |at: usize| self.origin(at).begin_trial(now);
-        let picked =
-            self.chosen(picks, asked, &Untried { tried, begin_trial: &begin_trial }, (moment, now))?;
+        let begin_trial = |at: usize| self.origin(at).begin_trial((so_far.suspect)(), now);
+        let picked = self.chosen(
+            picks,
+            asked,
+            &Untried { tried: so_far.tried, begin_trial: &begin_trial },
+            (moment, now),
+        )?;
         self.took(picks, picked);
         Some(picked)
     }
@@ -473,6 +478,14 @@ impl Panicking {
             Role::Backup => self.backups,
         }
     }
+}
+
+/// What is known of a request on its way.
+pub(crate) struct SoFar<'r> {
+    /// The origins that it has tried.
+    pub(crate) tried: &'r [usize],
+    /// What may be the cause of a failure besides its origin.
+    pub(crate) suspect: &'r dyn Fn() -> Suspect,
 }
 
 /// The origins that a request has not tried.

@@ -14,7 +14,7 @@ use crate::pool::Demand;
 use crate::request::{InterimSender, OriginRequest, OutBody};
 use crate::response::OriginResponse;
 use crate::retry::{self, Failure, Next, Stage, Tries};
-use crate::roster::Roster;
+use crate::roster::{Roster, SoFar};
 use crate::settings::{RetryOn, Role};
 use crate::upstream::Upstream;
 
@@ -135,7 +135,8 @@ impl Upstream {
         let of_session = || session.and_then(|session| roster.follow(session, picks, now));
         // One more attempt takes no turn: turns are shared out among the first ones.
         let moment = || if tried.is_empty() { self.signal.moment(now) } else { self.signal.draw(now) };
-        let choose = || roster.choose(picks, &request.asked(), tried, (&moment(), now));
+        let so_far = SoFar { tried, suspect: &|| Suspect::of(request) };
+        let choose = || roster.choose(picks, &request.asked(), &so_far, (&moment(), now));
         preferred.or_else(of_session).or_else(choose)
     }
 }
@@ -278,8 +279,9 @@ impl Course<'_> {
     }
 }
 
-/// What attempts found that the request may have caused. Once another attempt of the same request is answered
-/// well it counts against their origins for sure. If not, it counts as that client's and that URL's.
+/// What attempts found that the request may have caused: it counts as that client's and that URL's. Once
+/// another attempt of the same request is answered well, a client whose name is hidden was not the cause. One
+/// that is known may have been, as one that each origin refuses for asking too often.
 pub(crate) struct Doubts {
     found: Vec<(Arc<Origin>, Found)>,
     suspect: Option<Suspect>,
@@ -316,9 +318,9 @@ impl Doubts {
         }
     }
 
-    /// The request has been answered: it was not the cause.
+    /// The request has been answered well.
     fn clear_request(&mut self) {
-        self.suspect = None;
+        self.suspect = self.suspect.filter(|suspect| !suspect.is_unnamed());
     }
 }
 

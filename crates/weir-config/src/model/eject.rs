@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// When Weir leaves out a failing origin for a while. It still tries an origin that has no other beside it.
 /// Where all are left out, it tries the one whose time ends first.
 ///
-/// What a request may have caused counts against its origin for sure if another origin answered the same
-/// request well. Otherwise failures of one client alone or of one URL alone leave out no origin: failures in
-/// a row must be of three clients with three URLs. For `share` and `slow` each client counts once for each
+/// Failures of one client alone or of one URL alone leave out no origin: failures in a row must be of three
+/// clients with three URLs, also where another origin answered the same requests well. No client can be the
+/// cause of a connection that is refused. For `share` and `slow` each client counts once for each
 /// URL, and what two clients together with two URLs can be the reason for leaves out no origin. Requests
 /// without a client (refreshes) count as those of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -195,3 +195,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_fails_in_a_trial_does_not_keep_an_origin_out() {
+    let start = clock::now();
+    let s = Duration::from_secs;
+    let mut health = after(start, &[(0, Event::Failure(None)); 3]);
+    // It has been out for longer already.
+    let mut now = start + s(1);
+    health = health.on(Event::TrialBegun, now, &rules()).on(Event::Failure(None), now, &rules());
+    let Health::Ejected { until, backoff, .. } = health else { panic!("{health:?}") };
+    assert_eq!((until, backoff), (now + s(2), s(2)));
+    now = until;
+    let (hostile, other) = (Suspect { client: Some(7), url: 1 }, Suspect { client: Some(8), url: 2 });
+    assert!(health.is_due(now) && health.may_try(hostile));
+    health = health.on(Event::TrialBegun, now, &rules()).on(Event::Failure(Some(hostile)), now, &rules());
+    let Health::Ejected { until, backoff, .. } = health else { panic!("{health:?}") };
+    assert_eq!((until, backoff), (now + s(1), s(2)), "it is tried again soon");
+    assert!(!health.may_try(hostile) && !health.may_try(Suspect { client: Some(9), url: 1 }));
+    assert!(health.may_try(other));
+    assert!(health.on(Event::TrialBegun, until, &rules()).on(Event::Answered, until, &rules()).is_up());
+    // Three clients with three URLs are believed.
+    for (client, url) in [(8, 2), (9, 3)] {
+        let of = Event::Failure(Some(Suspect { client: Some(client), url }));
+        health = health.on(Event::TrialBegun, until, &rules()).on(of, until, &rules());
+    }
+    let Health::Ejected { backoff, .. } = health else { panic!("{health:?}") };
+    assert_eq!(backoff, s(4));
+    assert!(health.may_try(hostile));
+}

@@ -234,7 +234,7 @@ mod tests {
         let origin = "a".repeat(200_000);
         let shown =
             OriginShown { origin: origin.clone(), state: "ready".to_owned(), ..OriginShown::default() };
-        let all = [OriginsOf { upstream: "main".to_owned(), origins: vec![shown] }];
+        let all = [OriginsOf { origins: vec![shown], ..OriginsOf::default() }];
         assert!(listed(&all).contains(&format!("  {origin}  ready")));
     }
 

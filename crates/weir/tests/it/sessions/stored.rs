@@ -1,5 +1,5 @@
-//! Cookies of origins that make a session, or have the name of Weir's own: by no way do they come into what is
-//! stored for all, and Weir's name reaches no client but from Weir.
+//! Cookies of origins that make a session, or have the name of Weir's own: by no way do they come into what
+//! is stored for all, and Weir's name reaches no client but from Weir.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,8 +11,8 @@ use crate::server::{server, setup};
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n";
 const BODY: &[u8] = &[b'x'; 4000];
 
-/// An origin of which everything is a version that it confirms. A response makes a session where the query has
-/// its kind: `200`, `304`, `head`, `part`, `103`, `101`. All of them set `theme` as well. A 304 with a
+/// An origin of which everything is a version that it confirms. A response makes a session where the query
+/// has its kind: `200`, `304`, `head`, `part`, `103`, `101`. All of them set `theme` as well. A 304 with a
 /// session makes what it confirms fresh, and the first response does where the query says `long`.
 fn origin() -> Origin {
     let origin = Origin::start();
@@ -42,7 +42,8 @@ fn origin() -> Origin {
             ));
         } else if exchange.request.method == "HEAD" {
             exchange.send(format!(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n{version}{}Content-Length: {length}\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n{version}{}\
+                 Content-Length: {length}\r\n\r\n",
                 lines("head")
             ));
         } else if let Some(range) = exchange.request.header("range") {
