@@ -19,8 +19,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::named;
 pub use sealed::{Key, SEALED_BYTES};
 
-/// So many of a request's cookies of Weir's name are opened. A client has one. But a site that may set cookies
-/// for the domain above can give it more, which come first.
+/// So many of a request's cookies of Weir's name are opened. A client has one. But a site that may set
+/// cookies for the domain above can give it more, which come first.
 const OPENED_MAX: usize = 16;
 
 /// The number of an origin in sessions.

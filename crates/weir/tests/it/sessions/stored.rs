@@ -208,7 +208,8 @@ fn no_origin_sets_weirs_cookie() {
     let send = |method: &str, target: &str, more: &str| -> Client {
         let mut client = weir.client();
         client.send(format!(
-            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nCookie: {kept}\r\nContent-Length: 0\r\n{more}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nCookie: {kept}\r\nContent-Length: 0\r\n\
+             {more}\r\n"
         ));
         client
     };
