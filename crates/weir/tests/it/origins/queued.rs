@@ -37,7 +37,7 @@ fn what_waits_goes_where_there_is_room() {
         client.send_get("x", path, &[]);
         client
     };
-    let mut holding = vec![get("/pass/hold"), get("/pass/hold")];
+    let mut holding = [get("/pass/hold"), get("/pass/hold")];
     until("both are asked", || a.count("/pass/hold") + b.count("/pass/hold") == 2);
     let waiting: Vec<Client> = (0..6).map(|number| get(&format!("/pass/{number}"))).collect();
     until("the others wait", || metric(&weir, "weir_origin_requests_queued") == 6.0);
