@@ -26,7 +26,7 @@ use crate::once::new_connection;
 use crate::origin::{Origin, Place};
 use crate::pick::Pick;
 use crate::ramp::Ramp;
-use crate::roster::{Member, Roster, Signal};
+use crate::roster::{Awaits, Member, Roster, Signal};
 use crate::settings::{
     AgentSettings, Bounds, CheckSettings, OriginSettings, RetryOn, Role, Timeouts, UpstreamSettings,
 };
@@ -218,8 +218,11 @@ impl Upstream {
         let roster = Arc::new(Roster::new(members, changes));
         let before = self.roster.swap(roster.clone());
         roster.report(&before, &self.name, &self.signal);
-        // Who looked meanwhile has seen the one before.
+        // What looked meanwhile has seen the one before.
         self.signal.moves.change();
+        if before.awaits != Awaits::Nothing {
+            self.signal.wake();
+        }
         roster
     }
 
@@ -545,3 +548,6 @@ fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
