@@ -156,6 +156,16 @@ impl Cause {
         }
     }
 
+    /// The phrase for operators.
+    pub(crate) fn phrase(self) -> &'static str {
+        match self {
+            Cause::Failures => "failures in a row",
+            Cause::Status => "bad statuses",
+            Cause::Share => "share of failures",
+            Cause::Slow => "slower than the others",
+        }
+    }
+
     /// Whether no single answer says anything against it.
     fn is_of_many(self) -> bool {
         matches!(self, Cause::Share | Cause::Slow)
@@ -246,6 +256,15 @@ impl Health {
     /// Whether it takes its share.
     pub(crate) fn is_up(self) -> bool {
         matches!(self, Self::Up { .. })
+    }
+
+    /// Why it takes no share, as a phrase for operators.
+    pub(crate) fn phrase(self) -> Option<&'static str> {
+        match self {
+            Self::Up { .. } => None,
+            Self::Ejected { cause, .. } => Some(cause.phrase()),
+            Self::Trial { .. } => Some("a request tries it"),
+        }
     }
 
     /// Whether a trial may begin now.

@@ -114,12 +114,15 @@ fn removed(name: &str) -> OriginListed {
 fn reason(snapshot: &OriginSnapshot, (is_unnamed, is_used): (bool, bool), differences: &[String]) -> String {
     match snapshot.standing {
         Standing::Ready => String::new(),
-        Standing::Ejected if is_used => "failed too often; used all the same".to_owned(),
-        Standing::Ejected => match snapshot.ejected_for {
-            Some(left) if left.is_zero() => "failed too often; the next request tries it".to_owned(),
-            Some(left) => format!("failed too often; tried again in {} s", left.as_secs_f64().ceil()),
-            None => "failed too often".to_owned(),
-        },
+        Standing::Ejected => {
+            let cause = snapshot.ejected_as.unwrap_or("ejected");
+            match snapshot.ejected_for {
+                _ if is_used => format!("{cause}; used all the same"),
+                Some(left) if left.is_zero() => format!("{cause}; the next request tries it"),
+                Some(left) => format!("{cause}; tried again in {} s", left.as_secs_f64().ceil()),
+                None => cause.to_owned(),
+            }
+        }
         Standing::Down => snapshot.why.clone(),
         Standing::Draining if is_unnamed => "DNS does not name it any more".to_owned(),
         Standing::Draining | Standing::Maintenance => {

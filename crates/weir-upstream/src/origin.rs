@@ -393,6 +393,11 @@ impl Origin {
         let mut health = self.health.lock();
         let before = *health;
         *health = before.on(event, now, &self.ejection.load());
+        if let (Event::Failure(_), Health::Ejected { cause: of, .. }) = (event, &mut *health)
+            && !matches!(before, Health::Ejected { .. })
+        {
+            *of = cause;
+        }
         self.troubled.store(!matches!(*health, Health::Up { failures: 0, .. }), Ordering::Relaxed);
         let after = *health;
         drop(health);
@@ -533,6 +538,7 @@ impl Origin {
                 Health::Up { .. } => None,
                 health => Some(health.due(now).saturating_duration_since(now)),
             },
+            ejected_as: self.health().phrase(),
             check,
             agent,
             why: self.why(),

@@ -86,6 +86,8 @@ pub struct OriginSnapshot {
     pub addresses: usize,
     /// How long it is still left out; `None` while it takes its share.
     pub ejected_for: Option<Duration>,
+    /// Why it is left out, as a phrase; `None` while it takes its share.
+    pub ejected_as: Option<&'static str>,
     /// What its checks have said, where it is checked.
     pub check: Option<CheckSnapshot>,
     /// What its agent has said, where it has one.

@@ -8,7 +8,7 @@ use crate::agent::said::Said;
 pub enum Standing {
     /// It takes its share.
     Ready,
-    /// It failed too often, and is tried now and then.
+    /// It is left out for what it did with requests, and is tried now and then.
     Ejected,
     /// An active check says that it is down, or it was not checked yet, or no address of its name is known.
     Down,

@@ -47,6 +47,12 @@ fn states(server: &Weak<Server>) -> Vec<State> {
         states.push((EventKind::Volume, vec![("volume", volume.name.to_string())], state, String::new()));
     }
     for upstream in server.edge.upstreams() {
+        let (state, why) = match upstream.is_panicking {
+            true => ("panic", "too many origins are ejected: all are used"),
+            false => ("calm", ""),
+        };
+        let names = vec![("upstream", upstream.name.clone())];
+        states.push((EventKind::Origin, names, state.to_owned(), why.to_owned()));
         for origin in upstream.origins {
             let is_empty = origin.in_flight == 0 && origin.streams == 0;
             let state = match origin.standing {

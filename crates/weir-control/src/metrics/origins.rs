@@ -119,7 +119,7 @@ fn ejections(inventory: &Inventory) -> Family<'_> {
     });
     Family {
         name: "weir_origin_ejections",
-        help: "Times that the origin was ejected, by cause: failures or bad statuses in a row.",
+        help: "Times that the origin was ejected, by cause: failures, status, share, slow.",
         labels: &["upstream", "origin", "cause"],
         series: Series::Counts(each.collect()),
     }

@@ -111,6 +111,8 @@ async fn a_trial_that_is_answered_badly_fails() {
     tokio::time::sleep(Duration::from_millis(120)).await;
     assert_eq!(count(&upstream, 1, "ill").await, 1, "the trial");
     assert!(upstream.snapshot().origins[0].ejected_for.is_some());
+    let said = upstream.listed().origins[0].reason.clone();
+    assert!(said.starts_with("bad statuses; tried again in"), "{said}");
     ill.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(250)).await;
     assert!(count(&upstream, 10, "a").await >= 5, "the trial brings it back");

@@ -351,7 +351,7 @@ fn the_list_says_what_is_wrong_with_an_origin() {
     let said = shown(&weir, &url);
     assert_eq!(
         (said["share"].as_f64(), said["reason"].as_str()),
-        (Some(0.5), Some("failed too often; used all the same"))
+        (Some(0.5), Some("failures in a row; used all the same"))
     );
     assert_eq!(shown(&weir, &other)["share"].as_f64(), Some(0.5));
 }
