@@ -85,6 +85,13 @@ mod origins {
     mod removed;
 }
 
+/// Origins are left out for what they do with requests, and come back.
+mod eject {
+    mod all_ill;
+    mod causes;
+    mod kit;
+}
+
 /// How Weir learns of itself how origins are: active checks, and agents.
 mod checks {
     mod active;
