@@ -285,8 +285,12 @@ fn an_upgrade_carries_changes_and_states_over() {
     bad.raw("/", "");
     let eject = "eject = { failures = 1, time = \"600s\", time_max = \"600s\" }";
     let mut weir = server(&[&a, &b, &bad]).upstream(eject).start();
+    let mut number = 0;
     until("the failing origin is ejected", || {
-        weir.get("/");
+        number += 1;
+        // Each of its own client for its own URL.
+        let client = format!("192.0.2.{}", number % 200);
+        weir.client().get("x", &format!("/?{number}"), &[("X-Forwarded-For", &client)]);
         shown(&weir, &bad.url())["state"] == "ejected"
     });
     let asked = bad.total();
