@@ -29,6 +29,7 @@ mod dns;
 mod error;
 mod exchange;
 mod explain;
+mod gauges;
 mod health;
 mod hedge;
 mod homes;
@@ -77,6 +78,9 @@ pub use carry::{CarriedAgent, CarriedCheck, CarriedFind, CarriedOrigin};
 pub use check::CheckLog;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use explain::{Explained, ExplainedOrigin, WhyNot};
+pub use gauges::{
+    AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, is_name as is_metric_name,
+};
 pub use listed::{OriginListed, UpstreamListed};
 pub use origin::Origin;
 pub use pick::{Asked, HashOf, Pick, PickWord, Picked, Picking, Reason, Whose, host_point};
@@ -94,7 +98,7 @@ pub use snapshot::{
 pub use standing::{Order, Standing};
 pub use tally::Tally;
 pub use tunnel::Tunnel;
-pub use upstream::Upstream;
+pub use upstream::{Gauged, Upstream};
 
 /// What fuzz targets call.
 #[cfg(any(test, feature = "testing"))]

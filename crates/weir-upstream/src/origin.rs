@@ -20,6 +20,7 @@ use crate::check::state::State;
 use crate::clock;
 use crate::conduct::{Conduct, Met};
 use crate::error::{Blame, OriginError, UpstreamError};
+use crate::gauges::Gauges;
 use crate::health::{Cause, Event, Health, Suspect, Verdict};
 use crate::load::Load;
 use crate::notice::Notice;
@@ -84,6 +85,7 @@ pub struct Origin {
     /// How far it is with its share.
     pub(crate) ramp: Mutex<Ramp>,
     pub(crate) agent: Mutex<agent::record::Record>,
+    pub(crate) gauges: Arc<Gauges>,
 }
 
 /// What happened since the start.
@@ -187,6 +189,7 @@ impl Origin {
             checks: Mutex::default(),
             ramp: Mutex::new(Ramp::Whole),
             agent: Mutex::default(),
+            gauges: Arc::default(),
         })
     }
 

@@ -19,6 +19,7 @@ use crate::check::tend::tend as tend_checks;
 use crate::clock;
 use crate::dns;
 use crate::error::UpstreamError;
+use crate::gauges::Gauges;
 use crate::listed::{self, UpstreamListed};
 use crate::names;
 use crate::node;
@@ -28,7 +29,8 @@ use crate::pick::Pick;
 use crate::ramp::Ramp;
 use crate::roster::{Awaits, Member, Roster, Signal};
 use crate::settings::{
-    AgentSettings, Bounds, CheckSettings, OriginSettings, RetryOn, Role, Timeouts, UpstreamSettings,
+    AgentSettings, Bounds, CheckSettings, OriginAddress, OriginSettings, RetryOn, Role, Timeouts,
+    UpstreamSettings,
 };
 use crate::snapshot::{HedgesSnapshot, UpstreamSnapshot};
 use crate::standing::Naming;
@@ -67,6 +69,19 @@ impl fmt::Debug for Upstream {
             .field("roster", &self.roster)
             .finish_non_exhaustive()
     }
+}
+
+/// The values of an origin.
+#[derive(Clone, Debug)]
+pub struct Gauged {
+    /// Its name.
+    pub origin: Arc<str>,
+    /// Where it is.
+    pub address: OriginAddress,
+    /// The one address that it is at, of those that its name has.
+    pub at: Option<SocketAddr>,
+    /// The values.
+    pub gauges: Arc<Gauges>,
 }
 
 /// What others than the file say about the origins of an upstream.
@@ -367,6 +382,18 @@ impl Upstream {
         let roster = self.roster.load();
         let connections: usize = roster.members.iter().map(|member| member.origin.pool().client_max()).sum();
         roster.members.first().map_or(all, |member| member.origin.pool().share_of(all)).min(connections)
+    }
+
+    /// The values of each origin, with its name, where it is, and the one address that it is at of those that
+    /// its name has.
+    pub fn gauges(&self) -> Vec<Gauged> {
+        let of = |member: &Member| Gauged {
+            origin: member.origin.name_shared().clone(),
+            address: member.origin.address().clone(),
+            at: member.origin.at(),
+            gauges: member.origin.gauges().clone(),
+        };
+        self.roster().members.iter().map(of).collect()
     }
 
     /// Whether a client has used up its share of the connections, at every origin.

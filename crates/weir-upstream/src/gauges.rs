@@ -1,0 +1,333 @@
+//! What is known of an origin besides what Weir sees itself: values by name and source, each with its age
+//! (elsewhere: *metrics*, *load reports*). Collectors, reports and operators set them, and picks read them
+//! without a lock. It must not know where a value comes from, nor what it means.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::clock;
+use crate::origin::Origin;
+
+/// The most names that one source has at an origin.
+pub const NAMES_MAX: usize = 512;
+/// The most sources of an origin.
+const SOURCES_MAX: usize = 16;
+/// The longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
+/// The source of what operators push. It comes before all others.
+pub const PUSHED: &str = "push";
+/// The source of what HAProxy agents say. It comes after all others.
+pub const AGENT: &str = "agent";
+
+/// Why a value was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GaugeError {
+    /// The name is empty, too long, or has other characters than letters, digits and `_ . : - /`.
+    #[error("a metric's name has 1 to 128 letters, digits and any of \"_.:-/\"")]
+    Name,
+    /// It is no number.
+    #[error("a metric's value is a finite number")]
+    Value,
+    /// There are as many names, or sources, as there may be, and all of them are fresh.
+    #[error("the origin has as many metrics of this source as it may have")]
+    Full,
+}
+
+/// A value as a pick reads it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gauge {
+    /// It counts.
+    Fresh(f64),
+    /// It is too old to count.
+    Stale(f64),
+    /// There is none.
+    Missing,
+}
+
+impl Gauge {
+    /// The value, where it counts.
+    pub fn fresh(self) -> Option<f64> {
+        match self {
+            Gauge::Fresh(value) => Some(value),
+            Gauge::Stale(_) | Gauge::Missing => None,
+        }
+    }
+}
+
+/// A value with all that is known of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Who has said it: `[metrics.NAME]`, `push` or `agent`.
+    pub source: Arc<str>,
+    /// The value.
+    pub value: f64,
+    /// When it was measured.
+    pub measured: Instant,
+    /// How long ago that was.
+    pub age: Duration,
+    /// How long it still counts; `None` where it always does.
+    pub left: Option<Duration>,
+    /// Whether it counts.
+    pub is_fresh: bool,
+}
+
+/// The values of one origin. Setting one that is there writes three numbers; reading one takes no lock.
+#[derive(Debug)]
+pub struct Gauges {
+    since: Instant,
+    cells: ArcSwap<Vec<Named>>,
+    /// The sources in the order in which they count. Held while a name is added.
+    sources: Mutex<Vec<Arc<str>>>,
+    /// How often a value was set.
+    changes: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+struct Named {
+    hash: u64,
+    rank: usize,
+    name: Arc<str>,
+    source: Arc<str>,
+    cell: Arc<Cell>,
+}
+
+/// A value. Its times are nanoseconds since [`Gauges::since`].
+#[derive(Debug)]
+struct Cell {
+    value: AtomicU64,
+    measured: AtomicI64,
+    /// `i64::MAX` where it always counts.
+    good_until: AtomicI64,
+}
+
+impl Default for Gauges {
+    fn default() -> Gauges {
+        Gauges {
+            since: clock::now(),
+            cells: ArcSwap::default(),
+            sources: Mutex::default(),
+            changes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Gauges {
+    /// Puts a value in place of the one of this name and source. `good_until`: from then on it counts as
+    /// missing; without it, it always counts.
+    ///
+    /// # Errors
+    /// The name or the value is none, or the source has too many names here.
+    pub fn set(
+        &self,
+        name: &str,
+        source: &Arc<str>,
+        value: f64,
+        (measured, good_until): (Instant, Option<Instant>),
+    ) -> Result<(), GaugeError> {
+        if !value.is_finite() {
+            return Err(GaugeError::Value);
+        }
+        let (measured, good_until) = (self.ns(measured), good_until.map_or(i64::MAX, |at| self.ns(at)));
+        let hash = xxh3_64(name.as_bytes());
+        let is_there = {
+            let cells = self.cells.load();
+            let found = of_name(&cells, hash, name).find(|named| *named.source == **source);
+            found.map(|named| named.cell.put(value, measured, good_until)).is_some()
+        };
+        if !is_there {
+            let cell = Cell {
+                value: AtomicU64::new(value.to_bits()),
+                measured: AtomicI64::new(measured),
+                good_until: AtomicI64::new(good_until),
+            };
+            self.add((hash, name), source, cell)?;
+        }
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    fn add(&self, (hash, name): (u64, &str), source: &Arc<str>, cell: Cell) -> Result<(), GaugeError> {
+        if !is_name(name) {
+            return Err(GaugeError::Name);
+        }
+        let mut sources = self.sources.lock();
+        let rank = match sources.iter().position(|one| *one == *source) {
+            Some(rank) => rank,
+            None if sources.len() >= SOURCES_MAX => return Err(GaugeError::Full),
+            None => {
+                sources.push(source.clone());
+                sources.len() - 1
+            }
+        };
+        let mut cells = Vec::clone(&self.cells.load());
+        cells.retain(|one| (one.hash, &*one.name, &one.source) != (hash, name, source));
+        let of_source = || cells.iter().enumerate().filter(|(_, one)| one.source == *source);
+        if of_source().count() >= NAMES_MAX {
+            // One that no longer counts makes room.
+            let now = self.ns(clock::now());
+            let until = |one: &Named| one.cell.good_until.load(Ordering::Acquire);
+            let oldest = of_source().min_by_key(|(_, one)| until(one)).filter(|(_, one)| until(one) <= now);
+            let Some((at, _)) = oldest else { return Err(GaugeError::Full) };
+            cells.remove(at);
+        }
+        cells.push(Named { hash, rank, name: name.into(), source: source.clone(), cell: Arc::new(cell) });
+        self.put(cells, &sources);
+        Ok(())
+    }
+
+    /// From now on these sources count, in this order, and what operators push before them; what others have
+    /// said is forgotten.
+    pub fn follow(&self, sources: &[Arc<str>]) {
+        let mut known = self.sources.lock();
+        let mut wanted: Vec<Arc<str>> = Vec::with_capacity(sources.len() + 2);
+        wanted.push(PUSHED.into());
+        wanted.extend(sources.iter().take(SOURCES_MAX - 2).cloned());
+        wanted.push(AGENT.into());
+        if *known == wanted {
+            return;
+        }
+        *known = wanted;
+        let mut cells = Vec::clone(&self.cells.load());
+        cells.retain(|one| known.contains(&one.source));
+        self.put(cells, &known);
+    }
+
+    /// Forgets what a source has said; with a name, that value only. Whether there was any.
+    pub fn forget(&self, source: &str, name: Option<&str>) -> bool {
+        let sources = self.sources.lock();
+        let mut cells = Vec::clone(&self.cells.load());
+        let before = cells.len();
+        cells.retain(|one| *one.source != *source || name.is_some_and(|name| *one.name != *name));
+        let is_any = cells.len() != before;
+        self.put(cells, &sources);
+        is_any
+    }
+
+    fn put(&self, mut cells: Vec<Named>, sources: &[Arc<str>]) {
+        for one in &mut cells {
+            one.rank = sources.iter().position(|source| *source == one.source).unwrap_or(usize::MAX);
+        }
+        cells.sort_by_key(|one| (one.hash, one.rank));
+        self.cells.store(Arc::new(cells));
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// The value of this name that counts: the fresh one of the first source that has one.
+    pub fn get(&self, name: &str, now: Instant) -> Gauge {
+        let now = self.ns(now);
+        let cells = self.cells.load();
+        let mut stale = Gauge::Missing;
+        for one in of_name(&cells, xxh3_64(name.as_bytes()), name) {
+            let (value, _, good_until) = one.cell.get();
+            if now < good_until {
+                return Gauge::Fresh(value);
+            }
+            if stale == Gauge::Missing {
+                stale = Gauge::Stale(value);
+            }
+        }
+        stale
+    }
+
+    /// The same with all that is known of it.
+    pub fn read(&self, name: &str, now: Instant) -> Option<Reading> {
+        let cells = self.cells.load();
+        let mut stale = None;
+        for one in of_name(&cells, xxh3_64(name.as_bytes()), name) {
+            let reading = self.reading(one, now);
+            if reading.is_fresh {
+                return Some(reading);
+            }
+            stale = stale.or(Some(reading));
+        }
+        stale
+    }
+
+    /// All values, by name; of one name in the order in which they count.
+    pub fn all(&self, now: Instant) -> Vec<Reading> {
+        let cells = self.cells.load();
+        let mut all: Vec<(&Named, Reading)> = cells.iter().map(|one| (one, self.reading(one, now))).collect();
+        all.sort_by(|(a, _), (b, _)| (&a.name, a.rank).cmp(&(&b.name, b.rank)));
+        all.into_iter().map(|(_, reading)| reading).collect()
+    }
+
+    /// How often a value was set, or one was forgotten: where it is the same, so are all values, but for
+    /// their ages.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn reading(&self, one: &Named, now: Instant) -> Reading {
+        let (value, measured, good_until) = one.cell.get();
+        let now_ns = self.ns(now);
+        let left = (good_until != i64::MAX).then(|| ns_between(now_ns, good_until));
+        let age = ns_between(measured, now_ns);
+        Reading {
+            name: one.name.clone(),
+            source: one.source.clone(),
+            value,
+            measured: now.checked_sub(age).unwrap_or(self.since),
+            age,
+            left,
+            is_fresh: now_ns < good_until,
+        }
+    }
+
+    /// A time in nanoseconds since it was made; before that below zero.
+    fn ns(&self, at: Instant) -> i64 {
+        let of = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX - 1);
+        match at.checked_duration_since(self.since) {
+            Some(after) => of(after),
+            None => -of(self.since.saturating_duration_since(at)),
+        }
+    }
+}
+
+impl Cell {
+    // A reader that sees new times sees the new value or a later one.
+    fn put(&self, value: f64, measured: i64, good_until: i64) {
+        self.value.store(value.to_bits(), Ordering::Release);
+        self.measured.store(measured, Ordering::Release);
+        self.good_until.store(good_until, Ordering::Release);
+    }
+
+    fn get(&self) -> (f64, i64, i64) {
+        let good_until = self.good_until.load(Ordering::Acquire);
+        let measured = self.measured.load(Ordering::Acquire);
+        (f64::from_bits(self.value.load(Ordering::Acquire)), measured, good_until)
+    }
+}
+
+impl Origin {
+    /// What is known of it besides what Weir sees itself.
+    pub fn gauges(&self) -> &Arc<Gauges> {
+        &self.gauges
+    }
+}
+
+/// Those of this name, in the order in which they count.
+fn of_name<'c>(cells: &'c [Named], hash: u64, name: &'c str) -> impl Iterator<Item = &'c Named> {
+    let first = cells.partition_point(|one| one.hash < hash);
+    let same = cells[first..].iter().take_while(move |one| one.hash == hash);
+    same.filter(move |one| *one.name == *name)
+}
+
+fn ns_between(from: i64, to: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
+}
+
+/// Whether it may be a metric's name.
+pub fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-/".contains(&byte);
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
+#[cfg(test)]
+mod tests;
