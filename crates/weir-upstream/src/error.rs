@@ -1,6 +1,8 @@
 //! What goes wrong on the way to an origin, named by the failed act, with the status and the RFC 9209 error
 //! type.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -358,5 +360,17 @@ impl UpstreamError {
     /// Who has to act.
     pub fn blame(&self) -> Blame {
         Blame::Config
+    }
+}
+
+/// Prints an error with its cause.
+pub(crate) struct Seen<'e>(pub(crate) &'e OriginError);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.source() {
+            Some(source) => write!(f, "{}: {source}", self.0),
+            None => write!(f, "{}", self.0),
+        }
     }
 }

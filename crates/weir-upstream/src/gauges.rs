@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock;
-use crate::origin::Origin;
 
 /// The most names that one source has at an origin.
 pub const NAMES_MAX: usize = 512;
@@ -302,13 +301,6 @@ impl Cell {
         let good_until = self.good_until.load(Ordering::Acquire);
         let measured = self.measured.load(Ordering::Acquire);
         (f64::from_bits(self.value.load(Ordering::Acquire)), measured, good_until)
-    }
-}
-
-impl Origin {
-    /// What is known of it besides what Weir sees itself.
-    pub fn gauges(&self) -> &Arc<Gauges> {
-        &self.gauges
     }
 }
 

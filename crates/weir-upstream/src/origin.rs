@@ -1,7 +1,5 @@
 //! One origin of an upstream: where it is, its connections, its health, and what was counted.
 
-use std::error::Error;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use crate::check::record::Record;
 use crate::check::state::State;
 use crate::clock;
 use crate::conduct::{Conduct, Met};
-use crate::error::{Blame, OriginError, UpstreamError};
+use crate::error::{Blame, OriginError, Seen, UpstreamError};
 use crate::gauges::Gauges;
 use crate::health::{Cause, Event, Health, Suspect, Verdict};
 use crate::load::Load;
@@ -85,7 +83,7 @@ pub struct Origin {
     /// How far it is with its share.
     pub(crate) ramp: Mutex<Ramp>,
     pub(crate) agent: Mutex<agent::record::Record>,
-    pub(crate) gauges: Arc<Gauges>,
+    gauges: Arc<Gauges>,
 }
 
 /// What happened since the start.
@@ -141,6 +139,11 @@ impl Origin {
     /// Where it is.
     pub fn address(&self) -> &OriginAddress {
         &self.address
+    }
+
+    /// What is known of it besides what Weir sees itself.
+    pub fn gauges(&self) -> &Arc<Gauges> {
+        &self.gauges
     }
 
     /// The one address that it is at, of those that its name has.
@@ -547,18 +550,6 @@ impl Origin {
             why: self.why(),
             latency: self.latency(now),
             picks: self.picks.counted(),
-        }
-    }
-}
-
-/// Prints an error with its cause.
-struct Seen<'e>(&'e OriginError);
-
-impl fmt::Display for Seen<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.source() {
-            Some(source) => write!(f, "{}: {source}", self.0),
-            None => write!(f, "{}", self.0),
         }
     }
 }
