@@ -19,6 +19,7 @@ mod rules;
 mod site;
 mod tls;
 mod upstream;
+mod written;
 
 pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
 pub use affinity::{Affinity, AffinityBy, SameSite};
@@ -28,7 +29,7 @@ pub use eject::Eject;
 pub use events::{EventKind, Events};
 pub use limits::RouteLimits;
 pub use map::Map;
-pub use pick::{Hash, PickEntry, PickRule, PickTable, PickWord};
+pub use pick::{Hash, PickEntry, PickName, PickRule, PickTable, PickWord};
 pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::{Rate, RateRule};
 pub use retry::{Retry, RetryOn};
@@ -45,6 +46,7 @@ pub use tls::{
     Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
 };
 pub use upstream::{OriginEntry, OriginTable, Resolve, Tls, Upstream};
+pub use written::{Measured, WrittenPick};
 
 use crate::value::{
     Duration, HostPattern, ListenAddress, LogLine, LogTarget, PathPrefix, PathText, Size, TrustedProxy,
@@ -95,6 +97,11 @@ pub struct Config {
     /// Named groups of origins: `[upstream.NAME]`.
     #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
     pub upstream: BTreeMap<String, Upstream>,
+    /// Picks that you write: `[pick.NAME]`, used by the name in `pick`. The names of the built-in picks are
+    /// taken.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "format": "weir-pick-name" }))]
+    pub pick: BTreeMap<String, WrittenPick>,
     /// Tables of what a text of the request becomes: `[map.NAME]`, used as `{map.NAME}`.
     #[schemars(extend("propertyNames" = { "format": "weir-map-name" }))]
     pub map: BTreeMap<String, Map>,
@@ -124,6 +131,7 @@ impl Default for Config {
             log: Log::default(),
             events: Events::default(),
             upstream: BTreeMap::new(),
+            pick: BTreeMap::new(),
             map: BTreeMap::new(),
             defaults: Rules::default(),
             site: Vec::new(),

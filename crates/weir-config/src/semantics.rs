@@ -65,7 +65,7 @@ const CHUNK_BYTES_MAX: u64 = 1 << 30;
 /// Checks the whole configuration. `tree` is what `config` was made of, so that positions in lists agree.
 /// `upstreams` are the names that were written, whether or not their tables are correct.
 pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistakes: &mut Vec<Mistake>) {
-    let mut whole = Whole { upstreams, mistakes };
+    let mut whole = Whole { config, upstreams, mistakes };
     if let Some(defaults) = tree.get("defaults") {
         whole.rules(defaults);
         limits::check(defaults, &config.limits, tree, whole.mistakes);
@@ -98,9 +98,10 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     acme::check(config, tree, mistakes);
     affinity::check(config, tree, mistakes);
     maps::check(config, tree, mistakes);
+    picks::written(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
-            upstream_tables(upstream, node, mistakes);
+            upstream_tables(upstream, node, config, mistakes);
             checks::check(upstream, node, mistakes);
         }
     }
@@ -142,6 +143,7 @@ fn volumes(tree: &Node, mistakes: &mut Vec<Mistake>) {
 const VOLUMES_MAX: usize = 64;
 
 struct Whole<'a> {
+    config: &'a Config,
     upstreams: &'a Upstreams,
     mistakes: &'a mut Vec<Mistake>,
 }
@@ -159,7 +161,7 @@ impl Whole<'_> {
             self.exclusive(table, &["keep", "drop"]);
         }
         cookies::check(layer, self.mistakes);
-        picks::check(layer, self.mistakes);
+        picks::check(layer, self.config, self.mistakes);
         vary::check(layer, self.mistakes);
         statuses::check(layer, self.mistakes);
         if let Some(node) = layer.get("range").and_then(|range| range.get("chunk")) {
@@ -359,8 +361,8 @@ fn has_port_zero(address: &ListenAddress) -> bool {
     matches!(address, ListenAddress::Tcp(address) if address.port() == 0)
 }
 
-fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>) {
-    picks::check(node, mistakes);
+fn upstream_tables(upstream: &Upstream, node: &Node, config: &Config, mistakes: &mut Vec<Mistake>) {
+    picks::check(node, config, mistakes);
     origins::check(upstream, node, mistakes);
     if let Some(entry) = node.as_table().and_then(|node| node.entry("nameservers"))
         && upstream.resolve != crate::model::Resolve::Each

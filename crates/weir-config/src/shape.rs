@@ -146,7 +146,8 @@ fn either(shapes: Vec<Shape>) -> Shape {
             other => others.push(other),
         }
     }
-    if !words.is_empty() {
+    // A text that may be any name is checked where the names are known.
+    if !words.is_empty() && !others.iter().any(|other| matches!(other, Shape::Text(_))) {
         others.insert(0, Shape::Words(words));
     }
     match others.len() {

@@ -164,6 +164,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-node" => session::check_node(text),
         "weir-cookie-path" => session::check_cookie_path(text),
         "weir-sni" => address::check_name(text).map(drop),
+        "weir-pick-name" => text::check_pick_name(text),
         "weir-upstream-name" => header::check_upstream_name(text),
         "weir-page-status" => header::check_page_status(text),
         "weir-percent" => text.parse::<Percent>().map(drop),

@@ -46,6 +46,11 @@ pub(crate) fn of_question(
     (reading.session(), Fulfilled(if bypasses { Fulfilled::SESSION } else { 0 }))
 }
 
+/// The text that tells the session of a request to this upstream from others.
+pub(crate) fn text(note: &Note<'_>, upstream: &Upstream) -> Option<Box<str>> {
+    upstream.affinity()?.text(&asked(note)).map(Box::from)
+}
+
 /// The fields without Weir's own cookies; `None` if they have none.
 pub(crate) fn without_own(headers: &HeaderMap, own_cookies: &[String]) -> Option<HeaderMap> {
     let lines = without(headers, own_cookies)?;

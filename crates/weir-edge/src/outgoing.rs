@@ -8,8 +8,9 @@ use http::header::CONTENT_ENCODING;
 use weir_observe::Purpose;
 use weir_policy::{CacheRules, RangeRules, RequestView};
 use weir_store::Generation;
-use weir_upstream::{InterimSender, OriginRequest, Picking, Upstream, Whose, host_point};
+use weir_upstream::{About, InterimSender, Kind, OriginRequest, Picking, Upstream, Whose, host_point};
 
+use crate::affinity;
 use crate::exchange::{Exchange, forwarded};
 use crate::plan::Route;
 use crate::transform::request;
@@ -97,7 +98,28 @@ pub(crate) fn picking(exchange: &Exchange<'_, '_>, route: &Route, whose: Whose) 
         client: exchange.sharer().filter(|_| whose == Whose::Client),
         host: (!host.is_empty()).then(|| host_point(host)),
         picks: route.picks.clone(),
+        deciders: route.deciders.clone(),
+        about: about(exchange, route, whose),
     }
+}
+
+/// What deciders know of a request; `None` where there are none.
+fn about(exchange: &Exchange<'_, '_>, route: &Route, whose: Whose) -> Option<Arc<About>> {
+    let upstream = exchange.running.upstream(route)?;
+    if !upstream.asks_deciders(route.deciders.as_ref()) {
+        return None;
+    }
+    let is_pass = whose == Whose::Client;
+    let session = || affinity::text(exchange, upstream);
+    Some(Arc::new(About {
+        scheme: exchange.scheme,
+        host: exchange.request.host.as_str().into(),
+        site: exchange.site.map_or_else(|| Arc::from(""), |site| site.name.clone()),
+        route: route.name.clone(),
+        kind: if is_pass { Kind::Pass } else { Kind::Fill },
+        client: exchange.client().and_then(|client| client.socket()).filter(|_| is_pass),
+        session: if is_pass { session() } else { None },
+    }))
 }
 
 /// A passed request, noted for the log of requests to origins.

@@ -22,6 +22,7 @@ use weir_front::listen::{Address, Form, Trusted, UnixPeers};
 use weir_front::{ListenerMode, Protocols, Transport};
 use weir_observe::SiteId;
 
+pub use self::picks::WrittenPicks;
 use crate::route::asks_alike;
 pub use crate::route::{Answered, Page, Route};
 use crate::route::{Choice, Unknown};
@@ -126,6 +127,11 @@ impl Site {
 impl Plan {
     /// Compiles a configuration; `site_id` gives a site's number in the counters by its name.
     pub fn compile(loaded: &Loaded, site_id: &dyn Fn(&str) -> SiteId) -> Plan {
+        Plan::compile_with(loaded, site_id, &WrittenPicks::default())
+    }
+
+    /// As [`Plan::compile`], with what `[pick.NAME]` stands for where it is a script or a distributor.
+    pub fn compile_with(loaded: &Loaded, site_id: &dyn Fn(&str) -> SiteId, written: &WrittenPicks) -> Plan {
         let config = &loaded.config;
         let mut plan = Plan {
             number: NUMBER_NEXT.fetch_add(1, Ordering::Relaxed),
@@ -139,7 +145,7 @@ impl Plan {
             limits: client_limits(&config.limits, places::places(config, places::open_files())),
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
-            upstreams: upstreams::settings(config),
+            upstreams: upstreams::settings(config, written),
             asks_clients: loaded.resolved().iter().any(|site| site.client_certificate.is_some()),
             https_port: https_port(config),
             maps: maps(config),
@@ -148,7 +154,7 @@ impl Plan {
         };
         let mut routes = 0;
         for site in loaded.resolved() {
-            plan.add(site, config, site_id, &mut routes);
+            plan.add(site, config, (site_id, written), &mut routes);
         }
         plan
     }
@@ -157,7 +163,7 @@ impl Plan {
         &mut self,
         resolved: &ResolvedSite,
         config: &Config,
-        site_id: &dyn Fn(&str) -> SiteId,
+        (site_id, written): (&dyn Fn(&str) -> SiteId, &WrittenPicks),
         routes: &mut u64,
     ) {
         let position = self.sites.len();
@@ -172,7 +178,7 @@ impl Plan {
         let mut one = |route: &ResolvedRoute| {
             *routes += 1;
             let number = (self.number << 32) | *routes;
-            let compiled = Route::compile(route, resolved, config, self.maps.as_ref(), number);
+            let compiled = Route::compile(route, resolved, config, (self.maps.as_ref(), written), number);
             let compiled = compiled.beside(&self.own_cookies);
             if asks_alike { compiled } else { compiled.told_apart(route) }
         };

@@ -45,10 +45,11 @@ pub(crate) use self::rewrite::{DotSegment, Rewritten};
 use self::rewrite::{Rewrites, Way};
 use crate::decide::Fulfilled;
 use crate::plan::peers;
-use crate::plan::picks::picks;
+use crate::plan::picks::{WrittenPicks, picks};
 use crate::transform::request::CLIENT_CERT;
 use crate::transform::response::{Place, location_back};
 use crate::values::{self, Maps, OfRequest, RouteWords};
+use weir_upstream::Deciders;
 
 /// A route, compiled.
 #[derive(Debug)]
@@ -83,6 +84,8 @@ pub struct Route {
     pub upstream: Option<Arc<str>>,
     /// Its picks, where they are not those of its upstream.
     pub(crate) picks: Option<Arc<[Pick]>>,
+    /// What is asked before them.
+    pub(crate) deciders: Option<Deciders>,
     path: PathPattern,
     /// Empty: every method.
     methods: Vec<Method>,
@@ -156,7 +159,7 @@ impl Route {
         resolved: &ResolvedRoute,
         site: &ResolvedSite,
         config: &Config,
-        maps: Option<&Arc<Maps>>,
+        (maps, written): (Option<&Arc<Maps>>, &WrittenPicks),
         print_id: u64,
     ) -> Route {
         let (upstream, host) = match &resolved.action {
@@ -195,7 +198,8 @@ impl Route {
             purgers: Purgers::compile(&resolved.purge, site, peers(&resolved.purge.allow)),
             rate: resolved.rate.clone(),
             upstream,
-            picks: resolved.pick.as_ref().map(|rule| picks(rule).into()),
+            picks: resolved.pick.as_ref().map(|rule| picks(rule, config).into()),
+            deciders: resolved.pick.as_ref().map(|rule| written.deciders(rule)),
             path: PathPattern::compile(&resolved.conditions.path),
             methods: resolved.conditions.methods.clone(),
             scheme: resolved.conditions.scheme.map(|scheme| match scheme {

@@ -64,7 +64,7 @@ pub const NO_ANSWER: &str = "the origin gave no usable answer";
 /// Why there is no response from the origin.
 #[derive(Clone, Debug)]
 pub struct OriginFailure {
-    /// 502, 503 or 504.
+    /// 502, 503 or 504; any other one where a script or a distributor denies the request.
     pub status: StatusCode,
     /// The `Proxy-Status` error token of RFC 9209 §2.3.
     pub proxy_status: &'static str,
@@ -87,6 +87,9 @@ impl OriginFailure {
     pub fn of(error: &OriginError) -> OriginFailure {
         let (retry_after, text) = match error {
             OriginError::Busy { bound, retry_after } => (Some(*retry_after), bound.text()),
+            OriginError::Denied(denial) => {
+                (denial.retry_after_s.map(|s| Duration::from_secs(s.into())), "this request is denied")
+            }
             _ if error.status() == StatusCode::GATEWAY_TIMEOUT => (None, "the origin did not answer in time"),
             _ => (None, NO_ANSWER),
         };

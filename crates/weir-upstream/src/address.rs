@@ -104,6 +104,11 @@ impl Addresses {
         }
     }
 
+    /// Whether this is one of its addresses.
+    pub(crate) fn has(&self, address: SocketAddr) -> bool {
+        self.known.load().as_ref().is_some_and(|known| known.list.contains(&address))
+    }
+
     /// The addresses, looked up only if none is known.
     ///
     /// # Errors

@@ -215,6 +215,20 @@ impl Affinity {
         }
     }
 
+    /// The text that tells a request's session from others: what its cookie, field or parameter has.
+    pub fn text<'a>(&self, asked: &Asked<'a>) -> Option<&'a str> {
+        let cookie = |headers: &'a HeaderMap, name| named::cookies(headers, name).next();
+        let text = match &self.by {
+            By::Own(own) => cookie(asked.received, &own.name),
+            By::Suffix { cookie: name, parameter } => {
+                cookie(asked.left, name).or_else(|| suffix::parameter(asked.target, parameter))
+            }
+            By::Hash(SessionOf::Cookie(name)) => cookie(asked.left, name),
+            By::Hash(SessionOf::Header(name)) => asked.left.get(name).map(HeaderValue::as_bytes),
+        };
+        text.and_then(|text| std::str::from_utf8(text).ok()).filter(|text| !text.is_empty())
+    }
+
     /// Whether a request for this target may bypass the cache for its session.
     pub fn may_bypass(&self, target: &str) -> bool {
         self.bypass

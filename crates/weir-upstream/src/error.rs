@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::decider::Denial;
+
 /// Who has to act on an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
@@ -162,6 +164,9 @@ pub enum OriginError {
     /// No origin may be asked: all are drained or in maintenance.
     #[error("no origin takes requests")]
     NoOrigin,
+    /// A script or a distributor refuses the request.
+    #[error("the request is denied")]
+    Denied(Denial),
     /// The sender of the request's body went away or gave up.
     #[error("the request body was broken off")]
     BodyAborted,
@@ -178,6 +183,7 @@ impl OriginError {
             | Self::WriteTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Busy { .. } | Self::NoOrigin => StatusCode::SERVICE_UNAVAILABLE,
             Self::BodyAborted => StatusCode::BAD_REQUEST,
+            Self::Denied(denial) => denial.status,
             _ => StatusCode::BAD_GATEWAY,
         }
     }
@@ -205,6 +211,7 @@ impl OriginError {
             Self::Busy { .. } => "connection_limit_reached",
             Self::NoOrigin => "destination_unavailable",
             Self::BodyAborted => "http_request_error",
+            Self::Denied(_) => "http_request_denied",
         }
     }
 
@@ -230,13 +237,14 @@ impl OriginError {
             Self::Busy { bound, .. } => bound.word(),
             Self::NoOrigin => "no-origin",
             Self::BodyAborted => "body-aborted",
+            Self::Denied(_) => "denied",
         }
     }
 
     /// Who has to act.
     pub fn blame(&self) -> Blame {
         match self {
-            Self::BodyAborted => Blame::Client,
+            Self::BodyAborted | Self::Denied(_) => Blame::Client,
             Self::Busy { .. } | Self::NoOrigin => Blame::Local,
             Self::Connect { source } | Self::Lookup { source, .. } if is_local(source) => Blame::Local,
             _ => Blame::Origin,
@@ -284,14 +292,16 @@ impl OriginError {
             | Self::HeadTooLarge { .. }
             | Self::Upgrade
             | Self::Busy { .. }
+            | Self::Denied(_)
             | Self::BodyAborted => false,
         }
     }
 
-    /// Seconds for `Retry-After`; only where all connections are in use.
+    /// Seconds for `Retry-After`; only where all connections are in use, or a denial names them.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {
             Self::Busy { retry_after, .. } => Some(retry_after.as_secs().max(1)),
+            Self::Denied(denial) => denial.retry_after_s.map(u64::from),
             _ => None,
         }
     }

@@ -25,6 +25,8 @@ mod clock;
 mod conduct;
 mod connect;
 mod connection;
+mod decided;
+mod decider;
 mod dns;
 mod error;
 mod exchange;
@@ -76,6 +78,10 @@ pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use body::OriginBody;
 pub use carry::{CarriedAgent, CarriedCheck, CarriedFind, CarriedOrigin};
 pub use check::CheckLog;
+pub use decider::{
+    About, Decider, DeciderSnapshot, Deciders, Deciding, Decision, Denial, Kind, OriginView, Origins,
+    Question,
+};
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use explain::{Explained, ExplainedOrigin, WhyNot};
 pub use gauges::{

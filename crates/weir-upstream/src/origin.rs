@@ -212,6 +212,14 @@ impl Origin {
         (&self.address, self.at) == (&wanted.address, wanted.at) && is_same_tls
     }
 
+    /// Whether it is at this address.
+    pub(crate) fn is_at(&self, socket: SocketAddr) -> bool {
+        match &self.place {
+            Place::Tcp { addresses, .. } => addresses.has(socket),
+            Place::Unix { .. } => false,
+        }
+    }
+
     /// Takes over what other settings say that concerns no connection.
     pub(crate) fn follow(&self, upstream: &UpstreamSettings) {
         self.pool.rebind(pool_bounds(upstream));

@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::decider::{About, Deciders};
 pub(crate) use counts::PickCounts;
 pub(crate) use lane::{Lane, Place};
 pub(crate) use point::seed;
@@ -107,6 +108,10 @@ pub struct Picking {
     pub host: Option<u64>,
     /// The picks of the route, where it names others than its upstream.
     pub picks: Option<Arc<[Pick]>>,
+    /// The deciders of the route, where it names picks.
+    pub deciders: Option<Deciders>,
+    /// What deciders know besides.
+    pub about: Option<Arc<About>>,
 }
 
 /// The origin that was picked, and why.
@@ -129,7 +134,7 @@ impl Picked {
             Reason::Chance => self.pick == PickWord::Random,
             Reason::Hash => matches!(self.pick, PickWord::Hash | PickWord::ClientAddress),
             Reason::First => self.pick == PickWord::First,
-            Reason::Least => true,
+            Reason::Least | Reason::Answered => true,
             _ => false,
         };
         if is_usual { pick.to_owned() } else { format!("{pick}/{reason}") }

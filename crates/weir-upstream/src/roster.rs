@@ -2,6 +2,7 @@
 //! it began with; a change makes another one.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
@@ -332,7 +333,7 @@ impl Roster {
         let picked = self.chosen(
             picks,
             asked,
-            &Untried { tried: so_far.tried, begin_trial: &begin_trial },
+            &Untried { tried: so_far.tried, among: so_far.among, begin_trial: &begin_trial },
             (moment, now),
         )?;
         self.took(picks, picked);
@@ -372,6 +373,21 @@ impl Roster {
         }
     }
 
+    /// Whether the origin of this number takes a share, as primary or as backup.
+    pub(crate) fn takes_share(&self, at: usize) -> bool {
+        [&self.primaries, &self.backups].into_iter().any(|lane| lane.members().binary_search(&at).is_ok())
+    }
+
+    /// The number of the origin that is at this address now.
+    pub(crate) fn at_socket(&self, socket: SocketAddr) -> Option<usize> {
+        self.members.iter().position(|member| member.origin.is_at(socket))
+    }
+
+    /// One of this role that takes a share; `chance` is any number.
+    pub(crate) fn any_of(&self, role: Role, chance: u64) -> Option<usize> {
+        self.lane(role).any(chance)
+    }
+
     /// The number of an origin that is here.
     pub(crate) fn number_of(&self, origin: &Arc<Origin>) -> Option<usize> {
         self.members.iter().position(|member| Arc::ptr_eq(&member.origin, origin))
@@ -385,7 +401,7 @@ impl Roster {
         (moment, now): (&Moment<'_>, Instant),
     ) -> Option<Picked> {
         let is_due = |at: usize| self.origin(at).is_trial_due(now);
-        self.chosen(picks, asked, &Untried { tried: &[], begin_trial: &is_due }, (moment, now))
+        self.chosen(picks, asked, &Untried { tried: &[], among: None, begin_trial: &is_due }, (moment, now))
     }
 
     fn chosen(
@@ -484,20 +500,23 @@ impl Panicking {
 pub(crate) struct SoFar<'r> {
     /// The origins that it has tried.
     pub(crate) tried: &'r [usize],
+    /// The only ones that it may go to, where a decider has named some.
+    pub(crate) among: Option<&'r [usize]>,
     /// What may be the cause of a failure besides its origin.
     pub(crate) suspect: &'r dyn Fn() -> Suspect,
 }
 
-/// The origins that a request has not tried.
+/// The origins that a request may go to and has not tried.
 struct Untried<'r> {
     tried: &'r [usize],
+    among: Option<&'r [usize]>,
     /// Whether a trial of an origin begins now.
     begin_trial: &'r dyn Fn(usize) -> bool,
 }
 
 impl Field for Untried<'_> {
     fn is_open(&self, at: usize) -> bool {
-        !self.tried.contains(&at)
+        !self.tried.contains(&at) && self.among.is_none_or(|among| among.contains(&at))
     }
 }
 

@@ -69,7 +69,9 @@ impl Course<'_> {
 
     /// Whether it may be answered by any origin as well as by the one that was picked.
     pub(crate) fn is_free(&self) -> bool {
-        !matches!(self.picked.reason, Reason::Preferred | Reason::Session | Reason::Trial)
+        let is_bound =
+            |reason| matches!(reason, Reason::Preferred | Reason::Session | Reason::Trial | Reason::Answered);
+        self.among.is_none() && !is_bound(self.picked.reason)
     }
 
     /// A seat at another origin, once one has room.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::attempt::Turn;
 use crate::clock;
+use crate::decided::Decided;
 use crate::error::OriginError;
 use crate::exchange::Terms;
 use crate::health::{Suspect, Verdict};
@@ -50,7 +51,11 @@ impl Upstream {
         let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
         self.signal.budget.asked(clock::now());
         let roster = self.known_roster(&request).await;
-        let Some(picked) = self.choose(&roster, &request, &[]) else { return Err(OriginError::NoOrigin) };
+        let Decided { picked, among } = self.decided(&roster, &request).await?;
+        let so_far = (&[][..], among.as_deref());
+        let Some(picked) = self.choose(&roster, &request, so_far, picked) else {
+            return Err(OriginError::NoOrigin);
+        };
         let suspect = Suspect::of(&request);
         let mut course = Course {
             upstream: self,
@@ -61,6 +66,7 @@ impl Upstream {
             turn: Turn::FIRST,
             tries: Tries::default(),
             tried: Vec::new(),
+            among,
             had_it: None,
             is_hedged: false,
             held,
@@ -126,18 +132,27 @@ impl Upstream {
         request.picking.picks.as_deref().unwrap_or(&self.picks)
     }
 
-    /// The origin for the first attempt of a request, or for one more.
-    fn choose(&self, roster: &Roster, request: &OriginRequest, tried: &[usize]) -> Option<Picked> {
+    /// The origin for the first attempt of a request, or for one more; `answered` is what a decider has named.
+    fn choose(
+        &self,
+        roster: &Roster,
+        request: &OriginRequest,
+        (tried, among): (&[usize], Option<&[usize]>),
+        answered: Option<Picked>,
+    ) -> Option<Picked> {
         let (now, picks) = (clock::now(), self.picks_of(request));
         let name = request.prefer.as_deref().filter(|_| tried.is_empty());
         let preferred = name.and_then(|name| roster.prefer(name, picks));
         let session = request.session.as_ref().filter(|_| tried.is_empty());
-        let of_session = || session.and_then(|session| roster.follow(session, picks, now));
+        let may = |at: usize| among.is_none_or(|among| among.contains(&at));
+        let follow = |session| roster.follow(session, (picks, &may), now);
+        let of_session = || session.and_then(follow);
+        let of_decider = || answered.inspect(|picked| roster.took(picks, *picked));
         // One more attempt takes no turn: turns are shared out among the first ones.
         let moment = || if tried.is_empty() { self.signal.moment(now) } else { self.signal.draw(now) };
-        let so_far = SoFar { tried, suspect: &|| Suspect::of(request) };
+        let so_far = SoFar { tried, among, suspect: &|| Suspect::of(request) };
         let choose = || roster.choose(picks, &request.asked(), &so_far, (&moment(), now));
-        preferred.or_else(of_session).or_else(choose)
+        preferred.or_else(of_session).or_else(of_decider).or_else(choose)
     }
 }
 
@@ -153,6 +168,8 @@ pub(crate) struct Course<'u> {
     pub(crate) tries: Tries,
     /// The origins that were tried.
     pub(crate) tried: Vec<usize>,
+    /// The only origins that there are for it, where a decider has named some.
+    pub(crate) among: Option<Box<[usize]>>,
     /// The error of an origin that had the request says more than that another one could not be reached.
     had_it: Option<OriginError>,
     /// Whether a hedge was sent.
@@ -165,7 +182,7 @@ pub(crate) struct Course<'u> {
 impl Course<'_> {
     /// Another origin than those that were tried.
     fn other(&self) -> Option<Picked> {
-        self.upstream.choose(&self.roster, self.request, &self.tried)
+        self.upstream.choose(&self.roster, self.request, (&self.tried, self.among.as_deref()), None)
     }
 
     /// A response has come. It is final, unless its status lets the request be sent again; then with the body

@@ -53,8 +53,13 @@ impl Upstream {
 
 impl Roster {
     /// The origin of a request's session, if it takes requests of sessions. It is counted.
-    pub(crate) fn follow(&self, session: &Session, picks: &[Pick], now: Instant) -> Option<Picked> {
-        let picked = self.would_follow(session, picks)?;
+    pub(crate) fn follow(
+        &self,
+        session: &Session,
+        (picks, may): (&[Pick], &dyn Fn(usize) -> bool),
+        now: Instant,
+    ) -> Option<Picked> {
+        let picked = self.would_follow(session, picks).filter(|picked| may(picked.at))?;
         let origin = self.origin(picked.at);
         origin.picks.count(picked);
         if matches!(session, Session::At(_)) {

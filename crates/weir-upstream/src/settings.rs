@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::affinity::Affinity;
+use crate::decider::Deciders;
 use crate::error::UpstreamError;
 use crate::pick::Pick;
 
@@ -30,6 +31,8 @@ pub struct UpstreamSettings {
     pub origins: Vec<OriginSettings>,
     /// How one is picked: what the first leaves open the next decides.
     pub picks: Vec<Pick>,
+    /// What is asked before the picks.
+    pub deciders: Deciders,
     /// How long each step may take.
     pub timeouts: Timeouts,
     /// Whether sessions keep their origin, and how they are told apart.
@@ -59,6 +62,7 @@ impl UpstreamSettings {
             name: name.into(),
             origins: vec![OriginSettings::new(address)],
             picks: vec![Pick::default()],
+            deciders: Deciders::default(),
             timeouts: Timeouts::default(),
             affinity: None,
             bounds: Bounds::default(),

@@ -25,6 +25,7 @@ mod service;
 mod upgrade;
 mod volumes;
 mod wire_up;
+mod written_picks;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -40,6 +40,7 @@ use crate::logs::{self, LogChoice, Terminal};
 use crate::origins::Origins;
 use crate::upgrade;
 use crate::volumes;
+use crate::written_picks;
 
 /// The data plane as it runs in this process.
 pub(crate) struct Server {
@@ -50,6 +51,7 @@ pub(crate) struct Server {
     pub(crate) certificates: Keeper,
     pub(crate) ordering: Ordering,
     pub(crate) origins: Origins,
+    picks: written_picks::Maker,
     choice: LogChoice,
     terminal: Option<Terminal>,
     logs: Mutex<Vec<LogSettings>>,
@@ -176,7 +178,8 @@ impl Server {
         )?;
         let proofs = HttpProofs::default();
         let ordering = Ordering::prepare(loaded, state, &certificates, &proofs, &observatory)?;
-        let plan = compile(loaded, &observatory);
+        let picks = written_picks::Maker::default();
+        let plan = compile(loaded, &observatory, &picks).map_err(anyhow::Error::msg)?;
         let (origins, known) = (Origins::open(state), upgrade::origins::read(handover.origins));
         let from_outside = FromOutside {
             passed: handover.listeners,
@@ -196,6 +199,7 @@ impl Server {
             certificates,
             ordering,
             origins,
+            picks,
             choice,
             terminal,
             at_start: Fixed::of(loaded),
@@ -337,8 +341,8 @@ fn admission_of(loaded: &Loaded) -> AdmissionMode {
     }
 }
 
-fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
-    Plan::compile(loaded, &|name| observatory.site(name))
+fn compile(loaded: &Loaded, observatory: &Observatory, picks: &written_picks::Maker) -> Result<Plan, String> {
+    Ok(Plan::compile_with(loaded, &|name| observatory.site(name), &picks.make(&loaded.config)?))
 }
 
 /// How clients connect to an address.
@@ -380,7 +384,7 @@ impl DataPlane for Server {
         warnings.extend(loaded.warnings());
         let logs = self.other_logs(&loaded.config.log)?;
         let certificates = self.certificates.prepare(&loaded).map_err(SwapError)?;
-        let plan = compile(&loaded, &self.observatory);
+        let plan = compile(&loaded, &self.observatory, &self.picks).map_err(SwapError)?;
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         warnings.extend(self.certificates.configure(&loaded, certificates));
         warnings.extend(self.ordering.configure(&loaded));

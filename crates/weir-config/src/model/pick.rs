@@ -13,6 +13,8 @@ pub enum PickRule {
     Word(PickWord),
     /// By a hash.
     Hash(PickTable),
+    /// One of `[pick.NAME]`, by its name.
+    Written(PickName),
     /// Several.
     List(#[schemars(length(min = 1))] Vec<PickEntry>),
 }
@@ -29,6 +31,7 @@ impl PickRule {
         match self {
             PickRule::Word(word) => vec![PickEntry::Word(*word)],
             PickRule::Hash(table) => vec![PickEntry::Hash(table.clone())],
+            PickRule::Written(name) => vec![PickEntry::Written(name.clone())],
             PickRule::List(list) => list.clone(),
         }
     }
@@ -42,7 +45,25 @@ pub enum PickEntry {
     Word(PickWord),
     /// By a hash.
     Hash(PickTable),
+    /// One of `[pick.NAME]`, by its name.
+    Written(PickName),
 }
+
+impl PickEntry {
+    /// The name of the `[pick.NAME]` that it is, if it is one.
+    pub fn written(&self) -> Option<&str> {
+        match self {
+            PickEntry::Written(PickName(name)) => Some(name),
+            PickEntry::Word(_) | PickEntry::Hash(_) => None,
+        }
+    }
+}
+
+/// The name of a `[pick.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("format" = "weir-pick"))]
+pub struct PickName(pub String);
 
 /// A pick by its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +91,23 @@ pub enum PickWord {
     Hash,
     /// The first that has room.
     First,
+}
+
+impl PickWord {
+    /// The words of all of them.
+    pub const WORDS: [&str; 11] = [
+        "round_robin",
+        "random",
+        "least_requests",
+        "two_choices",
+        "latency",
+        "by_requests",
+        "by_traffic",
+        "by_busyness",
+        "client_address",
+        "hash",
+        "first",
+    ];
 }
 
 /// A pick that has settings.

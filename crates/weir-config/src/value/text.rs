@@ -124,6 +124,15 @@ pub(super) fn check_map_name(text: &str) -> Result<(), String> {
     }
 }
 
+/// Refuses what cannot be the name of a `[pick.NAME]`.
+pub(super) fn check_pick_name(text: &str) -> Result<(), String> {
+    match text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_')) {
+        Some(bad) => Err(format!("{bad:?} is not allowed in the name of a pick: letters, digits, `-`, `_`")),
+        None if text.is_empty() => Err("the name of a pick is empty".into()),
+        None => Ok(()),
+    }
+}
+
 /// Checks the literal text of a field's value. Where its placeholders are known only the place can tell.
 pub(super) fn check_any_field(text: &str) -> Result<(), String> {
     let scopes = [Scope::Request, Scope::Answer, Scope::Response];

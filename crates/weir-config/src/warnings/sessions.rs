@@ -55,6 +55,7 @@ fn of_pick<'n>(upstream: &Upstream, node: &'n Node) -> Option<(&'n Node, &'stati
     let is_of_client = match upstream.pick.list().first()? {
         PickEntry::Word(word) => *word == PickWord::ClientAddress,
         PickEntry::Hash(table) => matches!(table.hash.of, HashOf::Cookie(_)),
+        PickEntry::Written(_) => false,
     };
     let sentence = "`pick` goes by the client for passed requests alone; a GET that is not known yet is \
                     fetched for all, by no client, and keeps no user signed in; `affinity` does, with \

@@ -113,6 +113,8 @@ pub(super) fn asked(
         client: way.client.filter(|_| whose == Whose::Client),
         host: (!of.host.as_str().is_empty()).then(|| host_point(of.host.as_str())),
         picks: route.picks.clone(),
+        deciders: route.deciders.clone(),
+        about: None,
     };
     let session = way.session.as_ref().filter(|_| whose == Whose::Client);
     let asked = weir_upstream::Asked { picking: &picking, target: target.as_bytes(), headers: &headers };

@@ -1,16 +1,32 @@
 //! `pick` as the picks of `weir-upstream`, and what picks know of a request. It must not choose an origin.
 
-use weir_config::model::{PickEntry, PickRule, PickWord};
-use weir_config::value;
-use weir_upstream::{HashOf, Pick};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// The picks of an upstream or a route, in order.
-pub(crate) fn picks(rule: &PickRule) -> Vec<Pick> {
-    rule.list().iter().map(pick).collect()
+use weir_config::model::{Config, PickEntry, PickRule, PickWord};
+use weir_config::value;
+use weir_upstream::{Decider, Deciders, HashOf, Pick};
+
+/// The scripts and distributors that `[pick.NAME]` stands for, by name.
+#[derive(Debug, Default)]
+pub struct WrittenPicks(pub HashMap<String, Arc<dyn Decider>>);
+
+impl WrittenPicks {
+    /// What is asked before the picks of this rule, in order.
+    pub(crate) fn deciders(&self, rule: &PickRule) -> Deciders {
+        let of = |entry: &PickEntry| self.0.get(entry.written()?).cloned();
+        rule.list().iter().filter_map(of).collect()
+    }
 }
 
-fn pick(entry: &PickEntry) -> Pick {
-    match entry {
+/// The picks of an upstream or a route, in order. Scripts and distributors are none.
+pub(crate) fn picks(rule: &PickRule, config: &Config) -> Vec<Pick> {
+    rule.list().iter().filter_map(|entry| pick(entry, config)).collect()
+}
+
+fn pick(entry: &PickEntry, _config: &Config) -> Option<Pick> {
+    Some(match entry {
+        PickEntry::Written(_) => return None,
         PickEntry::Hash(table) => Pick::Hash { of: of(&table.hash.of), bound: table.hash.bound },
         PickEntry::Word(word) => match word {
             PickWord::RoundRobin => Pick::RoundRobin,
@@ -26,7 +42,7 @@ fn pick(entry: &PickEntry) -> Pick {
             PickWord::Hash => Pick::Hash { of: HashOf::Uri, bound: 1.25 },
             PickWord::First => Pick::First,
         },
-    }
+    })
 }
 
 fn of(of: &value::HashOf) -> HashOf {

@@ -12,15 +12,19 @@ use weir_config::session_keys;
 use weir_config::value::{HostRule, OriginScheme, OriginUrl, SessionOf, Size};
 use weir_upstream::affinity::{self, Affinity, By, Key, OwnCookie, Secure};
 use weir_upstream::{
-    AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
-    OriginSettings, Retries, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Deciders, Ejection,
+    OriginAddress, OriginSettings, Retries, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 
-use super::picks::picks;
+use super::picks::{WrittenPicks, picks};
 
 /// All upstreams of a configuration, by name in order.
-pub(super) fn settings(config: &Config) -> Vec<UpstreamSettings> {
-    config.upstream.iter().map(|(name, upstream)| one(name, upstream, config)).collect()
+pub(super) fn settings(config: &Config, written: &WrittenPicks) -> Vec<UpstreamSettings> {
+    let of = |(name, upstream): (&String, &Upstream)| UpstreamSettings {
+        deciders: written.deciders(&upstream.pick),
+        ..one(name, upstream, config)
+    };
+    config.upstream.iter().map(of).collect()
 }
 
 /// The cookies that Weir sets itself, for any upstream.
@@ -37,7 +41,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
     UpstreamSettings {
         name: name.to_owned(),
         origins: upstream.origins.iter().map(origin).collect(),
-        picks: picks(&upstream.pick),
+        picks: picks(&upstream.pick, config),
         affinity: upstream.affinity.as_ref().map(|affinity| sessions(name, affinity)),
         timeouts: Timeouts {
             connect: upstream.connect.0,
@@ -64,6 +68,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
             .then(|| upstream.nameservers.iter().map(|server| server.0).collect()),
         check: upstream.check.as_ref().map(|rule| check(rule, upstream)),
         agent: upstream.agent.as_ref().map(agent),
+        deciders: Deciders::default(),
     }
 }
 

@@ -29,6 +29,14 @@ impl Peer {
         }
     }
 
+    /// Its address with the port, which is 0 where a proxy named it without one; `None` over a Unix socket.
+    pub fn socket(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Ip(at) => Some(*at),
+            Self::Unix => None,
+        }
+    }
+
     /// The address whose limits it shares: its IPv4 address, or its IPv6 network of 64 bits, which a customer
     /// has at least. `None` over a Unix socket, which speaks for many clients.
     pub fn sharer(&self) -> Option<IpAddr> {

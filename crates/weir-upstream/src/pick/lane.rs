@@ -141,6 +141,11 @@ impl Lane {
         }
     }
 
+    /// One of its origins by weight, by its number; `chance` is any number.
+    pub(crate) fn any(&self, chance: u64) -> Option<usize> {
+        (!self.is_empty()).then(|| self.members[self.drawn(mixed(chance))])
+    }
+
     fn weight_all(&self) -> u64 {
         self.sums.last().copied().unwrap_or_default()
     }

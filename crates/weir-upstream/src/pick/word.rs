@@ -26,11 +26,15 @@ pub enum PickWord {
     Hash,
     /// `first`.
     First,
+    /// A script.
+    Script,
+    /// A distributor.
+    Distributor,
 }
 
 impl PickWord {
     /// All of them, in the order of their numbers.
-    pub const ALL: [PickWord; 11] = [
+    pub const ALL: [PickWord; 13] = [
         PickWord::RoundRobin,
         PickWord::Random,
         PickWord::LeastRequests,
@@ -42,6 +46,8 @@ impl PickWord {
         PickWord::ClientAddress,
         PickWord::Hash,
         PickWord::First,
+        PickWord::Script,
+        PickWord::Distributor,
     ];
 
     /// The word of the configuration.
@@ -58,6 +64,8 @@ impl PickWord {
             PickWord::ClientAddress => "client_address",
             PickWord::Hash => "hash",
             PickWord::First => "first",
+            PickWord::Script => "script",
+            PickWord::Distributor => "distributor",
         }
     }
 }
@@ -98,11 +106,13 @@ pub enum Reason {
     Room,
     /// A hedge: the first one had not answered yet.
     Hedge,
+    /// The script or the distributor has named it.
+    Answered,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::Turn,
         Reason::Chance,
         Reason::Least,
@@ -119,6 +129,7 @@ impl Reason {
         Reason::LastResort,
         Reason::Room,
         Reason::Hedge,
+        Reason::Answered,
     ];
 
     /// The word for metrics and logs.
@@ -140,6 +151,7 @@ impl Reason {
             Reason::LastResort => "last-resort",
             Reason::Room => "room",
             Reason::Hedge => "hedge",
+            Reason::Answered => "answered",
         }
     }
 }

@@ -86,3 +86,46 @@ fn a_route_takes_its_own_pick_and_else_its_sites() {
     assert_eq!(loaded.config.upstream["app"].pick.list(), [PickEntry::Word(PickWord::First)]);
     assert_eq!(good(&file("", "")).resolved()[0].routes[0].pick, None);
 }
+
+/// A file with a written pick of these lines, which begin in line 8, and this `pick` in line 3.
+fn with(written: &str, pick: &str) -> String {
+    format!("{}[pick.calm]\n{written}\n", file(&format!("pick = {pick}"), ""))
+}
+
+#[test]
+fn a_written_pick_says_how_it_decides() {
+    for written in
+        ["least = \"cpu\"", "least = { cpu = 0.7, load = 0.1 }\nfull = 2", "pack = \"cpu\"\nmark = 0.5"]
+    {
+        good(&with(written, "[\"calm\", \"two_choices\"]"));
+    }
+    for (written, line, sentence) in [
+        ("", 8, "this pick does not say how it decides"),
+        ("least = \"cpu\"\npack = \"cpu\"", 10, "`least` and `pack` exclude each other"),
+        ("least = \"load\"", 9, "Weir does not know at which value of this metric an origin is full"),
+        ("least = {}", 9, "`least` names no metric"),
+        ("least = { cpu = 0 }", 9, "a factor is more than 0"),
+        ("least = \"cpu\"\nmark = 0.5", 10, "`mark` has no use without `pack`"),
+    ] {
+        let text = with(written, "\"calm\"");
+        expect(&text, &[(line, sentence)]);
+    }
+}
+
+#[test]
+fn a_name_of_a_pick_is_one_that_is_written() {
+    expect(&with("least = \"cpu\"", "\"clam\""), &[(3, "unknown value `clam` for `pick`")]);
+    let text = with("least = \"cpu\"", "\"calm\"").replace("[pick.calm]", "[pick.latency]");
+    expect(
+        &text.replace("pick = \"calm\"", "pick = \"random\""),
+        &[(8, "`latency` is a built-in pick, and cannot be the name of another")],
+    );
+}
+
+#[test]
+fn what_is_asked_stands_before_what_compares() {
+    let script = "distributor = [\"udp://127.0.0.1:10010\"]";
+    good(&with(script, "[\"calm\", \"two_choices\"]"));
+    let sentence = "\"calm\" is asked before all other picks, and must stand before them";
+    expect(&with(script, "[\"latency\", \"calm\"]"), &[(3, sentence)]);
+}

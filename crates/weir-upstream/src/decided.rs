@@ -1,0 +1,107 @@
+//! Asks the deciders of a request, and says what their word means for the first attempt.
+
+use std::sync::Arc;
+
+use crate::decider::{About, Deciders, Deciding, Decision, Denial, Kind, Origins, Question};
+use crate::error::OriginError;
+use crate::pick::{PickWord, Picked, Reason};
+use crate::request::OriginRequest;
+use crate::roster::Roster;
+use crate::settings::Role;
+use crate::upstream::Upstream;
+
+/// What the deciders of a request have said.
+#[derive(Debug, Default)]
+pub(crate) struct Decided {
+    /// The origin that one has named, if it takes a share.
+    pub(crate) picked: Option<Picked>,
+    /// The only origins that there are for this request.
+    pub(crate) among: Option<Box<[usize]>>,
+}
+
+impl Upstream {
+    /// The deciders of a request: those of its route, or the upstream's.
+    fn deciders_of<'r>(&'r self, request: &'r OriginRequest) -> &'r Deciders {
+        request.picking.deciders.as_ref().unwrap_or(&self.settings.deciders)
+    }
+
+    /// Whether a request of this route's deciders (`None`: the upstream's) is decided by any.
+    pub fn asks_deciders(&self, of_route: Option<&Deciders>) -> bool {
+        !of_route.unwrap_or(&self.settings.deciders).is_empty()
+    }
+
+    /// What the deciders say, one after another until one has decided.
+    ///
+    /// # Errors
+    /// [`OriginError::Denied`].
+    pub(crate) async fn decided(
+        &self,
+        roster: &Arc<Roster>,
+        request: &OriginRequest,
+    ) -> Result<Decided, OriginError> {
+        let deciders = self.deciders_of(request);
+        // The rest of a body comes from where its beginning came from.
+        if deciders.is_empty() || request.prefer.is_some() {
+            return Ok(Decided::default());
+        }
+        let nothing = About::default();
+        let about = request.picking.about.as_deref().unwrap_or(&nothing);
+        let question = Question { request, about, origins: Origins::new(roster, self.name()) };
+        let mut decided = Decided::default();
+        for decider in deciders.iter() {
+            let said = match decider.decide(question) {
+                Deciding::Now(decision) => decision,
+                Deciding::Later(later) => later.await,
+            };
+            if let Decision::Deny(denial) = said {
+                if about.kind == Kind::Fill {
+                    continue;
+                }
+                return Err(OriginError::Denied(denial));
+            }
+            decided.hear(said, decider.word(), roster);
+            if decided.picked.is_some() {
+                break;
+            }
+        }
+        Ok(decided)
+    }
+}
+
+impl Decided {
+    fn hear(&mut self, said: Decision, pick: PickWord, roster: &Roster) {
+        let named = |at: usize, reason: Reason| Picked { at, pick, reason };
+        let may = |at: &usize| {
+            roster.takes_share(*at) && self.among.as_ref().is_none_or(|among| among.contains(at))
+        };
+        match said {
+            Decision::Origin(at) => {
+                self.picked = Some(at).filter(may).map(|at| named(at, Reason::Answered));
+            }
+            Decision::At(socket) => {
+                let at = roster.at_socket(socket);
+                self.picked = at.filter(may).map(|at| named(at, Reason::Answered));
+            }
+            Decision::Among(all) => {
+                let both = |among: Box<[usize]>| among.into_iter().filter(|at| all.contains(at)).collect();
+                self.among = Some(match self.among.take() {
+                    Some(among) => both(among),
+                    None => all.clone(),
+                });
+            }
+            Decision::Unanswered => {
+                let backup = roster.any_of(Role::Backup, fastrand::u64(..));
+                self.picked = backup.filter(may).map(|at| named(at, Reason::Backup));
+            }
+            Decision::Open | Decision::Failed | Decision::Deny(_) => {}
+        }
+    }
+}
+
+impl Denial {
+    /// A denial that a client may be told; `None` for a status that is no refusal.
+    pub fn new(status: u16, retry_after_s: Option<u32>) -> Option<Denial> {
+        let status = http::StatusCode::from_u16(status).ok().filter(|_| (400..600).contains(&status))?;
+        Some(Denial { status, retry_after_s })
+    }
+}

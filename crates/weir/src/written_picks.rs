@@ -1,0 +1,43 @@
+//! Makes what `[pick.NAME]` stands for where that is asked: scripts and distributors. It must not decide
+//! anything for a request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use weir_config::model::{Config, WrittenPick};
+use weir_edge::plan::WrittenPicks;
+use weir_upstream::Decider;
+
+/// Makes them, and keeps those whose settings stay the same, with all that they remember.
+#[derive(Debug, Default)]
+pub(crate) struct Maker {
+    kept: Mutex<HashMap<String, (WrittenPick, Arc<dyn Decider>)>>,
+}
+
+impl Maker {
+    /// Those of a configuration.
+    ///
+    /// # Errors
+    /// A sentence that names the pick, and what is wrong with it. Those of before stay.
+    pub(crate) fn make(&self, config: &Config) -> Result<WrittenPicks, String> {
+        let mut kept = self.kept.lock();
+        let mut made = HashMap::new();
+        for (name, pick) in config.pick.iter().filter(|(_, pick)| !pick.is_of_metrics()) {
+            let decider = match kept.get(name).filter(|(before, _)| before == pick) {
+                Some((_, decider)) => decider.clone(),
+                None => one(name, pick).map_err(|why| format!("[pick.{name}]: {why}"))?,
+            };
+            made.insert(name.clone(), (pick.clone(), decider));
+        }
+        let picks = made.iter().map(|(name, (_, decider))| (name.clone(), decider.clone())).collect();
+        *kept = made;
+        Ok(WrittenPicks(picks))
+    }
+}
+
+/// Makes one.
+fn one(_name: &str, pick: &WrittenPick) -> Result<Arc<dyn Decider>, String> {
+    let what = if pick.script.is_some() { "scripts" } else { "distributors" };
+    Err(format!("this build of Weir has no {what}"))
+}
