@@ -58,6 +58,7 @@ fn folder() -> PathBuf {
         "certs/weir.key",
         "certs/sessions.key",
         "pages/busy.html",
+        "picks/tenants.rhai",
         "pages/favicon.ico",
         "app.key",
     ];
@@ -146,7 +147,7 @@ fn path(way: &[Step]) -> String {
     let mut keys: Vec<&str> = Vec::new();
     for step in way {
         if let Step::Key(key) = step {
-            let is_name = matches!(keys.as_slice(), ["upstream" | "map"]);
+            let is_name = matches!(keys.as_slice(), ["upstream" | "map" | "pick" | "metrics"]);
             keys.push(if is_name { "NAME" } else { key });
         }
     }
