@@ -7,6 +7,7 @@ mod certificates;
 mod checks;
 mod cookies;
 mod eject;
+mod exclusive;
 mod limits;
 pub(crate) mod maps;
 mod origins;
@@ -16,6 +17,7 @@ mod routes;
 mod statuses;
 mod vary;
 
+use self::exclusive::exclusive;
 use crate::{
     check::suggest,
     mistake::Mistake,
@@ -281,19 +283,6 @@ impl Whole<'_> {
 
     fn exclusive(&mut self, table: &Table, keys: &[&str]) {
         exclusive(table, keys, self.mistakes);
-    }
-}
-
-/// Reports keys that exclude each other.
-fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
-    let mut given = keys.iter().filter_map(|key| table.entry(key));
-    let Some(first) = given.next() else { return };
-    for second in given {
-        mistakes.push(
-            Mistake::at(second.key_span, format!("`{}` and `{}` exclude each other", first.key, second.key))
-                .label("only one of them may be given")
-                .other(first.key_span, format!("`{}` is given here", first.key)),
-        );
     }
 }
 

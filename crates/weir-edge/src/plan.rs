@@ -178,8 +178,8 @@ impl Plan {
         let mut one = |route: &ResolvedRoute| {
             *routes += 1;
             let number = (self.number << 32) | *routes;
-            let compiled = Route::compile(route, resolved, config, (self.maps.as_ref(), written), number);
-            let compiled = compiled.beside(&self.own_cookies);
+            let compiled = Route::compile(route, resolved, (config, written), self.maps.as_ref());
+            let compiled = compiled.numbered(number).beside(&self.own_cookies);
             if asks_alike { compiled } else { compiled.told_apart(route) }
         };
         let compile = |route| {

@@ -158,9 +158,8 @@ impl Route {
     pub(crate) fn compile(
         resolved: &ResolvedRoute,
         site: &ResolvedSite,
-        config: &Config,
-        (maps, written): (Option<&Arc<Maps>>, &WrittenPicks),
-        print_id: u64,
+        (config, written): (&Config, &WrittenPicks),
+        maps: Option<&Arc<Maps>>,
     ) -> Route {
         let (upstream, host) = match &resolved.action {
             Action::Forward { upstream, host } => {
@@ -185,7 +184,7 @@ impl Route {
         Route {
             name: name(&resolved.conditions),
             place: resolved.place.to_string(),
-            print_id,
+            print_id: 0,
             rules,
             hsts: site.hsts.clone(),
             revalidation_wait: resolved.revalidation_wait,
@@ -222,6 +221,12 @@ impl Route {
             is_keyed_rewritten: resolved.key_path_rewritten,
             choice: None,
         }
+    }
+
+    /// With this number, which no other route has.
+    #[must_use]
+    pub(crate) fn numbered(self, print_id: u64) -> Route {
+        Route { print_id, ..self }
     }
 
     /// Beside upstreams for which Weir sets cookies of these names.

@@ -1,8 +1,13 @@
 //! Asks the deciders of a request, and says what their word means for the first attempt.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::decider::{About, Deciders, Deciding, Decision, Denial, Kind, Origins, Question};
+use crate::clock;
+use crate::decider::{
+    About, DeciderForm, Deciders, Deciding, Decision, Denial, Kind, OriginView, Origins, Question,
+};
 use crate::error::OriginError;
 use crate::pick::{PickWord, Picked, Reason};
 use crate::request::OriginRequest;
@@ -46,7 +51,9 @@ impl Upstream {
         }
         let nothing = About::default();
         let about = request.picking.about.as_deref().unwrap_or(&nothing);
-        let question = Question { request, about, origins: Origins::new(roster, self.name()) };
+        let origins = Seen { roster, upstream: self.name(), now: clock::now() };
+        let OriginRequest { method, target, headers, .. } = request;
+        let question = Question { method, target, headers, about, origins: &origins };
         let mut decided = Decided::default();
         for decider in deciders.iter() {
             let said = match decider.decide(question) {
@@ -59,12 +66,53 @@ impl Upstream {
                 }
                 return Err(OriginError::Denied(denial));
             }
-            decided.hear(said, decider.word(), roster);
+            let pick = match decider.form() {
+                DeciderForm::Script => PickWord::Script,
+                DeciderForm::Distributor => PickWord::Distributor,
+            };
+            decided.hear(said, pick, roster);
             if decided.picked.is_some() {
                 break;
             }
         }
         Ok(decided)
+    }
+}
+
+/// The origins as a decider sees them.
+struct Seen<'r> {
+    roster: &'r Roster,
+    upstream: &'r str,
+    now: Instant,
+}
+
+impl Origins for Seen<'_> {
+    fn upstream(&self) -> &str {
+        self.upstream
+    }
+
+    fn count(&self) -> usize {
+        self.roster.members.len()
+    }
+
+    fn get(&self, at: usize) -> Option<OriginView<'_>> {
+        let member = self.roster.members.get(at)?;
+        Some(OriginView {
+            number: at,
+            name: member.origin.name(),
+            id: member.node.as_deref(),
+            weight: f64::from(member.share()) / 100.0,
+            is_backup: member.role == Role::Backup,
+            standing: member.origin.standing(),
+            takes_share: self.roster.takes_share(at),
+            in_flight: member.origin.load.requests(),
+            latency: member.origin.latency(self.now),
+            gauges: member.origin.gauges(),
+        })
+    }
+
+    fn at(&self, socket: SocketAddr) -> Option<usize> {
+        self.roster.at_socket(socket)
     }
 }
 

@@ -8,15 +8,11 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, Method, StatusCode};
 
-use crate::clock;
-use crate::pick::PickWord;
-use crate::request::OriginRequest;
-use crate::roster::{Member, Roster};
-use crate::settings::{OriginAddress, Role};
+use crate::gauges::Gauges;
 use crate::standing::Standing;
 
 /// A pick that is asked: `[pick.NAME]` with a script or a distributor.
@@ -24,8 +20,8 @@ pub trait Decider: Send + Sync + fmt::Debug {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// What it is: [`PickWord::Script`] or [`PickWord::Distributor`].
-    fn word(&self) -> PickWord;
+    /// What it is.
+    fn form(&self) -> DeciderForm;
 
     /// What it says of a request. Called on a worker: it must not block.
     ///
@@ -35,6 +31,15 @@ pub trait Decider: Send + Sync + fmt::Debug {
 
     /// What it has said so far.
     fn snapshot(&self) -> DeciderSnapshot;
+}
+
+/// What a decider is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeciderForm {
+    /// A script.
+    Script,
+    /// A program that is asked over the network.
+    Distributor,
 }
 
 /// An answer, now or later.
@@ -113,123 +118,58 @@ pub struct About {
 }
 
 /// A request for which an origin is sought.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Question<'q> {
-    /// The request as the origin gets it.
-    pub request: &'q OriginRequest,
+    /// The request's method.
+    pub method: &'q Method,
+    /// Path and query, as the origin gets them.
+    pub target: &'q [u8],
+    /// The fields, as the origin gets them.
+    pub headers: &'q HeaderMap,
     /// What is known besides.
     pub about: &'q About,
     /// Where it may go.
-    pub origins: Origins<'q>,
+    pub origins: &'q dyn Origins,
 }
 
 /// The origins of an upstream at one moment, by number.
-#[derive(Clone, Copy)]
-pub struct Origins<'q> {
-    roster: &'q Roster,
-    upstream: &'q str,
-    now: Instant,
-}
-
-impl fmt::Debug for Origins<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origins").field("upstream", &self.upstream).finish_non_exhaustive()
-    }
-}
-
-impl<'q> Origins<'q> {
-    pub(crate) fn new(roster: &'q Roster, upstream: &'q str) -> Origins<'q> {
-        Origins { roster, upstream, now: clock::now() }
-    }
-
+pub trait Origins: Sync {
     /// The upstream's name.
-    pub fn upstream(&self) -> &'q str {
-        self.upstream
-    }
+    fn upstream(&self) -> &str;
 
     /// How many there are, those that take no share included.
-    pub fn count(&self) -> usize {
-        self.roster.members.len()
-    }
+    fn count(&self) -> usize;
 
     /// The origin of this number.
-    pub fn get(&self, at: usize) -> Option<OriginView<'q>> {
-        let member = self.roster.members.get(at)?;
-        Some(OriginView { member, roster: self.roster, at, now: self.now })
-    }
-
-    /// All of them, in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = OriginView<'q>> + use<'q> {
-        let (roster, now) = (self.roster, self.now);
-        let view = move |(at, member)| OriginView { member, roster, at, now };
-        roster.members.iter().enumerate().map(view)
-    }
+    fn get(&self, at: usize) -> Option<OriginView<'_>>;
 
     /// The number of the origin at this address. Names count with the addresses that they have now.
-    pub fn at(&self, socket: SocketAddr) -> Option<usize> {
-        self.roster.at_socket(socket)
-    }
+    fn at(&self, socket: SocketAddr) -> Option<usize>;
 }
 
 /// One origin, as a decider sees it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct OriginView<'q> {
-    member: &'q Member,
-    roster: &'q Roster,
-    at: usize,
-    now: Instant,
-}
-
-impl<'q> OriginView<'q> {
     /// Its number.
-    pub fn number(&self) -> usize {
-        self.at
-    }
-
+    pub number: usize,
     /// Its name, as in logs: its address in the configuration.
-    pub fn name(&self) -> &'q str {
-        self.member.origin.name()
-    }
-
+    pub name: &'q str,
     /// Its `id`, where it has one.
-    pub fn id(&self) -> Option<&'q str> {
-        self.member.node.as_deref()
-    }
-
-    /// Where it is.
-    pub fn address(&self) -> &'q OriginAddress {
-        self.member.origin.address()
-    }
-
+    pub id: Option<&'q str>,
     /// Its share relative to the others, with its agent's factor; 1 to 1,000.
-    pub fn weight(&self) -> f64 {
-        f64::from(self.member.share()) / 100.0
-    }
-
+    pub weight: f64,
     /// Whether it is a backup.
-    pub fn is_backup(&self) -> bool {
-        self.member.role == Role::Backup
-    }
-
+    pub is_backup: bool,
     /// How it stands.
-    pub fn standing(&self) -> Standing {
-        self.member.origin.standing()
-    }
-
+    pub standing: Standing,
     /// Whether it may get requests.
-    pub fn takes_share(&self) -> bool {
-        self.roster.takes_share(self.at)
-    }
-
+    pub takes_share: bool,
     /// Requests under way.
-    pub fn in_flight(&self) -> u32 {
-        self.member.origin.load.requests()
-    }
-
+    pub in_flight: u32,
     /// The time to the first byte; zero where it is not known.
-    pub fn latency(&self) -> Duration {
-        self.member.origin.latency(self.now)
-    }
+    pub latency: Duration,
+    /// What is measured at it.
+    pub gauges: &'q Arc<Gauges>,
 }
 
 /// The deciders of an upstream or a route, in order. Two are equal where they are the same ones.

@@ -79,8 +79,8 @@ pub use body::OriginBody;
 pub use carry::{CarriedAgent, CarriedCheck, CarriedFind, CarriedOrigin};
 pub use check::CheckLog;
 pub use decider::{
-    About, Decider, DeciderSnapshot, Deciders, Deciding, Decision, Denial, Kind, OriginView, Origins,
-    Question,
+    About, Decider, DeciderForm, DeciderSnapshot, Deciders, Deciding, Decision, Denial, Kind, OriginView,
+    Origins, Question,
 };
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use explain::{Explained, ExplainedOrigin, WhyNot};

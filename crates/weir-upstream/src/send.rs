@@ -132,7 +132,7 @@ impl Upstream {
         request.picking.picks.as_deref().unwrap_or(&self.picks)
     }
 
-    /// The origin for the first attempt of a request, or for one more; `answered` is what a decider has named.
+    /// The origin for the first attempt of a request, or for one more. `answered`: a decider has named it.
     fn choose(
         &self,
         roster: &Roster,

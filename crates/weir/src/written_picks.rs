@@ -12,8 +12,11 @@ use weir_upstream::Decider;
 /// Makes them, and keeps those whose settings stay the same, with all that they remember.
 #[derive(Debug, Default)]
 pub(crate) struct Maker {
-    kept: Mutex<HashMap<String, (WrittenPick, Arc<dyn Decider>)>>,
+    kept: Mutex<HashMap<String, Made>>,
 }
+
+/// One, with what it was made of.
+type Made = (WrittenPick, Arc<dyn Decider>);
 
 impl Maker {
     /// Those of a configuration.

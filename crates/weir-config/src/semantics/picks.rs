@@ -1,6 +1,7 @@
 //! Mistakes of `pick`: a hash of nothing, a pick that stands twice, one that is never reached, a name that
 //! means none; and mistakes of `[pick.NAME]`.
 
+use super::exclusive::exclusive;
 use crate::{
     check::suggest,
     mistake::Mistake,
@@ -87,7 +88,7 @@ const OF_KIND: [(&str, &[&str]); 2] = [("full", &["least", "pack"]), ("mark", &[
 
 fn one(pick: &WrittenPick, node: &Node, mistakes: &mut Vec<Mistake>) {
     let Some(table) = node.as_table().filter(|table| !table.is_damaged) else { return };
-    super::exclusive(table, &KINDS, mistakes);
+    exclusive(table, &KINDS, mistakes);
     if KINDS.iter().all(|kind| table.entry(kind).is_none()) {
         let mistake = Mistake::at(node.span, "this pick does not say how it decides");
         mistakes.push(mistake.help("give it one of `least`, `pack`, `script` and `distributor`"));

@@ -1,7 +1,7 @@
 //! Mistakes of `rewrite`: rules without a pattern, rules behind one that takes all of their paths, and rules
 //! for paths that their route does not take.
 
-use super::exclusive;
+use super::exclusive::exclusive;
 use super::routes::path_covers;
 use crate::{
     mistake::Mistake,

@@ -1,6 +1,6 @@
 //! Mistakes of routes: conditions that exclude each other, and routes behind one that takes every request.
 
-use super::exclusive;
+use super::exclusive::exclusive;
 use crate::{
     mistake::Mistake,
     model::{Listen, Site},
