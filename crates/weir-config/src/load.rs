@@ -60,6 +60,7 @@ impl Loaded {
         warnings.extend(warnings::of_rules(&self.sites, &self.config, tree));
         warnings.extend(warnings::of_maps(tree.0, tree.1));
         warnings.extend(warnings::of_unused_maps(tree.0, tree.1));
+        warnings.extend(warnings::of_unused_metrics(&self.config, tree.0, tree.1));
         warnings
     }
 

@@ -10,6 +10,7 @@ mod eject;
 mod events;
 mod limits;
 mod map;
+mod metrics;
 mod pick;
 mod range;
 mod rate;
@@ -29,6 +30,7 @@ pub use eject::Eject;
 pub use events::{EventKind, Events};
 pub use limits::RouteLimits;
 pub use map::Map;
+pub use metrics::Metrics;
 pub use pick::{Hash, PickEntry, PickName, PickRule, PickTable, PickWord};
 pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::{Rate, RateRule};
@@ -102,6 +104,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-pick-name" }))]
     pub pick: BTreeMap<String, WrittenPick>,
+    /// Sources of metrics of origins: `[metrics.NAME]`.
+    #[schemars(extend("propertyNames" = { "format": "weir-metrics-name" }))]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Metrics>,
     /// Tables of what a text of the request becomes: `[map.NAME]`, used as `{map.NAME}`.
     #[schemars(extend("propertyNames" = { "format": "weir-map-name" }))]
     pub map: BTreeMap<String, Map>,
@@ -132,6 +138,7 @@ impl Default for Config {
             events: Events::default(),
             upstream: BTreeMap::new(),
             pick: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             map: BTreeMap::new(),
             defaults: Rules::default(),
             site: Vec::new(),

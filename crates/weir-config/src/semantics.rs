@@ -10,6 +10,7 @@ mod eject;
 mod exclusive;
 mod limits;
 pub(crate) mod maps;
+mod metrics;
 mod origins;
 mod picks;
 mod rewrites;
@@ -101,6 +102,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     affinity::check(config, tree, mistakes);
     maps::check(config, tree, mistakes);
     picks::written(config, tree, mistakes);
+    metrics::check(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
             upstream_tables(upstream, node, config, mistakes);

@@ -7,11 +7,13 @@ mod captures;
 mod check;
 mod chosen;
 mod directory;
+pub mod expression;
 mod fault;
 mod hash_of;
 mod header;
 mod map;
 mod measure;
+mod metrics;
 mod nginx;
 mod path;
 mod percent;
@@ -29,12 +31,14 @@ pub use captures::{Captured, Capturing};
 pub use check::{Authority, SentPath, StatusRanges};
 pub use chosen::{MapValue, RateLimit, UpstreamRule};
 pub use directory::DirectoryUrl;
+pub use expression::MetricExpression;
 pub(crate) use fault::Fault;
 pub use hash_of::HashOf;
 pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob, PairMatch};
 pub use map::{MapMatch, MapOf, Mapping};
 pub(crate) use map::{check_pattern, check_result as check_map_result, glob_meant};
 pub use measure::{Duration, Size};
+pub use metrics::{Gmond, MetricsUrl};
 pub(crate) use nginx::instead_of as instead_of_variable;
 pub use path::{PathGlob, PathPrefix, PathRegex};
 pub use percent::Percent;
@@ -92,6 +96,11 @@ pub(crate) fn faults(format: &str, text: &str, path: &[String]) -> Vec<Fault> {
         "weir-body" | "weir-page" => text::faults_of_plain(text),
         "weir-field-name" | "weir-field-match" | "weir-pair-match" | "weir-name-glob"
         | "weir-cookie-name" => variables(nginx::in_condition),
+        "weir-metric-expression" => MetricExpression::parse(text)
+            .err()
+            .map(|(place, sentence)| Fault::at(place, sentence))
+            .into_iter()
+            .collect(),
         "weir-host-rule" => variables(nginx::in_host),
         _ => Vec::new(),
     };
@@ -167,6 +176,11 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-pick-name" => text::check_pick_name(text),
         "weir-upstream-name" => header::check_upstream_name(text),
         "weir-page-status" => header::check_page_status(text),
+        "weir-gmond" => text.parse::<Gmond>().map(drop),
+        "weir-metrics-url" => text.parse::<MetricsUrl>().map(drop),
+        "weir-metrics-name" => metrics::check_source_name(text),
+        "weir-metric-name" => metrics::check_name(text),
+        "weir-metric-expression" => text.parse::<MetricExpression>().map(drop),
         "weir-percent" => text.parse::<Percent>().map(drop),
         "weir-percentile" => text.parse::<Percentile>().map(drop),
         "weir-stored-statuses" => status::check_storable(text),

@@ -3,11 +3,13 @@
 
 mod clients;
 mod maps;
+mod metrics;
 mod redirects;
 mod requests;
 mod sessions;
 
 pub(crate) use maps::of_maps as of_unused_maps;
+pub(crate) use metrics::of_unused_metrics;
 
 use crate::model::{Config, Volume};
 use crate::resolve::{Layer, Layers, ResolvedRoute, ResolvedSite};

@@ -23,6 +23,9 @@ pub const PUSHED: &str = "push";
 /// The source of what HAProxy agents say. It comes after all others.
 pub const AGENT: &str = "agent";
 
+/// What an agent says counts for so many times the time between two connections to it.
+const STALE_AFTER: u32 = 3;
+
 /// Why a value was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GaugeError {
@@ -196,6 +199,14 @@ impl Gauges {
         let mut cells = Vec::clone(&self.cells.load());
         cells.retain(|one| known.contains(&one.source));
         self.put(cells, &known);
+    }
+
+    /// An agent has said what factor the origin's weight has: `agent`, 1 for 100 %.
+    pub(crate) fn hear_agent(&self, percent: u32, every: Duration) {
+        let (now, value) = (clock::now(), f64::from(percent) / 100.0);
+        let good_until = now.checked_add(every.saturating_mul(STALE_AFTER));
+        // Its name and value are fit, and it has no other.
+        let _ = self.set(AGENT, &AGENT.into(), value, (now, good_until));
     }
 
     /// Forgets what a source has said; with a name, that value only. Whether there was any.

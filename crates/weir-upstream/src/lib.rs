@@ -95,7 +95,7 @@ pub use response::{Length, OriginResponse, Times};
 pub use session_end::SessionEnd;
 pub use settings::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
-    OriginSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    OriginSettings, ReportSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 pub use snapshot::{
     AgentSnapshot, CheckSnapshot, HedgesSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot,

@@ -226,6 +226,7 @@ impl Origin {
         self.load.set_room(self.pool.open_max());
         self.ejection.store(Arc::new(upstream.ejection.clone()));
         self.begin_conduct(&upstream.ejection);
+        self.gauges.follow(&upstream.sources);
         if let Place::Tcp { addresses, .. } = &self.place {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
         }

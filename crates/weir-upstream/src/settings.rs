@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::affinity::Affinity;
@@ -53,6 +54,10 @@ pub struct UpstreamSettings {
     pub check: Option<CheckSettings>,
     /// The agents beside the origins.
     pub agent: Option<AgentSettings>,
+    /// The sources of the origins' values, in the order in which they count.
+    pub sources: Vec<Arc<str>>,
+    /// The source of the loads that origins report in their responses, where it is among them.
+    pub reports: Option<ReportSettings>,
 }
 
 impl UpstreamSettings {
@@ -73,8 +78,19 @@ impl UpstreamSettings {
             each_by: None,
             check: None,
             agent: None,
+            sources: Vec::new(),
+            reports: None,
         }
     }
+}
+
+/// The loads that origins report in their responses (ORCA).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportSettings {
+    /// The name of their source.
+    pub source: Arc<str>,
+    /// How long a report counts.
+    pub stale_after: Duration,
 }
 
 /// One origin of an upstream.

@@ -105,6 +105,10 @@ pub struct Upstream {
     /// A program beside each origin that says how much it can take (HAProxy's `agent-check`). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
+    /// The sources of metrics of its origins, each the NAME of a `[metrics.NAME]`. Where several have a
+    /// metric the first of them counts that has a fresh one; what operators push comes before all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
     /// Sessions that keep their origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
@@ -138,6 +142,7 @@ impl Upstream {
             slow_start: None,
             check: None,
             agent: None,
+            metrics: Vec::new(),
             affinity: None,
         }
     }

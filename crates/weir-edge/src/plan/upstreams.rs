@@ -13,7 +13,8 @@ use weir_config::value::{HostRule, OriginScheme, OriginUrl, SessionOf, Size};
 use weir_upstream::affinity::{self, Affinity, By, Key, OwnCookie, Secure};
 use weir_upstream::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Deciders, Ejection,
-    OriginAddress, OriginSettings, Retries, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    OriginAddress, OriginSettings, ReportSettings, Retries, Role, Timeouts, TlsSettings, UpstreamSettings,
+    Verify,
 };
 
 use super::picks::{WrittenPicks, picks};
@@ -69,7 +70,16 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
         check: upstream.check.as_ref().map(|rule| check(rule, upstream)),
         agent: upstream.agent.as_ref().map(agent),
         deciders: Deciders::default(),
+        sources: upstream.metrics.iter().map(|name| name.as_str().into()).collect(),
+        reports: reports(upstream, config),
     }
+}
+
+/// The first of its sources that is the origins' responses.
+fn reports(upstream: &Upstream, config: &Config) -> Option<ReportSettings> {
+    let mut sources = upstream.metrics.iter().filter_map(|name| Some((name, config.metrics.get(name)?)));
+    let (name, metrics) = sources.find(|(_, metrics)| metrics.orca)?;
+    Some(ReportSettings { source: name.as_str().into(), stale_after: metrics.stale_after() })
 }
 
 fn check(rule: &CheckRule, upstream: &Upstream) -> CheckSettings {

@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::state::State;
 use super::tempo::{Late, Tempo, TempoChange};
 use crate::agent::hear::hear;
-use crate::agent::record::News;
+use crate::agent::record::{Heard, News};
 use crate::clock;
 use crate::origin::Origin;
 use crate::roster::{Awaits, Member};
@@ -207,6 +207,9 @@ async fn listen(origin: &Origin, settings: &AgentSettings) {
     let news = record.hear(&heard, clock::now());
     let (said, line) = (record.said, record.line().to_owned());
     drop(record);
+    if matches!(heard, Heard::Line(_)) {
+        origin.gauges().hear_agent(said.percent, settings.every);
+    }
     let name = origin.name();
     match news {
         Some(News::Says) => tracing::info!(origin = name, line, "the origin's agent speaks"),
