@@ -89,7 +89,9 @@ pub use gauges::{
 };
 pub use listed::{OriginListed, UpstreamListed};
 pub use origin::Origin;
-pub use pick::{Asked, HashOf, Pick, PickWord, Picked, Picking, Reason, Whose, host_point};
+pub use pick::{
+    Asked, HashOf, Metered, MeteredSettings, Pick, PickWord, Picked, Picking, Reason, Whose, host_point,
+};
 pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{Length, OriginResponse, Times};
 pub use session_end::SessionEnd;

@@ -5,6 +5,7 @@
 
 mod counts;
 mod lane;
+mod metered;
 mod open;
 mod point;
 mod ranks;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::decider::{About, Deciders};
 pub(crate) use counts::PickCounts;
 pub(crate) use lane::{Lane, Place};
+pub use metered::{Metered, MeteredSettings};
 pub(crate) use point::seed;
 pub use point::{Asked, HashOf, host_point};
 pub(crate) use ranks::{Ranks, mixed};
@@ -58,6 +60,8 @@ pub enum Pick {
     },
     /// The first that has room, in the order of the configuration.
     First,
+    /// By what is measured at the origins.
+    Metered(Arc<Metered>),
 }
 
 impl Pick {
@@ -83,6 +87,10 @@ impl Pick {
             Pick::ClientAddress => PickWord::ClientAddress,
             Pick::Hash { .. } => PickWord::Hash,
             Pick::First => PickWord::First,
+            Pick::Metered(metered) => match metered.settings().mark {
+                None => PickWord::Least,
+                Some(_) => PickWord::Pack,
+            },
         }
     }
 }
@@ -131,7 +139,7 @@ impl Picked {
         let (pick, reason) = (self.pick.word(), self.reason.word());
         let is_usual = match self.reason {
             Reason::Turn => self.pick == PickWord::RoundRobin,
-            Reason::Chance => self.pick == PickWord::Random,
+            Reason::Chance => matches!(self.pick, PickWord::Random | PickWord::Least | PickWord::Pack),
             Reason::Hash => matches!(self.pick, PickWord::Hash | PickWord::ClientAddress),
             Reason::First => self.pick == PickWord::First,
             Reason::Least | Reason::Answered => true,

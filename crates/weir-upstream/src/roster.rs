@@ -245,6 +245,7 @@ impl Roster {
                 weight: (members[at].share() * percents[at] / 100).max(1),
                 seed: seeds[at],
                 load: members[at].origin.load.clone(),
+                gauges: members[at].origin.gauges().clone(),
             };
             Lane::new((0..members.len()).filter(takes).map(place).collect())
         };

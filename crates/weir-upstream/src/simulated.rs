@@ -2,6 +2,7 @@
 //! requests begin and end. Time and chance are arguments.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::HeaderMap;
 
@@ -53,6 +54,7 @@ impl Group {
             weight: self.weights[member],
             seed: seed(&format!("http://o{member}")),
             load: self.loads[member].clone(),
+            gauges: Arc::default(),
         };
         self.lane = Lane::new((0..self.weights.len()).filter(|at| takes(*at)).map(place).collect());
     }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_config::model::{Config, PickEntry, PickRule, PickWord};
+use weir_config::model::{Config, PickEntry, PickRule, PickWord, WrittenPick};
 use weir_config::value;
-use weir_upstream::{Decider, Deciders, HashOf, Pick};
+use weir_upstream::{Decider, Deciders, HashOf, Metered, MeteredSettings, Pick};
 
 /// The scripts and distributors that `[pick.NAME]` stands for, by name.
 #[derive(Debug, Default)]
@@ -24,9 +24,9 @@ pub(crate) fn picks(rule: &PickRule, config: &Config) -> Vec<Pick> {
     rule.list().iter().filter_map(|entry| pick(entry, config)).collect()
 }
 
-fn pick(entry: &PickEntry, _config: &Config) -> Option<Pick> {
+fn pick(entry: &PickEntry, config: &Config) -> Option<Pick> {
     Some(match entry {
-        PickEntry::Written(_) => return None,
+        PickEntry::Written(name) => Pick::Metered(metered(&name.0, config.pick.get(&name.0)?)?),
         PickEntry::Hash(table) => Pick::Hash { of: of(&table.hash.of), bound: table.hash.bound },
         PickEntry::Word(word) => match word {
             PickWord::RoundRobin => Pick::RoundRobin,
@@ -44,6 +44,20 @@ fn pick(entry: &PickEntry, _config: &Config) -> Option<Pick> {
         },
     })
 }
+
+/// A pick by metrics; `None` for one that is asked.
+fn metered(name: &str, pick: &WrittenPick) -> Option<Arc<Metered>> {
+    let measured = pick.least.as_ref().or(pick.pack.as_ref())?;
+    Some(Metered::new(MeteredSettings {
+        name: name.to_owned(),
+        parts: measured.parts(),
+        full: pick.full.unwrap_or(1.0),
+        mark: pick.pack.as_ref().map(|_| pick.mark.unwrap_or(MARK)),
+    }))
+}
+
+/// The share up to which `pack` fills an origin.
+const MARK: f64 = 0.7;
 
 fn of(of: &value::HashOf) -> HashOf {
     match of {

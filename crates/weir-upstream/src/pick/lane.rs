@@ -3,12 +3,16 @@
 //! Most picks propose one origin at once. Where it was tried or has no room, and for picks that compare, the
 //! places are narrowed pick by pick. What is left open then is decided by turns.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::metered::{Metered, Sample};
 use super::open::Open;
 use super::ranks::{Ranks, mixed};
 use super::sequence::Sequence;
 use super::{Asked, Field, Moment, Pick, PickWord, Picked, Reason};
+use crate::clock;
+use crate::gauges::Gauges;
 use crate::load::{Load, Run, Sight};
 
 /// The golden ratio of 2^64: multiples of it are spread evenly.
@@ -20,6 +24,8 @@ const UNKNOWN_US: f64 = 1e12;
 const COMPARED_MAX: usize = 128;
 /// and where there are more, at so many of them, others each time.
 const COMPARED: usize = 32;
+/// The number of the next lane.
+static LANE_NEXT: AtomicU64 = AtomicU64::new(1);
 /// So often one of several equal places is drawn before all are looked at again.
 const DRAWS_MAX: u64 = 8;
 
@@ -33,6 +39,7 @@ pub(crate) struct Place {
     /// The number of its name ([`super::seed`]); no other origin has it.
     pub(crate) seed: u64,
     pub(crate) load: Load,
+    pub(crate) gauges: Arc<Gauges>,
 }
 
 /// The origins that take a share, by place.
@@ -54,6 +61,11 @@ pub(crate) struct Lane {
     taken: Vec<AtomicU64>,
     /// Bytes when it was made.
     bytes_before: Vec<u64>,
+    /// Its number; no other lane has it.
+    number: u64,
+    /// The numbers of the origins' names, and what is measured at them.
+    seeds: Vec<u64>,
+    gauges: Vec<Arc<Gauges>>,
 }
 
 /// The lower, the better.
@@ -92,6 +104,9 @@ impl Lane {
             is_even: weights.windows(2).all(|two| two[0] == two[1]),
             sequence: Sequence::new(&weights),
             ranks: Ranks::new(&weights, &seeds),
+            number: LANE_NEXT.fetch_add(1, Ordering::Relaxed),
+            seeds,
+            gauges: places.iter().map(|place| place.gauges.clone()).collect(),
             weights,
             members: places.iter().map(|place| place.member).collect(),
             taken: places.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -134,7 +149,8 @@ impl Lane {
 
     /// Notes that the origin of this number has a request.
     pub(crate) fn take(&self, picks: &[Pick], member: usize) {
-        if picks.iter().any(|pick| matches!(pick, Pick::ByRequests | Pick::ByBusyness))
+        let counts = |pick: &Pick| matches!(pick, Pick::ByRequests | Pick::ByBusyness | Pick::Metered(_));
+        if picks.iter().any(counts)
             && let Ok(at) = self.members.binary_search(&member)
         {
             self.taken[at].fetch_add(1, Ordering::Relaxed);
@@ -175,6 +191,9 @@ impl Lane {
                 None if picks.len() == 1 => (self.better_of_two(moment.chance)?, Reason::Fallback),
                 None => return None,
             },
+            Pick::Metered(metered) => {
+                (self.metered(metered, moment, |at| self.is_free(at, field))?, Reason::Chance)
+            }
             Pick::First => {
                 let mut sights = self.runs.iter().flat_map(Run::sights);
                 (sights.position(|sight| sight.has_room())?, Reason::First)
@@ -401,6 +420,11 @@ impl Lane {
                 open.leave_least(|at| self.score(pick, (at, &self.loads[at].sight()), moment.now_ms));
             }
             Pick::ClientAddress | Pick::Hash { .. } => return self.narrow_by_hash(pick, open, asked),
+            Pick::Metered(metered) => {
+                let Some(at) = self.metered(metered, moment, |at| open.has(at)) else { return Narrowed::Not };
+                open.leave(at);
+                return Narrowed::To(Reason::Chance);
+            }
             Pick::First => {
                 let first = open.iter().next();
                 first.into_iter().for_each(|at| open.leave(at));
@@ -415,6 +439,32 @@ impl Lane {
         let Some((at, reason)) = self.hashed(pick, point, |at| open.has(at)) else { return Narrowed::Not };
         open.leave(at);
         Narrowed::To(reason)
+    }
+
+    /// A place by what is measured, of those that are open. `None` where nothing is known.
+    fn metered(
+        &self,
+        metered: &Metered,
+        moment: &Moment<'_>,
+        is_open: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let sample = || {
+            let now = clock::now();
+            let of = |at: usize| Sample {
+                seed: self.seeds[at],
+                weight: f64::from(self.weights[at]),
+                taken: self.taken[at].load(Ordering::Relaxed),
+                value: metered.value(&self.gauges[at], now),
+            };
+            ((0..self.members.len()).map(of).collect(), now)
+        };
+        let sums = metered.sums(self.number, moment.now_ms, sample)?;
+        let drawn = |chance: u64| {
+            let point = unit(chance) * sums.last().copied().unwrap_or_default();
+            sums.partition_point(|sum| *sum <= point).min(sums.len() - 1)
+        };
+        let chances = (0..DRAWS_MAX).map(|draw| mixed(moment.chance.wrapping_add(draw.wrapping_mul(GOLDEN))));
+        chances.map(drawn).find(|at| is_open(*at)).or_else(|| (0..sums.len()).find(|at| is_open(*at)))
     }
 
     fn busy_of(&self, at: usize) -> f64 {
@@ -471,6 +521,11 @@ impl Lane {
         }
         last
     }
+}
+
+/// A number from 0 to 1 by any of 2^64.
+fn unit(chance: u64) -> f64 {
+    (chance >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// How long a further request is expected to take, where one takes so many microseconds.

@@ -26,6 +26,10 @@ pub enum PickWord {
     Hash,
     /// `first`.
     First,
+    /// `least`, by metrics.
+    Least,
+    /// `pack`, by metrics.
+    Pack,
     /// A script.
     Script,
     /// A distributor.
@@ -34,7 +38,7 @@ pub enum PickWord {
 
 impl PickWord {
     /// All of them, in the order of their numbers.
-    pub const ALL: [PickWord; 13] = [
+    pub const ALL: [PickWord; 15] = [
         PickWord::RoundRobin,
         PickWord::Random,
         PickWord::LeastRequests,
@@ -46,6 +50,8 @@ impl PickWord {
         PickWord::ClientAddress,
         PickWord::Hash,
         PickWord::First,
+        PickWord::Least,
+        PickWord::Pack,
         PickWord::Script,
         PickWord::Distributor,
     ];
@@ -64,6 +70,8 @@ impl PickWord {
             PickWord::ClientAddress => "client_address",
             PickWord::Hash => "hash",
             PickWord::First => "first",
+            PickWord::Least => "least",
+            PickWord::Pack => "pack",
             PickWord::Script => "script",
             PickWord::Distributor => "distributor",
         }

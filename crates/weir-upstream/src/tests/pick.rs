@@ -75,6 +75,7 @@ impl Group {
             weight: *weight,
             seed: seed(&format!("http://o{name}")),
             load: loads[member].clone(),
+            gauges: Default::default(),
         };
         let lane = Lane::new(origins.iter().enumerate().map(place).collect());
         Group { lane, loads, turn: 0 }
