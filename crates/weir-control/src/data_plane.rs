@@ -6,6 +6,8 @@ mod origins;
 mod picks;
 mod upgrade;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
@@ -336,8 +338,24 @@ pub struct Inventory {
     pub accounts: AccountsUse,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
+    /// Each script and each distributor.
+    pub picks: Vec<PickState>,
     /// The certificates for clients.
     pub certificates: CertificatesUse,
+}
+
+/// A script or a distributor, `[pick.NAME]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PickState {
+    /// Its name.
+    pub name: String,
+    /// `script` or `distributor`.
+    pub kind: String,
+    /// What came of the requests that it was asked about, by word.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Why it does not decide now; absent while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// A place where clients connect.

@@ -47,6 +47,7 @@ pub use answer::Refused;
 pub use call::Role;
 pub use client::{Ask, AskError, Asked, Followed, Remote, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
+pub use data_plane::PickState;
 pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState, Counted,
     DataPlane, Explained, ExplainedTls, HedgesState, HeldRange, Inventory, LedgerState, ListOrder, Listening,

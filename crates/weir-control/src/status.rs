@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
+use crate::data_plane::PickState;
 use crate::data_plane::{
     CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Listening, Phase, UpstreamState,
     VolumeUse,
@@ -63,6 +64,9 @@ pub struct Status {
     pub fills: Fills,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
+    /// Each script and each distributor; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub picks: Vec<PickState>,
     /// The certificates for clients; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates: Option<CertificatesState>,
@@ -233,6 +237,7 @@ impl Status {
                 retries: snapshot.counts[Count::ForwardedRetries],
             },
             upstreams: inventory.upstreams,
+            picks: inventory.picks,
             certificates: CertificatesState::of(&inventory.certificates),
             errors: words(&snapshot.errors),
             counters: counters(snapshot),

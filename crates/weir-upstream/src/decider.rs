@@ -201,8 +201,6 @@ impl PartialEq for Deciders {
 pub struct DeciderSnapshot {
     /// Its name.
     pub name: String,
-    /// `script` or `distributor`.
-    pub word: &'static str,
     /// How often it was asked, by what came of it: words of the decider's own.
     pub outcomes: Vec<(&'static str, u64)>,
     /// Why it does not decide now, where it does not.

@@ -439,6 +439,7 @@ impl DataPlane for Server {
             ledger: self.ledger(),
             accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),
+            picks: self.picks.states(),
             certificates: self.certificates_in_use(),
         }
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use weir_config::model::{Config, WrittenPick};
+use weir_control::PickState;
 use weir_edge::plan::WrittenPicks;
-use weir_upstream::Decider;
+use weir_upstream::{Decider, DeciderForm, DeciderSnapshot};
 
 /// Makes them, and keeps those whose settings stay the same, with all that they remember.
 #[derive(Debug, Default)]
@@ -37,6 +38,24 @@ impl Maker {
         *kept = made;
         Ok(WrittenPicks(picks))
     }
+
+    /// What those in force have done.
+    pub(crate) fn states(&self) -> Vec<PickState> {
+        let mut states: Vec<PickState> =
+            self.kept.lock().values().map(|(_, decider)| state(&**decider)).collect();
+        states.sort_by(|one, two| one.name.cmp(&two.name));
+        states
+    }
+}
+
+fn state(decider: &dyn Decider) -> PickState {
+    let DeciderSnapshot { name, outcomes, trouble } = decider.snapshot();
+    let kind = match decider.form() {
+        DeciderForm::Script => "script",
+        DeciderForm::Distributor => "distributor",
+    };
+    let outcomes = outcomes.into_iter().map(|(word, count)| (word.to_owned(), count)).collect();
+    PickState { name, kind: kind.to_owned(), outcomes, trouble }
 }
 
 /// Makes one.

@@ -93,7 +93,34 @@ pub(super) fn origins(inventory: &Inventory) -> Vec<Family<'_>> {
     rows(&mut families, HEDGES, &["upstream"], &each_hedging(inventory));
     rows(&mut families, SESSIONS, &["upstream"], &each_affinity(inventory));
     families.push(retries(inventory));
+    families.extend(asked(inventory));
     families
+}
+
+/// What scripts and distributors have said.
+fn asked(inventory: &Inventory) -> [Family<'_>; 2] {
+    let outcomes = inventory.picks.iter().flat_map(|pick| {
+        let labels = |outcome| vec![pick.name.as_str(), pick.kind.as_str(), outcome];
+        pick.outcomes.iter().map(move |(outcome, count)| (labels(outcome.as_str()), *count))
+    });
+    let troubled = inventory
+        .picks
+        .iter()
+        .map(|pick| (vec![pick.name.as_str(), pick.kind.as_str()], one_if(pick.trouble.is_some())));
+    [
+        Family {
+            name: "weir_pick_outcomes",
+            help: "Requests that a script or a distributor was asked about, by what came of it.",
+            labels: &["pick", "kind", "outcome"],
+            series: Series::Counts(outcomes.collect()),
+        },
+        Family {
+            name: "weir_pick_troubled",
+            help: "1 while a script or a distributor does not decide.",
+            labels: &["pick", "kind"],
+            series: Series::Levels(troubled.collect()),
+        },
+    ]
 }
 
 /// Retries by reason.

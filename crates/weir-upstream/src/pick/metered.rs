@@ -1,9 +1,9 @@
 //! Picks by what is measured at origins: `[pick.NAME]` with `least` or `pack`.
 //!
-//! A value is seconds old when a pick reads it, and part of it is what Weir itself has sent. Who goes straight
-//! by it rushes to one origin and back. So it is split: what the requests of its time account for is Weir's
-//! own, and the rest is what others do there. Shares follow the rest, which does not change when Weir sends
-//! elsewhere. What Weir has sent since then counts at once.
+//! A value is seconds old when a pick reads it, and part of it is what Weir itself has sent. A pick that goes
+//! straight by it rushes to one origin and back. So it is split: what the requests of its time account for is
+//! Weir's own, and the rest is what others do there. Shares follow the rest, which does not change when Weir
+//! sends elsewhere. What Weir has sent since then counts at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

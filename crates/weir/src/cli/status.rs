@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
-use weir_control::{CertificateUse, CertificatesState, Listening, OriginState, Phase, Status, VolumeUse};
+use weir_control::{
+    CertificateUse, CertificatesState, Listening, OriginState, Phase, PickState, Status, VolumeUse,
+};
 use weir_observe::{Count, SiteCount};
 
 use super::find::Find;
@@ -89,7 +91,22 @@ fn show(status: &Status) -> String {
             line("", &origin_text(origin));
         }
     }
+    for pick in &status.picks {
+        line("pick", &pick_text(pick));
+    }
     out
+}
+
+/// A script or a distributor, and what it has said.
+fn pick_text(pick: &PickState) -> String {
+    let trouble = pick.trouble.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    let outcomes: Vec<String> = pick
+        .outcomes
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    format!("{} ({}) {}{trouble}", pick.name, pick.kind, outcomes.join(", "))
 }
 
 /// Where clients connect, with what is not HTTP/1.1 without TLS.
