@@ -18,6 +18,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-store", &["weir-policy", "weir-disk", "weir-volume"]),
     ("weir-upstream", &["weir-wire"]),
     ("weir-rocks", &["weir-volume"]),
+    ("weir-script", &["weir-upstream"]),
     ("weir-accounts", &["weir-disk"]),
     ("weir-acme", &["weir-disk"]),
     ("weir-clock", &["weir-policy"]),
@@ -61,6 +62,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-store",
             "weir-upstream",
             "weir-rocks",
+            "weir-script",
             "weir-tls",
             "weir-accounts",
             "weir-acme",
@@ -81,11 +83,12 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// What the tests of every crate may import besides.
 const FOR_TESTS: &[&str] = &["weir-testkit"];
 
-/// Foreign crates that only these crates may name: the store of rows in one place, and TLS in one for each
-/// direction, beside what tests and loads.
+/// Foreign crates that only these crates may name: the store of rows in one place, the engine of scripts in
+/// one, and TLS in one for each direction, beside what tests and loads.
 const ALONE: &[(&str, &str)] = &[
     ("rocksdb", "weir-rocks"),
     ("librocksdb-sys", "weir-rocks"),
+    ("rhai", "weir-script"),
     ("rustls", "weir-tls"),
     ("rustls", "weir-upstream"),
     ("rustls", "weir-acme"),

@@ -1,0 +1,3 @@
+//! What a call costs.
+
+fn main() {}
