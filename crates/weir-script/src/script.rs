@@ -220,7 +220,6 @@ impl Decider for Script {
         let trouble = self.trouble.lock().failure.clone().filter(|_| self.is_paused(clock::now()));
         DeciderSnapshot {
             name: self.name.clone(),
-            word: "script",
             outcomes: outcomes.to_vec(),
             trouble: trouble.map(|failure| format!("it pauses, since it fails: {failure}")),
         }
