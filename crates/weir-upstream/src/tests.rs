@@ -5,6 +5,7 @@ mod answers;
 mod balance;
 mod bodies;
 mod conduct;
+mod decided;
 mod early;
 mod eject;
 mod error;
