@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::clock;
 use crate::decider::{
-    About, DeciderForm, Deciders, Deciding, Decision, Denial, Kind, OriginView, Origins, Question,
+    About, Decider, DeciderForm, Deciders, Deciding, Decision, Denial, Kind, OriginView, Origins, Question,
 };
 use crate::error::OriginError;
 use crate::pick::{PickWord, Picked, Reason};
@@ -33,6 +33,16 @@ impl Upstream {
     /// Whether a request of this route's deciders (`None`: the upstream's) is decided by any.
     pub fn asks_deciders(&self, of_route: Option<&Deciders>) -> bool {
         !of_route.unwrap_or(&self.settings.deciders).is_empty()
+    }
+
+    /// The deciders of a request of this route, as people read them: `calm (script)`.
+    pub fn deciders_asked(&self, of_route: Option<&Deciders>) -> Vec<String> {
+        let form = |decider: &Arc<dyn Decider>| match decider.form() {
+            DeciderForm::Script => "script",
+            DeciderForm::Distributor => "distributor",
+        };
+        let deciders = of_route.unwrap_or(&self.settings.deciders);
+        deciders.iter().map(|decider| format!("{} ({})", decider.name(), form(decider))).collect()
     }
 
     /// What the deciders say, one after another until one has decided.

@@ -89,6 +89,7 @@ fn choice(choice: weir_edge::OriginChoice) -> OriginChoice {
         origin: choice.origin.map(|origin| origin.to_string()),
         pick: choice.pick.to_owned(),
         reason: choice.reason.to_owned(),
+        asked: choice.asked,
         origins: choice.origins.into_iter().map(shown).collect(),
     }
 }

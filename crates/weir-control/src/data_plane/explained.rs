@@ -143,6 +143,10 @@ pub struct OriginChoice {
     pub pick: String,
     /// Why, in the word of `weir_picks_total`.
     pub reason: String,
+    /// The scripts and distributors that are asked before, which this question does not ask; absent without
+    /// any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// All origins, in the order of the configuration.
     pub origins: Vec<OriginConsidered>,
 }

@@ -37,6 +37,8 @@ pub struct OriginChoice {
     pub pick: &'static str,
     /// Why, in the metrics' word.
     pub reason: &'static str,
+    /// The scripts and distributors that are asked before: `calm (script)`. They are not asked for this.
+    pub asked: Vec<String>,
     /// All origins, in the order of the configuration.
     pub origins: Vec<OriginConsidered>,
 }
@@ -139,6 +141,7 @@ fn choice(upstream: &Upstream, asked: &weir_upstream::Asked<'_>, session: Option
         origin: picked.map(|origin| origin.name.clone()),
         pick,
         reason,
+        asked: upstream.deciders_asked(asked.picking.deciders.as_ref()),
         origins: explained
             .origins
             .iter()

@@ -199,6 +199,9 @@ fn choice_text(choice: &OriginChoice) -> Vec<String> {
         Some(format!("not {name}: {why}; {share_percent} % of the requests, {in_flight} under way"))
     };
     let mut lines = vec![picked];
+    if !choice.asked.is_empty() {
+        lines.insert(0, format!("asked first: {}; where they say nothing:", choice.asked.join(", ")));
+    }
     lines.extend(choice.origins.iter().filter_map(not).take(ORIGINS_SHOWN_MAX));
     match choice.origins.len().saturating_sub(ORIGINS_SHOWN_MAX + 1) {
         0 => {}
@@ -377,6 +380,7 @@ GET http://a/
             origin: Some("http://one:80".into()),
             pick: "latency".into(),
             reason: "least".into(),
+            asked: vec!["calm (script)".into()],
             origins: vec![shown("http://one:80", None), shown("http://two:80", Some("draining"))],
         };
         let headers = vec![("host".into(), "a".into())];
@@ -416,7 +420,8 @@ GET http://a/?a=1&b=2 from 192.0.2.7
   not in key   user-agent
   origin gets  GET /?a=1
                  host: a
-  picked       http://one:80  (latency: least)
+  picked       asked first: calm (script); where they say nothing:
+               http://one:80  (latency: least)
                not http://two:80: draining; 50 % of the requests, 3 under way
   stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 12 of 20 bytes
                  for accept-language: de
