@@ -1,12 +1,15 @@
 """What the scripts here share: programs on one CPU that end by their pids, nginx, Weir, distributors, and cgroups."""
+import collections
 import contextlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import machine  # noqa: E402
@@ -106,6 +109,21 @@ upstream = "main"
 """
         return [binary, "run", "--config", peer.file("weir.toml", text), "--state", os.path.join(peer.dir, "state")]
     return make
+
+
+def decided(peer):
+    """How many requests each pick of a running Weir has decided."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{peer.admin}/metrics", timeout=10).read().decode()
+    counts = collections.Counter()
+    for labels, value in re.findall(r"^weir_origin_picks_total\{(.*)\} (\S+)", text, re.M):
+        counts[re.search('pick="(.*?)"', labels).group(1)] += float(value)
+    return counts
+
+
+def by(peer, pick):
+    """The share of requests that this pick has decided, in words."""
+    counts = decided(peer)
+    return f"{counts[pick] / max(sum(counts.values()), 1):.1%}"
 
 
 def stress(binary, cpu, url, *words):
