@@ -72,6 +72,16 @@ impl Ask {
         self.has(AskMarks::AUTHORIZATION)
     }
 
+    /// What a GET or HEAD asks for that no cache is asked about; `None` for other methods.
+    pub fn of_own(method: &Method, headers: &HeaderMap) -> Option<Ask> {
+        let kind = match *method {
+            Method::GET => AskKind::Get,
+            Method::HEAD => AskKind::Head,
+            _ => return None,
+        };
+        Some(Ask { kind, directives: RequestDirectives::default(), marks: scan(headers).0 })
+    }
+
     /// A GET that says nothing else.
     pub(crate) fn plain() -> Ask {
         Ask { kind: AskKind::Get, directives: RequestDirectives::default(), marks: AskMarks::default() }

@@ -2,6 +2,7 @@
 
 use crate::date::date_of;
 use crate::freshness::LifetimeSource;
+use crate::now::Now;
 use crate::tags::Tags;
 use crate::vary::Variant;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -29,6 +30,23 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// A response of our own, with these fields: conditions and ranges are answered from it. It is as old as
+    /// `now`, and nothing says how long it is fresh.
+    pub fn of_own(status: StatusCode, headers: HeaderMap, now: Now) -> Stored {
+        let validators = Validators { date: Some(now.wall), ..Validators::read(&headers, now.wall) };
+        let facts = Facts {
+            lifetime: Duration::ZERO,
+            source: LifetimeSource::Nothing,
+            initial_age: Duration::ZERO,
+            received_mono: now.mono,
+            received_wall: now.wall,
+            while_revalidate: Duration::ZERO,
+            if_error: Duration::ZERO,
+            flags: StoredFlags::default(),
+        };
+        Stored { status, headers, validators, variant: Variant::default(), facts, tags: Tags::default() }
+    }
+
     /// Makes it stale from the moment `since` on, as a soft purge does. Its lifetime ends there, unless it
     /// has ended before, and the windows for stale responses (RFC 5861) are counted from there. A response
     /// that arrived later is stale from its arrival.

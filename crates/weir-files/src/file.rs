@@ -1,0 +1,94 @@
+//! One version of one file, and what a path leads to. They never change; a changed file is another version.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use weir_policy::Stored;
+
+use crate::coding::Coding;
+use crate::hot::Charge;
+use crate::stamp::{Age, Stamp};
+
+/// A version of a file.
+#[derive(Debug)]
+pub struct File {
+    pub(crate) stamp: Stamp,
+    pub(crate) age: Age,
+    pub(crate) content: Content,
+    /// Status, fields and validators, as conditions and ranges read them.
+    pub stored: Stored,
+    /// The head as the edge printed it last.
+    pub printed: ArcSwapOption<Printed>,
+    /// Its share of the memory for hot files.
+    pub(crate) charge: Option<Charge>,
+}
+
+/// Where a version's bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// In memory.
+    Memory(Bytes),
+    /// In memory, in a sealed file without a name: the kernel sends it without a copy, and nobody can change
+    /// it.
+    Sealed(OwnedFd),
+    /// In the file itself.
+    Open(OwnedFd),
+}
+
+/// A head as it was printed.
+#[derive(Debug)]
+pub struct Printed {
+    /// By which rules, as the edge counts them.
+    pub by: u64,
+    /// The head.
+    pub head: Bytes,
+}
+
+impl File {
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.stamp.length
+    }
+}
+
+/// What a path leads to: a file, and its precompressed siblings.
+#[derive(Debug)]
+pub struct Found {
+    pub(crate) plain: Arc<File>,
+    pub(crate) siblings: Vec<(Coding, Arc<File>)>,
+    /// The names below the root.
+    pub(crate) names: Box<[u8]>,
+    /// When it was last seen unchanged, in milliseconds since the process's first look.
+    pub(crate) checked_ms: AtomicU64,
+    /// Whether it was asked for since eviction passed it.
+    pub(crate) is_used: AtomicBool,
+}
+
+impl Found {
+    /// The file itself.
+    pub fn plain(&self) -> &Arc<File> {
+        &self.plain
+    }
+
+    /// Whether there are siblings, so that the answer depends on what the client takes.
+    pub fn has_siblings(&self) -> bool {
+        !self.siblings.is_empty()
+    }
+
+    /// The sibling with this coding.
+    pub fn sibling(&self, coding: Coding) -> Option<&Arc<File>> {
+        self.siblings.iter().find(|(own, _)| *own == coding).map(|(_, file)| file)
+    }
+
+    /// Its names below the root, with a slash between them.
+    pub fn names(&self) -> &[u8] {
+        &self.names
+    }
+
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<File>> {
+        std::iter::once(&self.plain).chain(self.siblings.iter().map(|(_, file)| file))
+    }
+}

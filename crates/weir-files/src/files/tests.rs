@@ -1,0 +1,200 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::{Failed, Files, Finding};
+use crate::file::{Content, Found};
+use crate::hot::HotLimits;
+use crate::reading::{Broken, Reading};
+use crate::root::{Hidden, Root, RootRules, Siblings, Symlinks};
+use crate::way::Way;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A root with files of its own.
+struct Room {
+    path: PathBuf,
+    files: Files,
+    root: Arc<Root>,
+}
+
+impl Room {
+    fn new(memory_bytes: u64) -> Room {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-files-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let rules = RootRules {
+            index: vec!["index.html".into()],
+            hidden: Hidden::NotServed,
+            symlinks: Symlinks::Beneath,
+            siblings: Siblings::Used,
+            lists: false,
+        };
+        let files = Files::new(HotLimits { memory_bytes, file_bytes_max: 4 << 20 });
+        Room { root: Arc::new(Root::new(path.clone(), rules)), files, path }
+    }
+
+    fn write(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.path.join(name), content).unwrap();
+    }
+
+    async fn find(&self, path: &str) -> Result<Finding, Failed> {
+        self.files.find(&self.root, &Way::read(path, Hidden::NotServed).unwrap()).await
+    }
+
+    async fn file(&self, path: &str) -> Arc<Found> {
+        match self.find(path).await {
+            Ok(Finding::File(found)) => found,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    async fn read(&self, found: &Found) -> Result<Vec<u8>, Broken> {
+        let length = found.plain().length();
+        let mut reading = Reading::new(Arc::clone(found.plain()), self.files.clone(), (0, length));
+        let mut bytes = Vec::new();
+        while let Some(piece) = reading.next(1 << 20).await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8).collect()
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn files_of_all_lengths_are_read_from_wherever_they_are() {
+    for memory in [0, 64 << 20] {
+        let room = Room::new(memory);
+        for length in [0, 1, 1000, 100 << 10, 300 << 10, 5 << 20] {
+            let content = pattern(length);
+            room.write("a.bin", &content);
+            for _ in 0..3 {
+                let found = room.file("/a.bin").await;
+                assert_eq!(room.read(&found).await.unwrap(), content, "{length} with {memory}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn small_files_are_held_at_once_and_large_ones_when_asked_for_again() {
+    let room = Room::new(64 << 20);
+    room.write("small", b"small");
+    room.write("large", &pattern(1 << 20));
+    assert!(matches!(room.file("/small").await.plain().content, Content::Memory(_)));
+    assert!(matches!(room.file("/large").await.plain().content, Content::Open(_)));
+    assert!(matches!(room.file("/large").await.plain().content, Content::Sealed(_)));
+    let way = Way::read("/large", Hidden::NotServed).unwrap();
+    assert!(room.files.at_hand(&room.root, &way, weir_clock::mono()).is_some());
+    let later = weir_clock::mono() + Duration::from_secs(1);
+    assert!(room.files.at_hand(&room.root, &way, later).is_none(), "it is looked at again");
+    assert!(room.files.used_bytes() > 1 << 20);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn memory_has_a_limit_and_what_is_used_stays() {
+    let room = Room::new(1 << 20);
+    let used = Way::read("/used", Hidden::NotServed).unwrap();
+    room.write("used", &pattern(10_000));
+    room.file("/used").await;
+    for number in 0..200 {
+        let name = format!("n{number}");
+        room.write(&name, &pattern(50_000));
+        room.file(&format!("/{name}")).await;
+        assert!(room.files.used_bytes() <= 1 << 20);
+        let at_hand = room.files.at_hand(&room.root, &used, weir_clock::mono());
+        if at_hand.is_none() {
+            // A second has gone by.
+            room.file("/used").await;
+        }
+    }
+    let first = Way::read("/n0", Hidden::NotServed).unwrap();
+    let began = weir_clock::mono();
+    assert!(room.files.at_hand(&room.root, &first, began - Duration::from_secs(0)).is_none(), "it went");
+    room.files.limit(HotLimits { memory_bytes: 0, file_bytes_max: 1 << 20 });
+    assert_eq!(room.files.used_bytes(), 0);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_body_in_memory_outlives_its_file_and_an_open_one_breaks_off() {
+    let room = Room::new(64 << 20);
+    let content = pattern(400 << 10);
+    room.write("file", &content);
+    let opened = room.file("/file").await;
+    let held = room.file("/file").await;
+    let length = opened.plain().length();
+    let mut reading = Reading::new(Arc::clone(opened.plain()), room.files.clone(), (0, length));
+    assert!(reading.next(1000).await.unwrap().is_some());
+    room.write("file", &pattern(400 << 10));
+    assert_eq!(reading.next(1000).await, Err(Broken::Changed));
+    assert_eq!(room.read(&held).await.unwrap(), content);
+    let new = room.file("/file").await;
+    assert_ne!(new.plain().stamp, held.plain().stamp);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_truncated_file_breaks_off_and_a_replaced_one_does_not() {
+    let room = Room::new(0);
+    let content = pattern(400 << 10);
+    for (is_replaced, expect) in [(true, Ok(())), (false, Err(Broken::Changed))] {
+        room.write("file", &content);
+        let found = room.file("/file").await;
+        let length = found.plain().length();
+        let mut reading = Reading::new(Arc::clone(found.plain()), room.files.clone(), (0, length));
+        reading.next(1000).await.unwrap();
+        match is_replaced {
+            true => {
+                room.write("other", b"short");
+                // A name that is taken away changes when the file was changed last, and not its bytes; a
+                // second name keeps that.
+                std::fs::rename(room.path.join("other"), room.path.join("file")).unwrap();
+            }
+            false => {
+                let file = std::fs::OpenOptions::new().write(true).open(room.path.join("file")).unwrap();
+                file.set_len(2000).unwrap();
+            }
+        }
+        let rest = async {
+            while reading.next(100_000).await?.is_some() {}
+            Ok(())
+        };
+        assert_eq!(rest.await, expect, "replaced: {is_replaced}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn siblings_are_found_unless_they_are_older() {
+    let room = Room::new(1 << 20);
+    room.write("a.css.gz", b"old");
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    room.write("a.css", b"plain");
+    room.write("a.css.br", b"br");
+    let found = room.file("/a.css").await;
+    assert!(found.sibling(crate::Coding::Br).is_some());
+    assert!(found.sibling(crate::Coding::Gzip).is_none());
+    assert!(found.has_siblings());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn folders_lead_to_their_index_or_to_nothing() {
+    let room = Room::new(1 << 20);
+    std::fs::create_dir_all(room.path.join("empty")).unwrap();
+    std::fs::create_dir_all(room.path.join("full")).unwrap();
+    room.write("full/index.html", b"index");
+    assert!(matches!(room.find("/full").await, Ok(Finding::Slash)));
+    assert!(matches!(room.find("/full/").await, Ok(Finding::File(_))));
+    assert!(matches!(room.find("/empty").await, Ok(Finding::NotThere)));
+    assert!(matches!(room.find("/empty/").await, Ok(Finding::NotThere)));
+    assert!(matches!(room.find("/full/index.html/").await, Ok(Finding::NotThere)));
+    assert!(matches!(room.find("/").await, Ok(Finding::NotThere)));
+}

@@ -1,0 +1,32 @@
+//! Files below a root: from a path in a URL to bytes of one version of one file. It knows no connection and
+//! no cache.
+//!
+//! [`way`] reads the path, [`root`] opens what it names and nothing outside of the root, [`look`] chooses
+//! index files and precompressed siblings, [`load`] reads small files into memory ([`hot`]), and [`reading`]
+//! hands out bytes. What may wait for a device is done by the threads of [`pool`].
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod coding;
+mod file;
+mod files;
+mod hot;
+mod kind;
+mod listing;
+mod load;
+mod look;
+mod pool;
+mod reading;
+mod root;
+mod stamp;
+mod way;
+
+pub use coding::{Accepted, Coding};
+pub use file::{File, Found, Printed};
+pub use files::{Failed, Files, Finding, Looking};
+pub use hot::HotLimits;
+pub use listing::Listing;
+pub use reading::{Broken, Reading};
+pub use root::{Hidden, Root, RootRules, Siblings, Symlinks};
+pub use way::{Unfit, Way};

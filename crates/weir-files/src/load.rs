@@ -1,0 +1,202 @@
+//! From an open file to a version that can be sent: its fields, and its bytes in memory where there is room.
+//! What is read is one version: the file is looked at before and after.
+
+use std::fs;
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create, sendfile};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use weir_clock::Now;
+use weir_policy::Stored;
+
+use crate::coding::Coding;
+use crate::file::{Content, File};
+use crate::hot::{Charge, Hot};
+use crate::kind;
+use crate::look::{LookedFile, Opened};
+use crate::root::Wait;
+use crate::stamp::{Age, Stamp};
+
+/// From this length on a body is sent by the kernel from a sealed file; below, a copy costs less.
+pub(crate) const SEALED_BYTES_MIN: u64 = 128 << 10;
+/// Files up to this length are read where requests are answered, if the page cache has them.
+const SMALL_BYTES_MAX: u64 = 64 << 10;
+
+/// Why a file is not read.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// It would have to wait for a device.
+    WouldWait,
+    /// It has just changed, or changes while it is read; it is worth another look after so long.
+    Changing(Duration),
+    /// The system failed.
+    System(Errno),
+}
+
+/// How a file is to be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// In memory, where there is room.
+    Memory,
+    /// Open.
+    Open,
+}
+
+/// Makes all versions of what was looked at, each with its charge.
+pub(crate) fn load(
+    looked: LookedFile,
+    hot: &Hot,
+    (hold, wait): (Hold, Wait),
+    now: Now,
+) -> Result<(File, Vec<(Coding, File)>), LoadError> {
+    let LookedFile { names, plain, siblings } = looked;
+    let media_type = kind::of(&names).media_type;
+    let varies = if siblings.is_empty() { Varies::No } else { Varies::ByCoding };
+    let one = |opened: Opened, coding: Option<Coding>| {
+        let age = opened.stamp.age(now.wall);
+        if let Age::Young(rest) = age {
+            return Err(LoadError::Changing(rest));
+        }
+        let stamp = opened.stamp;
+        let (content, charge) = content(opened, hot, hold, wait)?;
+        let fields = fields(&stamp, age, (media_type, coding, varies), now.wall);
+        let stored = Stored::of_own(StatusCode::OK, fields, now);
+        Ok(File { stamp, age, content, stored, printed: ArcSwapOption::empty(), charge })
+    };
+    let plain = one(plain, None)?;
+    let mut coded = Vec::with_capacity(siblings.len());
+    for (coding, opened) in siblings {
+        coded.push((coding, one(opened, Some(coding))?));
+    }
+    Ok((plain, coded))
+}
+
+#[derive(Clone, Copy)]
+enum Varies {
+    No,
+    ByCoding,
+}
+
+fn fields(
+    stamp: &Stamp,
+    age: Age,
+    (media_type, coding, varies): (&'static str, Option<Coding>, Varies),
+    wall: SystemTime,
+) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(8);
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    if let Some(coding) = coding {
+        fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
+    let modified = stamp.modified(wall).map(httpdate::fmt_http_date);
+    let texts = [(header::ETAG, Some(stamp.tag(age))), (header::LAST_MODIFIED, modified)];
+    for (name, text) in texts {
+        // Invariant: tags and dates have only bytes that a field may have.
+        fields.extend(text.and_then(|text| HeaderValue::try_from(text).ok()).map(|value| (name, value)));
+    }
+    if matches!(varies, Varies::ByCoding) {
+        fields.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    fields
+}
+
+fn content(
+    opened: Opened,
+    hot: &Hot,
+    hold: Hold,
+    wait: Wait,
+) -> Result<(Content, Option<Charge>), LoadError> {
+    let (fd, stamp) = (opened.fd, opened.stamp);
+    if hold == Hold::Open || stamp.length > hot.file_bytes_max() {
+        return Ok((Content::Open(fd), None));
+    }
+    if wait == Wait::Never && stamp.length > SMALL_BYTES_MAX {
+        return Err(LoadError::WouldWait);
+    }
+    let Some(charge) = hot.charge(stamp.length) else { return Ok((Content::Open(fd), None)) };
+    let content = match stamp.length >= SEALED_BYTES_MIN {
+        true => sealed(&fd, stamp.length)?.map(Content::Sealed),
+        false => read(&fd, stamp.length, wait)?.map(Content::Memory),
+    };
+    let after = fstat(&fd).map_err(LoadError::System)?;
+    match content {
+        Some(content) if Stamp::of(&after) == stamp => Ok((content, Some(charge))),
+        _ => Err(LoadError::Changing(crate::stamp::GRAIN)),
+    }
+}
+
+/// All bytes of a file; none where it has become shorter.
+fn read(fd: &OwnedFd, length: u64, wait: Wait) -> Result<Option<Bytes>, LoadError> {
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    let mut done = 0;
+    while done < bytes.len() {
+        match read_at(fd, &mut bytes[done..], done as u64, wait) {
+            Ok(0) => return Ok(None),
+            Ok(count) => done += count,
+            Err(Errno::AGAIN) if wait == Wait::Never => return Err(LoadError::WouldWait),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(errno) => return Err(LoadError::System(errno)),
+        }
+    }
+    Ok(Some(bytes.into()))
+}
+
+/// Reads at `offset`. [`Errno::AGAIN`] says that it would have to wait.
+pub(crate) fn read_at(fd: &OwnedFd, into: &mut [u8], offset: u64, wait: Wait) -> Result<usize, Errno> {
+    match wait {
+        Wait::May => rustix::io::pread(fd, into, offset),
+        Wait::Never => match preadv2(fd, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::AGAIN),
+            read => read,
+        },
+    }
+}
+
+/// The bytes of a file in one without a name that nobody can change; none where it has become shorter.
+fn sealed(fd: &OwnedFd, length: u64) -> Result<Option<OwnedFd>, LoadError> {
+    let system = LoadError::System;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let held = memfd_create("weir-file", flags).map_err(system)?;
+    let mut offset = 0;
+    while offset < length {
+        let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
+        match sendfile(&held, fd, Some(&mut offset), left) {
+            Ok(0) => return Ok(None),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::INVAL | Errno::NOSYS) => return copied(fd, length, held),
+            Err(errno) => return Err(system(errno)),
+        }
+    }
+    seal(held)
+}
+
+fn seal(held: OwnedFd) -> Result<Option<OwnedFd>, LoadError> {
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&held, seals).map_err(LoadError::System)?;
+    Ok(Some(held))
+}
+
+/// The same, for file systems that the kernel does not send from.
+fn copied(fd: &OwnedFd, length: u64, held: OwnedFd) -> Result<Option<OwnedFd>, LoadError> {
+    use std::os::unix::fs::FileExt;
+    let held = fs::File::from(held);
+    let mut buffer = vec![0; 64 << 10];
+    let mut offset = 0;
+    while offset < length {
+        let wanted = usize::try_from(length - offset).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let count = match read_at(fd, &mut buffer[..wanted], offset, Wait::May) {
+            Ok(0) => return Ok(None),
+            Err(Errno::INTR) => continue,
+            read => read.map_err(LoadError::System)?,
+        };
+        let written = held.write_all_at(&buffer[..count], offset);
+        written.map_err(|error| LoadError::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        offset += count as u64;
+    }
+    seal(held.into())
+}

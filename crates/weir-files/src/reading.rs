@@ -1,0 +1,164 @@
+//! The bytes of one version on their way out. A version that changes while it is sent breaks off: a body never
+//! has bytes of two.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+
+use crate::file::{Content, File};
+use crate::files::Files;
+use crate::load::read_at;
+use crate::root::Wait;
+use crate::stamp::Stamp;
+
+/// The most bytes that are read at a time.
+const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// Why a body breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// The file was changed in place while it was sent.
+    #[error("the file was changed while it was sent")]
+    Changed,
+    /// The system failed.
+    #[error("the file could not be read")]
+    System,
+}
+
+/// Bytes of a version, from one place to another.
+#[derive(Debug)]
+pub struct Reading {
+    file: Arc<File>,
+    files: Files,
+    at: u64,
+    end: u64,
+    /// What was read last; its memory is used again.
+    buffer: Bytes,
+}
+
+impl Reading {
+    /// The bytes from `start` to `end`, which lies within the file.
+    pub fn new(file: Arc<File>, files: Files, (start, end): (u64, u64)) -> Reading {
+        Reading { file, files, at: start, end, buffer: Bytes::new() }
+    }
+
+    /// Continues with other bytes of the same version.
+    pub fn turn_to(&mut self, (start, end): (u64, u64)) {
+        (self.at, self.end) = (start, end);
+    }
+
+    /// What lies in memory: its bytes, the offset, and how many are wanted.
+    pub fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        let Content::Memory(bytes) = &self.file.content else { return None };
+        let within = usize::try_from(self.at).ok()?;
+        Some((std::slice::from_ref(bytes), within, self.end - self.at))
+    }
+
+    /// A sealed file that has the bytes, the offset in it, and how many are wanted.
+    pub fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
+        let Content::Sealed(fd) = &self.file.content else { return None };
+        Some((fd.as_fd(), self.at, self.end - self.at))
+    }
+
+    /// Notes that so many bytes were sent of what is at hand, or sealed.
+    pub fn advance(&mut self, bytes: u64) {
+        self.at += bytes;
+    }
+
+    /// The next bytes; none at the end.
+    ///
+    /// # Errors
+    /// The file has changed, or cannot be read.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes are taken only when they are returned.
+    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Broken> {
+        let left = self.end - self.at;
+        if left == 0 {
+            return Ok(None);
+        }
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max).min(CHUNK_BYTES_MAX);
+        let bytes = match &self.file.content {
+            Content::Memory(bytes) => {
+                let at = usize::try_from(self.at).unwrap_or(usize::MAX);
+                bytes.slice(at..at + wanted)
+            }
+            Content::Sealed(fd) => {
+                let buffer = room(std::mem::take(&mut self.buffer), wanted);
+                self.buffer = read(fd, buffer, (self.at, wanted), Wait::May)?.1;
+                self.buffer.slice(..wanted.min(self.buffer.len()))
+            }
+            Content::Open(fd) => {
+                let buffer = room(std::mem::take(&mut self.buffer), wanted);
+                let (count, buffer) = match read(fd, buffer, (self.at, wanted), Wait::Never) {
+                    Err(Stop::Wait) => {
+                        let (file, at) = (Arc::clone(&self.file), self.at);
+                        let job = move || match &file.content {
+                            Content::Open(fd) => read(fd, BytesMut::zeroed(wanted), (at, wanted), Wait::May),
+                            Content::Memory(_) | Content::Sealed(_) => Err(Stop::Broken(Broken::System)),
+                        };
+                        self.files.pool().run(job).await.ok_or(Broken::System)??
+                    }
+                    read => read?,
+                };
+                check(fd, &self.file.stamp)?;
+                self.buffer = buffer;
+                self.buffer.slice(..count)
+            }
+        };
+        self.at += bytes.len() as u64;
+        Ok(Some(bytes))
+    }
+}
+
+/// Why a read gave nothing.
+enum Stop {
+    Wait,
+    Broken(Broken),
+}
+
+impl From<Stop> for Broken {
+    fn from(stop: Stop) -> Broken {
+        match stop {
+            Stop::Wait => Broken::System,
+            Stop::Broken(broken) => broken,
+        }
+    }
+}
+
+/// Room for `wanted` bytes: that of the last ones, where nobody has them any more.
+fn room(last: Bytes, wanted: usize) -> BytesMut {
+    let mut buffer = last.try_into_mut().unwrap_or_default();
+    buffer.resize(wanted, 0);
+    buffer
+}
+
+/// Reads at least one byte. The end of the file is a change: it was longer.
+fn read(
+    fd: &OwnedFd,
+    mut buffer: BytesMut,
+    (at, wanted): (u64, usize),
+    wait: Wait,
+) -> Result<(usize, Bytes), Stop> {
+    loop {
+        match read_at(fd, &mut buffer[..wanted], at, wait) {
+            Ok(0) => return Err(Stop::Broken(Broken::Changed)),
+            Ok(count) => {
+                // Only a sealed file is read without a count.
+                buffer.truncate(count);
+                return Ok((count, buffer.freeze()));
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if wait == Wait::Never => return Err(Stop::Wait),
+            Err(_) => return Err(Stop::Broken(Broken::System)),
+        }
+    }
+}
+
+fn check(fd: &OwnedFd, stamp: &Stamp) -> Result<(), Broken> {
+    let stat = fstat(fd).map_err(|_| Broken::System)?;
+    if Stamp::of(&stat).has_bytes_of(stamp) { Ok(()) } else { Err(Broken::Changed) }
+}

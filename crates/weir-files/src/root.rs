@@ -1,0 +1,215 @@
+//! A root, and what opens files below it. The kernel resolves each way beneath the root (`openat2`), so that
+//! neither a link nor a change of the tree meanwhile leads out. It must not read files.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+/// So long a root's folder is held: one that is replaced, as by a link to a new release, is seen then.
+const HELD: Duration = Duration::from_millis(900);
+/// So often a way is tried while the tree changes under it.
+const TRIES: usize = 8;
+
+/// Whether names that begin with a dot are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// They are not there for clients, but for the folder `.well-known`.
+    NotServed,
+    /// They are.
+    Served,
+}
+
+/// What symbolic links below the root do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// They are followed as long as they stay below the root.
+    Beneath,
+    /// What is behind one is not there for clients.
+    Refused,
+}
+
+/// Whether precompressed siblings are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Siblings {
+    /// They are.
+    Used,
+    /// They are files like others.
+    NotUsed,
+}
+
+/// What is served below a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootRules {
+    /// The files that answer for their folder: the first that is there.
+    pub index: Vec<String>,
+    /// Names that begin with a dot.
+    pub hidden: Hidden,
+    /// Symbolic links.
+    pub symlinks: Symlinks,
+    /// Precompressed siblings.
+    pub siblings: Siblings,
+    /// Whether folders without an index file are listed.
+    pub lists: bool,
+}
+
+/// A folder with files, and what of it is served.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    /// What is served.
+    pub rules: RootRules,
+    /// A number for the same path with the same rules, in any plan.
+    pub(crate) mark: u64,
+    folder: Mutex<Option<(Instant, Arc<OwnedFd>)>>,
+}
+
+/// Whether an act may wait for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It may not: it runs where requests are answered.
+    Never,
+    /// It may: it runs on a thread for that.
+    May,
+}
+
+/// Why a file is not opened or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// There is none, or something that is neither a file nor a folder, or the way leads out of the root.
+    #[error("there is no such file")]
+    NotThere,
+    /// The process may not read it.
+    #[error("the file may not be read")]
+    Denied,
+    /// It would have to wait for a device.
+    #[error("it would have to wait")]
+    WouldWait,
+    /// The system failed.
+    #[error("opening a file below a root")]
+    System(#[source] Errno),
+}
+
+/// Set once the kernel is known to have no `openat2`, or to refuse it.
+static STEPS: AtomicBool = AtomicBool::new(false);
+
+impl Root {
+    /// A root at `path`; nothing is opened yet.
+    pub fn new(path: PathBuf, rules: RootRules) -> Root {
+        let mark = xxhash_rust::xxh3::xxh3_64(format!("{path:?} {rules:?}").as_bytes());
+        Root { path, rules, mark, folder: Mutex::default() }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens what `names` lead to, for reading; the root itself where there are none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not below the root.
+    pub(crate) fn open(&self, names: &[u8], wait: Wait, now: Instant) -> Result<OwnedFd, OpenError> {
+        let folder = self.folder(wait, now)?;
+        match STEPS.load(Ordering::Relaxed) {
+            false => self.open_beneath(&folder, names, wait),
+            true if wait == Wait::Never => Err(OpenError::WouldWait),
+            true => by_steps(&folder, names),
+        }
+    }
+
+    fn open_beneath(&self, folder: &OwnedFd, names: &[u8], wait: Wait) -> Result<OwnedFd, OpenError> {
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if self.rules.symlinks == Symlinks::Refused {
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        if wait == Wait::Never {
+            resolve |= ResolveFlags::CACHED;
+        }
+        let names = if names.is_empty() { b"." } else { names };
+        for _ in 0..TRIES {
+            match openat2(folder, names, flags(), Mode::empty(), resolve) {
+                Ok(opened) => return Ok(opened),
+                Err(Errno::AGAIN) if wait == Wait::Never => return Err(OpenError::WouldWait),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    STEPS.store(true, Ordering::Relaxed);
+                    return if wait == Wait::May {
+                        by_steps(folder, names)
+                    } else {
+                        Err(OpenError::WouldWait)
+                    };
+                }
+                // An older kernel knows no flag for what is cached.
+                Err(Errno::INVAL) if wait == Wait::Never => return Err(OpenError::WouldWait),
+                Err(errno) => return Err(of_errno(errno)),
+            }
+        }
+        Err(OpenError::NotThere)
+    }
+
+    /// The folder, opened anew at times.
+    fn folder(&self, wait: Wait, now: Instant) -> Result<Arc<OwnedFd>, OpenError> {
+        if let Some((since, folder)) = &*self.folder.lock()
+            && now.saturating_duration_since(*since) < HELD
+        {
+            return Ok(Arc::clone(folder));
+        }
+        if wait == Wait::Never {
+            return Err(OpenError::WouldWait);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(CWD, &self.path, flags, Mode::empty()).map_err(of_errno)?;
+        let opened = Arc::new(opened);
+        *self.folder.lock() = Some((now, Arc::clone(&opened)));
+        Ok(opened)
+    }
+}
+
+/// Neither a device nor a FIFO makes this wait, and no terminal becomes that of the process.
+fn flags() -> OFlags {
+    OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
+}
+
+/// Opens name after name, for kernels without `openat2`: no symbolic link is followed.
+fn by_steps(folder: &OwnedFd, names: &[u8]) -> Result<OwnedFd, OpenError> {
+    let mut at: Option<OwnedFd> = None;
+    let mut rest = names.split(|byte| *byte == b'/').peekable();
+    while let Some(name) = rest.next() {
+        if name.is_empty() || name == b".." {
+            return Err(OpenError::NotThere);
+        }
+        let flags = match rest.peek() {
+            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            None => flags(),
+        };
+        let from = at.as_ref().unwrap_or(folder);
+        at = Some(openat(from, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(of_errno)?);
+    }
+    at.ok_or(OpenError::NotThere)
+}
+
+/// What an error of the system says of a file.
+pub(crate) fn of_errno(errno: Errno) -> OpenError {
+    match errno {
+        Errno::NOENT
+        | Errno::NOTDIR
+        | Errno::NAMETOOLONG
+        | Errno::LOOP
+        | Errno::XDEV
+        | Errno::NXIO
+        | Errno::NODEV
+        | Errno::INVAL
+        | Errno::ISDIR => OpenError::NotThere,
+        Errno::ACCESS | Errno::PERM => OpenError::Denied,
+        errno => OpenError::System(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests;
