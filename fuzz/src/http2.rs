@@ -448,6 +448,10 @@ impl Body for Content {
         Some((&self.blocks, self.at, held as u64))
     }
 
+    fn sealed(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64, u64)> {
+        None
+    }
+
     fn advance(&mut self, bytes: u64) {
         self.at += bytes as usize;
     }

@@ -38,8 +38,8 @@ pub use mistake::Mistakes;
 pub use nearest::nearest;
 pub use resolve::{
     Action, BackBy, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedAccess, ResolvedBack,
-    ResolvedClients, ResolvedLimit, ResolvedPurge, ResolvedRate, ResolvedRewrite, ResolvedRoute,
-    ResolvedSite,
+    ResolvedClients, ResolvedFiles, ResolvedLimit, ResolvedPurge, ResolvedRate, ResolvedRewrite,
+    ResolvedRoute, ResolvedSite,
 };
 pub use show::{show, show_json};
 pub use source::Place;

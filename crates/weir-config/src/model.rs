@@ -8,6 +8,7 @@ mod check;
 mod cookies;
 mod eject;
 mod events;
+mod files;
 mod limits;
 mod map;
 mod metrics;
@@ -28,6 +29,7 @@ pub use check::{Agent, Check, CheckField, CheckMethod, CheckRule, CheckWord};
 pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
 pub use eject::Eject;
 pub use events::{EventKind, Events};
+pub use files::{FilesMemory, FilesRules, SymlinkRule};
 pub use limits::RouteLimits;
 pub use map::Map;
 pub use metrics::Metrics;
@@ -77,6 +79,8 @@ pub struct Config {
     pub state: State,
     /// What Weir keeps of the origins' responses.
     pub cache: Cache,
+    /// The memory for static files, beside `[cache] memory`.
+    pub files: FilesMemory,
     /// The listener for metrics, health and the API. All but metrics and health needs a token (`weir token
     /// add`).
     pub admin: Admin,
@@ -128,6 +132,7 @@ impl Default for Config {
             ],
             state: State::default(),
             cache: Cache::default(),
+            files: FilesMemory::default(),
             admin: Admin::default(),
             health: Health::default(),
             listen: vec![Listen::at(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))))],

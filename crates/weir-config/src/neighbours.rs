@@ -138,10 +138,25 @@ const NEIGHBOURS: &[(&[&str], &[&str], &str)] = &[
         &["upstream.NAME.pick"],
         "docs/guide/balancing.md has HAProxy's and nginx's names beside Weir's",
     ),
+    (&["document_root", "documentroot", "file_server"], &["site.root"], ""),
+    (&["alias"], &["site.root", "site.rewrite"], "`root` has the whole path, as `rewrite` leaves it"),
     (
-        &["root", "alias", "try_files", "autoindex"],
-        &[],
-        "Weir reads no files of a site: an origin does, and `answer.body_file` has single ones",
+        &["try_files", "fallbackresource"],
+        &["site.fallback"],
+        "`fallback = \"upstream\"` is `try_files $uri $uri/ @app`",
+    ),
+    (&["autoindex", "browse", "directory_listing"], &["site.files.listing"], ""),
+    (&["directoryindex", "index_file"], &["site.files.index"], ""),
+    (
+        &["gzip_static", "brotli_static", "zstd_static"],
+        &["site.files.precompressed"],
+        "it is on where there is a `root`",
+    ),
+    (&["disable_symlinks", "followsymlinks"], &["site.files.symlinks"], ""),
+    (
+        &["open_file_cache", "sendfile", "aio", "directio", "tcp_nopush"],
+        &["files.memory"],
+        "small files are held in memory, and the kernel sends large ones from there",
     ),
     (
         &[

@@ -325,6 +325,8 @@ fn text_name(format: &str) -> &'static str {
         "weir-key-value" => "key value",
         "weir-path" => "path",
         "weir-file" => "file",
+        "weir-file-name" => "file name",
+        "weir-fallback" => "fallback",
         "weir-file-glob" => "file pattern",
         "weir-directory" => "ACME directory",
         "weir-log-target" => "log target",

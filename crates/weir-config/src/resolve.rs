@@ -4,6 +4,7 @@
 mod captures;
 mod conditions;
 mod content;
+mod files;
 mod inherit;
 mod layers;
 mod rewrite;
@@ -11,6 +12,7 @@ mod rewrite;
 pub(crate) use conditions::conditions;
 pub use conditions::{Conditions, PathRule};
 pub use content::PageContent;
+pub use files::ResolvedFiles;
 pub(crate) use inherit::JOINED;
 pub(crate) use layers::{Layer, Layers};
 pub use rewrite::{BackBy, ResolvedBack, ResolvedRewrite};
@@ -77,6 +79,8 @@ pub struct ResolvedRoute {
     pub conditions: Conditions,
     /// What Weir does with them.
     pub action: Action,
+    /// The files that are looked for before the action.
+    pub files: Option<ResolvedFiles>,
     /// Which of the upstream's origins gets a request, where that is not the upstream's `pick`.
     pub pick: Option<PickRule>,
     /// The caching rules.
@@ -207,6 +211,8 @@ pub enum Action {
         /// Where to.
         to: Value,
     },
+    /// Weir answers it with a file, and asks no upstream.
+    Files,
     /// No route matches and the site has no upstream: 404.
     NotFound,
 }
@@ -298,6 +304,7 @@ impl<'a> Resolver<'a> {
             place: self.sources.place(span),
             conditions: conditions(route),
             action: self.action(route, rules, layers),
+            files: files::of(route, rules, layers),
             pick: rules.pick.clone(),
             cache: rules.cache_rules(),
             revalidation_wait: rules.revalidation_wait.map_or(REVALIDATION_WAIT, |after| after.0),
@@ -370,6 +377,9 @@ impl<'a> Resolver<'a> {
         if let Some(redirect) = &route.redirect {
             let status = StatusCode::from_u16(redirect.status()).unwrap_or(StatusCode::MOVED_PERMANENTLY);
             return Action::Redirect { status, to: redirect.to().0.clone() };
+        }
+        if files::of(route, rules, layers).is_some_and(|files| files.asks_no_upstream()) {
+            return Action::Files;
         }
         let Some(upstream) = rules.upstream.clone() else {
             self.without_upstream(layers);

@@ -9,6 +9,7 @@ mod chosen;
 mod directory;
 pub mod expression;
 mod fault;
+mod files;
 mod hash_of;
 mod header;
 mod map;
@@ -33,6 +34,7 @@ pub use chosen::{MapValue, RateLimit, UpstreamRule};
 pub use directory::DirectoryUrl;
 pub use expression::MetricExpression;
 pub(crate) use fault::Fault;
+pub use files::{Fallback, FileName};
 pub use hash_of::HashOf;
 pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob, PairMatch};
 pub use map::{MapMatch, MapOf, Mapping};
@@ -166,6 +168,8 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-path" => text.parse::<PathText>().map(drop),
         "weir-file-glob" => text.parse::<FileGlob>().map(drop),
         "weir-directory" => text.parse::<DirectoryUrl>().map(drop),
+        "weir-file-name" => text.parse::<FileName>().map(drop),
+        "weir-fallback" => text.parse::<Fallback>().map(drop),
         "weir-file" => text.parse::<FilePath>().map(drop),
         "weir-log-target" => text.parse::<LogTarget>().map(drop),
         "weir-health-path" => text.parse::<PathPrefix>().map(drop),

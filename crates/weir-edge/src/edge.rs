@@ -193,6 +193,7 @@ impl Edge {
                 added.push((address.clone(), *mode, open(address, self.workers.len(), &mut Vec::new())?));
             }
         }
+        self.shared.files.limit(plan.hot_limits());
         self.shared.running.store(Arc::new(Running::new(plan, upstreams)));
         for Post { number, address, .. } in &state.listening {
             let Some((_, mode)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };

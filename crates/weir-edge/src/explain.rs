@@ -29,6 +29,7 @@ use crate::affinity;
 use crate::cache_status::CacheStatus;
 use crate::decide::{self, Beside, Consulted, Decision, Fulfilled};
 use crate::fetch::stale::word;
+use crate::files;
 use crate::local::{Placed, Reply, Routed, placed};
 use crate::lookup;
 use crate::plan::Route;
@@ -175,6 +176,9 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     let asked = sessions::Asked { received: &received, left: &request.headers, target: view.path_and_query };
     let of_session = |upstream: &Arc<_>| affinity::of_question(upstream, &asked, clock::now().wall);
     let (session, bypass) = upstream.as_ref().map_or((None, Fulfilled(0)), of_session);
+    if let Some((reason, because)) = files::explained(route, &known) {
+        return Ok(local(explanation, reason, because));
+    }
     let way = Way { route, upstream, client: client.and_then(|client| client.sharer()), session };
     let chosen = Chosen { site: mark, way, bypass, known };
     Ok(judge(shared, &chosen, &request, explanation))

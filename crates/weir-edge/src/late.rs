@@ -1,5 +1,8 @@
 //! The fields that differ from response to response: `Age`, `Cache-Status`, `Proxy-Status`.
 
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use weir_front::Fields;
 use weir_policy::{CacheKey, cache_status};
 
@@ -17,6 +20,8 @@ enum Came {
     Cache(CacheStatus),
     /// Weir made it; the word says why.
     Local(&'static str),
+    /// It is a file, sent at this time.
+    File(&'static str, SystemTime),
 }
 
 /// The fields that differ from response to response.
@@ -42,6 +47,11 @@ impl Late {
         Late { came: Came::Local(word), proxy_status, ..Late::default() }
     }
 
+    /// The fields of a file that goes out now.
+    pub(crate) fn file(word: &'static str, now: SystemTime) -> Late {
+        Late { came: Came::File(word, now), ..Late::default() }
+    }
+
     /// The `Age`, where it has one.
     pub(crate) fn age_s(&self) -> Option<u64> {
         self.age_s
@@ -52,7 +62,7 @@ impl Late {
     pub(crate) fn is_presented(&self) -> bool {
         match self.came {
             Came::Unknown => false,
-            Came::Cache(_) => true,
+            Came::Cache(_) | Came::File(..) => true,
             Came::Local(word) => is_of_route(word),
         }
     }
@@ -73,6 +83,22 @@ impl Late {
     }
 }
 
+thread_local! {
+    /// The date that was printed last, and its second since 1970.
+    static DATE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
+}
+
+/// Prints a date (RFC 9110 §5.6.7); each second's is made once.
+fn date(now: SystemTime, out: &mut Vec<u8>) {
+    let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    DATE.with_borrow_mut(|(printed, text)| {
+        if *printed != second || text.is_empty() {
+            (*printed, *text) = (second, httpdate::fmt_http_date(now));
+        }
+        out.extend_from_slice(text.as_bytes());
+    });
+}
+
 /// Whether the word of a local answer is that of one which a route says in full: no error, no order.
 pub(crate) fn is_of_route(word: &str) -> bool {
     matches!(word, "static" | "redirect")
@@ -87,6 +113,10 @@ impl weir_front::Late for Late {
             Came::Unknown => {}
             Came::Cache(cache_status) => {
                 to.add("cache-status", |out| cache_status.print(out, self.key.as_deref()))
+            }
+            Came::File(word, now) => {
+                to.add("date", |out| date(*now, out));
+                to.add("cache-status", |out| cache_status::local(out, word));
             }
             Came::Local(word) => to.add("cache-status", |out| cache_status::local(out, word)),
         }

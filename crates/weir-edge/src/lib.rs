@@ -17,6 +17,7 @@ mod edge;
 mod exchange;
 mod explain;
 mod fetch;
+mod files;
 mod handover;
 mod hold;
 mod job;

@@ -60,7 +60,7 @@ impl Reply {
         Reply { status, headers, body: body.into(), word, outcome: Outcome::Local, proxy_status: None }
     }
 
-    fn retry_after(mut self, seconds: u64) -> Reply {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Reply {
         self.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         self
     }
@@ -70,7 +70,7 @@ impl Reply {
         self
     }
 
-    fn outcome(mut self, outcome: Outcome) -> Reply {
+    pub(crate) fn outcome(mut self, outcome: Outcome) -> Reply {
         self.outcome = outcome;
         self
     }

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
-use weir_config::model::{ClientCertificateMode, Config, Https, Limits, Listen, Map, Protocol};
+use weir_config::model::{ClientCertificateMode, Config, FilesMemory, Https, Limits, Listen, Map, Protocol};
 use weir_config::value::{HostPattern, ListenAddress, Mapping, TrustedProxy};
 use weir_config::{Loaded, ResolvedRoute, ResolvedSite};
+use weir_files::HotLimits;
 use weir_upstream::UpstreamSettings;
 
 use weir_front::ClientLimits;
@@ -55,6 +56,7 @@ pub struct Plan {
     limits: ClientLimits,
     drain: Duration,
     memory_bytes: u64,
+    hot_limits: HotLimits,
     upstreams: Vec<UpstreamSettings>,
     asks_clients: bool,
     https_port: Option<u16>,
@@ -145,6 +147,7 @@ impl Plan {
             limits: client_limits(&config.limits, places::places(config, places::open_files())),
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
+            hot_limits: hot_limits(&config.files, loaded.memory_bytes()),
             upstreams: upstreams::settings(config, written),
             asks_clients: loaded.resolved().iter().any(|site| site.client_certificate.is_some()),
             https_port: https_port(config),
@@ -292,10 +295,21 @@ impl Plan {
         self.memory_bytes
     }
 
+    /// The memory for static files.
+    pub fn hot_limits(&self) -> HotLimits {
+        self.hot_limits
+    }
+
     /// The upstreams, by name in order.
     pub fn upstreams(&self) -> Vec<UpstreamSettings> {
         self.upstreams.clone()
     }
+}
+
+/// The memory for static files: its defaults are at most 64 MiB, and 4 MiB for one of them.
+fn hot_limits(files: &FilesMemory, memory_bytes: u64) -> HotLimits {
+    let memory = files.memory.map_or((memory_bytes / 4).min(64 << 20), |size| size.0);
+    HotLimits { memory_bytes: memory, file_bytes_max: files.file_max.map_or(4 << 20, |size| size.0) }
 }
 
 /// An address as the listeners know it.

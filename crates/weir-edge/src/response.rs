@@ -1,5 +1,7 @@
 //! A response as the rooms make it: a value that the connection sends.
 
+use std::os::fd::BorrowedFd;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use weir_front::{Body, Cut, Head};
@@ -82,6 +84,7 @@ impl Body for Content {
         match &self.0 {
             Source::Whole(whole) => whole.at_hand(),
             Source::Held(held) => held.blocks(),
+            Source::File(reading) => reading.at_hand(),
             Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => None,
         }
     }
@@ -90,8 +93,14 @@ impl Body for Content {
         match &mut self.0 {
             Source::Whole(whole) => whole.advance(bytes),
             Source::Held(held) => held.advance(bytes),
+            Source::File(reading) => reading.advance(bytes),
             Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(_) => {}
         }
+    }
+
+    fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
+        let Source::File(reading) = &self.0 else { return None };
+        reading.sealed()
     }
 
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {

@@ -5,6 +5,7 @@ mod answers;
 mod choice;
 mod clients;
 mod edits;
+mod files;
 mod limits;
 mod mapped;
 mod pattern;
@@ -37,6 +38,7 @@ use weir_upstream::Pick;
 use self::answers::LocalAnswer;
 pub(crate) use self::choice::Choice;
 use self::clients::{Access, Clients};
+pub(crate) use self::files::Served;
 use self::limits::Limits;
 use self::pattern::PathPattern;
 use self::place::Place as CameIn;
@@ -80,6 +82,8 @@ pub struct Route {
     pub(crate) purgers: Purgers,
     /// How fast bodies go out; none: as fast as clients take them.
     pub(crate) rate: Option<ResolvedRate>,
+    /// The files that it serves.
+    pub(crate) files: Option<Box<Served>>,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
     /// Its picks, where they are not those of its upstream.
@@ -196,6 +200,7 @@ impl Route {
             limits: Limits::compile(&resolved.limits),
             purgers: Purgers::compile(&resolved.purge, site, peers(&resolved.purge.allow)),
             rate: resolved.rate.clone(),
+            files: Served::compile(resolved.files.as_ref()),
             upstream,
             picks: resolved.pick.as_ref().map(|rule| picks(rule, config).into()),
             deciders: resolved.pick.as_ref().map(|rule| written.deciders(rule)),

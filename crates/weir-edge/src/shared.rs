@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use weir_files::Files;
 use weir_store::Store;
 use weir_upstream::Upstream;
 
@@ -64,6 +65,8 @@ impl Running {
 /// The data plane's shared parts.
 pub(crate) struct Shared {
     pub(crate) store: Store,
+    /// The files of all routes that have some.
+    pub(crate) files: Files,
     pub(crate) inflight: Arc<Inflight>,
     pub(crate) bells: Arc<Bells>,
     /// The connections and requests of each client.
@@ -84,6 +87,7 @@ impl Shared {
         let bells = Arc::new(Bells::new(cores));
         Shared {
             hold: HoldRoom::new(store.usage().limit_bytes / HOLD_SHARE),
+            files: Files::new(running.plan.hot_limits()),
             store,
             inflight: Arc::new(Inflight::new(bells.clone())),
             bells,

@@ -18,7 +18,7 @@ use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
 use crate::secured::is_early;
-use crate::{fetch, pass, purge, serve};
+use crate::{fetch, files, pass, purge, serve};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
@@ -33,13 +33,21 @@ pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Respon
     response
 }
 
-/// Answers a request that a route sends to an upstream.
+/// Answers a request that a route answers with a file, or sends to an upstream.
 async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> Response {
     exchange.bound_content(route);
     exchange.take_cookies(route);
     let route = exchange.choose(route);
     if exchange.rewrite(route).is_err() {
         return local::dot_segment(exchange);
+    }
+    if let Some(served) = &route.files {
+        if let Some(response) = files::at_hand(exchange, route, served) {
+            return response;
+        }
+        if let Some(response) = Box::pin(files::respond(exchange, route, served)).await {
+            return response;
+        }
     }
     let request = exchange.request;
     let ask = match decide::consulted(&exchange.view(), &route.rules, exchange.beside(route)) {

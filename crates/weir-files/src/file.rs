@@ -23,7 +23,7 @@ pub struct File {
     /// The head as the edge printed it last.
     pub printed: ArcSwapOption<Printed>,
     /// Its share of the memory for hot files.
-    pub(crate) charge: Option<Charge>,
+    pub(crate) _charge: Option<Charge>,
 }
 
 /// Where a version's bytes are.

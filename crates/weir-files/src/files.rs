@@ -1,5 +1,5 @@
-//! Finding what a path names: from memory, at once from what the kernel has in its caches, or on a thread that
-//! may wait.
+//! Finding what a path names: from memory, at once from what the kernel has in its caches, or on a thread
+//! that may wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

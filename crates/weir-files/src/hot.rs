@@ -1,5 +1,5 @@
-//! Files in memory: what was found lately, up to a limit of bytes. A look-up takes no lock. What was not asked
-//! for since eviction passed it last goes first (CLOCK).
+//! Files in memory: what was found lately, up to a limit of bytes. A look-up takes no lock. What was not
+//! asked for since eviction passed it last goes first (CLOCK).
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

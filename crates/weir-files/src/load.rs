@@ -64,9 +64,9 @@ pub(crate) fn load(
         }
         let stamp = opened.stamp;
         let (content, charge) = content(opened, hot, hold, wait)?;
-        let fields = fields(&stamp, age, (media_type, coding, varies), now.wall);
+        let fields = fields(&stamp, age, &Form { media_type, coding, varies }, now.wall);
         let stored = Stored::of_own(StatusCode::OK, fields, now);
-        Ok(File { stamp, age, content, stored, printed: ArcSwapOption::empty(), charge })
+        Ok(File { stamp, age, content, stored, printed: ArcSwapOption::empty(), _charge: charge })
     };
     let plain = one(plain, None)?;
     let mut coded = Vec::with_capacity(siblings.len());
@@ -82,12 +82,15 @@ enum Varies {
     ByCoding,
 }
 
-fn fields(
-    stamp: &Stamp,
-    age: Age,
-    (media_type, coding, varies): (&'static str, Option<Coding>, Varies),
-    wall: SystemTime,
-) -> HeaderMap {
+/// What a file's fields say beside its version.
+struct Form {
+    media_type: &'static str,
+    coding: Option<Coding>,
+    varies: Varies,
+}
+
+fn fields(stamp: &Stamp, age: Age, form: &Form, wall: SystemTime) -> HeaderMap {
+    let Form { media_type, coding, varies } = *form;
     let mut fields = HeaderMap::with_capacity(8);
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     if let Some(coding) = coding {

@@ -1,5 +1,5 @@
-//! The bytes of one version on their way out. A version that changes while it is sent breaks off: a body never
-//! has bytes of two.
+//! The bytes of one version on their way out. A version that changes while it is sent breaks off: a body
+//! never has bytes of two.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -153,7 +153,7 @@ impl Root {
         Err(OpenError::NotThere)
     }
 
-    /// The folder, opened anew at times.
+    /// The folder, opened again at times.
     fn folder(&self, wait: Wait, now: Instant) -> Result<Arc<OwnedFd>, OpenError> {
         if let Some((since, folder)) = &*self.folder.lock()
             && now.saturating_duration_since(*since) < HELD

@@ -290,7 +290,10 @@ pub trait Body {
     /// `None` if the next bytes must be asked for by [`Body::next`].
     fn at_hand(&self) -> Option<(&[Bytes], usize, u64)>;
 
-    /// Notes that `bytes` of what is at hand were sent.
+    /// A file in memory that nobody can change, the offset in it, and how many bytes are wanted.
+    fn sealed(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64, u64)>;
+
+    /// Notes that `bytes` of what is at hand or sealed were sent.
     fn advance(&mut self, bytes: u64);
 
     /// The next bytes, at most `bytes_max`; `None` at the clean end.

@@ -234,6 +234,26 @@ pub const REASONS: &[Reason] = {
         row(NotHit, "upgrade", "Past the cache: the client asks for another protocol (`Upgrade`)."),
         row(Local, "static", "The route's `answer`."),
         row(Local, "redirect", "The route's `redirect`."),
+        row(Local, "file", "A file below the route's `root`."),
+        row(
+            Local,
+            "folder",
+            "301: the path of a folder below the route's `root` lacks the slash at its end.",
+        ),
+        row(Local, "listing", "The list of a folder below the route's `root` (`files.listing`)."),
+        row(
+            Local,
+            "no-file",
+            "404: there is no such file below the route's `root`, its name begins with a dot, or its path \
+             could be read in two ways.",
+        ),
+        row(Local, "file-method", "405: files below a `root` are asked for with GET and HEAD."),
+        row(Local, "file-denied", "403: Weir's user may not read this file below the route's `root`."),
+        row(
+            Local,
+            "file-changing",
+            "503: the file is being written, again and again. Write a new one beside it, and rename it.",
+        ),
         row(Local, "maintenance", "The route's `maintenance` is on."),
         row(Local, "health", "The health path."),
         row(Local, "acme", "A certificate authority asked whether the host is ours (`[acme]`)."),
@@ -444,6 +464,18 @@ pub const REASONS: &[Reason] = {
         row(Origin, "no-validator", "Weir could not ask for the rest of a part: it has no strong `ETag`."),
         row(Origin, "no-length", "Weir could not ask for the rest of a part: its length is not known."),
         row(Origin, "no-range", "Weir could not ask for the rest of a part: there is no range to name."),
+        row(
+            Cut,
+            "file-changed",
+            "The file was changed in place while it was sent. A new file that is renamed to its name harms \
+             no reader.",
+        ),
+        row(
+            Cut,
+            "file-failed",
+            "The file could not be read: the drive failed, or its folder went away. Before the \
+             head it is a 500.",
+        ),
         row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(

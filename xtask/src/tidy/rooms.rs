@@ -24,6 +24,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
     ("weir-front", &["weir-wire", "weir-clock", "weir-observe", "weir-tls"]),
+    ("weir-files", &["weir-policy", "weir-clock"]),
     ("weir-fill", &["weir-policy", "weir-store", "weir-upstream", "weir-clock", "weir-observe"]),
     (
         "weir-edge",
@@ -35,6 +36,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-files",
             "weir-fill",
             "weir-front",
         ],

@@ -184,6 +184,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-control/src/serve.rs",
     "crates/weir-control/src/streams.rs",
     "crates/weir-edge/src/edge.rs",
+    "crates/weir-files/src/pool.rs",
     "crates/weir-fill/src/complete.rs",
     "crates/weir-fill/src/gap/task.rs",
     "crates/weir-fill/src/task.rs",

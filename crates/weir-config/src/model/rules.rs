@@ -2,6 +2,7 @@
 //! fields, pages.
 
 use super::cookies::{Cookies, SetCookieRule};
+use super::files::FilesRules;
 use super::limits::RouteLimits;
 use super::pick::PickRule;
 use super::range::Range;
@@ -9,22 +10,35 @@ use super::rate::RateRule;
 use super::rewrite::{Back, KeyPath, Rewrite};
 use super::site::{Maintenance, Page};
 use crate::value::{
-    CookieName, Duration, FieldMatch, FieldName, FilePath, HostRule, KeyValue, MapMatch, MethodName,
-    NameGlob, PairMatch, PathGlob, TrustedProxy, UpstreamRule,
+    CookieName, Duration, Fallback, FieldMatch, FieldName, FilePath, HostRule, KeyValue, MapMatch,
+    MethodName, NameGlob, PairMatch, PathGlob, PathText, TrustedProxy, UpstreamRule,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a route inherits from its site, and a site from `[defaults]`. The tables `stale`, `range`, `bypass`,
-/// `refresh`, `no_store`, `limits`, `key`, `request_headers`, `response_headers` (with their `set`) and
-/// `error_pages` are inherited key by key; everything else is replaced as a whole.
+/// What a route inherits from its site, and a site from `[defaults]`. The tables `files`, `stale`, `range`,
+/// `bypass`, `refresh`, `no_store`, `limits`, `key`, `request_headers`, `response_headers` (with their `set`)
+/// and `error_pages` are inherited key by key; everything else is replaced as a whole.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rules {
     /// The upstream that requests go to. A map may say which: its result is then a part of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamRule>,
+    /// The folder of the files that are served here: the whole path of a request, as `rewrite` leaves it, is
+    /// looked for below it. Weir answers 404 for what is not there, and asks no upstream. A route or site
+    /// that names its own `upstream`, `answer` or `redirect` does not inherit it. Default: no files are
+    /// served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathText>,
+    /// What answers for what is not below `root`: `"upstream"`, which then gets other methods than GET and
+    /// HEAD as well, or one of its files, by its path: `"/index.html"`. Default: 404.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    /// What is served below `root`, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesRules>,
     /// Which of the upstream's origins gets a request, in place of the upstream's `pick`. Example:
     /// `pick = { hash = { of = "cookie:sid" } }`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -68,7 +68,7 @@ fn used(route: &ResolvedRoute, layers: Layers<'_>) -> Vec<(u8, Span)> {
             let place = |name| field(layers, &["answer", "headers"], name);
             used.extend(values.iter().map(|(name, value)| (value.capture_max(), place(name))));
         }
-        Action::Forward { .. } | Action::Choose { .. } | Action::NotFound => {}
+        Action::Forward { .. } | Action::Choose { .. } | Action::Files | Action::NotFound => {}
     }
     used.retain(|(number, _)| *number > 0);
     used
@@ -135,7 +135,7 @@ fn placeholders<'r>(route: &'r ResolvedRoute, layers: Layers<'_>) -> Vec<(&'r Pl
                 used.extend(value.placeholders().map(|placeholder| (placeholder, span)));
             }
         }
-        Action::Forward { .. } | Action::Choose { .. } | Action::NotFound => {}
+        Action::Forward { .. } | Action::Choose { .. } | Action::Files | Action::NotFound => {}
     }
     used
 }

@@ -3,9 +3,9 @@
 use super::{RangeRules, ResolvedAccess, ResolvedClients, ResolvedLimit, ResolvedRate};
 use crate::model::{
     AddedFlag, ClientDirectives, CloseDelimited, CookieFlags, Cookies, EachMinUses, ErrorStorage, FieldEdits,
-    HeadRequests, Heuristics, Ignore, IgnoredDirective, Key, KeyQuery, Lifetime, MinUses, NamedCookies,
-    Query, QueryWord, Range, RangeFill, RateRule, RemovedFlag, RouteLimits, Rules, SetCookie, SetCookieRule,
-    Stale, Surrogate, Triggers, WithoutValidator,
+    FilesRules, HeadRequests, Heuristics, Ignore, IgnoredDirective, Key, KeyQuery, Lifetime, MinUses,
+    NamedCookies, Query, QueryWord, Range, RangeFill, RateRule, RemovedFlag, RouteLimits, Rules, SetCookie,
+    SetCookieRule, Stale, Surrogate, Triggers, WithoutValidator,
 };
 use crate::value::{Duration, NameGlob, PairMatch, RateLimit, statuses};
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ use weir_policy::{
 };
 
 /// The tables that are inherited key by key; every other value is replaced as a whole.
-pub(crate) const JOINED: [&str; 10] = [
+pub(crate) const JOINED: [&str; 11] = [
+    "files",
     "stale",
     "range",
     "bypass",
@@ -38,6 +39,9 @@ impl Rules {
     pub(crate) fn inherit(&self, base: &Rules) -> Rules {
         Rules {
             upstream: nearest(&self.upstream, &base.upstream),
+            root: nearest(&self.root, &base.root),
+            fallback: nearest(&self.fallback, &base.fallback),
+            files: joined(&self.files, &base.files, join_files),
             pick: nearest(&self.pick, &base.pick),
             host: nearest(&self.host, &base.host),
             ttl: nearest(&self.ttl, &base.ttl),
@@ -279,6 +283,16 @@ fn joined<T: Clone>(near: &Option<T>, far: &Option<T>, join: impl FnOnce(&T, &T)
     match (near, far) {
         (Some(near), Some(far)) => Some(join(near, far)),
         (near, far) => nearest(near, far),
+    }
+}
+
+fn join_files(near: &FilesRules, far: &FilesRules) -> FilesRules {
+    FilesRules {
+        index: nearest(&near.index, &far.index),
+        listing: near.listing.or(far.listing),
+        hidden: near.hidden.or(far.hidden),
+        precompressed: near.precompressed.or(far.precompressed),
+        symlinks: near.symlinks.or(far.symlinks),
     }
 }
 

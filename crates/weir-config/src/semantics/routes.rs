@@ -17,6 +17,7 @@ pub(super) fn one(route: &Node, mistakes: &mut Vec<Mistake>) {
     let Some(table) = route.as_table() else { return };
     exclusive(table, &["path", "prefix", "regex"], mistakes);
     exclusive(table, &["answer", "redirect", "upstream"], mistakes);
+    exclusive(table, &["answer", "redirect", "root"], mistakes);
     if let Some(answer) = table.get("answer").and_then(Node::as_table) {
         exclusive(answer, &["body", "body_file"], mistakes);
         if let Some(status) = answer.get("status").filter(|node| matches!(node.value, Value::Integer(444))) {

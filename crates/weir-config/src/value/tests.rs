@@ -251,6 +251,13 @@ fn fields_and_names() {
         ("weir-directory", "https://ca.example/a b"),
         ("weir-path", ""),
         ("weir-file", ""),
+        ("weir-file-name", ""),
+        ("weir-file-name", ".."),
+        ("weir-file-name", "a/index.html"),
+        ("weir-fallback", "app"),
+        ("weir-fallback", "/../index.html"),
+        ("weir-fallback", "/a b"),
+        ("weir-fallback", "/a/"),
         ("weir-log-target", ""),
         ("weir-health-path", "health"),
     ] {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weir_files::{Broken, Reading};
 use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::{Generation, InUse, Piece, Read};
@@ -24,7 +25,9 @@ pub(crate) enum Source {
     Whole(Whole),
     /// A generation whose body is not, or whose fill still runs.
     Held(Box<Reader>),
-    /// Several parts of a generation.
+    /// A file.
+    File(Box<Reading>),
+    /// Several parts of a generation, or of a file.
     Parts(Box<Multipart>),
     /// An origin's response that bypasses the store.
     Origin(Box<Passed>),
@@ -79,6 +82,7 @@ impl Source {
         match self {
             Source::Whole(whole) => whole.rest = of,
             Source::Held(reader) => reader.turn_to(of),
+            Source::File(reading) => reading.turn_to((of.start, of.end)),
             Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => {}
         }
     }
@@ -90,7 +94,7 @@ impl Source {
         match self {
             Source::Origin(..) => true,
             Source::Held(reader) => reader.is_waited_for(),
-            Source::Empty | Source::Bytes(_) | Source::Whole(_) | Source::Parts(_) => false,
+            Source::Empty | Source::Bytes(_) | Source::Whole(_) | Source::File(_) | Source::Parts(_) => false,
         }
     }
 }
@@ -111,6 +115,11 @@ impl Body for Source {
                 }
             },
             Source::Held(reader) => reader.next(bytes_max).await,
+            Source::File(reading) => match reading.next(bytes_max).await {
+                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
+                Err(Broken::Changed) => Err(Cut { word: "file-changed" }),
+                Err(Broken::System) => Err(Cut { word: "file-failed" }),
+            },
             Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(passed) => match passed.body.next().await {
                 Ok(bytes) => {

@@ -42,7 +42,7 @@ impl LocalAnswer {
 /// The answer of an action; none for one that goes to an upstream.
 pub(super) fn of_action(action: &Action, not_found: Option<&Page>) -> Option<LocalAnswer> {
     Some(match action {
-        Action::Forward { .. } | Action::Choose { .. } => return None,
+        Action::Forward { .. } | Action::Choose { .. } | Action::Files => return None,
         Action::Answer { status, headers, values, body } => {
             let (headers, body) = (headers.clone(), body.clone());
             let answered = Box::new(Answered { status: *status, headers, body, word: "static" });

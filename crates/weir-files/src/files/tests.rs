@@ -1,3 +1,5 @@
+//! What is found below a root, from wherever its bytes are: memory, a sealed file, the file itself.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,8 +1,9 @@
+//! What can be opened below a root, and what cannot.
+
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, openat};
 
@@ -41,7 +42,7 @@ impl Drop for Room {
 }
 
 fn open(root: &Root, names: &str) -> Result<OwnedFd, OpenError> {
-    root.open(names.as_bytes(), Wait::May, Instant::now())
+    root.open(names.as_bytes(), Wait::May, weir_clock::mono())
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn a_root_that_is_replaced_is_seen() {
     assert!(open(&root, "file").is_ok());
     std::fs::rename(room.0.join("root"), room.0.join("old")).unwrap();
     std::fs::rename(room.0.join("other"), room.0.join("root")).unwrap();
-    let later = Instant::now() + super::HELD;
+    let later = weir_clock::mono() + super::HELD;
     assert!(root.open(b"new", Wait::May, later).is_ok());
     assert!(root.open(b"file", Wait::May, later).is_err());
 }

@@ -1,3 +1,5 @@
+//! Paths that are read, and paths that are refused.
+
 use proptest::prelude::*;
 
 use super::{Unfit, Way};

@@ -16,6 +16,8 @@ use crate::message::{
 const PIECE_BYTES_MAX: usize = 256 << 10;
 /// The same for a body with a limited rate, whose bytes are held until all of them are sent.
 const PACED_BYTES_MAX: usize = 64 << 10;
+/// The most bytes that the kernel is asked to send at a time.
+const SEALED_BYTES_MAX: u64 = 1 << 20;
 /// The blocks of a stored body that go to the kernel at a time: 256 KiB.
 const GATHER_BLOCKS_MAX: usize = 4;
 
@@ -156,6 +158,9 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         match self.framing {
             Framing::Nothing(_) => self.flush(End::Whole).await,
             Framing::Length(_) if self.body.at_hand().is_some() => self.at_hand().await,
+            Framing::Length(length) if self.conn.socket.sends_files() && self.body.sealed().is_some() => {
+                self.sealed(length).await
+            }
             Framing::Length(_) | Framing::Chunked | Framing::Close => self.pieces().await,
         }
     }
@@ -243,6 +248,37 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             let head_bytes = socket.out.len() as u64;
             let written = socket.send_many(&slices).await;
             drop(slices);
+            self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
+            if let Err(end) = written {
+                return self.ended(&end);
+            }
+            let now = clock::mono();
+            self.sent.first_byte.get_or_insert(now);
+            self.sent.last_byte = Some(now);
+            self.body.advance(bytes);
+            left -= bytes;
+            if let Some(pace) = self.pace {
+                pace.took(bytes);
+            }
+        }
+        self.flush(if left == 0 { End::Whole } else { End::Cut("generation-gone") }).await
+    }
+
+    /// Has the kernel send a body that lies in a file in memory.
+    async fn sealed(&mut self, mut left: u64) -> End {
+        while left > 0 {
+            let allowed = match self.turn(left.min(SEALED_BYTES_MAX)).await {
+                Ok(allowed) => allowed,
+                Err(end) => return end,
+            };
+            let Some((file, offset, held)) = self.body.sealed() else { break };
+            let bytes = held.min(left).min(allowed);
+            if bytes == 0 {
+                break;
+            }
+            let socket = &mut self.conn.socket;
+            let head_bytes = socket.out.len() as u64;
+            let written = socket.send_file(file, offset, bytes).await;
             self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
             if let Err(end) = written {
                 return self.ended(&end);

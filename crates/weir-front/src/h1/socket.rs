@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -265,6 +266,72 @@ impl Socket {
             if is_full {
                 let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
                 self.writable(until).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel can send files on this connection.
+    pub(super) fn sends_files(&self) -> bool {
+        self.stream.unsecured().is_some()
+    }
+
+    /// Sends `out`, then `bytes` of a file in memory from `offset` on. Only where [`Socket::sends_files`].
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    ///
+    /// # Cancel safety
+    /// As [`Socket::send`].
+    pub(super) async fn send_file(
+        &mut self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), ClientEnd> {
+        let head = std::mem::take(&mut self.out);
+        let sent = self.write_file(&head, file, (offset, bytes)).await;
+        self.out = head;
+        self.out.clear();
+        sent
+    }
+
+    async fn write_file(
+        &mut self,
+        mut head: &[u8],
+        file: BorrowedFd<'_>,
+        (mut offset, mut left): (u64, u64),
+    ) -> Result<(), ClientEnd> {
+        self.sent_bytes = 0;
+        let mut stalled_until = None;
+        while left > 0 || !head.is_empty() {
+            let Some(plain) = self.stream.unsecured() else { return Err(ClientEnd::Closed) };
+            let written = match head.is_empty() {
+                false => plain.try_write_ahead(head),
+                true => plain.try_send_file(file, offset, usize::try_from(left).unwrap_or(usize::MAX)),
+            };
+            let bytes = match written {
+                Ok(0) => return Err(ClientEnd::Closed),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
+                    self.writable(until).await?;
+                    continue;
+                }
+                Err(error) => return Err(ClientEnd::Io(error)),
+            };
+            stalled_until = None;
+            let moved = bytes as u64;
+            self.wrote(moved);
+            self.sent_bytes += moved;
+            self.moved();
+            if let Some(taking) = &mut self.taking {
+                taking.took(moved);
+            }
+            match head.is_empty() {
+                false => head = &head[bytes..],
+                true => (offset, left) = (offset + moved, left.saturating_sub(moved)),
             }
         }
         Ok(())

@@ -118,6 +118,32 @@ impl Plain {
         }
     }
 
+    /// Has the kernel send up to `wanted` bytes of a file in memory, from `offset` on.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is taken: wait for [`Plain::writable`].
+    pub fn try_send_file(&self, file: BorrowedFd<'_>, offset: u64, wanted: usize) -> io::Result<usize> {
+        // It may move fewer for other reasons than a full buffer, so that the readiness goes on.
+        let call = || {
+            let mut offset = offset;
+            Ok(rustix::fs::sendfile(self, file, Some(&mut offset), wanted)?)
+        };
+        match self {
+            Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, call),
+            Self::Unix(stream) => stream.try_io(Interest::WRITABLE, call),
+        }
+    }
+
+    /// As [`Plain::try_write`], for bytes that more follow at once: the kernel may wait for them to fill a
+    /// segment.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it takes nothing: wait for [`Plain::writable`].
+    pub fn try_write_ahead(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
+        self.transfer(Interest::WRITABLE, bytes.len(), || Ok(net::send(self, bytes, flags)?))
+    }
+
     /// Waits until reading may succeed.
     ///
     /// # Errors

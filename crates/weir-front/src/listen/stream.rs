@@ -48,6 +48,14 @@ impl Stream {
         }
     }
 
+    /// The socket, where the kernel may send a file's bytes over it as they are.
+    pub fn unsecured(&self) -> Option<&Plain> {
+        match self {
+            Stream::Plain(plain) => Some(plain),
+            Stream::Tls(_) => None,
+        }
+    }
+
     /// Whether all bytes that were taken are with the kernel.
     pub fn is_flushed(&self) -> bool {
         match self {

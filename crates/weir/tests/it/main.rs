@@ -124,6 +124,15 @@ mod send {
     mod streams;
 }
 
+/// Files below a root: what is served, and what never is.
+mod files {
+    mod changing;
+    mod hostile;
+    mod kit;
+    mod many;
+    mod served;
+}
+
 /// Sessions that keep their origin.
 mod sessions {
     mod clients;

@@ -1,0 +1,38 @@
+//! Warnings about static files: a root that is not there, one that shows more than a site, and keys without a
+//! root.
+
+use crate::resolve::{Action, ResolvedRoute};
+use std::path::Path;
+
+/// Folders whose files are the machine's.
+const OF_MACHINE: [&str; 8] = ["/", "/etc", "/proc", "/sys", "/dev", "/root", "/home", "/run"];
+
+pub(super) fn of_route(
+    route: &ResolvedRoute,
+    names_upstream: bool,
+) -> Vec<(&'static [&'static str], String)> {
+    let Some(files) = &route.files else { return Vec::new() };
+    let mut found: Vec<(&'static [&'static str], String)> = Vec::new();
+    let root = files.root.display();
+    match std::fs::metadata(&files.root) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => found.push((&["root"], format!("`{root}` is no folder: its files are answered 404"))),
+        Err(error) => {
+            let said = crate::check::io_words(&error);
+            found
+                .push((&["root"], format!("the folder `{root}` cannot be read ({said}): its files are 404")));
+        }
+    }
+    if OF_MACHINE.iter().any(|folder| files.root == Path::new(folder)) {
+        found.push((
+            &["root"],
+            format!("`{root}` has more than a site: its files can be read by all clients"),
+        ));
+    }
+    if names_upstream && matches!(route.action, Action::Files) {
+        let sentence =
+            "`upstream` beside `root` gets no request without `fallback = \"upstream\"`".to_owned();
+        found.push((&["upstream"], sentence));
+    }
+    found
+}

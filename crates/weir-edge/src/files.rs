@@ -1,0 +1,291 @@
+//! Static files: what a route with a `root` answers from the file system (RFC 9110 §13, §14, §15.4.9). It must
+//! not open a file itself; `weir_files` does, and lets nothing lead out of the root.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, VARY};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use weir_files::{
+    Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, Looking, Printed, Reading, Way,
+};
+use weir_front::{Head, Prepared};
+use weir_observe::Outcome;
+use weir_policy::{Answer, Ask, Interval, answer, is_in_304};
+
+use crate::deliver::multipart::{Form, Multipart};
+use crate::deliver::source::Source;
+use crate::exchange::Exchange;
+use crate::late::Late;
+use crate::limit;
+use crate::local::{self, Reply};
+use crate::plan::Route;
+use crate::response::{self, Response};
+use crate::route::Served;
+use crate::values::OfRequest;
+
+/// The word of logs and of `Cache-Status` for a file.
+pub(crate) const WORD: &str = "file";
+
+/// The path that is looked for below the root.
+pub(crate) fn path_of(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
+}
+
+fn path<'e>(exchange: &'e Exchange<'_, '_>) -> &'e str {
+    path_of(match &exchange.rewritten {
+        Some(rewritten) => &rewritten.target,
+        None => exchange.path_and_query(),
+    })
+}
+
+/// The answer from a file in memory.
+pub(crate) fn at_hand(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    served: &Served,
+) -> Option<Response> {
+    let way = Way::read(path(exchange), served.root.rules.hidden).ok()?;
+    let found = exchange.core.shared.files.at_hand(&served.root, &way, exchange.now.mono)?;
+    send(exchange, route, &found)
+}
+
+/// The answer of a route with a root; none where the upstream is asked.
+pub(crate) async fn respond(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    served: &Served,
+) -> Option<Response> {
+    if !matches!(exchange.request.method, Method::GET | Method::HEAD) {
+        return if served.asks_upstream() { None } else { Some(not_allowed(exchange)) };
+    }
+    let hidden = served.root.rules.hidden;
+    let finding = match Way::read(path(exchange), hidden) {
+        Ok(way) => exchange.core.shared.files.find(&served.root, &way).await,
+        Err(_) => Ok(Finding::NotThere),
+    };
+    let instead = served.file_instead().filter(|_| matches!(finding, Ok(Finding::NotThere)));
+    let finding = match instead.and_then(|path| Way::read(path, Hidden::Served).ok()) {
+        Some(way) => exchange.core.shared.files.find(&served.root, &way).await,
+        None => finding,
+    };
+    match finding {
+        Ok(Finding::File(found)) => send(exchange, route, &found),
+        Ok(Finding::Slash) => Some(slash(exchange)),
+        Ok(Finding::Listing(listing)) => Some(list(exchange, &listing)),
+        Ok(Finding::NotThere) if served.asks_upstream() => None,
+        Ok(Finding::NotThere) => {
+            let reply = Reply::error(StatusCode::NOT_FOUND, "no-file", "there is no such file");
+            Some(local::answer(exchange, reply))
+        }
+        Err(failed) => Some(refused(exchange, failed)),
+    }
+}
+
+fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Response {
+    let reply = match failed {
+        Failed::Denied => Reply::error(StatusCode::FORBIDDEN, "file-denied", "this file may not be read"),
+        Failed::Changing => {
+            let text = "this file is being written";
+            Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-changing", text).retry_after(1)
+        }
+        Failed::System(errno) => {
+            tracing::warn!(errno, path = path(exchange), "a file cannot be read");
+            Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "file-failed", "this file cannot be read")
+        }
+    };
+    local::answer(exchange, reply)
+}
+
+/// RFC 9110 §15.5.6.
+fn not_allowed(exchange: &mut Exchange<'_, '_>) -> Response {
+    let text = "files are asked for with GET and HEAD";
+    let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "file-method", text);
+    reply.headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    local::answer(exchange, reply)
+}
+
+/// The redirect to the path with a slash at its end, so that relative links of the index lead below it.
+fn slash(exchange: &mut Exchange<'_, '_>) -> Response {
+    let target = exchange.path_and_query();
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    // Two slashes would begin another host's name.
+    let mut to = format!("/{}/", path.trim_start_matches('/'));
+    if let Some(query) = query {
+        to = to + "?" + query;
+    }
+    let location = HeaderValue::try_from(&to);
+    let mut reply = Reply::line(StatusCode::MOVED_PERMANENTLY, "folder", to + "\n");
+    reply.headers.remove(CACHE_CONTROL);
+    // Invariant: a path was parsed, and has only bytes that a field may have.
+    reply.headers.extend(location.ok().map(|location| (LOCATION, location)));
+    local::answer(exchange, reply)
+}
+
+fn list(exchange: &mut Exchange<'_, '_>, listing: &Listing) -> Response {
+    let accept = exchange.request.headers.get_all(http::header::ACCEPT).iter();
+    let accept: Vec<u8> = accept.flat_map(|line| line.as_bytes().iter().copied().chain([b','])).collect();
+    let accept = String::from_utf8_lossy(&accept).to_ascii_lowercase();
+    let is_json = accept.contains("application/json") && !accept.contains("text/html");
+    let (media_type, text) = match is_json {
+        true => ("application/json", listing.json()),
+        false => ("text/html; charset=utf-8", listing.html(path_of(exchange.path_and_query()))),
+    };
+    let mut reply = Reply::line(StatusCode::OK, "listing", Bytes::from(text));
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    reply.headers.insert(VARY, HeaderValue::from_static("accept"));
+    local::answer(exchange, reply)
+}
+
+/// What is sent of a file that is not sent whole.
+enum Part {
+    One(HeaderValue),
+    Several(Form),
+}
+
+/// Sends a file as the request's preconditions, range and codings ask for it. None where the method asks for
+/// something else.
+fn send(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, found: &Found) -> Option<Response> {
+    let headers = &exchange.request.headers;
+    let ask = Ask::of_own(&exchange.request.method, headers)?;
+    let coding = match found.has_siblings() {
+        true => Accepted::read(headers).choose(|coding| found.sibling(coding).is_some()),
+        false => None,
+    };
+    let file = coding.and_then(|coding| found.sibling(coding)).unwrap_or_else(|| found.plain());
+    exchange.outcome(Outcome::Local, WORD);
+    let whole = Interval::new(0, file.length());
+    let (status, interval, part) = match answer(&exchange.view(), &ask, &file.stored, Some(file.length())) {
+        Answer::Full => (StatusCode::OK, whole, None),
+        Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
+        Answer::Partial(interval, range) => {
+            (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range.value())))
+        }
+        Answer::Parts(parts) => {
+            let form = Form::new(parts, file.stored.headers.get(CONTENT_TYPE).cloned());
+            (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
+        }
+        Answer::PreconditionFailed => {
+            let text = "the precondition is false";
+            let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", text);
+            return Some(local::answer(exchange, reply.outcome(Outcome::Local)));
+        }
+        Answer::Unsatisfiable(range) => {
+            let text = "the range lies outside of the file";
+            let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
+            reply.headers.insert(CONTENT_RANGE, range.value());
+            return Some(local::answer(exchange, reply.outcome(Outcome::Local)));
+        }
+    };
+    let length = match &part {
+        Some(Part::Several(form)) => Some(form.length()),
+        None if status == StatusCode::NOT_MODIFIED => None,
+        _ => Some(interval.length()),
+    };
+    let head = head(exchange, route, file, (status, part.as_ref()));
+    let pace = limit::pace(exchange, route, status, None);
+    let source = || {
+        let bounds = (interval.start, interval.end);
+        let reading = Reading::new(Arc::clone(file), exchange.core.shared.files.clone(), bounds);
+        let source = Source::File(Box::new(reading));
+        match part {
+            Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
+            _ => source,
+        }
+    };
+    let bare = response::bare(head, Late::file(WORD, exchange.now.wall));
+    Some(response::paced(response::with_source(bare, &exchange.request.method, length, source), pace))
+}
+
+fn head(
+    exchange: &Exchange<'_, '_>,
+    route: &Route,
+    file: &File,
+    (status, part): (StatusCode, Option<&Part>),
+) -> Head {
+    let fields = |headers: Cow<'_, HeaderMap>| {
+        let mut fields = headers.into_owned();
+        if status == StatusCode::OK {
+            fields.insert(http::header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        }
+        route.secure(&mut fields, exchange.scheme);
+        route.present(&mut fields, status, 0);
+        fields
+    };
+    let stored = &file.stored.headers;
+    match (status, part) {
+        (StatusCode::OK, _) => {
+            // Requests by both schemes may share a file; the head of `https` may have a field more.
+            let by = route.print_id | if exchange.scheme == "https" { 1 << 63 } else { 0 };
+            if let Some(printed) = &*file.printed.load()
+                && printed.by == by
+            {
+                return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
+            }
+            let prepared = Prepared::new(status, &fields(Cow::Borrowed(stored)));
+            file.printed.store(Some(Arc::new(Printed { by, head: prepared.text().clone() })));
+            Head::Prepared(prepared)
+        }
+        (StatusCode::NOT_MODIFIED, _) => {
+            let mut fields = fields(Cow::Borrowed(stored));
+            let gone: Vec<_> = fields.keys().filter(|name| !is_in_304(name)).cloned().collect();
+            for name in gone {
+                fields.remove(name);
+            }
+            Head::Made(status, Box::new(fields))
+        }
+        (_, part) => {
+            let mut own = stored.clone();
+            match part {
+                Some(Part::One(range)) => drop(own.insert(CONTENT_RANGE, range.clone())),
+                Some(Part::Several(form)) => {
+                    // Invariant: a boundary has only letters and digits.
+                    if let Ok(content_type) = HeaderValue::try_from(form.content_type()) {
+                        own.insert(CONTENT_TYPE, content_type);
+                    }
+                }
+                None => {}
+            }
+            Head::Made(status, Box::new(fields(Cow::Owned(own))))
+        }
+    }
+}
+
+/// What a route with a root answers, as `weir explain` says it; none where the upstream is asked.
+pub(crate) fn explained(route: &Route, known: &OfRequest<'_>) -> Option<(&'static str, String)> {
+    let served = route.files.as_ref()?;
+    let rewritten = route.rewritten(known).ok()?;
+    let target = rewritten.as_ref().map_or(known.view.path_and_query, |rewritten| &rewritten.target);
+    if !matches!(*known.view.method, Method::GET | Method::HEAD) {
+        let refused = || ("file-method", "405: files are asked for with GET and HEAD".to_owned());
+        return (!served.asks_upstream()).then(refused);
+    }
+    let look = |path: &str, hidden| match Way::read(path, hidden) {
+        Ok(way) => Files::look(&served.root, &way),
+        Err(_) => Ok(Looking::NotThere),
+    };
+    let looking = look(path_of(target), served.root.rules.hidden);
+    let instead = served.file_instead().filter(|_| looking == Ok(Looking::NotThere));
+    let root = served.root.path().display();
+    Some(match instead.map_or(looking, |path| look(path, Hidden::Served)) {
+        Ok(Looking::File(names, siblings)) => {
+            let names = String::from_utf8_lossy(&names);
+            let codings: Vec<&str> = siblings.iter().map(|coding| coding.name()).collect();
+            let beside = match codings.is_empty() {
+                true => String::new(),
+                false => format!(", or its sibling in {}", codings.join(", ")),
+            };
+            (WORD, format!("the file {root}/{names}{beside}"))
+        }
+        Ok(Looking::Slash) => {
+            ("folder", format!("301 to the path with a slash at its end, a folder below {root}"))
+        }
+        Ok(Looking::Folder) => ("listing", format!("the list of a folder below {root}")),
+        Ok(Looking::NotThere) if served.asks_upstream() => return None,
+        Ok(Looking::NotThere) => ("no-file", format!("404: there is no such file below {root}")),
+        Err(Failed::Denied) => ("file-denied", format!("403: the file below {root} may not be read")),
+        Err(failed) => ("file-failed", format!("500: {failed}")),
+    })
+}
