@@ -96,6 +96,12 @@ impl Addresses {
         self.known.load().as_ref().map_or(0, |known| known.list.len())
     }
 
+    /// Those that are known, without ports.
+    pub(crate) fn ips(&self) -> Vec<IpAddr> {
+        let known = self.known.load();
+        known.iter().flat_map(|known| &known.list).map(|address| address.ip()).collect()
+    }
+
     /// The address, where exactly one is known.
     pub(crate) fn only(&self) -> Option<SocketAddr> {
         match self.known.load().as_deref()?.list.as_slice() {

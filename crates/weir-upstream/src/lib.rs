@@ -45,6 +45,7 @@ mod notice;
 mod once;
 mod origin;
 mod outgoing;
+mod page;
 mod pick;
 mod pool;
 mod ramp;
@@ -89,6 +90,7 @@ pub use gauges::{
 };
 pub use listed::{OriginListed, UpstreamListed};
 pub use origin::Origin;
+pub use page::{Feed, PageFault, PageServer};
 pub use pick::{
     Asked, HashOf, Metered, MeteredSettings, Pick, PickWord, Picked, Picking, Reason, Whose, host_point,
 };

@@ -78,8 +78,12 @@ pub struct Gauged {
     pub origin: Arc<str>,
     /// Where it is.
     pub address: OriginAddress,
+    /// Its name in session ids, if it has one.
+    pub id: Option<String>,
     /// The one address that it is at, of those that its name has.
     pub at: Option<SocketAddr>,
+    /// The addresses that are known of it.
+    pub ips: Vec<IpAddr>,
     /// The values.
     pub gauges: Arc<Gauges>,
 }
@@ -384,13 +388,23 @@ impl Upstream {
         roster.members.first().map_or(all, |member| member.origin.pool().share_of(all)).min(connections)
     }
 
+    /// The sources of its origins' values.
+    pub fn sources(&self) -> &[Arc<str>] {
+        &self.settings.sources
+    }
+
     /// The values of each origin, with its name, where it is, and the one address that it is at of those that
     /// its name has.
     pub fn gauges(&self) -> Vec<Gauged> {
         let of = |member: &Member| Gauged {
             origin: member.origin.name_shared().clone(),
             address: member.origin.address().clone(),
+            id: member.node.clone(),
             at: member.origin.at(),
+            ips: match &member.origin.place {
+                Place::Tcp { addresses, .. } => addresses.ips(),
+                Place::Unix { .. } => Vec::new(),
+            },
             gauges: member.origin.gauges().clone(),
         };
         self.roster().members.iter().map(of).collect()

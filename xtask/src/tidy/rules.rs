@@ -196,6 +196,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-front/src/h2/serve.rs",
     "crates/weir-front/src/handshakes.rs",
     "crates/weir-front/src/worker.rs",
+    "crates/weir-metrics/src/collect.rs",
     "crates/weir-store/src/ledger/book.rs",
     "crates/weir-store/src/drives/supervisor.rs",
     "crates/weir-store/src/inside/background.rs",

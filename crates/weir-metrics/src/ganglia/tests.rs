@@ -1,0 +1,115 @@
+//! Documents of Ganglia: what is read, and what is refused with its place.
+
+use super::fuzzing::{ganglia, now};
+use super::*;
+
+/// The beginning of what gmond 3.7.2 sends.
+const HEAD: &str = "<?xml version=\"1.0\" encoding=\"ISO-8859-1\" standalone=\"yes\"?>\n\
+    <!DOCTYPE GANGLIA_XML [\n   <!ELEMENT GANGLIA_XML (GRID|CLUSTER|HOST)*>\n      \
+    <!ATTLIST GANGLIA_XML VERSION CDATA #REQUIRED>\n   <!ENTITY boom \"boom\">\n]>\n";
+
+fn document(inner: &str) -> Vec<u8> {
+    format!("{HEAD}<GANGLIA_XML VERSION=\"3.7.2\" SOURCE=\"gmond\">\n{inner}</GANGLIA_XML>\n").into_bytes()
+}
+
+fn host(name: &str, ip: &str, metrics: &str) -> String {
+    format!("<HOST NAME=\"{name}\" IP=\"{ip}\" TN=\"3\" TMAX=\"20\" DMAX=\"86400\">\n{metrics}</HOST>\n")
+}
+
+fn metric(name: &str, value: &str, tn: &str, dmax: &str) -> String {
+    format!(
+        "<METRIC NAME=\"{name}\" VAL=\"{value}\" TYPE=\"float\" UNITS=\"%\" TN=\"{tn}\" TMAX=\"90\" \
+         DMAX=\"{dmax}\" SLOPE=\"both\"><EXTRA_DATA><EXTRA_ELEMENT NAME=\"GROUP\" VAL=\"cpu\"/></EXTRA_DATA>\
+         </METRIC>\n"
+    )
+}
+
+#[test]
+fn hosts_in_clusters_and_grids_are_found() {
+    let metrics = [
+        metric("cpu_idle", "12.5", "7", "0"),
+        metric("os_name", "Linux", "7", "0"),
+        metric("queue", " -3e2 ", "40", "60"),
+        metric("gone", "1", "61", "60"),
+        metric("odd", "nan", "x", ""),
+    ];
+    let one = host("w\u{e4}b &amp; co", "10.0.0.1", &metrics.concat());
+    let inner = format!(
+        "<GRID NAME=\"g\"><CLUSTER NAME=\"a\">{one}</CLUSTER><CLUSTER NAME=\"b\"><HOSTS UP=\"1\"/>{}\
+         </CLUSTER>\
+         </GRID>",
+        host("web2", "10.0.0.2", &metric("load_one", "1", "0", "0"))
+    );
+    // As ISO-8859-1, in which each character is a byte.
+    let bytes: Vec<u8> =
+        String::from_utf8(document(&inner)).unwrap().chars().map(|c| c as u32 as u8).collect();
+    let hosts = now(&bytes).unwrap();
+    let names: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.ip.as_str())).collect();
+    assert_eq!(names, [("web2", "10.0.0.2"), ("w\u{e4}b & co", "10.0.0.1")]);
+    let samples = &hosts[1].samples;
+    assert_eq!(samples.names(), ["cpu_idle", "gone", "queue"]);
+    let of = |name: &str| {
+        let named = samples.get(name).unwrap();
+        (named.mean(), named.age.as_secs(), named.ends_in.map(|ends| ends.as_secs()))
+    };
+    assert_eq!(of("cpu_idle"), (12.5, 7, None));
+    assert_eq!(of("queue"), (-300.0, 40, Some(20)));
+    assert_eq!(of("gone"), (1.0, 61, Some(0)));
+}
+
+#[test]
+fn only_hosts_that_are_wanted_are_kept() {
+    let many: String = (0..20_000).map(|at| host(&format!("h{at}"), "1.2.3.4", "")).collect();
+    let document = document(&many);
+    let wants = |name: &str, _: &str| name == "h7";
+    let work = read(&document[..], &wants, crate::clock::now());
+    let mut work = std::pin::pin!(work);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let Poll::Ready(found) = work.as_mut().poll(&mut cx) else { panic!("it is in memory") };
+    assert_eq!(found.unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_no_whole_document_counts_for_nothing() {
+    let whole = document(&host("a", "1.1.1.1", &metric("cpu_idle", "1", "0", "0")));
+    assert_eq!(now(&whole).unwrap().len(), 1);
+    for end in 0..whole.len() - 1 {
+        assert!(now(&whole[..end]).is_err(), "cut at {end}");
+    }
+    let text = |document: &[u8]| now(document).unwrap_err().to_string();
+    assert_eq!(text(b""), "byte 0: the document ends in the middle");
+    assert_eq!(text(b"<html></html>"), "this is `html`, not a document of Ganglia");
+    assert!(text(b"HTTP/1.1 200 OK\r\n\r\n").contains("ends in the middle"));
+    assert!(text(b"<GANGLIA_XML><A></B></GANGLIA_XML>").starts_with("byte "));
+    let entity = document(&host("&boom;", "1.1.1.1", ""));
+    assert!(text(&entity).contains("boom"), "{}", text(&entity));
+    let long = document(&host(&"a".repeat(PIECE_BYTES_MAX), "1.1.1.1", ""));
+    assert!(text(&long).contains("more than 256 KiB"), "{}", text(&long));
+    assert!(text(&document(&"<A>".repeat(50))).contains("too deep"));
+    // An entity that stands for much, where no attribute that is read has it, is never looked at.
+    let laughs = format!(
+        "<!DOCTYPE a [<!ENTITY a \"{}\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;\">]>\
+         <GANGLIA_XML>&b;<HOST NAME=\"a\" IP=\"b\" TAGS=\"&b;\"/></GANGLIA_XML>",
+        "ha".repeat(1000)
+    );
+    assert_eq!(now(laughs.as_bytes()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_document_that_never_ends_is_given_up() {
+    let open = document("");
+    let end = open.len() - "</GANGLIA_XML>\n".len();
+    let mut huge = open[..end].to_vec();
+    let more = host("a", "1.1.1.1", &metric("cpu_idle", "1", "0", "0"));
+    while huge.len() < DOCUMENT_BYTES_MAX as usize + 100 {
+        huge.extend_from_slice(more.as_bytes());
+    }
+    assert_eq!(now(&huge).unwrap_err(), DocumentError::Huge);
+}
+
+#[test]
+fn the_fuzz_target_holds_for_its_seeds() {
+    ganglia(&document(&host("a", "1.1.1.1", &metric("cpu_idle", "1", "0", "0"))));
+    ganglia(b"<GANGLIA_XML/>");
+    ganglia(b"<GANGLIA_XML></GANGLIA_XML>\xff");
+}

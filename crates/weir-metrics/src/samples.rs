@@ -1,0 +1,95 @@
+//! What was read of one host at one moment: series by name. Bounded, whatever a source sends.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// The most names of a host.
+const NAMES_MAX: usize = 4096;
+/// The most series with labels of a host.
+const SERIES_MAX: usize = 20_000;
+
+/// A series with its labels, in the order of their names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    pub(crate) labels: Vec<(Box<str>, Box<str>)>,
+    pub(crate) value: f64,
+}
+
+/// The series of a name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Named {
+    /// Those that are wanted with their labels.
+    pub(crate) series: Vec<Series>,
+    /// Of all: their sum and number.
+    sum: f64,
+    count: u32,
+    /// How old its source says that it is.
+    pub(crate) age: Duration,
+    /// When its source says that it ends, counted from now.
+    pub(crate) ends_in: Option<Duration>,
+}
+
+impl Named {
+    /// The mean of all series.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum / f64::from(self.count.max(1))
+    }
+}
+
+/// The values of a host.
+#[derive(Clone, Debug)]
+pub(crate) struct Samples {
+    /// When they were read.
+    pub(crate) at: Instant,
+    names: HashMap<Box<str>, Named>,
+    series: usize,
+}
+
+impl Samples {
+    pub(crate) fn new(at: Instant) -> Samples {
+        Samples { at, names: HashMap::new(), series: 0 }
+    }
+
+    /// Adds a value. What exceeds the bounds is left out.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        labels: Option<Vec<(Box<str>, Box<str>)>>,
+        value: f64,
+        (age, ends_in): (Duration, Option<Duration>),
+    ) {
+        if !value.is_finite() {
+            return;
+        }
+        if !self.names.contains_key(name) && self.names.len() >= NAMES_MAX {
+            return;
+        }
+        let named = self.names.entry(name.into()).or_default();
+        named.sum += value;
+        named.count = named.count.saturating_add(1);
+        named.age = named.age.max(age);
+        named.ends_in = named.ends_in.into_iter().chain(ends_in).min();
+        if let Some(labels) = labels.filter(|_| self.series < SERIES_MAX) {
+            self.series += 1;
+            named.series.push(Series { labels, value });
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Named> {
+        self.names.get(name)
+    }
+
+    /// All names, in order.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.names.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// What a later look needs of them.
+    pub(crate) fn kept(&self, names: &HashSet<String>) -> Samples {
+        let kept = self.names.iter().filter(|(name, _)| names.contains(&***name));
+        let names = kept.map(|(name, named)| (name.clone(), named.clone())).collect();
+        Samples { at: self.at, names, series: self.series }
+    }
+}
