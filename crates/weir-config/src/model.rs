@@ -6,6 +6,7 @@ mod acme;
 mod affinity;
 mod check;
 mod cookies;
+mod distributor;
 mod eject;
 mod events;
 mod files;
@@ -27,6 +28,7 @@ pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
 pub use affinity::{Affinity, AffinityBy, SameSite};
 pub use check::{Agent, Check, CheckField, CheckMethod, CheckRule, CheckWord};
 pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
+pub use distributor::{AskForm, DistributorServer, PolicyRule};
 pub use eject::Eject;
 pub use events::{EventKind, Events};
 pub use files::{FilesMemory, FilesRules, SymlinkRule};
@@ -112,6 +114,9 @@ pub struct Config {
     #[schemars(extend("propertyNames" = { "format": "weir-metrics-name" }))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Metrics>,
+    /// What `weir distributor` answers, and where. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distributor: Option<DistributorServer>,
     /// Tables of what a text of the request becomes: `[map.NAME]`, used as `{map.NAME}`.
     #[schemars(extend("propertyNames" = { "format": "weir-map-name" }))]
     pub map: BTreeMap<String, Map>,
@@ -144,6 +149,7 @@ impl Default for Config {
             upstream: BTreeMap::new(),
             pick: BTreeMap::new(),
             metrics: BTreeMap::new(),
+            distributor: None,
             map: BTreeMap::new(),
             defaults: Rules::default(),
             site: Vec::new(),

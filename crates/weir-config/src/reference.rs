@@ -303,6 +303,8 @@ fn text_name(format: &str) -> &'static str {
         "weir-trusted-proxy" => "network",
         "weir-origin" => "origin",
         "weir-nameserver" => "address",
+        "weir-distributor" => "distributor",
+        "weir-keep-answer" => "kept answer",
         "weir-host-pattern" => "host pattern",
         "weir-host-rule" => "host rule",
         "weir-route-host" => "host of a route",

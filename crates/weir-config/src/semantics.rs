@@ -103,13 +103,14 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     maps::check(config, tree, mistakes);
     picks::written(config, tree, mistakes);
     metrics::check(config, tree, mistakes);
+    distributors::check(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
             upstream_tables(upstream, node, config, mistakes);
             checks::check(upstream, node, mistakes);
         }
     }
-    if config.site.is_empty() && mistakes.is_empty() {
+    if config.site.is_empty() && config.distributor.is_none() && mistakes.is_empty() {
         let help = "add one: [[site]] with hosts = [\"*\"] and upstream = \"NAME\"";
         mistakes.push(
             Mistake::nowhere("there is no `[[site]]`, so every request would be answered 421").help(help),
@@ -386,5 +387,6 @@ fn upstream_tables(upstream: &Upstream, node: &Node, config: &Config, mistakes: 
 
 #[cfg(test)]
 mod contradictions;
+mod distributors;
 #[cfg(test)]
 mod tests;

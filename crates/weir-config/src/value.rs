@@ -7,6 +7,7 @@ mod captures;
 mod check;
 mod chosen;
 mod directory;
+mod distributor;
 pub mod expression;
 mod fault;
 mod files;
@@ -32,6 +33,7 @@ pub use captures::{Captured, Capturing};
 pub use check::{Authority, SentPath, StatusRanges};
 pub use chosen::{MapValue, RateLimit, UpstreamRule};
 pub use directory::DirectoryUrl;
+pub use distributor::{DistributorUrl, KeepAnswer};
 pub use expression::MetricExpression;
 pub(crate) use fault::Fault;
 pub use files::{Fallback, FileName};
@@ -189,7 +191,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-percentile" => text.parse::<Percentile>().map(drop),
         "weir-stored-statuses" => status::check_storable(text),
         "weir-error-statuses" => status::check_errors(text),
-        _ => Ok(()),
+        _ => distributor::check_format(format, text),
     }
 }
 

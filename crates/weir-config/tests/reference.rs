@@ -57,6 +57,7 @@ fn folder() -> PathBuf {
         "certs/weir.pem",
         "certs/weir.key",
         "certs/sessions.key",
+        "keys/distributor.key",
         "pages/busy.html",
         "picks/tenants.rhai",
         "pages/favicon.ico",
@@ -147,7 +148,10 @@ fn path(way: &[Step]) -> String {
     let mut keys: Vec<&str> = Vec::new();
     for step in way {
         if let Step::Key(key) = step {
-            let is_name = matches!(keys.as_slice(), ["upstream" | "map" | "pick" | "metrics"]);
+            let is_name = matches!(
+                keys.as_slice(),
+                ["upstream" | "map" | "pick" | "metrics"] | ["distributor", "policy"]
+            );
             keys.push(if is_name { "NAME" } else { key });
         }
     }

@@ -110,6 +110,13 @@ impl Addresses {
         }
     }
 
+    /// The one to be tried first, where one is known.
+    pub(crate) fn first_known(&self) -> Option<SocketAddr> {
+        let known = self.known.load();
+        let known = known.as_deref()?;
+        known.list.get(known.preferred.load(Ordering::Relaxed)).or(known.list.first()).copied()
+    }
+
     /// Whether this is one of its addresses.
     pub(crate) fn has(&self, address: SocketAddr) -> bool {
         self.known.load().as_ref().is_some_and(|known| known.list.contains(&address))

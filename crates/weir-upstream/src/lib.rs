@@ -16,6 +16,7 @@ mod address;
 mod adjust;
 pub mod affinity;
 mod agent;
+mod answer;
 mod attempt;
 mod body;
 mod budget;

@@ -133,7 +133,7 @@ impl Upstream {
     }
 
     /// The origin for the first attempt of a request, or for one more. `answered`: a decider has named it.
-    fn choose(
+    pub(crate) fn choose(
         &self,
         roster: &Roster,
         request: &OriginRequest,

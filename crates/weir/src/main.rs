@@ -9,12 +9,14 @@
 
 mod accounts;
 mod acme;
+mod answering;
 mod banner;
 mod certificates;
 mod checked;
 mod cli;
 mod demo;
 mod diagnostics;
+mod distributors;
 mod events;
 mod explained;
 mod logs;

@@ -10,6 +10,8 @@ use weir_control::PickState;
 use weir_edge::plan::WrittenPicks;
 use weir_upstream::{Decider, DeciderForm, DeciderSnapshot};
 
+use crate::distributors::{self, Keys};
+
 /// Makes them, and keeps those whose settings stay the same, with all that they remember.
 #[derive(Debug, Default)]
 pub(crate) struct Maker {
@@ -17,7 +19,7 @@ pub(crate) struct Maker {
 }
 
 /// One, with what it was made of.
-type Made = (WrittenPick, Arc<dyn Decider>);
+type Made = ((WrittenPick, Keys), Arc<dyn Decider>);
 
 impl Maker {
     /// Those of a configuration.
@@ -28,11 +30,14 @@ impl Maker {
         let mut kept = self.kept.lock();
         let mut made = HashMap::new();
         for (name, pick) in config.pick.iter().filter(|(_, pick)| !pick.is_of_metrics()) {
-            let decider = match kept.get(name).filter(|(before, _)| before == pick) {
+            let named = |why| format!("[pick.{name}]: {why}");
+            // The keys are part of what it is: their file may have others than before.
+            let of = (pick.clone(), distributors::keys(pick.key_file.as_ref()).map_err(named)?);
+            let decider = match kept.get(name).filter(|(before, _)| *before == of) {
                 Some((_, decider)) => decider.clone(),
-                None => one(name, pick).map_err(|why| format!("[pick.{name}]: {why}"))?,
+                None => one(name, pick, &of.1).map_err(named)?,
             };
-            made.insert(name.clone(), (pick.clone(), decider));
+            made.insert(name.clone(), (of, decider));
         }
         let picks = made.iter().map(|(name, (_, decider))| (name.clone(), decider.clone())).collect();
         *kept = made;
@@ -59,7 +64,9 @@ fn state(decider: &dyn Decider) -> PickState {
 }
 
 /// Makes one.
-fn one(_name: &str, pick: &WrittenPick) -> Result<Arc<dyn Decider>, String> {
-    let what = if pick.script.is_some() { "scripts" } else { "distributors" };
-    Err(format!("this build of Weir has no {what}"))
+fn one(name: &str, pick: &WrittenPick, keys: &Keys) -> Result<Arc<dyn Decider>, String> {
+    if !pick.distributor.is_empty() {
+        return Ok(Arc::new(distributors::one(name, pick, keys)));
+    }
+    Err("this build of Weir has no scripts".to_owned())
 }

@@ -22,6 +22,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-accounts", &["weir-disk"]),
     ("weir-acme", &["weir-disk"]),
     ("weir-metrics", &["weir-config", "weir-upstream"]),
+    ("weir-distributor", &["weir-upstream"]),
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
     ("weir-front", &["weir-wire", "weir-clock", "weir-observe", "weir-tls"]),
@@ -70,6 +71,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-accounts",
             "weir-acme",
             "weir-metrics",
+            "weir-distributor",
             "weir-clock",
             "weir-observe",
             "weir-front",
@@ -102,6 +104,8 @@ const ALONE: &[(&str, &str)] = &[
     // The hashes of tokens.
     ("aws-lc-rs", "weir-control"),
     ("aws-lc-rs", "weir-upstream"),
+    // What signs questions and answers.
+    ("aws-lc-rs", "weir-distributor"),
 ];
 
 /// The import of a crate by another, or of a foreign crate that only some may name.

@@ -1,6 +1,7 @@
 //! `[pick.NAME]`: a pick that the administrator writes.
 
-use crate::value::FilePath;
+use super::distributor::AskForm;
+use crate::value::{DistributorUrl, Duration, FieldName, FilePath, KeepAnswer, TrustedProxy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,9 +33,45 @@ pub struct WrittenPick {
     /// The file of a script that decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<FilePath>,
-    /// The programs that are asked, one after another: `udp://10.0.0.5:10010`, `tcp://…`, `unix:/path`.
+    /// The programs that are asked for each request to an origin, one after another until one answers:
+    /// `udp://10.0.0.5:10010`, `tcp://…`, `unix:/path`. An answer is an origin's address and port, a denial,
+    /// or nothing: then the next pick decides. Where none answers, a backup that is up gets the request, else
+    /// the next pick decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub distributor: Vec<String>,
+    #[schemars(length(max = 16))]
+    pub distributor: Vec<DistributorUrl>,
+    /// The policy that the distributor decides by. Default: the name of this pick.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub policy: Option<String>,
+    /// How long a question waits for its answer before the next distributor is asked. Default: 20 ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// How often a question is sent. Default: 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10))]
+    pub tries: Option<u8>,
+    /// Fields that the distributor gets although they are secret (`Cookie`, `Authorization` and
+    /// `Proxy-Authorization` are left out otherwise), and the only ones that it gets where a head does not
+    /// fit into a datagram. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub send: Vec<FieldName>,
+    /// A file with one key on each line, at least 32 characters of chance. The first line signs questions
+    /// (HMAC-SHA-256), and an answer that none of them has signed is dropped. Users other than owner and
+    /// group must have no access to it. Default: nothing is signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<FilePath>,
+    /// Networks of addresses that an answer may name although no origin of the upstream is there. Default:
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<TrustedProxy>,
+    /// How long an answer with an address is used again: for the `session`, or for a time, for the same
+    /// client, and for the same URL where Weir fetches for all. Default: each request is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<KeepAnswer>,
+    /// What questions look like. Default: `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<AskForm>,
 }
 
 /// What is measured: a metric, or a sum of some.

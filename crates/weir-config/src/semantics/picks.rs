@@ -84,7 +84,18 @@ pub(super) fn written(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>)
 const KINDS: [&str; 4] = ["least", "pack", "script", "distributor"];
 
 /// The keys that have a use with one kind alone.
-const OF_KIND: [(&str, &[&str]); 2] = [("full", &["least", "pack"]), ("mark", &["pack"])];
+const OF_KIND: [(&str, &[&str]); 10] = [
+    ("full", &["least", "pack"]),
+    ("mark", &["pack"]),
+    ("policy", &["distributor"]),
+    ("timeout", &["distributor"]),
+    ("tries", &["distributor"]),
+    ("send", &["distributor"]),
+    ("key_file", &["distributor"]),
+    ("allow", &["distributor"]),
+    ("keep", &["distributor"]),
+    ("form", &["distributor"]),
+];
 
 fn one(pick: &WrittenPick, node: &Node, mistakes: &mut Vec<Mistake>) {
     let Some(table) = node.as_table().filter(|table| !table.is_damaged) else { return };

@@ -434,7 +434,7 @@ impl fmt::Display for HostRule {
 }
 
 /// The path of a unix socket: absolute, and short enough for `sockaddr_un`.
-fn unix_path(path: &str) -> Result<PathBuf, String> {
+pub(super) fn unix_path(path: &str) -> Result<PathBuf, String> {
     if !path.starts_with('/') {
         return Err(format!(
             "the path of a unix socket is absolute: `unix:/{}`",

@@ -5,13 +5,23 @@ use std::sync::Arc;
 
 use weir_config::model::{Config, PickEntry, PickRule, PickWord, WrittenPick};
 use weir_config::value;
-use weir_upstream::{Decider, Deciders, HashOf, Metered, MeteredSettings, Pick};
+use weir_upstream::{Decider, Deciders, HashOf, Metered, MeteredSettings, Pick, UpstreamSettings};
 
 /// The scripts and distributors that `[pick.NAME]` stands for, by name.
 #[derive(Debug, Default)]
 pub struct WrittenPicks(pub HashMap<String, Arc<dyn Decider>>);
 
 impl WrittenPicks {
+    /// The picks of this rule and what is asked before them, for somebody who sends nothing itself.
+    pub fn of_rule(&self, rule: &PickRule, config: &Config) -> (Arc<[Pick]>, Deciders) {
+        (picks(rule, config).into(), self.deciders(rule))
+    }
+
+    /// The upstreams of a configuration, by name in order.
+    pub fn upstreams(&self, config: &Config) -> Vec<UpstreamSettings> {
+        super::upstreams::settings(config, self)
+    }
+
     /// What is asked before the picks of this rule, in order.
     pub(crate) fn deciders(&self, rule: &PickRule) -> Deciders {
         let of = |entry: &PickEntry| self.0.get(entry.written()?).cloned();

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod check;
+mod distributor;
 mod events;
 mod explain;
 mod find;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Token(token::Token),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
     Stress(Box<weir_stress::StressArgs>),
+    /// Answer other proxies which origin gets a request, as [distributor] of a configuration file says.
+    Distributor(distributor::Distributor),
     /// Print the JSON Schema of the configuration file.
     Schema(schema::Schema),
 }
@@ -107,6 +110,7 @@ impl Command {
             Command::History(history) => history.run(),
             Command::Token(token) => token.run(),
             Command::Stress(args) => stress::run(&args),
+            Command::Distributor(distributor) => distributor.run(),
             Command::Schema(schema) => schema.run(),
         }
     }

@@ -72,6 +72,12 @@ mod fetch {
     mod upstream;
 }
 
+/// Other programs decide which origin gets a request.
+mod distributor {
+    mod asked;
+    mod played;
+}
+
 /// Which origins take requests: what picks choose, what operators change of them, and what DNS says.
 mod origins {
     pub(crate) mod changes;

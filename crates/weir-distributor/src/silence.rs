@@ -1,0 +1,227 @@
+//! Whether a distributor is silent, so that it is not asked for a second at a time. Pure: time is an
+//! argument.
+//!
+//! One client must not silence it for others: a policy may fail at what that client asks. So a silence counts
+//! only where nobody was answered meanwhile, and only several clients together silence the distributor for
+//! all. One alone silences it for itself.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// So many silences of one client in a row, and it is skipped for that client.
+const OF_ONE: u32 = 5;
+/// So many silences of all in a row, and it is skipped for all, where they are of so many clients.
+const OF_ALL: u32 = 10;
+const CLIENTS: usize = 3;
+/// How long it is skipped.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Clients that are remembered. Beyond that, the distributor is silent for all anyway.
+const CLIENTS_MAX: usize = 256;
+
+/// What is known of one distributor's silence.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    since: Instant,
+    /// When it answered last, in microseconds since `since`.
+    answered: AtomicU64,
+    /// Until when somebody may be skipped, in microseconds; 0 where nothing is remembered.
+    until: AtomicU64,
+    row: Mutex<Row>,
+}
+
+/// The silences since the last answer.
+#[derive(Debug, Default)]
+struct Row {
+    all: u32,
+    skips_all_until: Option<Instant>,
+    /// A fill has no client, and counts as one.
+    clients: HashMap<Option<IpAddr>, OfOne>,
+}
+
+#[derive(Debug)]
+struct OfOne {
+    count: u32,
+    until: Option<Instant>,
+}
+
+impl Silence {
+    pub(crate) fn new(now: Instant) -> Silence {
+        Silence { since: now, answered: AtomicU64::new(0), until: AtomicU64::new(0), row: Mutex::default() }
+    }
+
+    /// Whether it is skipped for this client.
+    pub(crate) fn skips(&self, client: Option<IpAddr>, now: Instant) -> bool {
+        if self.until.load(Ordering::Relaxed) <= self.us(now) {
+            return false;
+        }
+        let row = self.row.lock();
+        let is_on = |until: Option<Instant>| until.is_some_and(|until| now < until);
+        is_on(row.skips_all_until) || row.clients.get(&net(client)).is_some_and(|one| is_on(one.until))
+    }
+
+    /// It has answered.
+    pub(crate) fn answered(&self, now: Instant) {
+        self.answered.fetch_max(self.us(now), Ordering::Relaxed);
+        if self.until.load(Ordering::Relaxed) != 0 {
+            *self.row.lock() = Row::default();
+            self.until.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// It has not answered this client what it was asked at `asked`.
+    pub(crate) fn silent(&self, client: Option<IpAddr>, asked: Instant, now: Instant) {
+        if self.us(asked) < self.answered.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut row = self.row.lock();
+        row.all += 1;
+        if row.clients.len() >= CLIENTS_MAX && !row.clients.contains_key(&net(client)) {
+            let Some(gone) = row.clients.keys().next().copied() else { return };
+            row.clients.remove(&gone);
+        }
+        let one = row.clients.entry(net(client)).or_insert(OfOne { count: 0, until: None });
+        one.count += 1;
+        // What was asked before it was skipped does not make it longer.
+        if one.count >= OF_ONE && one.until.is_none_or(|until| until <= asked) {
+            one.until = Some(now + PAUSE);
+        }
+        let is_of_all = row.all >= OF_ALL && row.clients.len() >= CLIENTS;
+        if is_of_all && row.skips_all_until.is_none_or(|until| until <= asked) {
+            row.skips_all_until = Some(now + PAUSE);
+        }
+        // Never 0, so that the next answer forgets the row.
+        self.until.fetch_max(self.us(now + PAUSE), Ordering::Relaxed);
+    }
+
+    fn us(&self, now: Instant) -> u64 {
+        // One more, so that no time is 0.
+        now.saturating_duration_since(self.since).as_micros() as u64 + 1
+    }
+}
+
+/// A client's network: one may have all addresses of a /64.
+fn net(client: Option<IpAddr>) -> Option<IpAddr> {
+    client.map(|client| match client {
+        IpAddr::V6(address) => {
+            IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        address => address,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, last]))
+    }
+
+    struct Told {
+        silence: Silence,
+        now: Instant,
+    }
+
+    impl Told {
+        fn new() -> Told {
+            let now = clock();
+            Told { silence: Silence::new(now), now }
+        }
+
+        fn after(&mut self, ms: u64) {
+            self.now += Duration::from_millis(ms);
+        }
+
+        /// A client asks and hears nothing for 20 ms.
+        fn unheard(&mut self, of: Option<IpAddr>) {
+            let asked = self.now;
+            self.now += Duration::from_millis(20);
+            self.silence.silent(of, asked, self.now);
+        }
+
+        fn skips(&self, of: Option<IpAddr>) -> bool {
+            self.silence.skips(of, self.now)
+        }
+    }
+
+    fn clock() -> Instant {
+        crate::clock::now()
+    }
+
+    #[test]
+    fn one_client_is_skipped_alone() {
+        let mut told = Told::new();
+        (0..100).for_each(|_| told.unheard(client(1)));
+        assert!(told.skips(client(1)));
+        assert!(!told.skips(client(2)));
+        assert!(!told.skips(None));
+    }
+
+    #[test]
+    fn one_client_with_many_addresses_is_one() {
+        let mut told = Told::new();
+        let of = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
+        (0..100).for_each(|last| told.unheard(of(last)));
+        assert!(told.skips(of(500)));
+        assert!(!told.skips(client(2)));
+    }
+
+    #[test]
+    fn several_clients_silence_it_for_all_for_a_second_at_a_time() {
+        let mut told = Told::new();
+        for at in 0..9 {
+            told.unheard(client(at % 3));
+            assert!(!told.skips(client(77)), "too few silences");
+        }
+        told.unheard(client(0));
+        assert!(told.skips(client(77)) && told.skips(None));
+        told.after(1001);
+        assert!(!told.skips(client(77)), "a second is over");
+        told.unheard(client(78));
+        assert!(told.skips(client(77)), "still silent");
+        told.after(500);
+        assert!(told.skips(client(77)));
+        told.silence.answered(told.now);
+        assert!(!told.skips(client(77)), "it has answered");
+        told.unheard(client(78));
+        assert!(!told.skips(client(77)), "the row begins again");
+    }
+
+    #[test]
+    fn what_is_not_answered_while_others_are_does_not_count() {
+        let mut told = Told::new();
+        for at in 0..100 {
+            let asked = told.now;
+            told.after(10);
+            told.silence.answered(told.now);
+            told.after(10);
+            told.silence.silent(client(at % 5), asked, told.now);
+        }
+        assert!((0..6).all(|at| !told.skips(client(at))));
+    }
+
+    #[test]
+    fn what_was_asked_before_makes_no_pause_longer() {
+        let mut told = Told::new();
+        let asked = told.now;
+        told.after(20);
+        (0..30).for_each(|at| told.silence.silent(client(at % 3), asked, told.now));
+        told.after(900);
+        (0..30).for_each(|at| told.silence.silent(client(at % 3), asked, told.now));
+        told.after(101);
+        assert!(!told.skips(client(9)));
+    }
+
+    #[test]
+    fn clients_are_forgotten_beyond_a_bound() {
+        let mut told = Told::new();
+        for last in 0..10_000_u32 {
+            told.unheard(Some(IpAddr::from(last.to_be_bytes())));
+        }
+        assert!(told.silence.row.lock().clients.len() <= CLIENTS_MAX);
+    }
+}

@@ -1,0 +1,5 @@
+//! Fuzz target: `distributor_plain`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_distributor::fuzzing::distributor_plain(data));

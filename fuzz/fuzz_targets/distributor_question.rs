@@ -1,0 +1,5 @@
+//! Fuzz target: `distributor_question`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_distributor::fuzzing::distributor_question(data));
