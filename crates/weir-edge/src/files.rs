@@ -1,5 +1,5 @@
-//! Static files: what a route with a `root` answers from the file system (RFC 9110 §13, §14, §15.4.9). It must
-//! not open a file itself; `weir_files` does, and lets nothing lead out of the root.
+//! Static files: what a route with a `root` answers from the file system (RFC 9110 §13, §14). It must not
+//! open a file itself; `weir_files` does, and lets nothing lead out of the root.
 
 use std::borrow::Cow;
 use std::sync::Arc;

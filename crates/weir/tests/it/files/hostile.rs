@@ -11,8 +11,8 @@ use super::kit::{Root, raw, www};
 
 const SECRET: &str = "the secret beside the root";
 
-/// How published lists of path traversal write their steps upwards: OWASP, DotDotPwn, SecLists, and the CVEs of
-/// nginx, Apache httpd (CVE-2021-41773, CVE-2021-42013), Tomcat, IIS, Node's `send` and Rocket.
+/// How published lists of path traversal write their steps upwards: OWASP, DotDotPwn, SecLists, and the CVEs
+/// of nginx, Apache httpd (CVE-2021-41773, CVE-2021-42013), Tomcat, IIS, Node's `send` and Rocket.
 const UP: &[&str] = &[
     "../",
     "..%2f",

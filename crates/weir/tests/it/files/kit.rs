@@ -40,8 +40,8 @@ impl Root {
 
 pub fn text(site: &str, more: &str) -> String {
     format!(
-        "[admin]\nlisten = \"{{admin}}\"\n\n[[listen]]\naddress = \"{{listen}}\"\n{more}\n\n[[site]]\nhosts = [\"*\"]\n\
-         root = \"www\"\n{site}\n"
+        "[admin]\nlisten = \"{{admin}}\"\n\n[[listen]]\naddress = \"{{listen}}\"\n{more}\n\n\
+         [[site]]\nhosts = [\"*\"]\nroot = \"www\"\n{site}\n"
     )
 }
 

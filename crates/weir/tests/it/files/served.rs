@@ -1,5 +1,5 @@
-//! What is answered from files: bodies of all lengths, fields, conditions, ranges, codings, folders, lists, and
-//! what is not there.
+//! What is answered from files: bodies of all lengths, fields, conditions, ranges, codings, folders, lists,
+//! and what is not there.
 
 use std::time::Duration;
 
@@ -215,10 +215,11 @@ fn one_file_may_answer_for_all_that_is_not_there() {
 
 #[test]
 fn rules_of_the_route_hold_for_files_too() {
-    let site = "browser_ttl = \"1h\"\nresponse_headers = { set = { X-From = \"files\", X-Path = \"{path}\" } }\n\
-                error_pages = { \"404\" = \"<h1>not here</h1>\" }\n\
+    let site = "browser_ttl = \"1h\"\nerror_pages = { \"404\" = \"<h1>not here</h1>\" }\n\
+                response_headers = { set = { X-From = \"files\", X-Path = \"{path}\" } }\n\
                 [[site.route]]\nprefix = \"/private/\"\ndeny = [\"127.0.0.0/8\"]\n\
-                [[site.route]]\nprefix = \"/pub/\"\nrewrite = [{ from = \"/pub/**\", to = \"/files/{1}\" }]\n";
+                [[site.route]]\nprefix = \"/pub/\"\n\
+                rewrite = [{ from = \"/pub/**\", to = \"/files/{1}\" }]\n";
     let weir = Root::new().with("a.txt", "a").with("private/b", "b").with("files/c.txt", "c").start(site);
     let answer = weir.get("/a.txt");
     assert_eq!(answer.header("x-from").as_deref(), Some("files"));
