@@ -52,7 +52,7 @@ pub use tls::{
     Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
 };
 pub use upstream::{OriginEntry, OriginTable, Resolve, Tls, Upstream};
-pub use written::{Measured, WrittenPick};
+pub use written::{Measured, ScriptItem, ScriptValue, WrittenPick};
 
 use crate::value::{
     Duration, HostPattern, ListenAddress, LogLine, LogTarget, PathPrefix, PathText, Size, TrustedProxy,

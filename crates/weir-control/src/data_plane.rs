@@ -353,7 +353,7 @@ pub struct PickState {
     pub kind: String,
     /// What came of the requests that it was asked about, by word.
     pub outcomes: BTreeMap<String, u64>,
-    /// Why it does not decide now; absent while it does.
+    /// Why it does not decide now, or not by what its newest file says; absent while all is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }

@@ -26,7 +26,7 @@ pub use engine::{CALLS_DEEP_MAX, OPERATIONS_MAX, TEXT_BYTES_MAX};
 pub use frame::{Frame, TIME_MAX};
 pub use made::{MadeOrigin, MadeRequest, MadeRow, Metrics, Tried};
 pub use mistake::{Failure, Mistake, Source};
-pub use program::{Answer, Program, SCRIPT_BYTES_MAX, Setting};
+pub use program::{Answer, Program, SCRIPT_BYTES_MAX, Setting, Settings};
 pub use sample::usual_origins;
 pub use script::{Asking, Script};
 pub use state::{Owner, Remembered, State, StateError};

@@ -36,6 +36,9 @@ pub enum Setting {
     List(Vec<Setting>),
 }
 
+/// Values of constants, by their names.
+pub type Settings = Vec<(String, Setting)>;
+
 impl Setting {
     fn value(&self) -> Dynamic {
         match self {

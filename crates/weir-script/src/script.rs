@@ -80,6 +80,8 @@ impl Asking {
 
 #[derive(Debug, Default)]
 struct Trouble {
+    /// Why the newest text of its file is not in force.
+    refused: Option<String>,
     /// The last failure.
     failure: Option<Failure>,
     logged: Option<Instant>,
@@ -113,7 +115,23 @@ impl Script {
         self.program.store(Arc::new(program));
         self.in_row.store(0, Ordering::Relaxed);
         self.paused_until_ms.store(0, Ordering::Relaxed);
-        self.trouble.lock().failure = None;
+        let mut trouble = self.trouble.lock();
+        (trouble.failure, trouble.refused) = (None, None);
+    }
+
+    /// Notes that a newer text of its file was refused, and why. The old one stays in force.
+    pub fn refuse(&self, why: impl Into<String>) {
+        self.trouble.lock().refused = Some(why.into());
+    }
+
+    /// Whether a newer text of its file was refused.
+    pub fn is_refused(&self) -> bool {
+        self.trouble.lock().refused.is_some()
+    }
+
+    /// The file is what it was when the program in force was made.
+    pub fn accept(&self) {
+        self.trouble.lock().refused = None;
     }
 
     /// What it remembers.
@@ -217,12 +235,12 @@ impl Decider for Script {
 
     fn snapshot(&self) -> DeciderSnapshot {
         let outcomes = Asking::ALL.map(|asking| (asking.word(), self.count(asking)));
-        let trouble = self.trouble.lock().failure.clone().filter(|_| self.is_paused(clock::now()));
-        DeciderSnapshot {
-            name: self.name.clone(),
-            outcomes: outcomes.to_vec(),
-            trouble: trouble.map(|failure| format!("it pauses, since it fails: {failure}")),
-        }
+        let is_paused = self.is_paused(clock::now());
+        let trouble = self.trouble.lock();
+        let paused = trouble.failure.as_ref().filter(|_| is_paused);
+        let paused = paused.map(|failure| format!("it pauses, since it fails: {failure}"));
+        let refused = trouble.refused.as_ref().map(|why| format!("its file is refused: {why}"));
+        DeciderSnapshot { name: self.name.clone(), outcomes: outcomes.to_vec(), trouble: paused.or(refused) }
     }
 }
 

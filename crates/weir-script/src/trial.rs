@@ -286,6 +286,13 @@ pub fn request(text: &str) -> Result<MadeRequest, String> {
     Ok(MadeRequest { method, target: target.as_bytes().to_vec(), headers, about })
 }
 
+/// Makes a request one for all clients.
+pub fn for_all(request: &mut MadeRequest) {
+    request.about.kind = Kind::Fill;
+    request.about.client = None;
+    request.about.session = None;
+}
+
 /// Gives a request another field.
 ///
 /// # Errors

@@ -203,6 +203,6 @@ pub struct DeciderSnapshot {
     pub name: String,
     /// How often it was asked, by what came of it: words of the decider's own.
     pub outcomes: Vec<(&'static str, u64)>,
-    /// Why it does not decide now, where it does not.
+    /// Why it does not decide now, or not by what its newest file says.
     pub trouble: Option<String>,
 }

@@ -1,6 +1,15 @@
 //! Makes what `[pick.NAME]` stands for where that is asked: scripts and distributors. It must not decide
 //! anything for a request.
 
+#[cfg(feature = "script")]
+mod scripts;
+#[cfg(not(feature = "script"))]
+#[path = "written_picks/without_scripts.rs"]
+mod scripts;
+
+#[cfg(feature = "script")]
+pub(crate) use scripts::{read as read_script, settings};
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +25,7 @@ use crate::distributors::{self, Keys};
 #[derive(Debug, Default)]
 pub(crate) struct Maker {
     kept: Mutex<HashMap<String, Made>>,
+    scripts: scripts::Scripts,
 }
 
 /// One, with what it was made of.
@@ -29,7 +39,9 @@ impl Maker {
     pub(crate) fn make(&self, config: &Config) -> Result<WrittenPicks, String> {
         let mut kept = self.kept.lock();
         let mut made = HashMap::new();
-        for (name, pick) in config.pick.iter().filter(|(_, pick)| !pick.is_of_metrics()) {
+        let scripts = self.scripts.prepare(config)?;
+        let is_asked = |pick: &WrittenPick| !pick.distributor.is_empty();
+        for (name, pick) in config.pick.iter().filter(|(_, pick)| is_asked(pick)) {
             let named = |why| format!("[pick.{name}]: {why}");
             // The keys are part of what it is: their file may have others than before.
             let of = (pick.clone(), distributors::keys(pick.key_file.as_ref()).map_err(named)?);
@@ -38,6 +50,10 @@ impl Maker {
                 None => one(name, pick, &of.1).map_err(named)?,
             };
             made.insert(name.clone(), (of, decider));
+        }
+        for (name, script) in scripts.commit() {
+            let pick = config.pick.get(&name).cloned().unwrap_or_default();
+            made.insert(name, ((pick, Keys::default()), script));
         }
         let picks = made.iter().map(|(name, (_, decider))| (name.clone(), decider.clone())).collect();
         *kept = made;
@@ -63,10 +79,12 @@ fn state(decider: &dyn Decider) -> PickState {
     PickState { name, kind: kind.to_owned(), outcomes, trouble }
 }
 
-/// Makes one.
+/// Every mistake of the scripts of a configuration, a report each.
+pub(crate) fn check(config: &Config) -> Vec<String> {
+    scripts::check(config)
+}
+
+/// Makes one that asks a distributor.
 fn one(name: &str, pick: &WrittenPick, keys: &Keys) -> Result<Arc<dyn Decider>, String> {
-    if !pick.distributor.is_empty() {
-        return Ok(Arc::new(distributors::one(name, pick, keys)));
-    }
-    Err("this build of Weir has no scripts".to_owned())
+    Ok(Arc::new(distributors::one(name, pick, keys)))
 }

@@ -217,6 +217,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir/src/cli/run.rs",
     "crates/weir/src/demo/mod.rs",
     "crates/weir/src/upgrade/old.rs",
+    "crates/weir/src/written_picks/scripts.rs",
 ];
 
 pub(super) fn spawning(source: &Source) -> Vec<Offence> {

@@ -1,5 +1,9 @@
 //! `[pick.NAME]`: a pick that the administrator writes.
 
+mod script;
+
+pub use script::{ScriptItem, ScriptValue};
+
 use super::distributor::AskForm;
 use crate::value::{DistributorUrl, Duration, FieldName, FilePath, KeepAnswer, TrustedProxy};
 use schemars::JsonSchema;
@@ -30,9 +34,14 @@ pub struct WrittenPick {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.01, max = 1))]
     pub mark: Option<f64>,
-    /// The file of a script that decides.
+    /// The file of a script in Rhai that decides. Weir runs it on sample requests before it takes it, and
+    /// again when the file changes: a script that fails there is refused, and the old one stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<FilePath>,
+    /// Values for constants of the script, by their names. Each constant of its first level can have another
+    /// value here, of the same kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, ScriptValue>,
     /// The programs that are asked for each request to an origin, one after another until one answers:
     /// `udp://10.0.0.5:10010`, `tcp://…`, `unix:/path`. An answer is an origin's address and port, a denial,
     /// or nothing: then the next pick decides. Where none answers, a backup that is up gets the request, else

@@ -84,9 +84,10 @@ pub(super) fn written(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>)
 const KINDS: [&str; 4] = ["least", "pack", "script", "distributor"];
 
 /// The keys that have a use with one kind alone.
-const OF_KIND: [(&str, &[&str]); 10] = [
+const OF_KIND: [(&str, &[&str]); 11] = [
     ("full", &["least", "pack"]),
     ("mark", &["pack"]),
+    ("values", &["script"]),
     ("policy", &["distributor"]),
     ("timeout", &["distributor"]),
     ("tries", &["distributor"]),

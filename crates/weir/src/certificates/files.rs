@@ -133,7 +133,7 @@ fn filled(pattern: &Path, stars: &[String]) -> PathBuf {
 
 /// What changes when a file is written, replaced or made readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -143,7 +143,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Of the file behind a path; `None` where there is none.
-    pub(super) fn of(path: &Path) -> Option<Stamp> {
+    pub(crate) fn of(path: &Path) -> Option<Stamp> {
         let of = |found: Metadata| Stamp {
             device: found.dev(),
             inode: found.ino(),

@@ -24,6 +24,8 @@ use self::loader::{Loader, Prepared};
 use self::wanted::Wanted;
 
 pub(crate) use self::check::check;
+#[cfg(feature = "script")]
+pub(crate) use self::files::Stamp;
 
 /// How often files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(30);

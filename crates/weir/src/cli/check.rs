@@ -11,6 +11,7 @@ use weir_config::{Loaded, Mistakes};
 use crate::certificates;
 use crate::diagnostics;
 use crate::print::{counted, say, say_json};
+use crate::written_picks;
 
 /// The command line of `weir check`.
 #[derive(Debug, Args)]
@@ -30,7 +31,8 @@ impl Check {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match weir_config::load(&self.file) {
             Ok(loaded) => {
-                let findings = certificates::check(&loaded);
+                let mut findings = certificates::check(&loaded);
+                findings.mistakes.extend(written_picks::check(&loaded.config));
                 if !findings.mistakes.is_empty() && !self.show {
                     self.unusable(&findings.mistakes)?;
                     return Ok(ExitCode::FAILURE);

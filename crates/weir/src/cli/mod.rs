@@ -12,6 +12,8 @@ mod list;
 mod live;
 mod log;
 mod origins;
+#[cfg(feature = "script")]
+mod picks;
 mod purge;
 mod reload;
 mod run;
@@ -67,6 +69,9 @@ pub(crate) enum Command {
     Volumes(volumes::Volumes),
     /// List the origins of the running Weir, or change one at once: add, drain, ready, weight, maint, remove.
     Origins(origins::Origins),
+    /// Try a script that picks origins.
+    #[cfg(feature = "script")]
+    Picks(picks::Picks),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
     /// Show what takes long and is under way or has ended; follow or cancel it.
@@ -103,6 +108,8 @@ impl Command {
             Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),
             Command::Origins(origins) => origins.run(),
+            #[cfg(feature = "script")]
+            Command::Picks(picks) => picks.run(),
             Command::Verify(verify) => verify.run(),
             Command::Jobs(jobs) => jobs.run(),
             Command::Events(events) => events.run(),

@@ -319,7 +319,7 @@ impl Start {
     fn of(loaded: &Loaded, before: &Before, admin: &str, terminal: Option<Terminal>) -> Start {
         let line = banner::first_line(loaded, before);
         if matches!(before, Before::Demo(_)) {
-            return Start::People(line + &banner::demo_lines(loaded, admin));
+            return Start::People(line + banner::demo_lines(loaded, admin).as_str());
         }
         match terminal {
             Some(_) => Start::People(line),

@@ -82,13 +82,13 @@ fn show(sites: &Sites) -> String {
     let since =
         sites.since.as_deref().map_or_else(|| "over all time".to_owned(), |day| format!("since {day} (UTC)"));
     let _ = writeln!(text, "used {since}; - is what belongs to no site");
-    text + &remarks(sites)
+    text + remarks(sites).as_str()
 }
 
 /// One site, a line for each day.
 fn show_days(sites: &Sites) -> String {
     let all: String = sites.sites.iter().map(|account| about(account, sites.since.as_deref())).collect();
-    all + &remarks(sites)
+    all + remarks(sites).as_str()
 }
 
 /// Warnings about the numbers: a line while purged objects are still held, and one for each file that cannot
@@ -98,7 +98,7 @@ fn remarks(sites: &Sites) -> String {
     let unswept = if is_held { UNSWEPT } else { "" };
     let unsound: String =
         sites.unsound_within().map(|unsound| format!("not whole: {}\n", unsound.message)).collect();
-    unswept.to_owned() + &unsound
+    unswept.to_owned() + unsound.as_str()
 }
 
 fn about(account: &SiteAccount, since: Option<&str>) -> String {

@@ -91,6 +91,11 @@ mod origins {
     mod removed;
 }
 
+/// Picks that administrators write.
+mod picks {
+    mod scripts;
+}
+
 /// Origins are left out for what they do with requests, and come back.
 mod eject {
     mod all_ill;
