@@ -11,6 +11,8 @@
 mod coding;
 mod file;
 mod files;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 mod hot;
 mod kind;
 mod listing;
