@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_testkit::{Client, H2Client, pattern, until};
+use weir_testkit::{Authority, Client, H2Client, TlsClient, pattern, until};
 
 use super::kit::{Root, text};
 
@@ -45,6 +45,34 @@ fn http2_gets_files_of_all_lengths() {
             assert_eq!((answer.status(), answer.body == pattern(3, length)), (200, true), "{length}");
             let part = client.get("www.example.com", &format!("/{length}.bin"), &[("range", "bytes=1-5")]);
             assert_eq!(part.status(), if length > 1 { 206 } else { 416 });
+        }
+    }
+}
+
+#[test]
+fn files_of_all_lengths_go_over_tls() {
+    let lengths = [0, 1000, 100_000, 300_000, 3 << 20, 6 << 20];
+    let (authority, mut root) = (Authority::new(), Root::new());
+    for length in lengths {
+        root = root.with(&format!("{length}.bin"), pattern(5, length));
+    }
+    root.setup.certificate("live", &authority, &["www.example.com"]);
+    let tls = "[[listen]]\naddress = \"{tls}\"\ntls = true\nprotocols = [\"http/1.1\"]\n\
+               [[certificate]]\nchain = \"live.pem\"\nkey = \"live.key\"\n";
+    let weir = root.start_with("hsts = \"1d\"", tls);
+    let socket = TlsClient::trusting(&authority).connect(weir.tls(), "www.example.com").unwrap();
+    let (mut secured, mut plain) = (Client::over(socket), weir.client());
+    for _ in 0..3 {
+        for length in lengths {
+            let path = format!("/{length}.bin");
+            let answer = secured.get("www.example.com", &path, &[]);
+            assert_eq!((answer.status(), answer.body == pattern(5, length)), (200, true), "{length}");
+            assert!(answer.header("strict-transport-security").is_some());
+            // The same file without TLS has a head of its own.
+            let answer = plain.get("www.example.com", &path, &[]);
+            assert!(
+                answer.body == pattern(5, length) && answer.header("strict-transport-security").is_none()
+            );
         }
     }
 }
