@@ -42,7 +42,7 @@ pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob, PairMa
 pub use map::{MapMatch, MapOf, Mapping};
 pub(crate) use map::{check_pattern, check_result as check_map_result, glob_meant};
 pub use measure::{Duration, Size};
-pub use metrics::{Gmond, MetricsUrl};
+pub use metrics::{Gmond, MetricsUrl, check_name as check_metric_name};
 pub(crate) use nginx::instead_of as instead_of_variable;
 pub use path::{PathGlob, PathPrefix, PathRegex};
 pub use percent::Percent;

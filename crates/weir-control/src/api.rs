@@ -24,6 +24,7 @@ use crate::data_plane::{
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;
 use crate::origins::{OriginChanged, OriginOrder, OriginsOf};
+use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
 use crate::sites::Sites;
 use crate::status::Status;
 use crate::streams::Form;
@@ -204,6 +205,29 @@ pub(crate) static TABLE: &[Operation] = &[
         input: Some(schema_of::<OriginOrder>),
         output: done("It is changed.", schema_of::<OriginChanged>),
         act: Act::Blocks(origins::change),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/origins/metrics",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "The metrics of all origins: values, ages, and why one is missing.",
+        query: &[],
+        input: None,
+        output: done("The sources and the origins.", schema_of::<MetricsShown>),
+        act: Act::Blocks(origins::metrics),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/origins/metrics",
+        role: Some(Role::Push),
+        reach: Reach::Whole,
+        summary: "Pushes metrics of an origin. They come before those of all sources, last until their \
+                  lifetime or the process ends, and are not in the history.",
+        query: &[],
+        input: Some(schema_of::<MetricsOrder>),
+        output: done("The origin has them.", schema_of::<MetricsPushed>),
+        act: Act::Blocks(origins::push),
     },
     Operation {
         method: Method::GET,
@@ -394,7 +418,7 @@ pub(crate) static TABLE: &[Operation] = &[
             text(
                 "act",
                 "Only this act: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, \
-                 `token-remove`, `origin-change`, `job-cancel` or `job-ended`.",
+                 `token-remove`, `origin-change`, `origin-metrics` (refused ones), `job-cancel` or `job-ended`.",
             ),
             text("result", "Only this result: `done`, `refused` or `failed`."),
             text(

@@ -18,13 +18,15 @@ pub enum Role {
     View,
     /// Purges and nothing else: for a content management system.
     Purge,
+    /// Pushes metrics of origins and nothing else: for a program beside an origin.
+    Push,
     /// Does all.
     Admin,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 3] = [Role::View, Role::Purge, Role::Admin];
+    pub const ALL: [Role; 4] = [Role::View, Role::Purge, Role::Push, Role::Admin];
 
     /// Whether it may do what needs `needed`.
     pub fn may(self, needed: Role) -> bool {
@@ -36,6 +38,7 @@ impl Role {
         match self {
             Role::View => "view",
             Role::Purge => "purge",
+            Role::Push => "push",
             Role::Admin => "admin",
         }
     }

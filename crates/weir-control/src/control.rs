@@ -26,6 +26,7 @@ use crate::jobs::Jobs;
 use crate::metrics::Seen;
 use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
+use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
 use crate::streams::{Form, Sending, Stream, Streams};
@@ -386,6 +387,20 @@ impl Control {
         let (OriginOrder { upstream, origin, weight, keep, .. }, act) = (order, order.act.word());
         tracing::info!(upstream, origin, act, weight, keep, "origin changed");
         Ok(changed)
+    }
+
+    /// The metrics of all origins.
+    pub fn origin_metrics(&self) -> MetricsShown {
+        self.data_plane.origin_metrics()
+    }
+
+    /// Pushes metrics of an origin.
+    ///
+    /// # Errors
+    /// See [`OriginRefusal`].
+    pub fn push_metrics(&self, order: &MetricsOrder) -> Result<MetricsPushed, OriginRefusal> {
+        order.check().map_err(OriginRefusal::Unfit)?;
+        self.data_plane.push_metrics(order)
     }
 
     /// A page of what is cached.

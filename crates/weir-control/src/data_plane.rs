@@ -16,6 +16,7 @@ use weir_observe::{Observatory, Snapshot};
 
 use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
+use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown, SourceShown};
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::checked::{AgentState, CheckState, TookUpTo};
@@ -90,6 +91,20 @@ pub trait DataPlane: Send + Sync {
     /// See [`OriginRefusal`].
     fn change_origin(&self, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {
         let message = format!("no upstream is named {}", order.upstream);
+        Err(OriginRefusal::Unknown { message, help: String::new() })
+    }
+
+    /// The metrics of all origins.
+    fn origin_metrics(&self) -> MetricsShown {
+        MetricsShown::default()
+    }
+
+    /// Pushes metrics of an origin.
+    ///
+    /// # Errors
+    /// See [`OriginRefusal`].
+    fn push_metrics(&self, order: &MetricsOrder) -> Result<MetricsPushed, OriginRefusal> {
+        let message = format!("no upstream has an origin {}", order.origin);
         Err(OriginRefusal::Unknown { message, help: String::new() })
     }
 
@@ -340,6 +355,8 @@ pub struct Inventory {
     pub upstreams: Vec<UpstreamState>,
     /// Each script and each distributor.
     pub picks: Vec<PickState>,
+    /// The sources of origins' metrics.
+    pub sources: Vec<SourceShown>,
     /// The certificates for clients.
     pub certificates: CertificatesUse,
 }

@@ -242,7 +242,7 @@ impl Job {
 
     /// Whether the caller has begun it, or sees the whole Weir.
     fn is_shown_to(&self, caller: &Caller) -> bool {
-        let sees_all = caller.sites.is_none() && caller.role != Role::Purge;
+        let sees_all = caller.sites.is_none() && matches!(caller.role, Role::View | Role::Admin);
         sees_all || self.is_of(caller)
     }
 

@@ -37,6 +37,7 @@ mod open;
 pub mod origins;
 mod places;
 mod progress;
+pub mod readings;
 mod streams;
 mod tls;
 mod tokens;
@@ -63,6 +64,9 @@ pub use origins::{
 };
 pub use progress::Progress;
 pub use query::LiveOrder;
+pub use readings::{
+    MetricsOrder, MetricsPushed, MetricsShown, MissingShown, OriginMetrics, SourceShown, ValueShown,
+};
 pub use serve::ControlThread;
 pub use sites::{
     AccountsUse, Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,

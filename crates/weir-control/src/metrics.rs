@@ -12,6 +12,7 @@ mod origins;
 mod page;
 mod requests;
 mod row;
+mod sources;
 mod table;
 mod volumes;
 

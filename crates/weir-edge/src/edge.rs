@@ -255,6 +255,14 @@ impl Edge {
         self.shared.inflight.running()
     }
 
+    /// The upstreams of the plan in force, themselves, by name.
+    pub fn running_upstreams(&self) -> Vec<Arc<Upstream>> {
+        let running = self.shared.running.load();
+        let mut all: Vec<Arc<Upstream>> = running.upstreams.values().cloned().collect();
+        all.sort_by(|one, other| one.name().cmp(other.name()));
+        all
+    }
+
     /// The upstreams of the plan in force.
     pub fn upstreams(&self) -> Vec<UpstreamSnapshot> {
         let running = self.shared.running.load();

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use http::HeaderMap;
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock;
+use crate::orca;
+use crate::settings::ReportSettings;
 
 /// The most names that one source has at an origin.
 pub const NAMES_MAX: usize = 512;
@@ -89,6 +92,8 @@ pub struct Gauges {
     sources: Mutex<Vec<Arc<str>>>,
     /// How often a value was set.
     changes: AtomicU64,
+    /// What is done with reports in responses.
+    reports: ArcSwapOption<ReportSettings>,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +121,7 @@ impl Default for Gauges {
             cells: ArcSwap::default(),
             sources: Mutex::default(),
             changes: AtomicU64::new(0),
+            reports: ArcSwapOption::empty(),
         }
     }
 }
@@ -207,6 +213,20 @@ impl Gauges {
         let good_until = now.checked_add(every.saturating_mul(STALE_AFTER));
         // Its name and value are fit, and it has no other.
         let _ = self.set(AGENT, &AGENT.into(), value, (now, good_until));
+    }
+
+    /// Takes reports out of responses from now on, or leaves them there.
+    pub(crate) fn follow_reports(&self, settings: Option<&ReportSettings>) {
+        if self.reports.load().as_deref() != settings {
+            self.reports.store(settings.cloned().map(Arc::new));
+        }
+    }
+
+    /// A response has come: takes reports out of its fields, where they are taken.
+    pub(crate) fn hear_response(&self, headers: &mut HeaderMap, now: Instant) {
+        if let Some(settings) = &*self.reports.load() {
+            orca::take(headers, self, settings, now);
+        }
     }
 
     /// Forgets what a source has said; with a name, that value only. Whether there was any.

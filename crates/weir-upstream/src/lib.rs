@@ -44,6 +44,7 @@ mod names;
 mod node;
 mod notice;
 mod once;
+mod orca;
 mod origin;
 mod outgoing;
 mod page;
@@ -116,4 +117,5 @@ pub use upstream::{Gauged, Upstream};
 pub mod fuzzing {
     pub use crate::affinity::fuzzing::sessions;
     pub use crate::agent::fuzzing::agent_line;
+    pub use crate::orca::fuzzing::orca;
 }

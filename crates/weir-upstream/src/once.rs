@@ -66,7 +66,7 @@ pub(crate) async fn attempt(
     lease.connection.track = track;
     let replay = body.again();
     let mut outgoing = Outgoing::new(terms.request, body);
-    let (head, waited) = match exchange(&mut lease.connection, &mut outgoing, terms).await {
+    let (mut head, waited) = match exchange(&mut lease.connection, &mut outgoing, terms).await {
         Ok(answered) => answered,
         Err(failure) => {
             if matches!(failure.error, OriginError::FirstByteTimeout) {
@@ -83,6 +83,7 @@ pub(crate) async fn attempt(
     }
     let now = clock::now();
     origin.measure(waited, now);
+    origin.gauges().hear_response(&mut head.headers, now);
     origin.met_head(head.status, (waited, now), terms.suspect);
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
     if head.status == http::StatusCode::SWITCHING_PROTOCOLS

@@ -227,6 +227,7 @@ impl Origin {
         self.ejection.store(Arc::new(upstream.ejection.clone()));
         self.begin_conduct(&upstream.ejection);
         self.gauges.follow(&upstream.sources);
+        self.gauges.follow_reports(upstream.reports.as_ref());
         if let Place::Tcp { addresses, .. } = &self.place {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
         }

@@ -20,6 +20,7 @@ mod distributors;
 mod events;
 mod explained;
 mod logs;
+mod metrics;
 mod origins;
 mod print;
 mod process;

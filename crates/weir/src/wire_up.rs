@@ -15,14 +15,16 @@ use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, HedgesState, Holding, Inventory,
-    LedgerState, ListOrder, Listening, Listing, OriginChanged, OriginOrder, OriginRefusal, OriginState,
-    OriginsOf, Phase, PicksCount, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, SessionsState,
-    Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    LedgerState, ListOrder, Listening, Listing, MetricsOrder, MetricsPushed, MetricsShown, OriginChanged,
+    OriginOrder, OriginRefusal, OriginState, OriginsOf, Phase, PicksCount, Progress, PurgeDone, PurgeOrder,
+    PurgeScope, Question, SessionsState, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded,
+    UpstreamState, Verified, rfc3339,
 };
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge, FromOutside, HttpProofs};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::PassedListener;
+use weir_metrics::Collector;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::drives::{Begin, Drives};
 use weir_store::{
@@ -37,6 +39,7 @@ use crate::checked;
 use crate::events;
 use crate::explained::{self, explained};
 use crate::logs::{self, LogChoice, Terminal};
+use crate::metrics;
 use crate::origins::Origins;
 use crate::upgrade;
 use crate::volumes;
@@ -51,6 +54,7 @@ pub(crate) struct Server {
     pub(crate) certificates: Keeper,
     pub(crate) ordering: Ordering,
     pub(crate) origins: Origins,
+    collector: Collector,
     picks: written_picks::Maker,
     choice: LogChoice,
     terminal: Option<Terminal>,
@@ -189,6 +193,8 @@ impl Server {
             carried: known.carried,
         };
         let edge = Edge::start(plan, workers, observatory.clone(), store, from_outside)?;
+        let collector = Collector::start().context("cannot start the thread of metrics")?;
+        metrics::configure(&collector, loaded, &edge);
         edge.origin_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         ordering.resume().context("cannot order certificates")?;
         Ok(Server {
@@ -199,6 +205,7 @@ impl Server {
             certificates,
             ordering,
             origins,
+            collector,
             picks,
             choice,
             terminal,
@@ -388,6 +395,7 @@ impl DataPlane for Server {
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         warnings.extend(self.certificates.configure(&loaded, certificates));
         warnings.extend(self.ordering.configure(&loaded));
+        metrics::configure(&self.collector, &loaded, &self.edge);
         warnings.extend(self.edge.origin_warnings());
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
@@ -440,6 +448,7 @@ impl DataPlane for Server {
             accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),
             picks: self.picks.states(),
+            sources: metrics::sources(&self.collector),
             certificates: self.certificates_in_use(),
         }
     }
@@ -498,6 +507,14 @@ impl DataPlane for Server {
 
     fn origins(&self) -> Vec<OriginsOf> {
         self.origins.list(&self.edge)
+    }
+
+    fn origin_metrics(&self) -> MetricsShown {
+        metrics::shown(&self.collector, &self.edge)
+    }
+
+    fn push_metrics(&self, order: &MetricsOrder) -> Result<MetricsPushed, OriginRefusal> {
+        metrics::push(&self.edge, order)
     }
 
     fn change_origin(&self, order: &OriginOrder) -> Result<OriginChanged, OriginRefusal> {

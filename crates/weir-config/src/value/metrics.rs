@@ -143,7 +143,10 @@ pub(super) fn check_source_name(text: &str) -> Result<(), String> {
 }
 
 /// Refuses what cannot be a metric's name.
-pub(super) fn check_name(text: &str) -> Result<(), String> {
+///
+/// # Errors
+/// A sentence.
+pub fn check_name(text: &str) -> Result<(), String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-/".contains(&byte);
     match text.len() {
         1..=128 if text.bytes().all(is_plain) => Ok(()),

@@ -7,6 +7,7 @@ use super::family::{Family, Seen, Series};
 use super::origins::origins;
 use super::requests::{counts, requests, sites};
 use super::row::{Row, count, level, one_if, rows};
+use super::sources::sources;
 use super::volumes::volumes;
 use crate::data_plane::Inventory;
 
@@ -90,6 +91,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
         ("Everything that is counted", counts(seen)),
         ("Sites", sites(seen)),
         ("Origins", origins(&seen.inventory)),
+        ("Sources of origins' metrics", sources(&seen.inventory)),
         ("Memory", cache),
         ("Volumes", volumes(&seen.inventory)),
         ("Certificates", certificates(&seen.inventory)),

@@ -1,5 +1,7 @@
 //! `weir origins`: lists the origins of the running Weir and changes them at once.
 
+mod metrics;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use clap::{Args, Subcommand};
 use http::Method;
 use weir_control::{Asked, OriginAct, OriginChanged, OriginOrder, OriginShown, OriginsOf};
 
+use self::metrics::Push;
 use super::find::Find;
 use crate::print::{plain, say};
 
@@ -21,10 +24,13 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// The command line of `weir origins`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(subcommand_value_name = "add|drain|ready|weight|maint|remove")]
+#[command(subcommand_value_name = "add|drain|ready|weight|maint|remove|push")]
 pub(crate) struct Origins {
     #[command(subcommand)]
     act: Option<Act>,
+    /// Show the metrics of the origins: values, ages, and why one is missing.
+    #[arg(long)]
+    metrics: bool,
     #[command(flatten)]
     find: Find,
 }
@@ -45,6 +51,8 @@ enum Act {
     Remove(One),
     /// Take back what was changed of an origin: it is as the file says, or leaves.
     Forget(One),
+    /// Tell Weir metrics of an origin, which come before those of all sources.
+    Push(Push),
 }
 
 #[derive(Debug, Args)]
@@ -98,6 +106,8 @@ struct Weight {
 impl Origins {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self.act {
+            None if self.metrics => metrics::show(&self.find),
+            Some(Act::Push(push)) => push.run(),
             None => {
                 let asked = self.find.ask(Method::GET, ORIGINS, Vec::new())?;
                 self.find.answer(&asked, |all: &Vec<OriginsOf>| listed(all))

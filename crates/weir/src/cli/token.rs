@@ -70,6 +70,8 @@ enum RoleName {
     View,
     /// Purges and nothing else: for a content management system.
     Purge,
+    /// Pushes metrics of origins and nothing else: for a program beside an origin.
+    Push,
     /// Does all.
     Admin,
 }
@@ -81,6 +83,7 @@ impl Token {
                 let role = match role {
                     RoleName::View => Role::View,
                     RoleName::Purge => Role::Purge,
+                    RoleName::Push => Role::Push,
                     RoleName::Admin => Role::Admin,
                 };
                 let expires_s = expires.map(|expires| expires.0.as_secs());

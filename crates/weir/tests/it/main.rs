@@ -111,6 +111,13 @@ mod checks {
     mod shown;
 }
 
+/// Metrics of origins: from real daemons, pushed, reported, and from hostile sources.
+mod metrics {
+    mod daemons;
+    mod pushed;
+    mod sources;
+}
+
 /// Requests for ranges, and objects of which only a part is held.
 mod range {
     mod browser;
