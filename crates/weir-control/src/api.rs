@@ -418,7 +418,8 @@ pub(crate) static TABLE: &[Operation] = &[
             text(
                 "act",
                 "Only this act: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, \
-                 `token-remove`, `origin-change`, `origin-metrics` (refused ones), `job-cancel` or `job-ended`.",
+                 `token-remove`, `origin-change`, `origin-metrics` (refused ones), `job-cancel` or \
+                 `job-ended`.",
             ),
             text("result", "Only this result: `done`, `refused` or `failed`."),
             text(

@@ -1,7 +1,8 @@
 //! The message OrcaLoadReport as Protocol Buffers write it. Pure.
 //!
-//! `1 cpu_utilization, 2 mem_utilization, 3 rps (old), 4 request_cost, 5 utilization, 6 rps_fractional, 7 eps,
-//! 8 named_metrics, 9 application_utilization`: doubles, and maps of texts to doubles. Other fields are skipped.
+//! `1 cpu_utilization, 2 mem_utilization, 3 rps (old), 4 request_cost, 5 utilization, 6 rps_fractional,
+//! 7 eps, 8 named_metrics, 9 application_utilization`: doubles, and maps of texts to doubles. Other fields
+//! are skipped.
 
 use super::Report;
 

@@ -5,7 +5,7 @@ use weir_testkit::{Setup, Weir, until};
 
 use super::daemons::{Exporter, Gmond, is_there};
 use crate::origins::changes::{named, origins};
-use crate::server::setup;
+use crate::server::{server, setup};
 
 /// What `weir origins --metrics` says.
 pub(super) fn metrics(weir: &Weir) -> Value {
@@ -35,15 +35,12 @@ pub(super) fn why(weir: &Weir, origin: usize, name: &str) -> Option<String> {
 /// A Weir before origins `a` and `b` with this source.
 pub(super) fn with_source(setup: Setup, source: &str) -> Weir {
     let (a, b) = (named("a"), named("b"));
-    let config = format!(
-        "[metrics.src]\n{source}\n[upstream.main]\nmetrics = [\"src\"]\norigins = [\n  {{ url = \"{}\", \
-         id = \"a\" }},\n  {{ url = \"{}\", id = \"b\" }},\n]\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n",
-        a.url(),
-        b.url()
-    );
+    let origins = format!("{{ url = \"{}\", id = \"a\" }}, {{ url = \"{}\", id = \"b\" }}", a.url(), b.url());
+    let upstream = server(&[]).origins(&origins).upstream("metrics = [\"src\"]");
+    let weir = upstream.top(&format!("[metrics.src]\n{source}")).start_in(setup);
     // They answer until the end of all tests.
     std::mem::forget((a, b));
-    setup.run_config(&config)
+    weir
 }
 
 #[test]
