@@ -28,6 +28,7 @@ impl Upstream {
             Poll::Ready(Err(OriginError::Denied(denial))) => return Err(denial),
             Poll::Ready(Err(_)) | Poll::Pending => Decided::default(),
         };
+        let roster = decided.guest.unwrap_or(roster);
         let so_far = (&[][..], decided.among.as_deref());
         let picked = self.choose(&roster, request, so_far, decided.picked);
         Ok(picked.and_then(|picked| match &roster.origin(picked.at).place {

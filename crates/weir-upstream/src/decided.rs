@@ -9,6 +9,8 @@ use crate::decider::{
     About, Decider, DeciderForm, Deciders, Deciding, Decision, Denial, Kind, OriginView, Origins, Question,
 };
 use crate::error::OriginError;
+use crate::guests;
+use crate::origin::Origin;
 use crate::pick::{PickWord, Picked, Reason};
 use crate::request::OriginRequest;
 use crate::roster::Roster;
@@ -20,6 +22,8 @@ use crate::upstream::Upstream;
 pub(crate) struct Decided {
     /// The origin that one has named, if it takes a share.
     pub(crate) picked: Option<Picked>,
+    /// The roster that has it, where that is no origin of the upstream.
+    pub(crate) guest: Option<Arc<Roster>>,
     /// The only origins that there are for this request.
     pub(crate) among: Option<Box<[usize]>>,
 }
@@ -80,12 +84,34 @@ impl Upstream {
                 DeciderForm::Script => PickWord::Script,
                 DeciderForm::Distributor => PickWord::Distributor,
             };
-            decided.hear(said, pick, roster);
+            if let Decision::At(socket) = said
+                && roster.at_socket(socket).is_none()
+            {
+                let allowed = decided.among.is_none().then(|| self.with_guest(roster, socket)).flatten();
+                let last = roster.members.len();
+                decided.picked =
+                    allowed.as_ref().map(|_| Picked { at: last, pick, reason: Reason::Answered });
+                decided.guest = allowed;
+            } else {
+                decided.hear(said, pick, roster);
+            }
             if decided.picked.is_some() {
                 break;
             }
         }
         Ok(decided)
+    }
+}
+
+impl Upstream {
+    fn with_guest(&self, roster: &Arc<Roster>, socket: SocketAddr) -> Option<Arc<Roster>> {
+        self.guests.seat(roster, (socket, clock::now()), || self.origin_at(socket))
+    }
+
+    /// An origin at this address, which is none of its own.
+    pub(crate) fn origin_at(&self, socket: SocketAddr) -> Option<Origin> {
+        let settings = guests::settings(&self.settings.origins, socket);
+        Origin::new(&settings, &self.settings, (&self.signal, &self.resolver)).ok()
     }
 }
 

@@ -59,7 +59,7 @@ pub enum Decision {
     Origin(usize),
     /// One of these and no other one, also when the request is sent again. The next pick decides which.
     Among(Box<[usize]>),
-    /// An address that may be none of an origin.
+    /// This address. Where no origin is there, it is asked all the same: the decider may name it.
     At(SocketAddr),
     /// The client gets no answer of an origin. Ignored where the answer is for all.
     Deny(Denial),

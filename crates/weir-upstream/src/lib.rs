@@ -33,6 +33,7 @@ mod error;
 mod exchange;
 mod explain;
 mod gauges;
+mod guests;
 mod health;
 mod hedge;
 mod homes;

@@ -285,6 +285,14 @@ impl Roster {
         }
     }
 
+    /// The same with one more member, which takes no share.
+    pub(crate) fn with_guest(&self, guest: Member) -> Roster {
+        let mut roster = Roster::new(self.members.clone(), self.changes);
+        roster.members = self.members.iter().cloned().chain([guest]).collect();
+        roster.takes_sessions.push(false);
+        roster
+    }
+
     /// The origin of this name, if it takes a share: a request asks for it.
     pub(crate) fn prefer(&self, name: &str, picks: &[Pick]) -> Option<Picked> {
         let at = self.members.iter().position(|member| member.origin.name() == name)?;

@@ -51,7 +51,8 @@ impl Upstream {
         let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
         self.signal.budget.asked(clock::now());
         let roster = self.known_roster(&request).await;
-        let Decided { picked, among } = self.decided(&roster, &request).await?;
+        let Decided { picked, guest, among } = self.decided(&roster, &request).await?;
+        let roster = guest.unwrap_or(roster);
         let so_far = (&[][..], among.as_deref());
         let Some(picked) = self.choose(&roster, &request, so_far, picked) else {
             return Err(OriginError::NoOrigin);

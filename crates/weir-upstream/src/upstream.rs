@@ -20,6 +20,7 @@ use crate::clock;
 use crate::dns;
 use crate::error::UpstreamError;
 use crate::gauges::Gauges;
+use crate::guests::Guests;
 use crate::listed::{self, UpstreamListed};
 use crate::names;
 use crate::node;
@@ -42,7 +43,7 @@ pub struct Upstream {
     /// What is laid over the settings. Held while another roster is made.
     said: Mutex<Said>,
     pub(crate) settings: UpstreamSettings,
-    resolver: Resolver,
+    pub(crate) resolver: Resolver,
     pub(crate) signal: Arc<Signal>,
     pub(crate) picks: Vec<Pick>,
     pub(crate) affinity: Option<Affinity>,
@@ -50,6 +51,8 @@ pub struct Upstream {
     pub(crate) bounds: Bounds,
     pub(crate) check: Option<Arc<CheckSettings>>,
     pub(crate) agent: Option<Arc<AgentSettings>>,
+    /// Origins that deciders name beside its own.
+    pub(crate) guests: Guests,
     /// Its place in the line of [`Signal::follow`], until it is dropped.
     token: Option<Arc<()>>,
 }
@@ -186,6 +189,7 @@ impl Upstream {
             said: Mutex::new(said),
             resolver: resolver.clone(),
             token: Some(signal.follow()),
+            guests: Guests::default(),
             signal,
             affinity: settings.affinity.clone(),
             check: settings.check.clone().map(Arc::new),

@@ -95,16 +95,28 @@ async fn the_origin_that_is_named_gets_the_request() {
 #[tokio::test]
 async fn where_nothing_is_said_the_next_pick_decides() {
     let (a, b) = (named("a").await, named("b").await);
-    let none = "192.0.2.9:9".parse().unwrap();
-    for said in
-        [Decision::Open, Decision::Failed, Decision::Origin(7), Decision::At(none), Decision::Unanswered]
-    {
+    for said in [Decision::Open, Decision::Failed, Decision::Origin(7), Decision::Unanswered] {
         let upstream = with(&told(false, said.clone()), settings(&[a.url(), b.url()]));
         let (one, pick, _) = answer(&upstream, of(Kind::Pass)).await;
         let (two, ..) = answer(&upstream, of(Kind::Pass)).await;
         assert_ne!(one, two, "{said:?}");
         assert_eq!(pick, PickWord::RoundRobin);
     }
+}
+
+#[tokio::test]
+async fn an_address_that_is_no_origin_is_asked_for_that_request_alone() {
+    let (a, b, guest) = (named("a").await, named("b").await, named("guest").await);
+    let told = told(false, Decision::At(guest.url()["http://".len()..].parse().unwrap()));
+    let upstream = with(&told, settings(&[a.url(), b.url()]));
+    for _ in 0..3 {
+        assert_eq!(answer(&upstream, of(Kind::Pass)).await.0, "guest");
+    }
+    *told.says.lock() = Decision::Open;
+    for _ in 0..4 {
+        assert_ne!(answer(&upstream, of(Kind::Pass)).await.0, "guest");
+    }
+    assert_eq!(upstream.origins_count(), 2);
 }
 
 #[tokio::test]

@@ -75,7 +75,9 @@ mod fetch {
 /// Other programs decide which origin gets a request.
 mod distributor {
     mod asked;
+    mod hostile;
     mod played;
+    mod served;
 }
 
 /// Which origins take requests: what picks choose, what operators change of them, and what DNS says.
