@@ -37,7 +37,7 @@ pub(crate) fn of_rules(
             let found = found
                 .chain(requests::of_route(route, &config.map))
                 .chain(clients::of_route(route))
-                .chain(files::of_route(route, names_both(layers)))
+                .chain(files::of_route(route, layers))
                 .chain(redirects::of_route(site, at));
             for (key, sentence) in found {
                 let (layer, span) = layers.key(key);
@@ -108,11 +108,6 @@ fn of_route(route: &ResolvedRoute, volumes: &[Volume]) -> Vec<Warning> {
         }
     }
     found
-}
-
-/// Whether one layer names a root and an upstream.
-fn names_both(layers: Layers<'_>) -> bool {
-    layers.all().any(|(_, table)| table.get("root").is_some() && table.get("upstream").is_some())
 }
 
 fn names_one(lifetimes: &Lifetimes, code: u16) -> bool {

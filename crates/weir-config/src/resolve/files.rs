@@ -65,3 +65,6 @@ pub(super) fn of(route: &Route, rules: &Rules, layers: Layers<'_>) -> Option<Res
         symlinks: symlinks.unwrap_or(SymlinkRule::Beneath),
     })
 }
+
+#[cfg(test)]
+mod tests;
