@@ -9,6 +9,8 @@ mod clock;
 mod condition;
 mod engine;
 mod frame;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 mod made;
 mod mistake;
 mod nearest;
