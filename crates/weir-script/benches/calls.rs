@@ -1,4 +1,4 @@
-//! What a call costs: ns of CPU, for usual scripts with 3 and with 100 origins, and what a hostile one may cost.
+//! What a call costs: ns of CPU, for usual scripts with 3 and with 100 origins, and for hostile ones.
 //! `cargo bench -p weir-script`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]

@@ -41,7 +41,7 @@ pub fn script(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use weir_testkit::fuzz::fuzz;
+    use weir_testkit::fuzz;
 
     #[test]
     fn scripts() {
