@@ -14,8 +14,13 @@ use weir_upstream::{Gauged, PUSHED, Reading, Upstream, name_of};
 
 /// Reads the sources of a configuration from now on, for the upstreams in force.
 pub(crate) fn configure(collector: &Collector, loaded: &Loaded, edge: &Edge) {
+    configure_for(collector, loaded, edge.running_upstreams());
+}
+
+/// The same for these upstreams.
+pub(crate) fn configure_for(collector: &Collector, loaded: &Loaded, upstreams: Vec<Arc<Upstream>>) {
     let sources = loaded.config.metrics.iter().map(|(name, metrics)| Source::of(name, metrics));
-    collector.configure(sources.collect(), edge.running_upstreams());
+    collector.configure(sources.collect(), upstreams);
 }
 
 /// The sources now.

@@ -17,9 +17,11 @@ use weir_distributor::Place;
 use weir_distributor::format::{self, Answer, Question};
 use weir_distributor::serve::{Answerer, Server, Terms};
 use weir_edge::plan::WrittenPicks;
+use weir_metrics::Collector;
 use weir_upstream::{Adjustments, Decider, DeciderForm, Upstream};
 
 use crate::distributors;
+use crate::metrics;
 use crate::written_picks::Maker;
 pub(crate) use admin::serve as serve_admin;
 use policy::{Policies, Policy};
@@ -28,6 +30,8 @@ use policy::{Policies, Policy};
 pub(crate) struct Answering {
     server: Server,
     maker: Maker,
+    /// Reads metrics, for the picks that go by them.
+    collector: Collector,
     runtime: Handle,
     /// What is in force.
     upstreams: Mutex<HashMap<String, Arc<Upstream>>>,
@@ -50,11 +54,13 @@ impl Answering {
         let maker = Maker::default();
         let made = make(&loaded.config, &maker, &HashMap::new())?;
         tend(&made.upstreams, &HashMap::new(), &runtime);
+        let collector = Collector::start().context("cannot start the thread of metrics")?;
+        metrics::configure_for(&collector, loaded, made.upstreams.values().cloned().collect());
         let listen: Vec<Place> = settings.listen.iter().map(distributors::place).collect();
         let server = Server::start(&listen, threads, made.terms).map_err(|(place, error)| {
             anyhow::Error::new(error).context(format!("cannot listen at {place}"))
         })?;
-        Ok(Answering { server, maker, runtime, upstreams: Mutex::new(made.upstreams), listen })
+        Ok(Answering { server, maker, collector, runtime, upstreams: Mutex::new(made.upstreams), listen })
     }
 
     /// Puts another configuration in force. Warnings.
@@ -66,6 +72,7 @@ impl Answering {
         let mut upstreams = self.upstreams.lock();
         let made = make(&loaded.config, &self.maker, &upstreams)?;
         tend(&made.upstreams, &upstreams, &self.runtime);
+        metrics::configure_for(&self.collector, loaded, made.upstreams.values().cloned().collect());
         self.server.change(made.terms);
         *upstreams = made.upstreams;
         let listen: Vec<Place> = settings.listen.iter().map(distributors::place).collect();
