@@ -106,6 +106,7 @@ fn a_written_pick_says_how_it_decides() {
         ("least = {}", 9, "`least` names no metric"),
         ("least = { cpu = 0 }", 9, "a factor is more than 0"),
         ("least = \"cpu\"\nmark = 0.5", 10, "`mark` has no use without `pack`"),
+        ("least = \"cpu\"\nvalues = { A = 1 }", 10, "`values` has no use without `script`"),
     ] {
         let text = with(written, "\"calm\"");
         expect(&text, &[(line, sentence)]);
