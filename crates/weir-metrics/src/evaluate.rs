@@ -181,7 +181,8 @@ pub mod fuzzing {
         b"a 1\na{x=\"1\"} 2\na{x=\"2\",y=\"3\"} 0\nnode_cpu_seconds_total{mode=\"idle\"} 7\nb 1\n";
 
     /// An expression is read again as it is shown, and has a finite value or none.
-    pub fn expression(text: &str) {
+    pub fn expression(bytes: &[u8]) {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
         match MetricExpression::parse(text) {
             Ok(expression) => {
                 let Ok(samples) = read(PAGE, 100) else { unreachable!("the page is fine") };

@@ -66,6 +66,7 @@ fn a_page_of_any_length_is_held_in_bounds() {
 
 #[test]
 fn the_fuzz_target_holds_for_its_seeds() {
+    weir_testkit::fuzz("exposition", &[b"{", b"}", b"\"", b"\\", b"\n", b"a 1", b",", b"="], exposition);
     for page in ["a 1\n", "a{b=\"c\"} 1\na{b=\"d\"} 2", "", "a{", "# x\n\nnode_cpu_seconds_total{} 1 2 3\n"] {
         exposition(page.as_bytes());
     }

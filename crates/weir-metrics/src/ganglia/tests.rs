@@ -110,6 +110,11 @@ fn a_document_that_never_ends_is_given_up() {
 #[test]
 fn the_fuzz_target_holds_for_its_seeds() {
     ganglia(&document(&host("a", "1.1.1.1", &metric("cpu_idle", "1", "0", "0"))));
+    weir_testkit::fuzz(
+        "ganglia",
+        &[b"<HOST", b"/>", b"\"", b"&a;", b"<!DOCTYPE a [", b"]>", b"\xe4"],
+        ganglia,
+    );
     ganglia(b"<GANGLIA_XML/>");
     ganglia(b"<GANGLIA_XML></GANGLIA_XML>\xff");
 }

@@ -86,6 +86,7 @@ fn a_response_without_a_report_is_as_it_was() {
     let settings = ReportSettings { source: "r".into(), stale_after: Duration::from_secs(2) };
     take(&mut headers, &gauges, &settings, clock::now());
     assert_eq!((headers.len(), gauges.get("cpu", clock::now())), (1, Gauge::Missing));
+    weir_testkit::fuzz("orca", &[b"TEXT ", b"JSON ", b"BIN ", b"=", b",", b"{", b"1e999"], fuzzing::orca);
     for bytes in [&message()[..], b"TEXT a=1", b"", b"JSON {\"a\":{}}"] {
         fuzzing::orca(bytes);
     }
