@@ -6,14 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use http::HeaderMap;
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock;
-use crate::orca;
-use crate::settings::ReportSettings;
 
 /// The most names that one source has at an origin.
 pub const NAMES_MAX: usize = 512;
@@ -25,6 +22,15 @@ pub const NAME_BYTES_MAX: usize = 128;
 pub const PUSHED: &str = "push";
 /// The source of what HAProxy agents say. It comes after all others.
 pub const AGENT: &str = "agent";
+
+/// The loads that origins report in their responses (ORCA).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportSettings {
+    /// The name of their source.
+    pub source: Arc<str>,
+    /// How long a report counts.
+    pub stale_after: Duration,
+}
 
 /// What an agent says counts for so many times the time between two connections to it.
 const STALE_AFTER: u32 = 3;
@@ -222,11 +228,9 @@ impl Gauges {
         }
     }
 
-    /// A response has come: takes reports out of its fields, where they are taken.
-    pub(crate) fn hear_response(&self, headers: &mut HeaderMap, now: Instant) {
-        if let Some(settings) = &*self.reports.load() {
-            orca::take(headers, self, settings, now);
-        }
+    /// What is done with reports in responses; `None`: they are left there.
+    pub(crate) fn reports(&self) -> Guard<Option<Arc<ReportSettings>>> {
+        self.reports.load()
     }
 
     /// Forgets what a source has said; with a name, that value only. Whether there was any.

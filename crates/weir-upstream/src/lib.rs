@@ -89,7 +89,8 @@ pub use decider::{
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use explain::{Explained, ExplainedOrigin, WhyNot};
 pub use gauges::{
-    AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, is_name as is_metric_name,
+    AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, ReportSettings,
+    is_name as is_metric_name,
 };
 pub use listed::{OriginListed, UpstreamListed};
 pub use origin::Origin;
@@ -102,7 +103,7 @@ pub use response::{Length, OriginResponse, Times};
 pub use session_end::SessionEnd;
 pub use settings::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
-    OriginSettings, ReportSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
+    OriginSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
 };
 pub use snapshot::{
     AgentSnapshot, CheckSnapshot, HedgesSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot,

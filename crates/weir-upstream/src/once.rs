@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::error::{Bound, OriginError};
 use crate::exchange::{Terms, exchange, limits};
 use crate::health::{Event, Verdict};
+use crate::orca;
 use crate::origin::{Busy, Origin, count};
 use crate::outgoing::Outgoing;
 use crate::pool::{Grant, Lease};
@@ -83,7 +84,7 @@ pub(crate) async fn attempt(
     }
     let now = clock::now();
     origin.measure(waited, now);
-    origin.gauges().hear_response(&mut head.headers, now);
+    orca::hear(&mut head.headers, origin.gauges(), now);
     origin.met_head(head.status, (waited, now), terms.suspect);
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
     if head.status == http::StatusCode::SWITCHING_PROTOCOLS

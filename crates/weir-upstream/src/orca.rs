@@ -12,8 +12,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderMap, HeaderName};
 
-use crate::gauges::Gauges;
-use crate::settings::ReportSettings;
+use crate::gauges::{Gauges, ReportSettings};
 
 /// The field of all forms.
 const REPORT: HeaderName = HeaderName::from_static("endpoint-load-metrics");
@@ -56,8 +55,15 @@ fn name(field: &str) -> &str {
     }
 }
 
+/// A response has come: takes reports out of its fields, where they are taken.
+pub(crate) fn hear(headers: &mut HeaderMap, gauges: &Gauges, now: Instant) {
+    if let Some(settings) = &*gauges.reports() {
+        take(headers, gauges, settings, now);
+    }
+}
+
 /// Takes the reports out of a response's fields, and puts their values into the gauges of its origin.
-pub(crate) fn take(headers: &mut HeaderMap, gauges: &Gauges, settings: &ReportSettings, now: Instant) {
+fn take(headers: &mut HeaderMap, gauges: &Gauges, settings: &ReportSettings, now: Instant) {
     for field in [REPORT, REPORT_BIN] {
         let report = headers.get(&field).and_then(|value| match field == REPORT {
             true => read(value.as_bytes()),

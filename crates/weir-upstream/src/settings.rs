@@ -17,6 +17,7 @@ use std::time::Duration;
 use crate::affinity::Affinity;
 use crate::decider::Deciders;
 use crate::error::UpstreamError;
+use crate::gauges::ReportSettings;
 use crate::pick::Pick;
 
 pub use check::{AgentSettings, CheckAsk, CheckRequest, CheckSettings};
@@ -82,15 +83,6 @@ impl UpstreamSettings {
             reports: None,
         }
     }
-}
-
-/// The loads that origins report in their responses (ORCA).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReportSettings {
-    /// The name of their source.
-    pub source: Arc<str>,
-    /// How long a report counts.
-    pub stale_after: Duration,
 }
 
 /// One origin of an upstream.

@@ -15,7 +15,7 @@ use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, 
 use weir_edge::Edge;
 use weir_edge::plan::site_hash;
 use weir_observe::{Observatory, Outcome, SiteCount, SiteSnapshot};
-use weir_store::OsDisk;
+use weir_store::{OsDisk, Scope};
 
 /// Opens the accounts in the state folder, and keeps them from now on.
 ///
@@ -180,4 +180,13 @@ fn live(accounts: &mut [SiteAccount], edge: &Edge) -> Result<(), String> {
 
 fn stock(stock: weir_store::Stock) -> Stock {
     Stock { objects: stock.objects, bytes: stock.bytes }
+}
+
+/// The quotas of sites, by the mark in their keys.
+pub(crate) fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
+    let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
+        Scope::Site(mark) => Some((mark, site.quota_bytes?)),
+        _ => None,
+    };
+    loaded.resolved().iter().filter_map(quota).collect()
 }

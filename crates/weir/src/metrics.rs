@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use weir_config::{Loaded, nearest};
 use weir_control::{
     MetricsOrder, MetricsPushed, MetricsShown, MissingShown, OriginMetrics, OriginRefusal, SourceShown,
@@ -11,6 +12,13 @@ use weir_control::{
 use weir_edge::Edge;
 use weir_metrics::{Collector, Source, SourceStatus};
 use weir_upstream::{Gauged, PUSHED, Reading, Upstream, name_of};
+
+/// Starts the thread that reads the sources of a configuration.
+pub(crate) fn start(loaded: &Loaded, edge: &Edge) -> anyhow::Result<Collector> {
+    let collector = Collector::start().context("cannot start the thread of metrics")?;
+    configure(&collector, loaded, edge);
+    Ok(collector)
+}
 
 /// Reads the sources of a configuration from now on, for the upstreams in force.
 pub(crate) fn configure(collector: &Collector, loaded: &Loaded, edge: &Edge) {

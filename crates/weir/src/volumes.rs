@@ -3,14 +3,15 @@
 
 #[cfg(feature = "rocksdb")]
 use std::path::Path;
+use std::path::Path;
 use std::sync::Arc;
 
-use weir_config::model;
+use weir_config::{Loaded, model};
 use weir_control::{CatalogueUse, VolumeUse};
 use weir_store::catalogue::CatalogueUsage;
 use weir_store::drives::{Change, Drain, DriveReport, Machine, RegisterChange, Settings, Wanted};
 use weir_store::volume::Clock;
-use weir_store::{Stamp, VolumeReport, VolumeState};
+use weir_store::{AdmissionMode, AdmissionSettings, OsDisk, Stamp, VolumeReport, VolumeState};
 
 /// What a supervisor of volumes works with here.
 pub(crate) fn settings(memory_bytes: u64) -> Settings {
@@ -198,4 +199,23 @@ fn in_use(report: VolumeReport) -> VolumeUse {
 fn catalogue(usage: CatalogueUsage) -> CatalogueUse {
     let CatalogueUsage { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken } = usage;
     CatalogueUse { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, broken: is_broken }
+}
+
+/// How that is decided.
+pub(crate) fn admission(loaded: &Loaded, state: &Path) -> AdmissionSettings {
+    let sizes = loaded.config.cache.volume.iter().filter_map(|volume| Some(volume.size?.0));
+    AdmissionSettings {
+        mode: admission_of(loaded),
+        disk: Some(Arc::new(OsDisk::at(state))),
+        volumes_bytes: sizes.sum(),
+    }
+}
+
+/// Which responses are written to the drives.
+pub(crate) fn admission_of(loaded: &Loaded) -> AdmissionMode {
+    match loaded.config.cache.admission {
+        model::Admission::Auto => AdmissionMode::Auto,
+        model::Admission::Always => AdmissionMode::Always,
+        model::Admission::Second => AdmissionMode::Second,
+    }
 }

@@ -1,7 +1,6 @@
 //! The one place where the parts are joined: it compiles the configuration to a plan, starts the edge with
 //! it, and gives the edge to the control plane as its [`DataPlane`].
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -10,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 use parking_lot::Mutex;
 use weir_accounts::Accounts;
-use weir_config::model::{self, Listen, Log, Protocol};
+use weir_config::Loaded;
+use weir_config::model::{Listen, Log, Protocol};
 use weir_config::value::{HostPattern, PathText};
-use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     CacheUse, CachedObject, CertificatesUse, Counted, DataPlane, Explained, HedgesState, Holding, Inventory,
     LedgerState, ListOrder, Listening, Listing, MetricsOrder, MetricsPushed, MetricsShown, OriginChanged,
@@ -27,10 +26,7 @@ use weir_front::listen::PassedListener;
 use weir_metrics::Collector;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::drives::{Begin, Drives};
-use weir_store::{
-    AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
-    Settings, Stamp, Store, Unwritten,
-};
+use weir_store::{Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Settings, Stamp, Store, Unwritten};
 
 use crate::accounts;
 use crate::acme::Ordering;
@@ -164,14 +160,10 @@ impl Server {
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let configured = &loaded.config.cache.volume;
-        let admission = AdmissionSettings {
-            mode: admission_of(loaded),
-            disk: Some(Arc::new(OsDisk::at(state))),
-            volumes_bytes: configured.iter().filter_map(|volume| Some(volume.size?.0)).sum(),
-        };
+        let admission = volumes::admission(loaded, state);
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
-        store.set_quotas(quotas(loaded));
+        store.set_quotas(accounts::quotas(loaded));
         let begin = if handover.has_volumes { Begin::Later } else { Begin::Now };
         let drives = Drives::start(
             store.clone(),
@@ -193,8 +185,7 @@ impl Server {
             carried: known.carried,
         };
         let edge = Edge::start(plan, workers, observatory.clone(), store, from_outside)?;
-        let collector = Collector::start().context("cannot start the thread of metrics")?;
-        metrics::configure(&collector, loaded, &edge);
+        let collector = metrics::start(loaded, &edge)?;
         edge.origin_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         ordering.resume().context("cannot order certificates")?;
         Ok(Server {
@@ -339,15 +330,6 @@ impl Server {
     }
 }
 
-/// Which responses are written to the drives.
-fn admission_of(loaded: &Loaded) -> AdmissionMode {
-    match loaded.config.cache.admission {
-        model::Admission::Auto => AdmissionMode::Auto,
-        model::Admission::Always => AdmissionMode::Always,
-        model::Admission::Second => AdmissionMode::Second,
-    }
-}
-
 fn compile(loaded: &Loaded, observatory: &Observatory, picks: &written_picks::Maker) -> Result<Plan, String> {
     Ok(Plan::compile_with(loaded, &|name| observatory.site(name), &picks.make(&loaded.config)?))
 }
@@ -360,15 +342,6 @@ fn listening(loaded: &Loaded, address: String) -> Listening {
         Protocol::Http1 => "http/1.1".to_owned(),
     });
     Listening { address, tls: listen.is_some_and(|listen| listen.tls), protocols: protocols.collect() }
-}
-
-/// The quotas of sites, by the mark in their keys.
-fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
-    let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
-        Scope::Site(mark) => Some((mark, site.quota_bytes?)),
-        _ => None,
-    };
-    loaded.resolved().iter().filter_map(quota).collect()
 }
 
 /// How many sites and routes a configuration has.
@@ -397,8 +370,8 @@ impl DataPlane for Server {
         warnings.extend(self.ordering.configure(&loaded));
         metrics::configure(&self.collector, &loaded, &self.edge);
         warnings.extend(self.edge.origin_warnings());
-        self.edge.store().set_admission(admission_of(&loaded));
-        self.edge.store().set_quotas(quotas(&loaded));
+        self.edge.store().set_admission(volumes::admission_of(&loaded));
+        self.edge.store().set_quotas(accounts::quotas(&loaded));
         self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
         *self.extent.lock() = Extent::of(&loaded);
         let events = events::settings(&loaded.config.events);

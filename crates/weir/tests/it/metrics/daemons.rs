@@ -1,5 +1,6 @@
 //! The daemons that measure origins, for real: Debian's `gmond` with `gmetric`, and
-//! `prometheus-node-exporter`. They listen on 127.0.0.1, use no multicast, and end with their values. Skipped where there is none.
+//! `prometheus-node-exporter`. They listen on 127.0.0.1, use no multicast, and end with their values. Skipped
+//! where there is none.
 
 use std::fmt::Write as _;
 use std::net::TcpStream;
