@@ -9,7 +9,7 @@ use weir_upstream::{Gauges, NAMES_MAX};
 
 use crate::evaluate::{Given, Value, evaluate};
 use crate::hosts::Target;
-use crate::samples::Samples;
+use crate::samples::{Samples, Times};
 use crate::source::Source;
 use crate::status::MissingValue;
 
@@ -44,7 +44,7 @@ pub(crate) fn apply(
     let room = NAMES_MAX.saturating_sub(done.len());
     let others = now.names().into_iter().filter(|name| !done.contains(name));
     for (name, named) in others.take(room).filter_map(|name| Some((name, now.get(name)?))) {
-        let value = Value { value: named.mean(), age: named.age, ends_in: named.ends_in };
+        let value = Value { value: named.mean(), times: named.times };
         set(gauges, source, (name, value), now.at);
     }
     missing
@@ -64,9 +64,11 @@ fn first(ways: &[MetricExpression], given: Given<'_>) -> Result<Value, String> {
 }
 
 fn set(gauges: &Gauges, source: &Source, (name, value): (&str, Value), read: Instant) {
-    let Value { value, age, ends_in } = value;
+    let Value { value, times: Times { age, overdue, ends_in } } = value;
     let measured = read.checked_sub(age).unwrap_or(read);
-    let stale = read.checked_add(source.stale_after).map(|at| at.checked_sub(age).unwrap_or(read));
+    // Where nothing else is said, what the source holds back on purpose is not old.
+    let old = if source.is_age_set { age } else { overdue };
+    let stale = read.checked_add(source.stale_after).map(|at| at.checked_sub(old).unwrap_or(read));
     let ends = ends_in.and_then(|left| read.checked_add(left));
     // A name that no metric may have, or one too many, is left out.
     let _ = gauges.set(name, &source.name, value, (measured, stale.into_iter().chain(ends).min()));

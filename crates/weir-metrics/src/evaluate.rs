@@ -1,11 +1,10 @@
 //! Expressions over what was read of a host, now and the time before. Pure.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use weir_config::value::expression::{Aggregate, Filter, MetricExpression, Operator, Selector, Term, Test};
 
-use crate::samples::{Samples, Series};
+use crate::samples::{Samples, Series, Times};
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,12 +32,11 @@ pub(crate) struct Given<'g> {
     pub(crate) part: &'g dyn Fn(&str) -> Option<String>,
 }
 
-/// A value and how old it was when it was read.
+/// A value, and what is said of its age.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Value {
     pub(crate) value: f64,
-    pub(crate) age: Duration,
-    pub(crate) ends_in: Option<Duration>,
+    pub(crate) times: Times,
 }
 
 /// Computes an expression: one number; several series become their mean.
@@ -55,11 +53,7 @@ pub(crate) fn evaluate(expression: &MetricExpression, given: Given<'_>) -> Resul
     }
     let names = expression.term.selectors();
     let used = || names.iter().filter_map(|selector| given.now.get(&selector.name));
-    Ok(Value {
-        value,
-        age: used().map(|named| named.age).max().unwrap_or_default(),
-        ends_in: used().filter_map(|named| named.ends_in).min(),
-    })
+    Ok(Value { value, times: used().fold(Times::default(), |times, named| times.with(named.times)) })
 }
 
 /// Values by labels.

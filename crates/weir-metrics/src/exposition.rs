@@ -3,9 +3,9 @@
 //! nothing.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::samples::Samples;
+use crate::samples::{Samples, Times};
 
 /// The largest page, in bytes.
 pub(crate) const PAGE_BYTES_MAX: u64 = 16 << 20;
@@ -96,7 +96,7 @@ impl<'w> Page<'w> {
         // A time may follow, and in OpenMetrics an example. Weir knows when it has read the page.
         let word = rest.split_ascii_whitespace().next().ok_or_else(|| fault("there is no value"))?;
         let value = number(word).ok_or_else(|| fault("the value is no number"))?;
-        self.samples.add(name, labels, value, (Duration::ZERO, None));
+        self.samples.add(name, labels, value, Times::default());
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use crate::samples::Samples;
+use crate::samples::{Samples, Times};
 
 /// The largest document, in bytes: that of some thousand hosts.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -152,12 +152,14 @@ impl Walk<'_> {
                 }
             }
             ("METRIC", Some((host, _))) => {
-                let [name, value, age, ends] = texts(tag, ["NAME", "VAL", "TN", "DMAX"], at)?;
+                let [name, value, age, most, ends] = texts(tag, ["NAME", "VAL", "TN", "TMAX", "DMAX"], at)?;
                 if let Ok(value) = value.trim().parse::<f64>() {
                     let age = seconds(&age).unwrap_or_default();
                     let ends_in = seconds(&ends).filter(|ends| !ends.is_zero());
                     let ends_in = ends_in.map(|ends| ends.saturating_sub(age));
-                    host.samples.add(&name, Some(Vec::new()), value, (age, ends_in));
+                    // gmond does not send what has hardly changed before `TMAX`.
+                    let overdue = age.saturating_sub(seconds(&most).unwrap_or_default());
+                    host.samples.add(&name, Some(Vec::new()), value, Times { age, overdue, ends_in });
                 }
             }
             _ => {}

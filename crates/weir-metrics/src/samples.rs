@@ -23,10 +23,30 @@ pub(crate) struct Named {
     /// Of all: their sum and number.
     sum: f64,
     count: u32,
-    /// How old its source says that it is.
+    /// What their source says of their age.
+    pub(crate) times: Times,
+}
+
+/// What a source says of the age of a value when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// How old it is.
     pub(crate) age: Duration,
-    /// When its source says that it ends, counted from now.
+    /// By how much it is older than a value of its kind becomes before it is sent again.
+    pub(crate) overdue: Duration,
+    /// When it ends, counted from now.
     pub(crate) ends_in: Option<Duration>,
+}
+
+impl Times {
+    /// Those of a value that is made of two.
+    pub(crate) fn with(self, other: Times) -> Times {
+        Times {
+            age: self.age.max(other.age),
+            overdue: self.overdue.max(other.overdue),
+            ends_in: self.ends_in.into_iter().chain(other.ends_in).min(),
+        }
+    }
 }
 
 impl Named {
@@ -56,7 +76,7 @@ impl Samples {
         name: &str,
         labels: Option<Vec<(Box<str>, Box<str>)>>,
         value: f64,
-        (age, ends_in): (Duration, Option<Duration>),
+        times: Times,
     ) {
         if !value.is_finite() {
             return;
@@ -67,8 +87,7 @@ impl Samples {
         let named = self.names.entry(name.into()).or_default();
         named.sum += value;
         named.count = named.count.saturating_add(1);
-        named.age = named.age.max(age);
-        named.ends_in = named.ends_in.into_iter().chain(ends_in).min();
+        named.times = named.times.with(times);
         if let Some(labels) = labels.filter(|_| self.series < SERIES_MAX) {
             self.series += 1;
             named.series.push(Series { labels, value });

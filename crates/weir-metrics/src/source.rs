@@ -39,6 +39,8 @@ pub struct Source {
     pub timeout: Duration,
     /// The age from which a value counts as missing.
     pub stale_after: Duration,
+    /// Whether the configuration says so, also for values that a gmond holds back as they hardly change.
+    pub is_age_set: bool,
     /// What is computed.
     pub values: BTreeMap<String, MetricExpression>,
 }
@@ -57,6 +59,7 @@ impl Source {
             every: metrics.every.0,
             timeout: metrics.timeout.0,
             stale_after: metrics.stale_after(),
+            is_age_set: metrics.stale_after.is_some(),
             values: metrics.values.clone(),
         }
     }

@@ -145,3 +145,20 @@ fn sources_that_hold_on_are_given_up() {
     let error = collector.status()[0].error.clone().unwrap();
     assert_eq!(error, format!("{at}: no whole document within 50 ms"));
 }
+
+#[test]
+fn what_a_gmond_holds_back_is_not_old() {
+    let metric = |name: &str, tn: u32| {
+        format!("<METRIC NAME=\"{name}\" VAL=\"1\" TN=\"{tn}\" TMAX=\"90\" DMAX=\"0\"/>")
+    };
+    let (at, _) = server(move |_| document(&[("a", &[metric("held", 60), metric("lost", 95)].concat())]));
+    let gmond = || Metrics { ganglia: vec![at.to_string().parse().unwrap()], ..Metrics::default() };
+    let (collector, upstream) = (Collector::start().unwrap(), upstream(&["a"]));
+    collector.configure(vec![source(gmond())], vec![upstream.clone()]);
+    until(|| value(&upstream, 0, "held") == Gauge::Fresh(1.0));
+    assert_eq!(value(&upstream, 0, "lost"), Gauge::Stale(1.0));
+    // Unless the configuration says how old a value may be.
+    let stale_after = Some(weir_config::value::Duration(Duration::from_secs(5)));
+    collector.configure(vec![source(Metrics { stale_after, ..gmond() })], vec![upstream.clone()]);
+    until(|| value(&upstream, 0, "held") == Gauge::Stale(1.0));
+}

@@ -79,12 +79,12 @@ fn an_expression_becomes_one_number() {
 fn a_value_is_as_old_as_the_oldest_that_it_is_made_of() {
     let mut now = Samples::new(crate::clock::now());
     let s = Duration::from_secs;
-    now.add("x", Some(Vec::new()), 1.0, (s(3), None));
-    now.add("y", Some(Vec::new()), 2.0, (s(9), Some(s(20))));
-    now.add("z", Some(Vec::new()), 2.0, (s(30), Some(s(5))));
+    now.add("x", Some(Vec::new()), 1.0, Times { age: s(3), overdue: s(1), ends_in: None });
+    now.add("y", Some(Vec::new()), 2.0, Times { age: s(9), overdue: s(0), ends_in: Some(s(20)) });
+    now.add("z", Some(Vec::new()), 2.0, Times { age: s(30), overdue: s(30), ends_in: Some(s(5)) });
     let given = Given { now: &now, before: None, part: &|_| None };
     let found = evaluate(&"x + y".parse().unwrap(), given).unwrap();
-    assert_eq!(found, Value { value: 3.0, age: s(9), ends_in: Some(s(20)) });
+    assert_eq!(found, Value { value: 3.0, times: Times { age: s(9), overdue: s(1), ends_in: Some(s(20)) } });
 }
 
 #[test]

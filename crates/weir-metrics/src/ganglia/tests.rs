@@ -50,7 +50,7 @@ fn hosts_in_clusters_and_grids_are_found() {
     assert_eq!(samples.names(), ["cpu_idle", "gone", "queue"]);
     let of = |name: &str| {
         let named = samples.get(name).unwrap();
-        (named.mean(), named.age.as_secs(), named.ends_in.map(|ends| ends.as_secs()))
+        (named.mean(), named.times.age.as_secs(), named.times.ends_in.map(|ends| ends.as_secs()))
     };
     assert_eq!(of("cpu_idle"), (12.5, 7, None));
     assert_eq!(of("queue"), (-300.0, 40, Some(20)));
