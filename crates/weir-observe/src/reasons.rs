@@ -433,6 +433,7 @@ pub const REASONS: &[Reason] = {
         row(Origin, "read-timeout", "No byte of the body came within `between_bytes`."),
         row(Origin, "write-timeout", "The origin took no byte of the request within `between_bytes`."),
         row(Origin, "upgrade-unasked", "The origin switched to a protocol that Weir did not ask for."),
+        row(Origin, "pick-denied", "400 to 599: a script or a distributor of `pick` denies the request."),
         row(Origin, "body-aborted", "The client stopped before its request's body was whole."),
         row(
             Origin,

@@ -237,7 +237,7 @@ impl OriginError {
             Self::Busy { bound, .. } => bound.word(),
             Self::NoOrigin => "no-origin",
             Self::BodyAborted => "body-aborted",
-            Self::Denied(_) => "denied",
+            Self::Denied(_) => "pick-denied",
         }
     }
 

@@ -27,8 +27,8 @@ pub struct Metrics {
     pub every: Duration,
     /// The longest that a read may take.
     pub timeout: Duration,
-    /// The age from which a value counts as missing. Default: three times `every`; of Ganglia's values, as much
-    /// beyond their `TMAX`, as gmond holds back what has hardly changed.
+    /// The age from which a value counts as missing. Default: three times `every`; for Ganglia as much beyond
+    /// `TMAX`, as gmond holds back what has hardly changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<Duration>,
     /// Which origin a host of Ganglia is: its `NAME` or `IP`, and the origin's URL or `id`. Other hosts are
