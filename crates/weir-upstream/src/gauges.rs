@@ -16,6 +16,10 @@ use crate::clock;
 pub const NAMES_MAX: usize = 512;
 /// The most sources of an origin.
 const SOURCES_MAX: usize = 16;
+/// The most names that are new here and that reports of the origin bring at once.
+const NEW_NAMES: usize = 64;
+/// After these, one in so many nanoseconds: four a second.
+const NEW_NAME_NS: i64 = 250_000_000;
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 /// The source of what operators push. It comes before all others.
@@ -89,6 +93,19 @@ pub struct Reading {
     pub is_fresh: bool,
 }
 
+/// A value that is set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting<'n> {
+    /// Its name.
+    pub name: &'n str,
+    /// The value.
+    pub value: f64,
+    /// When it was measured.
+    pub measured: Instant,
+    /// From then on it counts as missing; without it, it always counts.
+    pub good_until: Option<Instant>,
+}
+
 /// The values of one origin. Setting one that is there writes three numbers; reading one takes no lock.
 #[derive(Debug)]
 pub struct Gauges {
@@ -100,6 +117,28 @@ pub struct Gauges {
     changes: AtomicU64,
     /// What is done with reports in responses.
     reports: ArcSwapOption<ReportSettings>,
+    /// The new names that reports may bring.
+    new_names: Mutex<Allowance>,
+}
+
+/// So many at once, then a few a second.
+#[derive(Debug)]
+struct Allowance {
+    left: usize,
+    /// Up to when it was filled, in nanoseconds since [`Gauges::since`].
+    filled: i64,
+}
+
+impl Allowance {
+    /// Takes as many as there are, at most `count`.
+    fn take(&mut self, count: usize, now: i64) -> usize {
+        let more = (now - self.filled).max(0) / NEW_NAME_NS;
+        self.filled += more * NEW_NAME_NS;
+        self.left = usize::try_from(more).unwrap_or(NEW_NAMES).saturating_add(self.left).min(NEW_NAMES);
+        let taken = count.min(self.left);
+        self.left -= taken;
+        taken
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +151,7 @@ struct Named {
 }
 
 /// A value. Its times are nanoseconds since [`Gauges::since`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Cell {
     value: AtomicU64,
     measured: AtomicI64,
@@ -128,6 +167,7 @@ impl Default for Gauges {
             sources: Mutex::default(),
             changes: AtomicU64::new(0),
             reports: ArcSwapOption::empty(),
+            new_names: Mutex::new(Allowance { left: NEW_NAMES, filled: 0 }),
         }
     }
 }
@@ -145,55 +185,117 @@ impl Gauges {
         value: f64,
         (measured, good_until): (Instant, Option<Instant>),
     ) -> Result<(), GaugeError> {
-        if !value.is_finite() {
-            return Err(GaugeError::Value);
-        }
-        let (measured, good_until) = (self.ns(measured), good_until.map_or(i64::MAX, |at| self.ns(at)));
-        let hash = xxh3_64(name.as_bytes());
-        let is_there = {
-            let cells = self.cells.load();
-            let found = of_name(&cells, hash, name).find(|named| *named.source == **source);
-            found.map(|named| named.cell.put(value, measured, good_until)).is_some()
-        };
-        if !is_there {
-            let cell = Cell {
-                value: AtomicU64::new(value.to_bits()),
-                measured: AtomicI64::new(measured),
-                good_until: AtomicI64::new(good_until),
-            };
-            self.add((hash, name), source, cell)?;
-        }
-        self.changes.fetch_add(1, Ordering::Release);
-        Ok(())
+        self.set_all(source, [Setting { name, value, measured, good_until }])
     }
 
-    fn add(&self, (hash, name): (u64, &str), source: &Arc<str>, cell: Cell) -> Result<(), GaugeError> {
-        if !is_name(name) {
-            return Err(GaugeError::Name);
+    /// Sets many values at once: names that are new here are added together. Of one name the last counts.
+    ///
+    /// # Errors
+    /// The first of a value that was not taken; all others are taken.
+    pub fn set_all<'n>(
+        &self,
+        source: &Arc<str>,
+        settings: impl IntoIterator<Item = Setting<'n>>,
+    ) -> Result<(), GaugeError> {
+        let (new, put) = self.put_all(source, settings);
+        let added = self.add(source, &new);
+        put.and(added)
+    }
+
+    /// A report of the origin itself has come, at `now`. Of names that are new it may bring a few a second.
+    pub(crate) fn hear_report<'n>(
+        &self,
+        source: &Arc<str>,
+        settings: impl IntoIterator<Item = Setting<'n>>,
+        now: Instant,
+    ) {
+        // What cannot be taken is left out.
+        let (mut new, _) = self.put_all(source, settings);
+        if !new.is_empty() {
+            new.truncate(self.new_names.lock().take(new.len(), self.ns(now)));
+            let _ = self.add(source, &new);
+        }
+    }
+
+    /// Sets those whose names are there. Returns the others, and the first fault.
+    fn put_all<'n>(
+        &self,
+        source: &Arc<str>,
+        settings: impl IntoIterator<Item = Setting<'n>>,
+    ) -> (Vec<(u64, Setting<'n>)>, Result<(), GaugeError>) {
+        let (mut new, mut done, mut is_any) = (Vec::new(), Ok(()), false);
+        let cells = self.cells.load();
+        for one in settings {
+            let hash = xxh3_64(one.name.as_bytes());
+            if !one.value.is_finite() {
+                done = done.and(Err(GaugeError::Value));
+            } else if let Some(named) = of_source(&cells, (hash, one.name), source) {
+                self.write(&named.cell, &one);
+                is_any = true;
+            } else if is_name(one.name) {
+                new.push((hash, one));
+            } else {
+                done = done.and(Err(GaugeError::Name));
+            }
+        }
+        if is_any {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        (new, done)
+    }
+
+    /// Adds names, as many as there is room for.
+    fn add(&self, source: &Arc<str>, new: &[(u64, Setting<'_>)]) -> Result<(), GaugeError> {
+        if new.is_empty() {
+            return Ok(());
         }
         let mut sources = self.sources.lock();
-        let rank = match sources.iter().position(|one| *one == *source) {
-            Some(rank) => rank,
-            None if sources.len() >= SOURCES_MAX => return Err(GaugeError::Full),
-            None => {
-                sources.push(source.clone());
-                sources.len() - 1
+        if !sources.contains(source) {
+            if sources.len() >= SOURCES_MAX {
+                return Err(GaugeError::Full);
             }
-        };
-        let mut cells = Vec::clone(&self.cells.load());
-        cells.retain(|one| (one.hash, &*one.name, &one.source) != (hash, name, source));
-        let of_source = || cells.iter().enumerate().filter(|(_, one)| one.source == *source);
-        if of_source().count() >= NAMES_MAX {
-            // One that no longer counts makes room.
-            let now = self.ns(clock::now());
-            let until = |one: &Named| one.cell.good_until.load(Ordering::Acquire);
-            let oldest = of_source().min_by_key(|(_, one)| until(one)).filter(|(_, one)| until(one) <= now);
-            let Some((at, _)) = oldest else { return Err(GaugeError::Full) };
-            cells.remove(at);
+            sources.push(source.clone());
         }
-        cells.push(Named { hash, rank, name: name.into(), source: source.clone(), cell: Arc::new(cell) });
-        self.put(cells, &sources);
-        Ok(())
+        let cells = self.cells.load();
+        let mut added: Vec<Named> = Vec::new();
+        for (hash, one) in new {
+            let is_same = |named: &&Named| named.hash == *hash && *named.name == *one.name;
+            let there = of_source(&cells, (*hash, one.name), source);
+            match there.or_else(|| added.iter().find(is_same)) {
+                Some(named) => self.write(&named.cell, one),
+                None => {
+                    let cell = Arc::new(Cell::default());
+                    self.write(&cell, one);
+                    let (name, source) = (one.name.into(), source.clone());
+                    added.push(Named { hash: *hash, rank: 0, name, source, cell });
+                }
+            }
+        }
+        // Those that no longer count make room, the oldest first.
+        let now = self.ns(clock::now());
+        let until = |one: &Named| one.cell.good_until.load(Ordering::Acquire);
+        let own = || cells.iter().enumerate().filter(|(_, one)| one.source == *source);
+        let free = NAMES_MAX.saturating_sub(own().count());
+        let mut old: Vec<(i64, usize)> = match added.len() > free {
+            true => own().map(|(at, one)| (until(one), at)).filter(|(until, _)| *until <= now).collect(),
+            false => Vec::new(),
+        };
+        let is_too_many = added.len() > free + old.len();
+        added.truncate(free + old.len());
+        if !added.is_empty() {
+            old.sort_unstable();
+            old.truncate(added.len().saturating_sub(free));
+            let mut gone: Vec<usize> = old.into_iter().map(|(_, at)| at).collect();
+            gone.sort_unstable();
+            let left = cells.iter().enumerate().filter(|(at, _)| gone.binary_search(at).is_err());
+            self.put(left.map(|(_, one)| one.clone()).chain(added).collect(), &sources);
+        }
+        if is_too_many { Err(GaugeError::Full) } else { Ok(()) }
+    }
+
+    fn write(&self, cell: &Cell, one: &Setting<'_>) {
+        let good_until = one.good_until.map_or(i64::MAX, |at| self.ns(at));
+        cell.put(one.value, self.ns(one.measured), good_until);
     }
 
     /// From now on these sources count, in this order, and what operators push before them; what others have
@@ -344,6 +446,11 @@ fn of_name<'c>(cells: &'c [Named], hash: u64, name: &'c str) -> impl Iterator<It
     let first = cells.partition_point(|one| one.hash < hash);
     let same = cells[first..].iter().take_while(move |one| one.hash == hash);
     same.filter(move |one| *one.name == *name)
+}
+
+/// That of this name and source.
+fn of_source<'c>(cells: &'c [Named], (hash, name): (u64, &'c str), source: &str) -> Option<&'c Named> {
+    of_name(cells, hash, name).find(|named| *named.source == *source)
 }
 
 fn ns_between(from: i64, to: i64) -> Duration {

@@ -89,7 +89,7 @@ pub use decider::{
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use explain::{Explained, ExplainedOrigin, WhyNot};
 pub use gauges::{
-    AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, ReportSettings,
+    AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, ReportSettings, Setting,
     is_name as is_metric_name,
 };
 pub use listed::{OriginListed, UpstreamListed};

@@ -12,7 +12,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderMap, HeaderName};
 
-use crate::gauges::{Gauges, ReportSettings};
+use crate::gauges::{Gauges, ReportSettings, Setting};
 
 /// The field of all forms.
 const REPORT: HeaderName = HeaderName::from_static("endpoint-load-metrics");
@@ -73,10 +73,10 @@ fn take(headers: &mut HeaderMap, gauges: &Gauges, settings: &ReportSettings, now
             continue;
         }
         let good_until = now.checked_add(settings.stale_after);
-        for (name, value) in report.unwrap_or_default().0 {
-            // A name that no metric may have, or one too many, is left out.
-            let _ = gauges.set(&name, &settings.source, value, (now, good_until));
-        }
+        let values = report.unwrap_or_default().0;
+        let all =
+            values.iter().map(|(name, value)| Setting { name, value: *value, measured: now, good_until });
+        gauges.hear_report(&settings.source, all, now);
     }
 }
 

@@ -77,6 +77,34 @@ fn names_and_their_number_are_bounded() {
 }
 
 #[test]
+fn many_values_are_one_change_and_those_without_room_none() {
+    let (gauges, now, one) = (Gauges::default(), clock::now(), source("one"));
+    let names: Vec<String> = (0..NAMES_MAX + 9).map(|at| format!("m{at}")).collect();
+    let set = |from: usize, to: usize, value: f64, good_until| {
+        let settings = names[from..to].iter();
+        gauges.set_all(&one, settings.map(|name| Setting { name, value, measured: now, good_until }))
+    };
+    assert_eq!(set(0, NAMES_MAX - 1, 1.0, None), Ok(()));
+    assert_eq!(gauges.changes(), 1);
+    assert_eq!(set(0, NAMES_MAX - 1, 2.0, None), Ok(()));
+    assert_eq!((gauges.changes(), gauges.get("m7", now)), (2, Gauge::Fresh(2.0)));
+    // There is room for one.
+    assert_eq!(set(0, NAMES_MAX + 9, 3.0, None), Err(GaugeError::Full));
+    assert_eq!((gauges.all(now).len(), gauges.get("m511", now)), (NAMES_MAX, Gauge::Fresh(3.0)));
+    let before = gauges.cells.load_full();
+    assert_eq!(set(NAMES_MAX, NAMES_MAX + 9, 4.0, None), Err(GaugeError::Full));
+    assert!(Arc::ptr_eq(&before, &gauges.cells.load_full()), "nothing is copied for nothing");
+    // The oldest of those that no longer count make room, no more of them than must.
+    gauges.set("m5", &one, 1.0, (now - 2 * SECOND, Some(now - SECOND))).unwrap();
+    gauges.set("m6", &one, 1.0, (now - 2 * SECOND, Some(now - 2 * SECOND))).unwrap();
+    gauges.set("more", &one, 1.0, (now, None)).unwrap();
+    assert_eq!([gauges.get("m6", now), gauges.get("m5", now)], [Gauge::Missing, Gauge::Stale(1.0)]);
+    let twice = [1.0, 2.0].map(|value| Setting { name: "twice", value, measured: now, good_until: None });
+    gauges.set_all(&one, twice).unwrap();
+    assert_eq!((gauges.get("twice", now), gauges.all(now).len()), (Gauge::Fresh(2.0), NAMES_MAX));
+}
+
+#[test]
 fn readers_see_no_new_time_with_an_old_value() {
     let (gauges, now) = (Arc::new(Gauges::default()), clock::now());
     let source = source("g");

@@ -79,6 +79,26 @@ fn what_is_no_report_is_removed_and_changes_nothing() {
 }
 
 #[test]
+fn new_names_in_each_response_are_few_a_second() {
+    let gauges = Gauges::default();
+    let settings = ReportSettings { source: "r".into(), stale_after: Duration::from_secs(60) };
+    let now = clock::now();
+    let hear = |number: u64, now| {
+        let names: Vec<String> = (0..VALUES_MAX).map(|at| format!("n{number}x{at}=1")).collect();
+        let mut headers = HeaderMap::new();
+        headers.insert(REPORT, format!("TEXT cpu=0.{number},{}", names.join(",")).parse().unwrap());
+        take(&mut headers, &gauges, &settings, now);
+        gauges.all(now).len()
+    };
+    assert_eq!([0, 1, 2, 3].map(|number| hear(number, now)), [VALUES_MAX; 4]);
+    // What was there is told all the same.
+    assert_eq!(gauges.get("cpu", now), Gauge::Fresh(0.3));
+    let seconds = |count| now + Duration::from_secs(count);
+    assert_eq!([hear(4, seconds(1)), hear(5, seconds(1))], [VALUES_MAX + 4; 2]);
+    assert_eq!([hear(6, seconds(50)), hear(7, seconds(50))], [2 * VALUES_MAX + 3, 2 * VALUES_MAX + 4]);
+}
+
+#[test]
 fn a_response_without_a_report_is_as_it_was() {
     let mut headers = HeaderMap::new();
     headers.insert("endpoint-load", "TEXT cpu=1".parse().unwrap());
