@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use weir_config::value::MetricExpression;
-use weir_upstream::{Gauges, NAMES_MAX};
+use weir_upstream::{NAMES_MAX, Setting};
 
 use crate::evaluate::{Given, Value, evaluate};
 use crate::hosts::Target;
@@ -21,12 +21,11 @@ pub(crate) fn apply(
 ) -> Vec<MissingValue> {
     let part = |name: &str| target.part(name);
     let given = Given { now, before, part: &part };
-    let gauges = &target.gauged.gauges;
-    let (mut missing, mut done) = (Vec::new(), BTreeSet::new());
+    let (mut missing, mut done, mut all) = (Vec::new(), BTreeSet::new(), Vec::new());
     let mut miss = |name: &str, why: String| missing.push(MissingValue { name: Some(name.to_owned()), why });
     for (name, expression) in &source.values {
         match evaluate(expression, given) {
-            Ok(value) => set(gauges, source, (name, value), now.at),
+            Ok(value) => all.push(setting(source, (name, value), now.at)),
             Err(why) => miss(name, why.to_string()),
         }
         done.insert(name.as_str());
@@ -36,7 +35,7 @@ pub(crate) fn apply(
             continue;
         }
         match first(ways, given) {
-            Ok(value) => set(gauges, source, (name, value), now.at),
+            Ok(value) => all.push(setting(source, (name, value), now.at)),
             Err(why) => miss(name, why),
         }
         done.insert(name);
@@ -45,8 +44,10 @@ pub(crate) fn apply(
     let others = now.names().into_iter().filter(|name| !done.contains(name));
     for (name, named) in others.take(room).filter_map(|name| Some((name, now.get(name)?))) {
         let value = Value { value: named.mean(), times: named.times };
-        set(gauges, source, (name, value), now.at);
+        all.push(setting(source, (name, value), now.at));
     }
+    // A name that no metric may have, or one too many, is left out.
+    let _ = target.gauged.gauges.set_all(&source.name, all);
     missing
 }
 
@@ -63,13 +64,12 @@ fn first(ways: &[MetricExpression], given: Given<'_>) -> Result<Value, String> {
     Err(why)
 }
 
-fn set(gauges: &Gauges, source: &Source, (name, value): (&str, Value), read: Instant) {
+fn setting<'n>(source: &Source, (name, value): (&'n str, Value), read: Instant) -> Setting<'n> {
     let Value { value, times: Times { age, overdue, ends_in } } = value;
     let measured = read.checked_sub(age).unwrap_or(read);
     // Where nothing else is said, what the source holds back on purpose is not old.
     let old = if source.is_age_set { age } else { overdue };
     let stale = read.checked_add(source.stale_after).map(|at| at.checked_sub(old).unwrap_or(read));
     let ends = ends_in.and_then(|left| read.checked_add(left));
-    // A name that no metric may have, or one too many, is left out.
-    let _ = gauges.set(name, &source.name, value, (measured, stale.into_iter().chain(ends).min()));
+    Setting { name, value, measured, good_until: stale.into_iter().chain(ends).min() }
 }

@@ -15,7 +15,7 @@ use weir_upstream::Upstream;
 use crate::apply::apply;
 use crate::clock;
 use crate::ganglia::Host;
-use crate::hosts::{Target, Wanted};
+use crate::hosts::{Best, Target, Wanted};
 use crate::read;
 use crate::samples::Samples;
 use crate::source::{Place, Source};
@@ -227,12 +227,11 @@ async fn ganglia(
             Ok(hosts) => {
                 memory.gmond = number;
                 round.succeeded += 1;
-                let matched = wanted.matched(hosts.iter().map(Host::called));
-                take(source, targets.iter().zip(matched), &hosts, (memory, &mut round));
+                take(source, targets, &hosts, (memory, &mut round));
                 let (_, rates) = source.needs();
                 // Hosts that are gone are forgotten.
                 memory.before.clear();
-                let kept = hosts.into_iter().map(|host| (host.name, host.samples.kept(&rates)));
+                let kept = hosts.all().into_iter().map(|host| (host.key(), host.samples.kept(&rates)));
                 round.before = kept.collect();
                 return round;
             }
@@ -249,15 +248,10 @@ async fn ganglia(
 }
 
 /// Gives each origin the values of its host.
-fn take<'t>(
-    source: &Source,
-    targets: impl Iterator<Item = (&'t Target, Option<usize>)>,
-    hosts: &[Host],
-    (memory, round): (&Memory, &mut Round),
-) {
-    for (target, host) in targets {
-        match host.map(|number| &hosts[number]) {
-            Some(host) => round.give(source, target, (&host.samples, memory.before.get(&host.name))),
+fn take(source: &Source, targets: &[Target], hosts: &Best<Host>, (memory, round): (&Memory, &mut Round)) {
+    for (number, target) in targets.iter().enumerate() {
+        match hosts.of(number) {
+            Some(host) => round.give(source, target, (&host.samples, memory.before.get(&host.key()))),
             None => round.miss(target, "no host of the document is this origin".to_owned()),
         }
     }

@@ -3,7 +3,6 @@
 //! It is read as a stream. Only the hosts that are wanted are kept. Its inline DTD is skipped, and no entity
 //! is expanded but those that XML itself defines. A document that does not end as it must counts for nothing.
 
-use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,12 +13,18 @@ use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use crate::samples::{Samples, Times};
+use crate::hosts::Best;
+use crate::samples::{NAMES_MAX, Samples, Times};
 
 /// The largest document, in bytes: that of some thousand hosts.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 /// The longest tag, text or DTD, in bytes.
 const PIECE_BYTES_MAX: usize = 256 << 10;
+/// The most metrics of all hosts that are kept. Each origin has as many of them as any other, but not less
+/// than [`HOST_METRICS`].
+const METRICS_MAX: usize = 256 << 10;
+/// What a host may have, however many origins there are.
+const HOST_METRICS: usize = 128;
 /// How deep elements stand in each other at most.
 const DEPTH_MAX: usize = 32;
 /// What is read at once, in bytes.
@@ -57,14 +62,17 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Its name and address.
-    pub(crate) fn called(&self) -> (&str, &str) {
-        (&self.name, &self.ip)
+    /// By what it is known between two reads.
+    pub(crate) fn key(&self) -> String {
+        format!("{} {}", self.name, self.ip)
     }
 }
 
-/// Reads a document. `wants` says which hosts are kept, by `NAME` and `IP`; of hosts with the same name the
-/// first.
+/// The origins that a host may be by its `NAME` and `IP`: their numbers, and how good the name is (0 is
+/// best).
+pub(crate) type Origins<'o> = dyn Fn(&str, &str) -> Vec<(usize, usize)> + Sync + 'o;
+
+/// Reads a document. Of each of `count` origins the best host is kept.
 ///
 /// # Errors
 /// The document counts for nothing.
@@ -73,13 +81,14 @@ impl Host {
 /// Dropped, what was read is lost.
 pub(crate) async fn read(
     stream: impl AsyncRead + Unpin,
-    wants: &(dyn Fn(&str, &str) -> bool + Sync),
+    (origins, count): (&Origins<'_>, usize),
     now: Instant,
-) -> Result<Vec<Host>, DocumentError> {
+) -> Result<Best<Host>, DocumentError> {
     let mut reader = Reader::from_reader(Input::new(stream));
     reader.config_mut().check_end_names = true;
     let mut buffer = Vec::new();
-    let mut walk = Walk { wants, now, depth: 0, is_begun: false, host: None, found: HashMap::new() };
+    let most = (METRICS_MAX / count.max(1)).clamp(HOST_METRICS, NAMES_MAX);
+    let mut walk = Walk { origins, most, now, depth: 0, is_begun: false, host: None, best: Best::new() };
     loop {
         buffer.clear();
         reader.get_mut().piece_left = PIECE_BYTES_MAX;
@@ -98,9 +107,7 @@ pub(crate) async fn read(
             Err(error) => return Err(fault(&reader, error, at)),
         }
     }
-    let mut found: Vec<Host> = walk.found.into_values().collect();
-    found.sort_by(|one, other| (&one.name, &one.ip).cmp(&(&other.name, &other.ip)));
-    Ok(found)
+    Ok(walk.best)
 }
 
 fn fault<R>(reader: &Reader<Input<R>>, error: quick_xml::Error, at: u64) -> DocumentError {
@@ -121,13 +128,24 @@ fn shown(text: &str) -> String {
 
 /// Where in the document the reader is.
 struct Walk<'w> {
-    wants: &'w (dyn Fn(&str, &str) -> bool + Sync),
+    origins: &'w Origins<'w>,
+    /// The most metrics of a host.
+    most: usize,
     now: Instant,
     depth: usize,
     is_begun: bool,
-    /// The host that is being read, and how deep it stands.
-    host: Option<(Host, usize)>,
-    found: HashMap<(String, String), Host>,
+    /// The host that is being read.
+    host: Option<Begun>,
+    best: Best<Host>,
+}
+
+/// A host whose end has not come.
+struct Begun {
+    host: Host,
+    /// How deep it stands.
+    depth: usize,
+    /// What it may be.
+    origins: Vec<(usize, usize)>,
 }
 
 impl Walk<'_> {
@@ -147,13 +165,18 @@ impl Walk<'_> {
         match (name.as_ref(), &mut self.host) {
             ("HOST", None) => {
                 let [name, ip] = texts(tag, ["NAME", "IP"], at)?;
-                if (self.wants)(&name, &ip) && !self.found.contains_key(&(name.clone(), ip.clone())) {
-                    self.host = Some((Host { name, ip, samples: Samples::new(self.now) }, self.depth));
+                let origins = (self.origins)(&name, &ip);
+                if self.best.wants(&origins) {
+                    let host = Host { name, ip, samples: Samples::with_names(self.most, self.now) };
+                    self.host = Some(Begun { host, depth: self.depth, origins });
                 }
             }
-            ("METRIC", Some((host, _))) => {
+            ("METRIC", Some(Begun { host, .. })) => {
                 let [name, value, age, most, ends] = texts(tag, ["NAME", "VAL", "TN", "TMAX", "DMAX"], at)?;
-                if let Ok(value) = value.trim().parse::<f64>() {
+                // A host has each metric once.
+                if host.samples.get(&name).is_none()
+                    && let Ok(value) = value.trim().parse::<f64>()
+                {
                     let age = seconds(&age).unwrap_or_default();
                     let ends_in = seconds(&ends).filter(|ends| !ends.is_zero());
                     let ends_in = ends_in.map(|ends| ends.saturating_sub(age));
@@ -168,8 +191,8 @@ impl Walk<'_> {
     }
 
     fn close(&mut self) {
-        if let Some((host, _)) = self.host.take_if(|(_, depth)| *depth == self.depth) {
-            self.found.insert((host.name.clone(), host.ip.clone()), host);
+        if let Some(begun) = self.host.take_if(|begun| begun.depth == self.depth) {
+            self.best.add(&begun.origins, begun.host);
         }
         // quick-xml refuses an end without its start.
         self.depth = self.depth.saturating_sub(1);
@@ -324,17 +347,35 @@ impl<R: AsyncRead + Unpin> AsyncBufRead for Input<R> {
 /// Promises of the parser, for fuzz targets.
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing {
-    use super::{Host, read};
+    use super::{Host, Origins, read};
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    /// Reads a document that is there.
-    pub(crate) fn now(document: &[u8]) -> Result<Vec<Host>, super::DocumentError> {
-        let mut work = pin!(read(document, &|_, _| true, crate::clock::now()));
+    /// Reads a document that is there, for so many origins.
+    pub(crate) fn of(
+        document: &[u8],
+        origins: (&Origins<'_>, usize),
+    ) -> Result<Vec<Host>, super::DocumentError> {
+        let mut work = pin!(read(document, origins, crate::clock::now()));
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(read) => read,
+            Poll::Ready(read) => {
+                let mut hosts: Vec<Host> = read?.all().into_iter().cloned().collect();
+                hosts.sort_by(|one, other| (&one.name, &one.ip).cmp(&(&other.name, &other.ip)));
+                Ok(hosts)
+            }
             Poll::Pending => unreachable!("bytes in memory are there"),
         }
+    }
+
+    /// The same where each host is an origin.
+    pub(crate) fn now(document: &[u8]) -> Result<Vec<Host>, super::DocumentError> {
+        let number = |name: &str, ip: &str| {
+            let mut hasher = DefaultHasher::new();
+            (name, ip).hash(&mut hasher);
+            vec![(hasher.finish() as usize, 0)]
+        };
+        of(document, (&number, 1))
     }
 
     /// A document that is taken whole is not taken cut.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_upstream::{Gauged, OriginAddress};
 
@@ -89,25 +90,57 @@ impl Wanted {
         Wanted { by_name, count: targets.len() }
     }
 
-    /// Whether a host is an origin.
-    pub(crate) fn wants(&self, name: &str, ip: &str) -> bool {
-        self.by_name.contains_key(&canonical(name)) || self.by_name.contains_key(&canonical(ip))
+    /// The origins that a host may be, by number, with how good the name is.
+    pub(crate) fn origins(&self, name: &str, ip: &str) -> Vec<(usize, usize)> {
+        let of = |name| self.by_name.get(&canonical(name)).into_iter().flatten();
+        of(name).chain(of(ip)).copied().collect()
     }
 
-    /// The best host of each origin, by numbers.
-    pub(crate) fn matched<'h>(&self, hosts: impl Iterator<Item = (&'h str, &'h str)>) -> Vec<Option<usize>> {
-        let mut best: Vec<Option<(usize, usize)>> = vec![None; self.count];
-        for (host, (name, ip)) in hosts.enumerate() {
-            for called in [name, ip] {
-                for (number, place) in self.by_name.get(&canonical(called)).into_iter().flatten() {
-                    let now = &mut best[*number];
-                    if now.is_none_or(|(known, _)| *place < known) {
-                        *now = Some((*place, host));
-                    }
-                }
+    /// How many origins there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// The best host of each origin so far; of two that are as good the first. Others are not kept, however many
+/// come.
+#[derive(Debug)]
+pub(crate) struct Best<H>(HashMap<usize, (usize, Arc<H>)>);
+
+impl<H> Best<H> {
+    pub(crate) fn new() -> Best<H> {
+        Best(HashMap::new())
+    }
+
+    /// Whether a host that may be these origins is the best of one.
+    pub(crate) fn wants(&self, origins: &[(usize, usize)]) -> bool {
+        origins.iter().any(|one| self.is_better(*one))
+    }
+
+    fn is_better(&self, (number, place): (usize, usize)) -> bool {
+        self.0.get(&number).is_none_or(|(known, _)| place < *known)
+    }
+
+    /// Puts a host to the origins whose best it is.
+    pub(crate) fn add(&mut self, origins: &[(usize, usize)], host: H) {
+        let host = Arc::new(host);
+        for (number, place) in origins {
+            if self.is_better((*number, *place)) {
+                self.0.insert(*number, (*place, host.clone()));
             }
         }
-        best.into_iter().map(|best| best.map(|(_, host)| host)).collect()
+    }
+
+    /// The host of an origin.
+    pub(crate) fn of(&self, number: usize) -> Option<&H> {
+        self.0.get(&number).map(|(_, host)| &**host)
+    }
+
+    /// All hosts, each once.
+    pub(crate) fn all(&self) -> Vec<&H> {
+        let mut seen = HashSet::new();
+        let hosts = self.0.values().filter(|(_, host)| seen.insert(Arc::as_ptr(host)));
+        hosts.map(|(_, host)| &**host).collect()
     }
 }
 

@@ -11,22 +11,23 @@ use weir_upstream::{OriginAddress, PageFault, PageServer};
 use crate::clock;
 use crate::exposition::{PAGE_BYTES_MAX, Page};
 use crate::ganglia::{self, Host};
-use crate::hosts::{Target, Wanted};
+use crate::hosts::{Best, Target, Wanted};
 use crate::samples::Samples;
 
 /// The hosts of one gmond that are origins.
 ///
 /// # Errors
 /// Why it counts for nothing.
-pub(crate) async fn gmond(at: &Gmond, wanted: &Wanted, limit: Duration) -> Result<Vec<Host>, String> {
+pub(crate) async fn gmond(at: &Gmond, wanted: &Wanted, limit: Duration) -> Result<Best<Host>, String> {
     let deadline = Instant::now() + limit;
     let late = || format!("no whole document within {} ms", limit.as_millis());
     let connecting = timeout_at(deadline, TcpStream::connect((at.host.as_str(), at.port))).await;
     let stream = connecting.map_err(|_| format!("no connection within {} ms", limit.as_millis()))?;
     let stream = stream.map_err(|error| format!("cannot connect: {error}"))?;
-    let wants = |name: &str, ip: &str| wanted.wants(name, ip);
+    let origins = |name: &str, ip: &str| wanted.origins(name, ip);
+    let document = ganglia::read(stream, (&origins, wanted.count()), clock::now());
     // Bytes that are always there keep no other read from its turn: tokio counts them.
-    let read = timeout_at(deadline, ganglia::read(stream, &wants, clock::now())).await;
+    let read = timeout_at(deadline, document).await;
     read.map_err(|_| late())?.map_err(|error| error.to_string())
 }
 

@@ -4,9 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// The most names of a host.
-const NAMES_MAX: usize = 4096;
+pub(crate) const NAMES_MAX: usize = 4096;
 /// The most series with labels of a host.
 const SERIES_MAX: usize = 20_000;
+
+/// The longest name that is kept, in bytes.
+const NAME_BYTES_MAX: usize = 256;
 
 /// A series with its labels, in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,12 +65,18 @@ pub(crate) struct Samples {
     /// When they were read.
     pub(crate) at: Instant,
     names: HashMap<Box<str>, Named>,
+    names_max: usize,
     series: usize,
 }
 
 impl Samples {
     pub(crate) fn new(at: Instant) -> Samples {
-        Samples { at, names: HashMap::new(), series: 0 }
+        Samples::with_names(NAMES_MAX, at)
+    }
+
+    /// Those of so many names at most.
+    pub(crate) fn with_names(names_max: usize, at: Instant) -> Samples {
+        Samples { at, names: HashMap::new(), names_max, series: 0 }
     }
 
     /// Adds a value. What exceeds the bounds is left out.
@@ -78,10 +87,10 @@ impl Samples {
         value: f64,
         times: Times,
     ) {
-        if !value.is_finite() {
+        if !value.is_finite() || name.len() > NAME_BYTES_MAX {
             return;
         }
-        if !self.names.contains_key(name) && self.names.len() >= NAMES_MAX {
+        if !self.names.contains_key(name) && self.names.len() >= self.names_max {
             return;
         }
         let named = self.names.entry(name.into()).or_default();
@@ -90,6 +99,10 @@ impl Samples {
         named.times = named.times.with(times);
         if let Some(labels) = labels.filter(|_| self.series < SERIES_MAX) {
             self.series += 1;
+            if named.series.is_empty() {
+                // Most have one, and a vector makes room for four.
+                named.series.reserve_exact(1);
+            }
             named.series.push(Series { labels, value });
         }
     }
@@ -109,6 +122,6 @@ impl Samples {
     pub(crate) fn kept(&self, names: &HashSet<String>) -> Samples {
         let kept = self.names.iter().filter(|(name, _)| names.contains(&***name));
         let names = kept.map(|(name, named)| (name.clone(), named.clone())).collect();
-        Samples { at: self.at, names, series: self.series }
+        Samples { at: self.at, names, names_max: self.names_max, series: self.series }
     }
 }

@@ -1,7 +1,14 @@
 //! Documents of Ganglia: what is read, and what is refused with its place.
 
-use super::fuzzing::{ganglia, now};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_upstream::Gauged;
+
+use super::fuzzing::{ganglia, now, of};
 use super::*;
+use crate::hosts::{Target, Wanted};
 
 /// The beginning of what gmond 3.7.2 sends.
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"ISO-8859-1\" standalone=\"yes\"?>\n\
@@ -61,12 +68,52 @@ fn hosts_in_clusters_and_grids_are_found() {
 fn only_hosts_that_are_wanted_are_kept() {
     let many: String = (0..20_000).map(|at| host(&format!("h{at}"), "1.2.3.4", "")).collect();
     let document = document(&many);
-    let wants = |name: &str, _: &str| name == "h7";
-    let work = read(&document[..], &wants, crate::clock::now());
-    let mut work = std::pin::pin!(work);
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    let Poll::Ready(found) = work.as_mut().poll(&mut cx) else { panic!("it is in memory") };
-    assert_eq!(found.unwrap().len(), 1);
+    let origins = |name: &str, _: &str| if name == "h7" { vec![(0, 0)] } else { Vec::new() };
+    assert_eq!(of(&document, (&origins, 1)).unwrap().len(), 1);
+}
+
+#[test]
+fn of_hosts_that_could_be_an_origin_the_best_is_kept() {
+    let target = |url: &str, id: Option<&str>| Target {
+        upstream: "u".to_owned(),
+        gauged: Gauged {
+            origin: url.into(),
+            id: id.map(str::to_owned),
+            address: url.parse().unwrap(),
+            at: None,
+            ips: vec![IpAddr::from([127, 0, 0, 1])],
+            gauges: Arc::default(),
+        },
+    };
+    let targets = [target("http://127.0.0.1:91", None), target("http://127.0.0.1:92", Some("web2"))];
+    let wanted = Wanted::new(&targets, &BTreeMap::new());
+    let origins = |name: &str, ip: &str| wanted.origins(name, ip);
+    let names = |hosts: &str| -> Vec<String> {
+        let hosts = of(&document(hosts), (&origins, wanted.count())).unwrap();
+        hosts.into_iter().map(|host| host.name).collect()
+    };
+    let many: String = (0..20_000).map(|at| host(&format!("h{at}"), "127.0.0.1", "")).collect();
+    assert_eq!(names(&many), ["h0"]);
+    let own = host("web2", "10.0.0.9", "");
+    assert_eq!(names(&format!("{many}{own}")), ["h0", "web2"]);
+    assert_eq!(names(&format!("{own}{many}{own}")), ["h0", "web2"]);
+    assert_eq!(names(&host("web2", "127.0.0.1", "")), ["web2"]);
+}
+
+#[test]
+fn the_metrics_of_a_document_are_bounded() {
+    let metrics: String = (0..5000).map(|at| metric(&format!("m{at}"), "1", "0", "0")).collect();
+    let long = metric(&"n".repeat(300), "1", "0", "0");
+    let twice = [metric("load", "1", "0", "0"), metric("load", "3", "0", "0")].concat();
+    let document = document(&host("a", "1.1.1.1", &[long, twice, metrics].concat()));
+    let kept = |count| {
+        let hosts = of(&document, (&|_: &str, _: &str| vec![(0, 0)], count)).unwrap();
+        assert_eq!(hosts[0].samples.get("load").unwrap().series.len(), 1);
+        (hosts[0].samples.names().len(), hosts[0].samples.get("load").unwrap().mean())
+    };
+    assert_eq!(kept(1), (NAMES_MAX, 1.0));
+    assert_eq!(kept(1000), (METRICS_MAX / 1000, 1.0));
+    assert_eq!(kept(1_000_000), (HOST_METRICS, 1.0));
 }
 
 #[test]
