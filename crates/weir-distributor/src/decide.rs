@@ -13,9 +13,6 @@ use crate::counts::Count;
 use crate::format::{Answer, Head, Marks};
 use crate::keep::{Keep, Kept, Key, Whose};
 
-/// Bytes of host and target up to which the answer to a fill is kept.
-const TARGET_MAX: usize = 1024;
-
 /// `[pick.NAME]` with distributors.
 #[derive(Debug)]
 pub struct Distributor {
@@ -54,18 +51,15 @@ impl Distributor {
 
     fn key(&self, question: &Question<'_>) -> Option<Key> {
         let about = question.about;
+        let client = about.client.map(|client| client.ip());
         let whose = match (self.kept.keep(), about.kind) {
-            (Keep::Never, _) => return None,
-            (Keep::Session, Kind::Fill) => return None,
-            (Keep::Session, Kind::Pass) => Whose::Session(about.session.clone()?),
-            (Keep::For(_), Kind::Pass) => Whose::Client(about.client?.ip()),
-            (Keep::For(_), Kind::Fill) => {
-                let target = [about.host.as_bytes(), b"\n", question.target].concat();
-                Whose::Target(Some(target).filter(|target| target.len() <= TARGET_MAX)?.into())
-            }
+            (Keep::Never, _) | (Keep::Session, Kind::Fill) => return None,
+            (Keep::Session, Kind::Pass) => Whose::Session(about.session.as_deref()?),
+            (Keep::For(_), Kind::Pass) => Whose::Client(client?),
+            (Keep::For(_), Kind::Fill) => Whose::Target(&about.host, question.target),
         };
-        let (site, route) = (about.site.clone(), about.route.clone());
-        Some(Key { whose, site, route, upstream: question.origins.upstream().into() })
+        let place = [&*about.site, &*about.route, question.origins.upstream()];
+        Some(self.kept.key(whose, place, client))
     }
 
     /// An answer that is kept, and still of use.

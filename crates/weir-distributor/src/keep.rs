@@ -2,11 +2,15 @@
 //!
 //! An answer is for the client or the session that it was given to, and for one upstream. For a fill it is
 //! for the same target. Only addresses are kept: a denial is asked for each time.
+//!
+//! What an answer is kept by is hashed to 16 bytes with a secret of this process, so that an entry takes the
+//! same room whatever a client sends. Each is charged to the client that it was given to, an IPv6 /64 being
+//! one; those of fills are charged to nobody. A full shard forgets an answer of the client that has the most
+//! in it, the one that was not used for longest: a client with sessions without end pushes out its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -24,42 +28,61 @@ pub enum Keep {
 }
 
 /// Whom an answer is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Whose {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Whose<'a> {
     Client(IpAddr),
-    Session(Box<str>),
+    Session(&'a str),
     /// Host and target of a fill.
-    Target(Box<[u8]>),
+    Target(&'a str, &'a [u8]),
 }
 
-/// What an answer is kept by: whom it is for, which site's route, and where it may go.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Whom an answer is charged to. Zero: nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Owner(u64);
+
+impl Owner {
+    fn of(client: Option<IpAddr>) -> Owner {
+        match client.map(|client| client.to_canonical()) {
+            None => Owner(0),
+            // No /64 in use has its highest bit set and only 32 lower ones: those begin with 8000::.
+            Some(IpAddr::V4(address)) => Owner(1 << 63 | u64::from(u32::from(address))),
+            Some(IpAddr::V6(address)) => Owner((u128::from(address) >> 64) as u64),
+        }
+    }
+}
+
+/// What an answer is kept by: a hash of whom it is for, which site's route, and where it may go.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    pub(crate) whose: Whose,
-    pub(crate) site: Arc<str>,
-    pub(crate) route: Arc<str>,
-    pub(crate) upstream: Box<str>,
+    hash: u128,
+    owner: Owner,
 }
 
 /// A session is forgotten after so long without a request.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 const SHARDS: usize = 16;
-/// Answers in a shard; the oldest goes first.
+/// Answers in a shard. Each takes some 300 bytes.
 const SHARD_MAX: usize = 4096;
 
 /// The answers that are kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
     keep: Keep,
-    hasher: RandomState,
+    /// Each gives a half of the hash.
+    hashers: [RandomState; 2],
     shards: [Mutex<Shard>; SHARDS],
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    answers: HashMap<Key, Held>,
-    /// The keys in the order in which they came, each with the number of its answer.
-    order: VecDeque<(Key, u64)>,
+    answers: HashMap<u128, Held>,
+    /// The hashes in the order of their last use: the first one is the first to be out of date.
+    order: BTreeMap<u64, u128>,
+    /// The same for each owner.
+    of_owner: BTreeMap<(Owner, u64), u128>,
+    counts: HashMap<Owner, usize>,
+    /// The owners, those with the most answers last.
+    largest: BTreeSet<(usize, Owner)>,
     number: u64,
 }
 
@@ -67,26 +90,34 @@ struct Shard {
 struct Held {
     address: SocketAddr,
     until: Instant,
+    owner: Owner,
+    /// Its place in the order.
     number: u64,
 }
 
 impl Kept {
     pub(crate) fn new(keep: Keep) -> Kept {
-        Kept { keep, hasher: RandomState::new(), shards: Default::default() }
+        Kept { keep, hashers: Default::default(), shards: Default::default() }
     }
 
     pub(crate) fn keep(&self) -> Keep {
         self.keep
     }
 
+    /// The key of an answer. `place`: site, route and upstream. `client` is whom it is charged to.
+    pub(crate) fn key(&self, whose: Whose<'_>, place: [&str; 3], client: Option<IpAddr>) -> Key {
+        let [high, low] = [0, 1].map(|half: usize| self.hashers[half].hash_one((whose, place)));
+        Key { hash: u128::from(high) << 64 | u128::from(low), owner: Owner::of(client) }
+    }
+
     /// The answer that is kept.
     pub(crate) fn find(&self, key: &Key, now: Instant) -> Option<SocketAddr> {
         let mut shard = self.shard(key).lock();
-        let held = shard.answers.get_mut(key).filter(|held| now < held.until)?;
+        let address = shard.answers.get(&key.hash).filter(|held| now < held.until)?.address;
         if self.keep == Keep::Session {
-            held.until = now + IDLE;
+            shard.renew(key.hash, now + IDLE);
         }
-        Some(held.address)
+        Some(address)
     }
 
     /// Keeps an answer.
@@ -97,87 +128,84 @@ impl Kept {
             Keep::For(lasts) => lasts,
         };
         let mut shard = self.shard(&key).lock();
-        shard.number += 1;
-        let number = shard.number;
-        shard.answers.insert(key.clone(), Held { address, until: now + lasts, number });
-        shard.order.push_back((key, number));
-        while shard.order.len() > SHARD_MAX {
-            let Some((oldest, number)) = shard.order.pop_front() else { break };
-            if shard.answers.get(&oldest).is_some_and(|held| held.number == number) {
-                shard.answers.remove(&oldest);
-            }
+        shard.remove(key.hash);
+        shard.put(key, address, now + lasts);
+        // More go than come, until none is out of date.
+        (0..2).for_each(|_| shard.remove_old(now));
+        if shard.answers.len() > SHARD_MAX {
+            shard.make_room();
         }
     }
 
     /// Forgets an answer that is of no use any more.
     pub(crate) fn forget(&self, key: &Key) {
-        self.shard(key).lock().answers.remove(key);
+        self.shard(key).lock().remove(key.hash);
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+        &self.shards[key.hash as usize % SHARDS]
+    }
+}
+
+impl Shard {
+    fn put(&mut self, Key { hash, owner }: Key, address: SocketAddr, until: Instant) {
+        self.number += 1;
+        let number = self.number;
+        self.answers.insert(hash, Held { address, until, owner, number });
+        self.order.insert(number, hash);
+        self.of_owner.insert((owner, number), hash);
+        self.recount(owner, |count| count + 1);
+    }
+
+    fn remove(&mut self, hash: u128) {
+        let Some(Held { owner, number, .. }) = self.answers.remove(&hash) else { return };
+        self.order.remove(&number);
+        self.of_owner.remove(&(owner, number));
+        self.recount(owner, |count| count - 1);
+    }
+
+    fn recount(&mut self, owner: Owner, change: fn(usize) -> usize) {
+        let before = self.counts.get(&owner).copied().unwrap_or(0);
+        let after = change(before);
+        self.largest.remove(&(before, owner));
+        if after == 0 {
+            self.counts.remove(&owner);
+        } else {
+            self.counts.insert(owner, after);
+            self.largest.insert((after, owner));
+        }
+    }
+
+    /// An answer was used: it goes to the end of the order.
+    fn renew(&mut self, hash: u128, until: Instant) {
+        let Some(held) = self.answers.get_mut(&hash) else { return };
+        self.number += 1;
+        let (before, owner) = (held.number, held.owner);
+        (held.until, held.number) = (until, self.number);
+        self.order.remove(&before);
+        self.order.insert(self.number, hash);
+        self.of_owner.remove(&(owner, before));
+        self.of_owner.insert((owner, self.number), hash);
+    }
+
+    /// Removes the oldest one if it is out of date.
+    fn remove_old(&mut self, now: Instant) {
+        let Some((_, &hash)) = self.order.first_key_value() else { return };
+        if self.answers.get(&hash).is_some_and(|held| held.until <= now) {
+            self.remove(hash);
+        }
+    }
+
+    /// Removes the oldest one of the owner that has the most; the oldest of all where each has one.
+    fn make_room(&mut self) {
+        let largest = self.largest.last().filter(|(count, _)| *count > 1);
+        let oldest = match largest {
+            Some((_, owner)) => self.of_owner.range((*owner, 0)..).next().map(|(_, hash)| *hash),
+            None => self.order.first_key_value().map(|(_, hash)| *hash),
+        };
+        oldest.into_iter().for_each(|hash| self.remove(hash));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(whose: Whose, route: &str) -> Key {
-        Key { whose, site: "shop".into(), route: route.into(), upstream: "u".into() }
-    }
-
-    fn of(last: u8) -> Whose {
-        Whose::Client(IpAddr::from([192, 0, 2, last]))
-    }
-
-    #[test]
-    fn an_answer_is_for_one_client_one_route_and_a_time() {
-        let (kept, now) = (Kept::new(Keep::For(Duration::from_secs(5))), crate::clock::now());
-        let there = "10.0.0.1:80".parse().unwrap();
-        kept.put(key(of(1), "a"), there, now);
-        assert_eq!(kept.find(&key(of(1), "a"), now + Duration::from_millis(4999)), Some(there));
-        assert_eq!(kept.find(&key(of(1), "a"), now + Duration::from_secs(5)), None);
-        assert_eq!(kept.find(&key(of(2), "a"), now), None);
-        assert_eq!(kept.find(&key(of(1), "b"), now), None);
-        let session = Whose::Session("192.0.2.1".into());
-        assert_eq!(kept.find(&key(session, "a"), now), None);
-        kept.forget(&key(of(1), "a"));
-        assert_eq!(kept.find(&key(of(1), "a"), now), None);
-    }
-
-    #[test]
-    fn a_session_is_kept_while_it_is_used() {
-        let (kept, mut now) = (Kept::new(Keep::Session), crate::clock::now());
-        let session = key(Whose::Session("s".into()), "a");
-        kept.put(session.clone(), "10.0.0.1:80".parse().unwrap(), now);
-        for _ in 0..10 {
-            now += IDLE - Duration::from_secs(1);
-            assert!(kept.find(&session, now).is_some());
-        }
-        assert_eq!(kept.find(&session, now + IDLE), None);
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded_and_the_newest_stays() {
-        let (kept, now) = (Kept::new(Keep::Session), crate::clock::now());
-        let session = |at: u32| key(Whose::Session(at.to_string().into()), "a");
-        for at in 0..100_000 {
-            kept.put(session(at), "10.0.0.1:80".parse().unwrap(), now);
-        }
-        let held: usize = kept.shards.iter().map(|shard| shard.lock().answers.len()).sum();
-        assert!(held <= SHARDS * SHARD_MAX, "{held}");
-        assert!(kept.find(&session(99_999), now).is_some());
-        assert_eq!(kept.find(&session(0), now), None);
-    }
-
-    #[test]
-    fn an_answer_that_came_again_outlives_its_first_place_in_the_order() {
-        let (kept, now) = (Kept::new(Keep::Session), crate::clock::now());
-        let session = |at: u32| key(Whose::Session(at.to_string().into()), "a");
-        (0..40_000).for_each(|at| kept.put(session(at), "10.0.0.1:80".parse().unwrap(), now));
-        kept.put(session(0), "10.0.0.2:80".parse().unwrap(), now);
-        (40_000..70_000).for_each(|at| kept.put(session(at), "10.0.0.1:80".parse().unwrap(), now));
-        assert_eq!(kept.find(&session(0), now), Some("10.0.0.2:80".parse().unwrap()));
-    }
-}
+mod tests;
