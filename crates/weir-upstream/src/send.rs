@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::affinity::Session;
 use crate::attempt::Turn;
 use crate::clock;
 use crate::decided::Decided;
@@ -149,11 +150,16 @@ impl Upstream {
         let follow = |session| roster.follow(session, (picks, &may), now);
         let of_session = || session.and_then(follow);
         let of_decider = || answered.inspect(|picked| roster.took(picks, *picked));
+        // A hash knows of no state that a session has at its origin, so who names one knows better.
+        let of_both = || match session {
+            Some(Session::Hashed(_)) => of_decider().or_else(of_session),
+            _ => of_session().or_else(of_decider),
+        };
         // One more attempt takes no turn: turns are shared out among the first ones.
         let moment = || if tried.is_empty() { self.signal.moment(now) } else { self.signal.draw(now) };
         let so_far = SoFar { tried, among, suspect: &|| Suspect::of(request) };
         let choose = || roster.choose(picks, &request.asked(), &so_far, (&moment(), now));
-        preferred.or_else(of_session).or_else(of_decider).or_else(choose)
+        preferred.or_else(of_both).or_else(choose)
     }
 }
 

@@ -6,6 +6,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::scripted::{Peer, Scripted, get, gone, ok, serve, settings, text};
+use crate::affinity::{OriginId, Session};
 use crate::decider::{
     About, Decider, DeciderForm, DeciderSnapshot, Deciders, Deciding, Decision, Denial, Kind, Question,
 };
@@ -184,4 +185,27 @@ async fn the_rest_of_a_body_is_asked_where_its_beginning_came_from() {
     let said = answer(&upstream, OriginRequest { prefer: first, ..of(Kind::Fill) }).await;
     assert_eq!((said.0.as_str(), said.2), ("a", Reason::Preferred));
     assert!(told.heard.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_decider_goes_before_a_hash_and_behind_a_session_that_is_at_an_origin() {
+    let (a, b) = (named("a").await, named("b").await);
+    let at_a = Session::At(OriginId::of_address(&a.url()));
+    for is_slow in [false, true] {
+        let told = told(is_slow, Decision::Open);
+        let upstream = with(&told, settings(&[a.url(), b.url()]));
+        let of = |session| OriginRequest { session: Some(session), ..of(Kind::Pass) };
+        let (home, _, reason) = answer(&upstream, of(Session::Hashed(7))).await;
+        assert_eq!(reason, Reason::Session);
+        for (at, name) in ["a", "b"].into_iter().enumerate() {
+            *told.says.lock() = Decision::Origin(at);
+            let (answered, _, reason) = answer(&upstream, of(Session::Hashed(7))).await;
+            assert_eq!((answered.as_str(), reason), (name, Reason::Answered), "{home}");
+            let (answered, _, reason) = answer(&upstream, of(at_a)).await;
+            assert_eq!((answered.as_str(), reason), ("a", Reason::Session));
+        }
+        // It is asked all the same: it may deny.
+        *told.says.lock() = Decision::Deny(Denial::new(403, None).unwrap());
+        assert!(upstream.send(of(at_a), None).await.is_err());
+    }
 }
