@@ -1,4 +1,4 @@
-//! What is kept, for whom, for how long, and what one client costs the others.
+//! Answers that are kept: by what, how long, and what one client costs the others.
 
 use super::*;
 
