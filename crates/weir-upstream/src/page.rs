@@ -44,6 +44,9 @@ impl fmt::Display for PageFault {
         match self {
             PageFault::Server(error) => Seen(error).fmt(out),
             PageFault::Late(limit) => write!(out, "no whole page within {} ms", limit.as_millis()),
+            PageFault::Status(status) if status.is_redirection() => {
+                write!(out, "a redirect (status {}), which is not followed", status.as_u16())
+            }
             PageFault::Status(status) => write!(out, "status {}", status.as_u16()),
             PageFault::Huge(bytes) => write!(out, "a page of more than {} MiB", bytes >> 20),
             PageFault::Refused => out.write_str("the page is not understood"),

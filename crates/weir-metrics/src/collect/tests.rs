@@ -162,3 +162,38 @@ fn what_a_gmond_holds_back_is_not_old() {
     collector.configure(vec![source(Metrics { stale_after, ..gmond() })], vec![upstream.clone()]);
     until(|| value(&upstream, 0, "held") == Gauge::Stale(1.0));
 }
+
+#[test]
+fn a_page_that_drips_is_given_up_and_a_redirect_is_not_followed() {
+    let (moved, _) = server(|_| {
+        "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 7\r\n\r\nload 1\n".to_owned()
+    });
+    // Its head is there at once; of its body a byte comes now and then, and no end.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let drips = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+                while stream.write_all(b"#").is_ok() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+    });
+    let timeout = weir_config::value::Duration(Duration::from_millis(80));
+    let error = |at: SocketAddr| {
+        let url = Some(format!("http://{at}/m").parse().unwrap());
+        let (collector, upstream) = (Collector::start().unwrap(), upstream(&["a"]));
+        let metrics = Metrics { url, timeout, ..Metrics::default() };
+        collector.configure(vec![source(metrics)], vec![upstream.clone()]);
+        until(|| collector.status()[0].failed > 1);
+        assert_eq!(value(&upstream, 0, "load"), Gauge::Missing);
+        let status = collector.status().remove(0);
+        assert_eq!(status.succeeded, 0);
+        status.error.unwrap()
+    };
+    assert_eq!(error(drips), format!("http://{drips}/m: no whole page within 80 ms"));
+    assert_eq!(error(moved), format!("http://{moved}/m: a redirect (status 302), which is not followed"));
+}
