@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A distributor: sends each client to an origin by its address, and fills in turn. See docs/format/distributor.md."""
-import hashlib, hmac, itertools, socket, sys
+import hashlib, hmac, itertools, socket, sys, zlib
 
 port, key_file, *origins = sys.argv[1:]  # distributor.py 10010 distributor.key 10.0.0.1:8080 10.0.0.2:8080
 key = next(line.strip() for line in open(key_file, "rb") if line.strip() and not line.startswith(b"#"))
@@ -8,7 +8,8 @@ turns = itertools.cycle(origins)
 
 
 def pick(policy, client, head):
-    return origins[hash(client.rpartition(":")[0]) % len(origins)] if client else next(turns)
+    # A checksum, since Python's own hash differs in each process.
+    return origins[zlib.crc32(client.rpartition(":")[0].encode()) % len(origins)] if client else next(turns)
 
 
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -12,9 +12,10 @@ mod stream;
 mod udp;
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::counts::{Count, Counts};
 use crate::format::{Answer, DATAGRAM_MAX, FRAME_MAX, Head, Marks, Printed, Question};
+use crate::hints::{self, Hints};
 use crate::silence::Silence;
 use lane::{Lane, Sent};
 pub use settings::{DISTRIBUTORS_MAX, Form, Settings};
@@ -55,6 +57,7 @@ pub type Fits<'r> = &'r (dyn Fn(SocketAddr) -> bool + Sync);
 pub struct Asker {
     settings: Arc<Settings>,
     silences: Arc<[Silence]>,
+    hints: Hints,
     counts: Arc<Counts>,
     number: u64,
     lanes: Mutex<Vec<Arc<Lane>>>,
@@ -77,6 +80,7 @@ impl Asker {
         let now = clock::now();
         Asker {
             silences: settings.distributors.iter().map(|_| Silence::new(now)).collect(),
+            hints: Hints::default(),
             settings: Arc::new(settings),
             counts: Arc::default(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -101,9 +105,38 @@ impl Asker {
         self.lanes.lock().iter().map(|lane| lane.open()).sum::<usize>() + self.plain.open()
     }
 
-    /// The distributors that are not asked at the moment, by what is known of clients in general.
-    pub fn is_skipped(&self, distributor: usize) -> bool {
-        self.silences.get(distributor).is_some_and(|silence| silence.skips(None, clock::now()))
+    /// Whether a distributor has not answered for some time.
+    pub fn is_silent(&self, distributor: usize) -> bool {
+        self.silences.get(distributor).is_some_and(Silence::is_silent)
+    }
+
+    /// A distributor has answered.
+    fn answered(&self, by: usize) {
+        if self.silences[by].answered(clock::now()) {
+            let Settings { pick, distributors, .. } = &*self.settings;
+            tracing::info!(%pick, distributor = %distributors[by], "the distributor answers again");
+        }
+    }
+
+    /// A distributor has not answered what it was asked at `asked`.
+    fn silent(&self, at: usize, client: Option<IpAddr>, asked: Instant) {
+        if let Some(silences) = self.silences[at].silent(client, asked, clock::now()) {
+            let Settings { pick, distributors, .. } = &*self.settings;
+            tracing::warn!(
+                %pick, distributor = %distributors[at], silences,
+                "the distributor is silent: does it run, does it have the same key, and may this machine ask?"
+            );
+        }
+    }
+
+    /// Counts a question that has ended, and says what to look at where all come to nothing.
+    fn ended(&self, as_: Count) {
+        self.counts.add(as_);
+        if let Some((cause, times)) = self.hints.ended(as_, &self.counts, clock::now()) {
+            let (pick, policy, cause_word) = (&self.settings.pick, &self.settings.policy, cause.word());
+            let advice = hints::advice(cause);
+            tracing::warn!(%pick, %policy, cause = cause_word, times, "no answer is of use: {advice}");
+        }
     }
 
     /// Asks the distributors about a request. Waits at most [`Settings::timeout`] for each of
@@ -125,7 +158,7 @@ impl Asker {
             Form::Full => self.ask_full(asked, ready, fits).await,
             Form::Plain => self.plain.ask(self, asked, &ready, fits).await,
         };
-        self.counts.add(match heard {
+        self.ended(match heard {
             Heard::Silence => Count::Unanswered,
             Heard::Answer(Answer::Nothing) => Count::Nothing,
             Heard::Answer(Answer::Address(_)) => Count::Addresses,
@@ -157,7 +190,7 @@ impl Asker {
                 Sent::Out => self.counts.add(Count::Sent),
                 Sent::Not => {
                     self.counts.add(Count::Unsent);
-                    self.silences[at].silent(asked.client.map(|client| client.ip()), now, clock::now());
+                    self.silent(at, asked.client.map(|client| client.ip()), now);
                     continue;
                 }
                 Sent::Full => {
@@ -167,12 +200,12 @@ impl Asker {
             }
             match question.heard().await {
                 Some((answer, by)) => {
-                    self.silences[by].answered(clock::now());
+                    self.answered(by);
                     if self.is_of_use(&answer, fits) {
                         return Heard::Answer(answer);
                     }
                 }
-                None => self.silences[at].silent(asked.client.map(|client| client.ip()), now, clock::now()),
+                None => self.silent(at, asked.client.map(|client| client.ip()), now),
             }
         }
         Heard::Silence

@@ -131,7 +131,7 @@ impl Decider for Distributor {
     fn snapshot(&self) -> DeciderSnapshot {
         let all = self.asker.settings().distributors.iter().enumerate();
         let silent: Vec<String> = all
-            .filter(|(at, _)| self.asker.is_skipped(*at))
+            .filter(|(at, _)| self.asker.is_silent(*at))
             .map(|(_, place)| format!("{place} is silent"))
             .collect();
         DeciderSnapshot {

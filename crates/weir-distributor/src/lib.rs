@@ -12,9 +12,11 @@ mod clock;
 mod counts;
 mod decide;
 pub mod format;
+mod hints;
 mod keep;
 mod place;
 mod readable;
+mod seldom;
 pub mod serve;
 mod silence;
 
@@ -26,6 +28,7 @@ pub use counts::{Count, Counts};
 pub use decide::Distributor;
 pub use keep::Keep;
 pub use place::{Place, PlaceError};
+pub use seldom::Seldom;
 
 /// What fuzz targets call.
 #[cfg(any(test, feature = "testing"))]

@@ -8,7 +8,7 @@ mod sources;
 mod streams;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use crate::ask::Form;
 use crate::format::{Answer, Bad, Keys, Question};
 use crate::place::Place;
+use crate::seldom::Seldom;
 
 /// Answers a question. It must not block.
 pub type Answerer = Arc<dyn Fn(&Question<'_>) -> Answer + Send + Sync>;
@@ -47,6 +48,9 @@ pub struct Terms {
 #[derive(Debug, Default)]
 pub struct Served {
     counts: [AtomicU64; What::ALL.len()],
+    forged: Seldom,
+    refused: Seldom,
+    malformed: Seldom,
 }
 
 /// Something that is counted.
@@ -124,6 +128,21 @@ impl From<Bad> for What {
 impl Served {
     pub(crate) fn add(&self, what: What) {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what is not answered, and says seldom whose it was.
+    fn dropped(&self, what: What, from: IpAddr) {
+        self.add(what);
+        let (seldom, why) = match what {
+            What::Forged => (&self.forged, "no key of `key_file` has signed it"),
+            What::Refused => (&self.refused, "`allow` does not have its address"),
+            What::Malformed | What::Version => (&self.malformed, "it has not the form; see `form`"),
+            _ => return,
+        };
+        if seldom.is_due() {
+            let times = self.get(what);
+            tracing::warn!(%from, what = what.word(), times, "a question is not answered: {why}");
+        }
     }
 
     fn answered(&self, answer: &Answer) {

@@ -19,6 +19,8 @@ const OF_ALL: u32 = 10;
 const CLIENTS: usize = 3;
 /// How long it is skipped.
 const PAUSE: Duration = Duration::from_secs(1);
+/// That it is silent is said at most once in so long.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Clients that are remembered. Beyond that, the distributor is silent for all anyway.
 const CLIENTS_MAX: usize = 256;
 
@@ -38,6 +40,10 @@ pub(crate) struct Silence {
 struct Row {
     all: u32,
     skips_all_until: Option<Instant>,
+    /// Whether it was said that it is silent,
+    is_told: bool,
+    /// and when it was said last.
+    told: Option<Instant>,
     /// A fill has no client, and counts as one.
     clients: HashMap<Option<IpAddr>, OfOne>,
 }
@@ -63,22 +69,45 @@ impl Silence {
         is_on(row.skips_all_until) || row.clients.get(&net(client)).is_some_and(|one| is_on(one.until))
     }
 
-    /// It has answered.
-    pub(crate) fn answered(&self, now: Instant) {
-        self.answered.fetch_max(self.us(now), Ordering::Relaxed);
-        if self.until.load(Ordering::Relaxed) != 0 {
-            *self.row.lock() = Row::default();
-            self.until.store(0, Ordering::Relaxed);
-        }
+    /// Whether it has not answered for some time, whoever has asked.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.until.load(Ordering::Relaxed) != 0 && self.row.lock().all >= OF_ONE
     }
 
-    /// It has not answered this client what it was asked at `asked`.
-    pub(crate) fn silent(&self, client: Option<IpAddr>, asked: Instant, now: Instant) {
-        if self.us(asked) < self.answered.load(Ordering::Relaxed) {
-            return;
+    /// It has answered. Whether that is to be said, since its silence was.
+    pub(crate) fn answered(&self, now: Instant) -> bool {
+        self.answered.fetch_max(self.us(now), Ordering::Relaxed);
+        if self.until.load(Ordering::Relaxed) == 0 {
+            return false;
         }
         let mut row = self.row.lock();
-        row.all += 1;
+        let was_told = row.is_told;
+        *row = Row { told: row.told, ..Row::default() };
+        self.until.store(0, Ordering::Relaxed);
+        was_told
+    }
+
+    /// It has not answered this client what it was asked at `asked`. The silences so far, where that is to
+    /// be said.
+    pub(crate) fn silent(&self, client: Option<IpAddr>, asked: Instant, now: Instant) -> Option<u32> {
+        if self.us(asked) < self.answered.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut row = self.row.lock();
+        row.all = row.all.saturating_add(1);
+        self.note(&mut row, client, (asked, now));
+        // Never 0, so that the next answer forgets the row.
+        self.until.fetch_max(self.us(now + PAUSE), Ordering::Relaxed);
+        let is_quiet =
+            row.told.is_some_and(|told| now.saturating_duration_since(told) < TELL_EVERY) || row.is_told;
+        if row.all < OF_ONE || is_quiet {
+            return None;
+        }
+        (row.is_told, row.told) = (true, Some(now));
+        Some(row.all)
+    }
+
+    fn note(&self, row: &mut Row, client: Option<IpAddr>, (asked, now): (Instant, Instant)) {
         if row.clients.len() >= CLIENTS_MAX && !row.clients.contains_key(&net(client)) {
             let Some(gone) = row.clients.keys().next().copied() else { return };
             row.clients.remove(&gone);
@@ -93,8 +122,6 @@ impl Silence {
         if is_of_all && row.skips_all_until.is_none_or(|until| until <= asked) {
             row.skips_all_until = Some(now + PAUSE);
         }
-        // Never 0, so that the next answer forgets the row.
-        self.until.fetch_max(self.us(now + PAUSE), Ordering::Relaxed);
     }
 
     fn us(&self, now: Instant) -> u64 {
@@ -137,10 +164,10 @@ mod tests {
         }
 
         /// A client asks and hears nothing for 20 ms.
-        fn unheard(&mut self, of: Option<IpAddr>) {
+        fn unheard(&mut self, of: Option<IpAddr>) -> Option<u32> {
             let asked = self.now;
             self.now += Duration::from_millis(20);
-            self.silence.silent(of, asked, self.now);
+            self.silence.silent(of, asked, self.now)
         }
 
         fn skips(&self, of: Option<IpAddr>) -> bool {
@@ -155,7 +182,9 @@ mod tests {
     #[test]
     fn one_client_is_skipped_alone() {
         let mut told = Told::new();
-        (0..100).for_each(|_| told.unheard(client(1)));
+        for _ in 0..100 {
+            told.unheard(client(1));
+        }
         assert!(told.skips(client(1)));
         assert!(!told.skips(client(2)));
         assert!(!told.skips(None));
@@ -165,7 +194,9 @@ mod tests {
     fn one_client_with_many_addresses_is_one() {
         let mut told = Told::new();
         let of = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
-        (0..100).for_each(|last| told.unheard(of(last)));
+        for last in 0..100 {
+            told.unheard(of(last));
+        }
         assert!(told.skips(of(500)));
         assert!(!told.skips(client(2)));
     }
@@ -209,11 +240,29 @@ mod tests {
         let mut told = Told::new();
         let asked = told.now;
         told.after(20);
-        (0..30).for_each(|at| told.silence.silent(client(at % 3), asked, told.now));
+        for at in 0..30 {
+            told.silence.silent(client(at % 3), asked, told.now);
+        }
         told.after(900);
-        (0..30).for_each(|at| told.silence.silent(client(at % 3), asked, told.now));
+        for at in 0..30 {
+            told.silence.silent(client(at % 3), asked, told.now);
+        }
         told.after(101);
         assert!(!told.skips(client(9)));
+    }
+
+    #[test]
+    fn its_silence_and_its_return_are_said_once() {
+        let mut told = Told::new();
+        let said: Vec<Option<u32>> = (0..20).map(|_| told.unheard(client(1))).collect();
+        assert_eq!(said.iter().flatten().collect::<Vec<_>>(), [&5]);
+        assert!(told.silence.is_silent());
+        assert!(told.silence.answered(told.now), "it is back");
+        assert!(!told.silence.answered(told.now) && !told.silence.is_silent());
+        assert!((0..10).all(|_| told.unheard(client(2)).is_none()), "said just now");
+        assert!(!told.silence.answered(told.now), "nothing was said of it");
+        told.after(10_000);
+        assert!((0..5).any(|_| told.unheard(client(2)).is_some()));
     }
 
     #[test]

@@ -19,6 +19,7 @@ fn address() -> Answer {
 
 fn settings(distributors: &[Place]) -> Settings {
     Settings {
+        pick: "asked".to_owned(),
         distributors: distributors.to_vec(),
         policy: "least_cpu".to_owned(),
         timeout: Duration::from_millis(20),

@@ -63,6 +63,9 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What to do where a helper gave nothing.
+const COMPARE: &str = "a helper, a field or a metric gave none; compare with `()` first";
+
 /// What the engine says, in Weir's words.
 fn sentence(error: &EvalAltResult) -> String {
     match error {
@@ -75,7 +78,14 @@ fn sentence(error: &EvalAltResult) -> String {
         EvalAltResult::ErrorDataTooLarge(what, _) => format!("a value grew beyond 64 KiB ({what})"),
         EvalAltResult::ErrorTerminated(why, _) => why.to_string(),
         EvalAltResult::ErrorRuntime(why, _) => why.to_string(),
-        EvalAltResult::ErrorFunctionNotFound(call, _) => format!("there is no function `{call}`"),
+        EvalAltResult::ErrorFunctionNotFound(call, _) => match call.split_once(" (()") {
+            Some((name, _)) => format!("`{name}` is asked of nothing (`()`): {COMPARE}"),
+            None => format!("there is no function `{call}`"),
+        },
+        EvalAltResult::ErrorDotExpr(why, _) if why.contains("for type '()'") => {
+            let name = why.split('\'').nth(1).unwrap_or_default();
+            format!("`{name}` is asked of nothing (`()`): {COMPARE}")
+        }
         EvalAltResult::ErrorVariableNotFound(name, _) => format!("nothing is called `{name}`"),
         other => {
             let text = other.to_string();

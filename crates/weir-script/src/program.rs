@@ -106,10 +106,16 @@ impl Program {
         let called = catch_unwind(AssertUnwindSafe(|| frame.within(&self.constants, || self.called())));
         let value = match called {
             Ok(Ok(value)) => value,
-            Ok(Err(error)) => return Err(Failure::of(&error)),
-            Err(_) => return Err(Failure::nowhere("the engine has panicked")),
+            Ok(Err(error)) => return Err(self.placed(Failure::of(&error))),
+            Err(_) => return Err(self.placed(Failure::nowhere("the engine has panicked"))),
         };
-        answer(&value, frame)
+        answer(&value, frame).map_err(|failure| self.placed(failure))
+    }
+
+    /// What has no place is that of the function.
+    fn placed(&self, failure: Failure) -> Failure {
+        let place = failure.place.or_else(|| place_of_pick(&self.source));
+        Failure { place, ..failure }
     }
 
     fn called(&self) -> Result<Dynamic, Box<rhai::EvalAltResult>> {
@@ -233,10 +239,15 @@ fn has_pick(source: &Source, ast: &AST) -> Result<(), Box<Mistake>> {
     if pick.params.len() == ARGUMENTS.len() {
         return Ok(());
     }
-    let line = source.text.lines().position(|line| line.trim_start().starts_with("fn pick"));
-    let place = line.map(|line| (line + 1, 1));
+    let place = place_of_pick(source);
     let title = format!("`{PICK}` has {} arguments: it is `{wanted}`", pick.params.len());
     Err(Box::new(Mistake::new(source, place, title)))
+}
+
+/// Line and column of `fn pick`.
+fn place_of_pick(source: &Source) -> Option<(usize, usize)> {
+    let line = source.text.lines().position(|line| line.trim_start().starts_with("fn pick"));
+    line.map(|line| (line + 1, 1))
 }
 
 /// Conditions and measures that stand in the script are read now, so that a wrong one has its place.

@@ -14,10 +14,12 @@ use crate::clock;
 use crate::frame::Frame;
 use crate::mistake::Failure;
 use crate::program::{Answer, Program};
-use crate::state::State;
+use crate::state::{Owner, State};
 
 /// So many failures in a row
 const FAILURES_MAX: u32 = 10;
+/// of so many clients: one alone must not switch the script off, for itself as little as for others,
+const CLIENTS: usize = 3;
 /// pause a script for so long.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A failure is logged once in so long.
@@ -84,6 +86,8 @@ struct Trouble {
     refused: Option<String>,
     /// The last failure.
     failure: Option<Failure>,
+    /// Clients of the failures in a row, some of them.
+    clients: Vec<Owner>,
     logged: Option<Instant>,
     /// Failures since then.
     unlogged: u64,
@@ -151,7 +155,8 @@ impl Script {
             return Decision::Failed;
         }
         let row = Seen::new(question.origins);
-        let frame = Frame::new(Asked::of(question), &row, &self.state, now, fastrand::u64(..));
+        let asked = Asked::of(question);
+        let frame = Frame::new(asked, &row, &self.state, now, fastrand::u64(..));
         match self.program.load().call(&frame) {
             Ok(answer) => {
                 // Written only where it changes, since all workers would write it.
@@ -161,7 +166,7 @@ impl Script {
                 self.said(answer)
             }
             Err(failure) => {
-                self.failed(failure, now);
+                self.failed(failure, Owner::of(asked.client().map(|client| client.ip())), now);
                 Decision::Failed
             }
         }
@@ -178,16 +183,22 @@ impl Script {
         decision
     }
 
-    fn failed(&self, failure: Failure, now: Instant) {
+    fn failed(&self, failure: Failure, client: Owner, now: Instant) {
         self.add(Asking::Failed);
-        let in_row = self.in_row.fetch_add(1, Ordering::Relaxed) + 1;
-        let pauses = in_row >= FAILURES_MAX;
+        let mut trouble = self.trouble.lock();
+        let before = self.in_row.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            trouble.clients.clear();
+        }
+        if trouble.clients.len() < CLIENTS && !trouble.clients.contains(&client) {
+            trouble.clients.push(client);
+        }
+        let pauses = before.saturating_add(1) >= FAILURES_MAX && trouble.clients.len() >= CLIENTS;
         if pauses {
             self.in_row.store(0, Ordering::Relaxed);
             let until = self.ms(now + PAUSE);
             self.paused_until_ms.store(until, Ordering::Relaxed);
         }
-        let mut trouble = self.trouble.lock();
         trouble.unlogged += 1;
         let is_due = trouble.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_EVERY);
         let failures = trouble.unlogged;

@@ -10,6 +10,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ const SHARDS: usize = 64;
 pub const ENTRIES_MAX: usize = 131_072;
 /// The most bytes of one state, with keys and overhead.
 pub const BYTES_MAX: usize = 32 << 20;
-/// The longest key, in bytes.
+/// The longest key that is kept as it is, in bytes. Clients make keys long, so a longer one is hashed.
 pub const KEY_BYTES_MAX: usize = 512;
 /// The longest text that is kept, in bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
@@ -50,9 +51,9 @@ impl Owner {
 /// Why nothing was remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// The key is too long.
-    #[error("a key of `state` has at most {KEY_BYTES_MAX} bytes")]
-    Key,
+    /// A counter has no room.
+    #[error("`state` has no room for a counter")]
+    Room,
     /// The value is too long, or of no kind that is kept.
     #[error("`state` keeps numbers, `true` and `false`, and texts of at most {VALUE_BYTES_MAX} bytes")]
     Value,
@@ -135,23 +136,24 @@ impl State {
     /// Counts this use of a key, and says how many there were in the last so many seconds, this one included.
     ///
     /// # Errors
-    /// Where the key or the time is too long.
+    /// Where the time is too long.
     pub fn count(&self, key: &str, seconds: i64, whose: Owner, now: Instant) -> Result<i64, StateError> {
-        let (key, seconds) = (counter_key(key, seconds)?, checked(seconds)?);
-        self.shard(&key).count(&key, seconds, whose, self.ms(now)).map(i64::from).ok_or(StateError::Key)
+        let (key, seconds) = (counter_key(&self.short(key), seconds)?, checked(seconds)?);
+        self.shard(&key).count(&key, seconds, whose, self.ms(now)).map(i64::from).ok_or(StateError::Room)
     }
 
     /// How many uses of a key [`State::count`] has counted in the last so many seconds.
     ///
     /// # Errors
-    /// Where the key or the time is too long.
+    /// Where the time is too long.
     pub fn counted(&self, key: &str, seconds: i64, now: Instant) -> Result<i64, StateError> {
-        let key = counter_key(key, seconds)?;
+        let key = counter_key(&self.short(key), seconds)?;
         Ok(self.shard(&key).counted(&key, self.ms(now)).into())
     }
 
     /// The value of a key; `()` where there is none.
     pub fn value(&self, key: &str, now: Instant) -> Dynamic {
+        let key = &self.short(key);
         let shard = self.shard(key);
         shard.value(key, self.ms(now)).map_or(Dynamic::UNIT, Kept::value)
     }
@@ -159,7 +161,7 @@ impl State {
     /// Keeps a value for so many seconds.
     ///
     /// # Errors
-    /// Where the key, the value or the time is too large.
+    /// Where the value or the time is too large.
     pub fn set(
         &self,
         key: &str,
@@ -168,9 +170,7 @@ impl State {
         (whose, now): (Owner, Instant),
     ) -> Result<(), StateError> {
         let (kept, seconds) = (Kept::of(value)?, checked(seconds)?);
-        if key.len() > KEY_BYTES_MAX {
-            return Err(StateError::Key);
-        }
+        let key = &self.short(key);
         let now_ms = self.ms(now);
         let until_ms = now_ms + seconds * 1000;
         let is_kept = self.shard(key).set(key, kept, (whose, now_ms, until_ms));
@@ -179,6 +179,7 @@ impl State {
 
     /// Forgets a value.
     pub fn remove(&self, key: &str) {
+        let key = &self.short(key);
         self.shard(key).remove(key);
     }
 
@@ -193,6 +194,15 @@ impl State {
         })
     }
 
+    /// The key, or the hash of a long one. It has a secret, so that nobody finds two keys with the same.
+    fn short<'k>(&self, key: &'k str) -> Cow<'k, str> {
+        if key.len() <= KEY_BYTES_MAX {
+            return Cow::Borrowed(key);
+        }
+        let half = |number: u8| self.hasher.hash_one((number, key));
+        Cow::Owned(format!("\u{1}{:016x}{:016x}", half(1), half(2)))
+    }
+
     fn shard(&self, key: &str) -> parking_lot::MutexGuard<'_, Shard> {
         let number = self.hasher.hash_one(key) as usize % SHARDS;
         self.shards[number].lock()
@@ -205,9 +215,6 @@ impl State {
 
 /// A counter's key is apart from those of values, and from those of other windows.
 fn counter_key(key: &str, seconds: i64) -> Result<String, StateError> {
-    if key.len() > KEY_BYTES_MAX {
-        return Err(StateError::Key);
-    }
     checked(seconds)?;
     Ok(format!("\0{seconds}\0{key}"))
 }

@@ -28,6 +28,7 @@ pub(crate) fn keys(file: Option<&FilePath>) -> Result<Keys, String> {
 /// Makes the pick of this name.
 pub(crate) fn one(name: &str, pick: &WrittenPick, keys: &Keys) -> Distributor {
     let settings = Settings {
+        pick: name.to_owned(),
         distributors: pick.distributor.iter().map(place).collect(),
         policy: pick.policy.clone().unwrap_or_else(|| name.to_owned()),
         timeout: pick.timeout.map_or(TIMEOUT, |timeout| timeout.0),

@@ -119,7 +119,7 @@ async fn tries(
         let now = clock::now();
         if socket.get_ref().send_to(&bytes, address).is_err() {
             asker.counts.add(Count::Unsent);
-            asker.silences[at].silent(client, now, now);
+            asker.silent(at, client, now);
             continue;
         }
         asker.counts.add(Count::Sent);
@@ -127,13 +127,13 @@ async fn tries(
         let until = tokio::time::Instant::from_std(now + settings.timeout);
         match tokio::time::timeout_at(until, heard(asker, socket, asked)).await {
             Ok(Some((answer, by))) => {
-                asker.silences[by].answered(clock::now());
+                asker.answered(by);
                 if asker.is_of_use(&answer, fits) {
                     return Heard::Answer(answer);
                 }
             }
             Ok(None) => return Heard::Silence,
-            Err(_) => asker.silences[at].silent(client, now, clock::now()),
+            Err(_) => asker.silent(at, client, now),
         }
     }
     Heard::Silence

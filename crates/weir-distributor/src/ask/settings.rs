@@ -23,6 +23,8 @@ pub enum Form {
 /// How distributors are asked.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The name of the pick, for the log.
+    pub pick: String,
     /// Where they are, at most [`DISTRIBUTORS_MAX`]. The first is asked first.
     pub distributors: Vec<Place>,
     /// The policy that decides.

@@ -34,7 +34,7 @@ pub(super) async fn answer(socket: UdpSocket, room: Room, sources: Arc<Sources>)
                         Ok(_) => Ok(()),
                         Err(_) => Err(What::Unsent),
                     });
-                    sent.unwrap_or_else(|what| room.served.add(what));
+                    sent.unwrap_or_else(|what| room.served.dropped(what, from.ip()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     guard.clear_ready();

@@ -59,7 +59,11 @@ pub(super) async fn accept_tcp(
             Ok((stream, from)) => {
                 let is_allowed = room.terms.load().allow.iter().any(|net| net.contains(&from.ip()));
                 let Some(place) = bound.take().filter(|_| is_allowed) else {
-                    room.served.add(What::Refused);
+                    // Where there are too many, its address is not at fault.
+                    match is_allowed {
+                        true => room.served.add(What::Refused),
+                        false => room.served.dropped(What::Refused, from.ip()),
+                    }
                     continue;
                 };
                 // Without it, answers wait for one another.
@@ -145,7 +149,7 @@ where
                 }
                 Err(what) => {
                     out.truncate(begin);
-                    room.served.add(what);
+                    room.served.dropped(what, from);
                 }
             }
             at += 2 + length;
@@ -182,7 +186,7 @@ where
     };
     match judged {
         Ok(()) => tokio::time::timeout(PATIENCE, stream.write_all(&out)).await??,
-        Err(what) => room.served.add(what),
+        Err(what) => room.served.dropped(what, from),
     }
     Ok(())
 }

@@ -31,7 +31,12 @@ fn program(body: &str) -> Program {
 }
 
 fn ask(script: &Script, path: &str, now: Instant) -> Decision {
-    let about = About { kind: Kind::Pass, client: Some("192.0.2.7:1".parse().unwrap()), ..About::default() };
+    ask_as(script, 7, path, now)
+}
+
+fn ask_as(script: &Script, client: u8, path: &str, now: Instant) -> Decision {
+    let client = std::net::SocketAddr::from(([192, 0, 2, client], 1));
+    let about = About { kind: Kind::Pass, client: Some(client), ..About::default() };
     let question = Question {
         method: &Method::GET,
         target: path.as_bytes(),
@@ -46,12 +51,12 @@ fn ask(script: &Script, path: &str, now: Instant) -> Decision {
 fn ten_failures_in_a_row_pause_it_for_a_second() {
     let script = Script::new("calm", program("if request.path == \"/bad\" { throw \"bad\" } deny(403)"));
     let now = clock::now();
-    for _ in 0..9 {
-        assert_eq!(ask(&script, "/bad", now), Decision::Failed);
+    for client in 0..9 {
+        assert_eq!(ask_as(&script, client, "/bad", now), Decision::Failed);
     }
     assert!(matches!(ask(&script, "/good", now), Decision::Deny(_)), "nine are not ten");
-    for _ in 0..10 {
-        assert_eq!(ask(&script, "/bad", now), Decision::Failed);
+    for client in 0..10 {
+        assert_eq!(ask_as(&script, client % 3, "/bad", now), Decision::Failed);
     }
     assert_eq!(ask(&script, "/good", now), Decision::Failed, "it pauses");
     assert_eq!(ask(&script, "/good", now + Duration::from_millis(990)), Decision::Failed);
@@ -62,10 +67,20 @@ fn ten_failures_in_a_row_pause_it_for_a_second() {
 }
 
 #[test]
+fn one_client_pauses_it_for_nobody() {
+    let script = Script::new("calm", program("if request.path == \"/bad\" { throw \"bad\" } deny(403)"));
+    let now = clock::now();
+    (0..1000).for_each(|at| assert_eq!(ask_as(&script, at as u8 % 2, "/bad", now), Decision::Failed));
+    assert!(matches!(ask_as(&script, 0, "/good", now), Decision::Deny(_)), "nor for itself");
+    assert!(matches!(ask_as(&script, 9, "/good", now), Decision::Deny(_)));
+    assert_eq!(script.count(Asking::Paused), 0);
+}
+
+#[test]
 fn another_program_ends_a_pause_and_keeps_what_is_remembered() {
     let script = Script::new("calm", program("state.count(\"a\", 60); throw \"bad\""));
     let now = clock::now();
-    (0..20).for_each(|_| drop(ask(&script, "/", now)));
+    (0..20).for_each(|client| drop(ask_as(&script, client, "/", now)));
     assert!(script.snapshot().trouble.is_some_and(|trouble| trouble.contains("bad")));
     script.swap(program("if state.counted(\"a\", 60) == 10 { deny(403) }"));
     assert!(matches!(ask(&script, "/", now), Decision::Deny(_)));

@@ -139,6 +139,7 @@ pub(super) fn register(engine: &mut Engine) {
         .register_fn("least", least)
         .register_fn("hashed", hashed)
         .register_fn("hashed", hashed_few)
+        .register_fn("hashed_part", hashed_part)
         .register_fn("drawn", |list: &mut OriginList| {
             frame::with(|frame| optional(drawn(list, frame, |at| frame.row.weight(at))))
         })
@@ -246,6 +247,13 @@ fn hashed_few(list: &mut OriginList, of: Dynamic, count: i64) -> Said<OriginList
         numbers.sort_unstable();
         OriginList::Some(numbers)
     })
+}
+
+/// A number of at least 0 and less than 1, the same one for the same text. Of nothing there is none.
+fn hashed_part(of: Dynamic) -> Said<Dynamic> {
+    let part =
+        |of: ImmutableString| (xxh3_64_with_seed(of.as_bytes(), 0) >> 11) as f64 / (1_u64 << 53) as f64;
+    Ok(hashable(of)?.map_or(Dynamic::UNIT, |of| part(of).into()))
 }
 
 /// The text that a hash is of. Of nothing there is none.

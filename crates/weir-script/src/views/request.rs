@@ -23,6 +23,7 @@ pub(super) fn register(engine: &mut Engine) {
         .register_get("kind", |_: &mut RequestView| word(|asked| asked.about.kind.word()))
         .register_get("path", |_: &mut RequestView| frame::with(|frame| text(frame.asked.path())))
         .register_get("query", |_: &mut RequestView| frame::with(|frame| text(frame.asked.query())))
+        .register_get("place", place)
         .register_fn("field", field)
         .register_fn("cookie", cookie)
         .register_fn("param", param);
@@ -30,6 +31,11 @@ pub(super) fn register(engine: &mut Engine) {
 
 fn word(of: impl for<'q> Fn(&'q crate::Asked<'q>) -> &'q str) -> Said<ImmutableString> {
     frame::with(|frame| of(&frame.asked).into())
+}
+
+/// The path in one spelling; `()` where it is ambiguous.
+fn place(_: &mut RequestView) -> Said<Dynamic> {
+    frame::with(|frame| crate::place::place(frame.asked.path()).map_or(Dynamic::UNIT, Dynamic::from))
 }
 
 /// The first value of a field; `()` where there is none.

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use weir_config::Loaded;
 use weir_config::model::{Config, DistributorServer};
-use weir_distributor::Place;
 use weir_distributor::format::{self, Answer, Question};
 use weir_distributor::serve::{Answerer, Server, Terms};
+use weir_distributor::{Place, Seldom};
 use weir_edge::plan::WrittenPicks;
 use weir_metrics::Collector;
 use weir_upstream::{Adjustments, Decider, DeciderForm, Upstream};
@@ -118,7 +118,8 @@ fn make(config: &Config, maker: &Maker, before: &HashMap<String, Arc<Upstream>>)
             .filter_map(|ip| ipnet::IpNet::new(ip, if ip.is_ipv4() { 8 } else { 128 }).ok())
             .collect(),
     };
-    let answer: Answerer = Arc::new(move |question: &Question<'_>| answer(&policies, question));
+    let unknown = Seldom::new();
+    let answer: Answerer = Arc::new(move |question: &Question<'_>| answer(&policies, &unknown, question));
     let form = distributors::form(settings.form);
     let terms = Terms { keys: format::Keys::of(&keys), form, allow, rate: settings.rate, answer };
     Ok(Made { upstreams, terms })
@@ -147,10 +148,18 @@ fn policies(
     Ok(policies)
 }
 
-fn answer(policies: &Policies, question: &Question<'_>) -> Answer {
+fn answer(policies: &Policies, unknown: &Seldom, question: &Question<'_>) -> Answer {
     match policies.get(question.policy) {
         Some(policy) => policy.answer(question),
-        None => Answer::Nothing,
+        None => {
+            if unknown.is_due() {
+                let mut known: Vec<&str> = policies.keys().map(String::as_str).collect();
+                known.sort_unstable();
+                // The name is a stranger's: escaped, and a question bounds it.
+                tracing::warn!(policy = ?question.policy, ?known, "a question names an unknown policy");
+            }
+            Answer::Nothing
+        }
     }
 }
 

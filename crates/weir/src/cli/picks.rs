@@ -1,6 +1,7 @@
 //! `weir picks test`: runs a script's samples and tests, or asks it once.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use weir_script::{MadeOrigin, MadeRequest, MadeRow, Program, Settings, State, trial, usual_origins};
+use weir_script::{
+    MadeOrigin, MadeRequest, MadeRow, Mistake, Program, Settings, State, trial, usual_origins, usual_rows,
+};
 
 use crate::diagnostics;
 use crate::print::{counted, say};
@@ -50,7 +53,7 @@ struct Test {
     /// An origin: `URL,cpu=0.3,in_flight=2,id=a,weight=2,backup,down`. May be given again.
     #[arg(long, value_name = "ORIGIN", requires = "request")]
     origin: Vec<String>,
-    /// Ask so many times; the last answer is shown.
+    /// Ask so many times; each answer is shown with how often it came.
     #[arg(long, value_name = "NUMBER", requires = "request", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     times: u32,
@@ -70,20 +73,23 @@ impl Test {
     fn run(self) -> anyhow::Result<ExitCode> {
         let source = read_script(&self.file).map_err(|why| anyhow!(why))?;
         let (settings, known) = self.of_config()?;
-        let origins = self.origins(known)?;
-        let program = Program::compile(source.clone(), &settings);
-        let program = match program.and_then(|program| program.sample(&origins).map(|()| program)) {
-            Ok(program) => program,
-            Err(mistake) => {
-                let coloured = diagnostics::is_coloured();
-                let text = if coloured { mistake.render_coloured() } else { mistake.to_string() };
-                writeln!(stderr(), "{text}")?;
-                return Ok(ExitCode::FAILURE);
-            }
+        let rows = match (&known, self.origin.is_empty()) {
+            (None, true) => usual_rows().to_vec(),
+            _ => Vec::from([self.origins(known.clone())?]),
         };
-        match &self.request {
-            Some(request) => self.ask(request, &program, MadeRow(origins)),
-            None => self.tests(&source),
+        let program = match Program::compile(source.clone(), &settings) {
+            Ok(program) => program,
+            Err(mistake) => return wrong(&mistake),
+        };
+        let sampled = rows.iter().try_for_each(|row| program.sample(row));
+        match (&self.request, sampled) {
+            (None, Ok(())) => self.tests(&source),
+            (None, Err(mistake)) => wrong(&mistake),
+            (Some(request), sampled) => {
+                let asked = self.ask(request, &program, MadeRow(self.origins(known)?))?;
+                // The answer is of use where the script would not be taken, too.
+                sampled.map_or_else(|mistake| wrong(&mistake), |()| Ok(asked))
+            }
         }
     }
 
@@ -125,17 +131,23 @@ impl Test {
         let request = self.asked(text).map_err(|why| anyhow!(why))?;
         let state = State::new(weir_clock::now().mono);
         let (begun, last) = (weir_clock::now().mono, Cell::new(None));
+        let mut came: BTreeMap<String, u32> = BTreeMap::new();
         for _ in 0..self.times {
             let now = weir_clock::now();
             let chance = now.wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-            last.set(Some(request.ask(program, &row, &state, (now.mono, chance))));
+            let tried = request.ask(program, &row, &state, (now.mono, chance));
+            *came.entry(trial::words(&tried.answer, &row)).or_default() += 1;
+            last.set(Some(tried));
         }
         let took = weir_clock::now().mono.saturating_duration_since(begun) / self.times;
         let Some(tried) = last.into_inner() else { bail!("it was not asked") };
         let mut text = String::new();
         tried.printed.iter().for_each(|line| text.push_str(&format!("print: {line}\n")));
-        text.push_str(&trial::words(&tried.answer, &row));
-        text.push_str(&format!("\n{}, {}\n", counted(tried.operations as usize, "operation"), micros(took)));
+        match came.len() {
+            1 => came.keys().for_each(|words| text.push_str(&format!("{words}\n"))),
+            _ => came.iter().for_each(|(words, times)| text.push_str(&format!("{times} times {words}\n"))),
+        }
+        text.push_str(&format!("{}, {}\n", counted(tried.operations as usize, "operation"), micros(took)));
         say(&text)?;
         Ok(if tried.answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -163,6 +175,12 @@ impl Test {
         say(&text)?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn wrong(mistake: &Mistake) -> anyhow::Result<ExitCode> {
+    let text = if diagnostics::is_coloured() { mistake.render_coloured() } else { mistake.to_string() };
+    writeln!(stderr(), "{text}")?;
+    Ok(ExitCode::FAILURE)
 }
 
 fn micros(took: Duration) -> String {

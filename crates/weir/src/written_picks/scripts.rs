@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
 use weir_config::model::{Config, PickEntry, ScriptItem, ScriptValue, WrittenPick};
 use weir_config::value::{OriginScheme, OriginUrl};
 use weir_script::{MadeOrigin, Program, SCRIPT_BYTES_MAX, Script, Setting, Settings, Source, usual_origins};
@@ -151,7 +152,12 @@ impl Wanted {
 pub(crate) fn read(path: &Path) -> Result<Source, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut text = String::new();
-    let file = fs::File::open(path).map_err(failed)?;
+    // Without waiting: where a pipe stands, nobody may ever write to it.
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+    let file = fs::File::from(file.map_err(|errno| failed(errno.into()))?);
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(format!("{}: it is no regular file", path.display()));
+    }
     file.take(SCRIPT_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(failed)?;
     Ok(Source { file: path.display().to_string().into(), text: text.into() })
 }
