@@ -332,7 +332,7 @@ fn a_mistake_has_its_line_and_a_caret() {
     check(&of("origins.where(\"cpu < \")"), Some((3, 26)), "it ends where");
     check(&of("if client.port == 1 { origins.least(\"cpu <\") }"), Some((3, 47)), "it ends where");
     check(&of("loop { }"), Some((2, 1)), "2000 operations");
-    check(&of("origins.named(\"no\").id"), Some((3, 24)), "`id` is asked of nothing (`()`)");
+    check(&of("origins.named(\"no\").id"), Some((3, 25)), "`id` is asked of nothing (`()`)");
     check(&of("\"http://a.example\""), Some((2, 1)), "it gives an origin");
 }
 

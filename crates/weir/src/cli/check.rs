@@ -1,5 +1,6 @@
 //! `weir check`: every mistake of a configuration file at once, or each route with what it inherits.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use weir_config::{Loaded, Mistakes};
 
 use crate::certificates;
 use crate::diagnostics;
+use crate::distributors;
 use crate::print::{counted, say, say_json};
 use crate::written_picks;
 
@@ -63,7 +65,8 @@ impl Check {
                 let routes = loaded.resolved().iter().map(|site| site.routes.len()).sum();
                 let sites = counted(loaded.resolved().len(), "site");
                 let routes = counted(routes, "route");
-                Ok(say(&format!("{} is valid: {sites}, {routes}\n", self.file.display()))?)
+                let answers = answered(loaded);
+                Ok(say(&format!("{} is valid: {sites}, {routes}\n{answers}", self.file.display()))?)
             }
         }
     }
@@ -87,6 +90,17 @@ impl Check {
         }
         Ok(report(mistakes)?)
     }
+}
+
+/// What `weir distributor` answers with this configuration, in a line; empty where it answers nothing.
+fn answered(loaded: &Loaded) -> String {
+    let Some(settings) = &loaded.config.distributor else { return String::new() };
+    let all: BTreeSet<&str> =
+        settings.policy.keys().chain(loaded.config.upstream.keys()).map(String::as_str).collect();
+    let all: Vec<&str> = all.into_iter().collect();
+    let places: Vec<String> =
+        settings.listen.iter().map(|url| distributors::place(url).to_string()).collect();
+    format!("weir distributor answers at {} for the policies {}\n", places.join(", "), all.join(", "))
 }
 
 /// Prints all mistakes to the standard error, on a terminal in colours.

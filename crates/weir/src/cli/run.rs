@@ -182,6 +182,9 @@ impl Run {
             }
         };
         self.check_hosts(&loaded)?;
+        if loaded.config.distributor.is_some() && loaded.resolved().is_empty() {
+            tracing::warn!("there is [distributor] and no site: did you mean `weir distributor`?");
+        }
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
         let tickets = offer.as_mut().map(UpgradeOffer::tickets).unwrap_or_default();

@@ -44,6 +44,39 @@ fn what_is_no_origin_is_never_asked() {
 }
 
 #[test]
+fn a_distributor_that_goes_and_comes_back_is_in_the_log() {
+    let origins = ["a", "b"].map(named);
+    let (to, is_gone) = (origins[0].addr(), Arc::new(AtomicBool::new(true)));
+    let gone = is_gone.clone();
+    let distributor = Played::start(move |asked| match gone.load(Ordering::Relaxed) {
+        true => Vec::new(),
+        false => vec![asked.address(to)],
+    });
+    let weir = asking(&origins.each_ref(), &[distributor.url()], "timeout = \"5ms\"").start();
+    (0..10).for_each(|at| drop(answer(&weir, &format!("/pass/{at}"))));
+    until("its silence is said", || weir.stderr().contains("the distributor is silent"));
+    let line = weir.stderr().lines().find(|line| line.contains("is silent")).unwrap().to_owned();
+    assert!(line.contains("WARN") && line.contains("asked") && line.contains(&distributor.url()), "{line}");
+    assert!(weir.command(&["status"]).stdout.contains("is silent"));
+    is_gone.store(false, Ordering::Relaxed);
+    until("its return is said", || {
+        answer(&weir, "/pass/1");
+        weir.stderr().contains("the distributor answers again")
+    });
+    assert_eq!(weir.stderr().lines().filter(|line| line.contains("is silent")).count(), 1);
+}
+
+#[test]
+fn answers_that_are_of_no_use_have_their_cause_in_the_log() {
+    let origins = ["a", "b"].map(named);
+    let distributor = Played::start(|_| vec![b"localhost:80".to_vec()]);
+    let weir = asking(&origins.each_ref(), &[distributor.url()], "timeout = \"5ms\"").start();
+    (0..5).for_each(|at| drop(answer(&weir, &format!("/pass/{at}"))));
+    until("the cause is said", || weir.stderr().contains("answers have not the form"));
+    assert_eq!(weir.stderr().lines().filter(|line| line.contains("no answer is of use")).count(), 1);
+}
+
+#[test]
 fn an_address_that_is_allowed_is_asked_though_it_is_no_origin() {
     let origins = ["a", "b"].map(named);
     let (guest, other) = (named("guest"), named("other"));

@@ -145,8 +145,11 @@ fn hostile_scripts_cost_no_request_its_answer() {
 fn a_script_that_always_fails_pauses() {
     let trio = Trio::new();
     let weir = trio.start("if request.param(\"bad\") != () { throw \"on purpose\"; } origins.named(\"c\")");
-    for _ in 0..50 {
-        assert_eq!(said(&weir, "/pass/x?bad=1", &[]), (200, "a".into()));
+    for number in 0..50 {
+        // Of one client alone it never pauses.
+        let client = format!("192.0.2.{number}");
+        let fields = [("X-Forwarded-For", &*client)];
+        assert_eq!(said(&weir, "/pass/x?bad=1", &fields), (200, "a".into()));
     }
     let (failed, paused) = (counted(&weir, "failed"), counted(&weir, "paused"));
     assert_eq!(failed + paused, 50);
@@ -247,6 +250,19 @@ fn a_changed_script_is_taken_and_a_broken_one_is_not() {
     assert_eq!(state(&weir)["trouble"], Value::Null);
 }
 
+#[test]
+fn a_pipe_in_a_scripts_place_stops_no_later_one() {
+    let trio = Trio::new();
+    let weir = trio.start("origins[0]");
+    let file = weir.folder().join("calm.rhai");
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    until("it is refused", || weir.stderr().contains("it is no regular file"));
+    assert_eq!(said(&weir, "/pass/x", &[]), (200, "a".into()), "the old one stays");
+    change(weir.folder(), &script("origins[1]"));
+    until("the next one is taken", || said(&weir, "/pass/x", &[]) == (200, "b".into()));
+}
+
 /// How many reloads; a short run sets fewer.
 fn reloads() -> usize {
     std::env::var("WEIR_SCRIPT_RELOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
@@ -342,6 +358,8 @@ fn a_script_is_tried_by_hand() {
     assert!(code == Some(0) && text.contains("deny 403\n"), "{text}");
     let (code, text) = tried(&setup, &[&ask[..], &["--header", "Cookie: a=b", "--fill"]].concat());
     assert!(code == Some(0) && text.contains("nothing\n"), "{text}");
+    let (code, text) = tried(&setup, &[&ask[..], &["--times", "5"]].concat());
+    assert!(code == Some(0) && text.contains("\nhttp://b.example\n"), "{text}");
     let (code, text) = tried(&setup, &[]);
     assert!(code == Some(0) && text.contains("there are no tests"), "{text}");
     setup.file("calm.rhai.tests.toml", "[[test]]\nname = \"none\"\nexpect = \"deny 403\"\n");
@@ -353,6 +371,16 @@ fn a_script_is_tried_by_hand() {
     setup.file("calm.rhai", BROKEN);
     let (code, text) = tried(&setup, &[]);
     assert!(code == Some(1) && text.contains("calm.rhai:3:13") && text.contains("^^^^"), "{text}");
+    // As where an upstream has no backup: a sample fails, and the answer is shown all the same.
+    setup.file(
+        "calm.rhai",
+        script(
+            "let spare = origins.where(\"backup\")[0]; if spare.name != 1 && state.count(1, 9) > 2 { spare }",
+        ),
+    );
+    let (code, text) = tried(&setup, &["--request", "GET https://a.example/", "--times", "3"]);
+    assert!(code == Some(1) && text.contains("2 times nothing\n1 times http://spare"), "{text}");
+    assert!(text.contains("the script fails here"), "{text}");
 }
 
 #[test]
