@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::counts::{Count, Counts};
 
 /// So many questions in a row came to nothing, each for the same cause.
-const IN_ROW: u32 = 3;
+const IN_ROW: u32 = 2;
 /// So many were answered with nothing, and none otherwise since the start.
 const NOTHING: u64 = 10;
 /// A cause is said at most once in so long.
@@ -93,8 +93,8 @@ impl Hints {
 pub(crate) fn advice(cause: Count) -> &'static str {
     match cause {
         Count::Malformed => {
-            "answers have not the form: do both sides have the same `form`, and is a plain answer an address with \
-             its port?"
+            "answers have not the form: do both sides have the same `form`, and is a plain answer an \
+             address with its port?"
         }
         Count::Forged => "answers are signed by no key of `key_file`: do both sides have the same key?",
         Count::Foreign => {

@@ -69,7 +69,7 @@ impl Silence {
         is_on(row.skips_all_until) || row.clients.get(&net(client)).is_some_and(|one| is_on(one.until))
     }
 
-    /// Whether it has not answered for some time, whoever has asked.
+    /// Whether it has answered none of the last questions.
     pub(crate) fn is_silent(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0 && self.row.lock().all >= OF_ONE
     }

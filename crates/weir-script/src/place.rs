@@ -1,5 +1,5 @@
-//! The path of a request as servers may read it, in one spelling, so that a script can compare it. It must not
-//! guess: a path that servers read differently has no place.
+//! The path of a request as servers may read it, in one spelling, so that a script can compare it. It must
+//! not guess: a path that servers read differently has no place.
 
 /// The path, decoded once and without what changes nothing: `//`, `.`, `..`, `;…` and a slash at the end.
 /// `None` where it is ambiguous.
