@@ -379,7 +379,7 @@ fn a_script_is_tried_by_hand() {
         ),
     );
     let (code, text) = tried(&setup, &["--request", "GET https://a.example/", "--times", "3"]);
-    assert!(code == Some(1) && text.contains("2 times nothing\n1 times http://spare"), "{text}");
+    assert!(code == Some(1) && text.contains("1 times http://spare.example:80\n2 times nothing\n"), "{text}");
     assert!(text.contains("the script fails here"), "{text}");
 }
 
