@@ -230,6 +230,17 @@ pub(crate) static TABLE: &[Operation] = &[
         act: Act::Blocks(origins::push),
     },
     Operation {
+        method: Method::PUT,
+        path: "/v1/origins/metrics",
+        role: Some(Role::Push),
+        reach: Reach::Whole,
+        summary: "The same as POST, which says what holds of both.",
+        query: &[],
+        input: Some(schema_of::<MetricsOrder>),
+        output: done("The origin has them.", schema_of::<MetricsPushed>),
+        act: Act::Blocks(origins::push),
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/objects",
         role: Some(Role::View),

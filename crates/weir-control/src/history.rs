@@ -167,7 +167,7 @@ pub(crate) fn act_of(method: &Method, path: &str) -> String {
         (&Method::POST, "/verify") => "verify",
         (&Method::POST, "/tokens") => "token-add",
         (&Method::POST, "/origins") => "origin-change",
-        (&Method::POST, "/origins/metrics") => "origin-metrics",
+        (&Method::POST | &Method::PUT, "/origins/metrics") => "origin-metrics",
         (&Method::DELETE, _) if is_below("/tokens/") => "token-remove",
         (&Method::DELETE, _) if is_below("/jobs/") => "job-cancel",
         _ => return format!("{method} {path}"),

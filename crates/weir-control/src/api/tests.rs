@@ -42,6 +42,15 @@ fn other_paths_and_methods_are_refused() {
 }
 
 #[test]
+fn metrics_are_pushed_with_post_and_put() {
+    for method in [Method::POST, Method::PUT] {
+        let (row, _) = find(&method, "/v1/origins/metrics").ok().unwrap();
+        assert_eq!((row.role, row.input.is_some()), (Some(Role::Push), true));
+        assert_eq!(crate::history::act_of(&method, row.path), "origin-metrics");
+    }
+}
+
+#[test]
 fn the_checked_in_document_is_that_of_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/openapi.json");
     let expect = openapi::text();
