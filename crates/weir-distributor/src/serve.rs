@@ -4,6 +4,7 @@
 //! source may ask is bounded. It must not know what a policy is: a function answers.
 
 mod datagrams;
+mod places;
 mod sources;
 mod streams;
 
@@ -332,12 +333,13 @@ fn run(listeners: Listeners, room: Room, mut closing: watch::Receiver<()>) {
         for socket in listeners.datagrams {
             tokio::spawn(datagrams::answer(socket, room.clone(), sources.clone()));
         }
-        let bound = Arc::new(streams::Bound::default());
+        // Those over TCP take nothing from those over unix sockets.
+        let [tcp, unix] = [(); 2].map(|()| places::Places::shared());
         for listener in listeners.tcp {
-            tokio::spawn(streams::accept_tcp(listener, room.clone(), sources.clone(), bound.clone()));
+            tokio::spawn(streams::accept_tcp(listener, room.clone(), sources.clone(), tcp.clone()));
         }
         for listener in listeners.unix {
-            tokio::spawn(streams::accept_unix(listener, room.clone(), sources.clone(), bound.clone()));
+            tokio::spawn(streams::accept_unix(listener, room.clone(), sources.clone(), unix.clone()));
         }
         // It says nothing: it is dropped.
         let _ = closing.changed().await;

@@ -5,20 +5,18 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 
+use super::places::{Place, Places};
 use super::sources::Sources;
 use super::{Room, What, answered};
 use crate::ask::Form;
 use crate::clock;
 use crate::format::FRAME_MAX;
 
-/// Connections of one thread, at most.
-const CONNECTIONS_MAX: usize = 1024;
 /// A connection on which nothing comes for so long is closed.
 const IDLE: Duration = Duration::from_secs(300);
 /// A message that has begun ends within this time, and an answer is taken within it.
@@ -26,46 +24,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What asks over a unix socket, as an address.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// How many connections there are.
-#[derive(Debug, Default)]
-pub(super) struct Bound(AtomicUsize);
-
-/// One of them.
-struct Place(Arc<Bound>);
-
-impl Bound {
-    fn take(self: &Arc<Self>) -> Option<Place> {
-        let place = Place(self.clone());
-        // Dropped where it was one too many, it gives the place back.
-        (self.0.fetch_add(1, Ordering::Relaxed) < CONNECTIONS_MAX).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 pub(super) async fn accept_tcp(
     listener: std::net::TcpListener,
     room: Room,
     sources: Arc<Sources>,
-    bound: Arc<Bound>,
+    places: Arc<Places>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let is_allowed = room.terms.load().allow.iter().any(|net| net.contains(&from.ip()));
-                let Some(place) = bound.take().filter(|_| is_allowed) else {
-                    // Where there are too many, its address is not at fault.
-                    match is_allowed {
-                        true => room.served.add(What::Refused),
-                        false => room.served.dropped(What::Refused, from.ip()),
-                    }
+                if !is_allowed {
+                    room.served.dropped(What::Refused, from.ip());
                     continue;
-                };
+                }
+                let place = places.take(from.ip());
                 // Without it, answers wait for one another.
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(converse(stream, from.ip(), (room.clone(), sources.clone()), place));
@@ -79,16 +53,13 @@ pub(super) async fn accept_unix(
     listener: std::os::unix::net::UnixListener,
     room: Room,
     sources: Arc<Sources>,
-    bound: Arc<Bound>,
+    places: Arc<Places>,
 ) {
     let Ok(listener) = UnixListener::from_std(listener) else { return };
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let Some(place) = bound.take() else {
-                    room.served.add(What::Refused);
-                    continue;
-                };
+                let place = places.take(LOCAL);
                 tokio::spawn(converse(stream, LOCAL, (room.clone(), sources.clone()), place));
             }
             Err(error) => failed(&error).await,
@@ -102,31 +73,43 @@ async fn failed(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-async fn converse<S>(stream: S, from: IpAddr, (room, sources): (Room, Arc<Sources>), _place: Place)
+async fn converse<S>(stream: S, from: IpAddr, (room, sources): (Room, Arc<Sources>), place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     room.served.add(What::Connections);
     let form = room.terms.load().form;
-    // What a connection met is of no use to anybody.
-    let _ = match form {
-        Form::Full => converse_full(stream, from, &room, &sources).await,
-        Form::Plain => converse_plain(stream, from, &room, &sources).await,
+    let conversation = async {
+        match form {
+            Form::Full => converse_full(stream, from, (&room, &sources), &place).await,
+            Form::Plain => converse_plain(stream, from, &room, &sources).await,
+        }
     };
+    // What a connection met is of no use to anybody.
+    tokio::select! {
+        _ = conversation => {}
+        () = place.is_wanted() => {}
+    }
 }
 
-async fn converse_full<S>(mut stream: S, from: IpAddr, room: &Room, sources: &Sources) -> io::Result<()>
+async fn converse_full<S>(
+    mut stream: S,
+    from: IpAddr,
+    (room, sources): (&Room, &Sources),
+    place: &Place,
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut read, mut out) = (Vec::with_capacity(4096), Vec::new());
+    let mut due = clock::now() + IDLE;
     loop {
-        let patience = if read.is_empty() { IDLE } else { PATIENCE };
         let mut bytes = [0; 4096];
-        let length = tokio::time::timeout(patience, stream.read(&mut bytes)).await??;
+        let length = tokio::time::timeout_at(due.into(), stream.read(&mut bytes)).await??;
         if length == 0 {
             return Ok(());
         }
+        let is_begun = read.is_empty();
         read.extend_from_slice(&bytes[..length]);
         let (terms, mut at) = (room.terms.load_full(), 0);
         while let Some((length, rest)) = read[at..].split_first_chunk::<2>() {
@@ -144,6 +127,7 @@ where
             };
             match judged {
                 Ok(()) => {
+                    place.used();
                     let length = (out.len() - begin - 2) as u16;
                     out[begin..begin + 2].copy_from_slice(&length.to_be_bytes());
                 }
@@ -158,6 +142,12 @@ where
         if !out.is_empty() {
             tokio::time::timeout(PATIENCE, stream.write_all(&out)).await??;
             out.clear();
+        }
+        // The whole message has this time, not each of its bytes.
+        match read.is_empty() {
+            true => due = clock::now() + IDLE,
+            false if is_begun || at > 0 => due = clock::now() + PATIENCE,
+            false => {}
         }
     }
 }
