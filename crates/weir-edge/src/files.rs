@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_files::{
-    Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, Looking, Printed, Reading, Way,
+    Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, Looking, Printed, Reading, Unfit, Way,
 };
 use weir_front::{Head, Prepared};
 use weir_observe::Outcome;
@@ -48,7 +48,7 @@ pub(crate) fn at_hand(
 ) -> Option<Response> {
     let way = Way::read(path(exchange), served.root.rules.hidden).ok()?;
     let found = exchange.core.shared.files.at_hand(&served.root, &way, exchange.now.mono)?;
-    send(exchange, route, &found)
+    send(exchange, route, &found, Purpose::Itself)
 }
 
 /// The answer of a route with a root; none where the upstream is asked.
@@ -57,30 +57,40 @@ pub(crate) async fn respond(
     route: &Arc<Route>,
     served: &Served,
 ) -> Option<Response> {
+    let way = Way::read(path(exchange), served.root.rules.hidden);
     if !matches!(exchange.request.method, Method::GET | Method::HEAD) {
-        return if served.asks_upstream() { None } else { Some(not_allowed(exchange)) };
+        return match (served.asks_upstream(), way) {
+            (false, _) => Some(not_allowed(exchange)),
+            (true, Err(unfit)) if unfit != Unfit::TooLong => Some(no_file(exchange)),
+            (true, Ok(way)) if exchange.core.shared.files.refuses(&served.root, &way).await => {
+                Some(no_file(exchange))
+            }
+            (true, _) => None,
+        };
     }
-    let hidden = served.root.rules.hidden;
-    let finding = match Way::read(path(exchange), hidden) {
+    let finding = match way {
         Ok(way) => exchange.core.shared.files.find(&served.root, &way).await,
-        Err(_) => Ok(Finding::NotThere),
+        Err(Unfit::TooLong) => Ok(Finding::NotThere),
+        Err(Unfit::Ambiguous | Unfit::Hidden) => Ok(Finding::Refused),
     };
     let instead = served.file_instead().filter(|_| matches!(finding, Ok(Finding::NotThere)));
-    let finding = match instead.and_then(|path| Way::read(path, Hidden::Served).ok()) {
-        Some(way) => exchange.core.shared.files.find(&served.root, &way).await,
-        None => finding,
+    let (finding, purpose) = match instead.and_then(|path| Way::read(path, Hidden::Served).ok()) {
+        Some(way) => (exchange.core.shared.files.find(&served.root, &way).await, Purpose::Instead),
+        None => (finding, Purpose::Itself),
     };
     match finding {
-        Ok(Finding::File(found)) => send(exchange, route, &found),
+        Ok(Finding::File(found)) => send(exchange, route, &found, purpose),
         Ok(Finding::Slash) => Some(slash(exchange)),
         Ok(Finding::Listing(listing)) => Some(list(exchange, &listing)),
         Ok(Finding::NotThere) if served.asks_upstream() => None,
-        Ok(Finding::NotThere) => {
-            let reply = Reply::error(StatusCode::NOT_FOUND, "no-file", "there is no such file");
-            Some(local::answer(exchange, reply))
-        }
+        Ok(Finding::NotThere | Finding::Refused) => Some(no_file(exchange)),
         Err(failed) => Some(refused(exchange, failed)),
     }
+}
+
+fn no_file(exchange: &mut Exchange<'_, '_>) -> Response {
+    let reply = Reply::error(StatusCode::NOT_FOUND, "no-file", "there is no such file");
+    local::answer(exchange, reply)
 }
 
 fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Response {
@@ -139,6 +149,15 @@ fn list(exchange: &mut Exchange<'_, '_>, listing: &Listing) -> Response {
     local::answer(exchange, reply)
 }
 
+/// What a file is sent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// For its own path.
+    Itself,
+    /// For a path where there is nothing, as the `fallback`.
+    Instead,
+}
+
 /// What is sent of a file that is not sent whole.
 enum Part {
     One(HeaderValue),
@@ -147,7 +166,12 @@ enum Part {
 
 /// Sends a file as the request's preconditions, range and codings ask for it. None where the method asks for
 /// something else.
-fn send(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, found: &Found) -> Option<Response> {
+fn send(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    found: &Found,
+    purpose: Purpose,
+) -> Option<Response> {
     let headers = &exchange.request.headers;
     let ask = Ask::of_own(&exchange.request.method, headers)?;
     let coding = match found.has_siblings() {
@@ -184,7 +208,7 @@ fn send(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, found: &Found) -> O
         None if status == StatusCode::NOT_MODIFIED => None,
         _ => Some(interval.length()),
     };
-    let head = head(exchange, route, file, (status, part.as_ref()));
+    let head = head(exchange, (route, purpose), file, (status, part.as_ref()));
     let pace = limit::pace(exchange, route, status, None);
     let source = || {
         let bounds = (interval.start, interval.end);
@@ -201,7 +225,7 @@ fn send(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, found: &Found) -> O
 
 fn head(
     exchange: &Exchange<'_, '_>,
-    route: &Route,
+    (route, purpose): (&Route, Purpose),
     file: &File,
     (status, part): (StatusCode, Option<&Part>),
 ) -> Head {
@@ -209,6 +233,10 @@ fn head(
         let mut fields = headers.into_owned();
         if status == StatusCode::OK {
             fields.insert(http::header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        }
+        if purpose == Purpose::Instead {
+            // A file may come to be there. No lifetime for browsers replaces this.
+            fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         }
         route.secure(&mut fields, exchange.scheme);
         route.present(&mut fields, status, 0);
@@ -219,6 +247,7 @@ fn head(
         (StatusCode::OK, _) => {
             // Requests by both schemes may share a file; the head of `https` may have a field more.
             let by = route.print_id | if exchange.scheme == "https" { 1 << 63 } else { 0 };
+            let by = by | if purpose == Purpose::Instead { 1 << 62 } else { 0 };
             if let Some(printed) = &*file.printed.load()
                 && printed.by == by
             {
@@ -258,15 +287,20 @@ pub(crate) fn explained(route: &Route, known: &OfRequest<'_>) -> Option<(&'stati
     let served = route.files.as_ref()?;
     let rewritten = route.rewritten(known).ok()?;
     let target = rewritten.as_ref().map_or(known.view.path_and_query, |rewritten| &rewritten.target);
-    if !matches!(*known.view.method, Method::GET | Method::HEAD) {
-        let refused = || ("file-method", "405: files are asked for with GET and HEAD".to_owned());
-        return (!served.asks_upstream()).then(refused);
-    }
     let look = |path: &str, hidden| match Way::read(path, hidden) {
         Ok(way) => Files::look(&served.root, &way),
-        Err(_) => Ok(Looking::NotThere),
+        Err(Unfit::TooLong) => Ok(Looking::NotThere),
+        Err(Unfit::Ambiguous | Unfit::Hidden) => Ok(Looking::Refused),
     };
     let looking = look(path_of(target), served.root.rules.hidden);
+    if !matches!(*known.view.method, Method::GET | Method::HEAD) {
+        let is_refused = matches!(looking, Ok(Looking::Refused) | Err(Failed::Denied));
+        return match (served.asks_upstream(), is_refused) {
+            (false, _) => Some(("file-method", "405: files are asked for with GET and HEAD".to_owned())),
+            (true, true) => Some(("no-file", not_served(served))),
+            (true, false) => None,
+        };
+    }
     let instead = served.file_instead().filter(|_| looking == Ok(Looking::NotThere));
     let root = served.root.path().display();
     Some(match instead.map_or(looking, |path| look(path, Hidden::Served)) {
@@ -285,7 +319,16 @@ pub(crate) fn explained(route: &Route, known: &OfRequest<'_>) -> Option<(&'stati
         Ok(Looking::Folder) => ("listing", format!("the list of a folder below {root}")),
         Ok(Looking::NotThere) if served.asks_upstream() => return None,
         Ok(Looking::NotThere) => ("no-file", format!("404: there is no such file below {root}")),
+        Ok(Looking::Refused) => ("no-file", not_served(served)),
         Err(Failed::Denied) => ("file-denied", format!("403: the file below {root} may not be read")),
         Err(failed) => ("file-failed", format!("500: {failed}")),
     })
+}
+
+fn not_served(served: &Served) -> String {
+    let root = served.root.path().display();
+    format!(
+        "404: a name begins with a dot, the path could be read in two ways, or what is there below {root} is \
+         not served: a link that leads out, a device"
+    )
 }

@@ -45,8 +45,10 @@ pub enum Finding {
     Slash,
     /// A folder that is listed.
     Listing(Listing),
-    /// Nothing that is served.
+    /// Nothing.
     NotThere,
+    /// Something that is not served: what is behind a link out of the root, a device.
+    Refused,
 }
 
 /// Why there is no answer about a path.
@@ -72,8 +74,10 @@ pub enum Looking {
     Slash,
     /// A folder that is listed.
     Folder,
-    /// Nothing that is served.
+    /// Nothing.
     NotThere,
+    /// Something that is not served: what is behind a link out of the root, a device.
+    Refused,
 }
 
 /// Why one try came to nothing.
@@ -88,7 +92,7 @@ impl From<OpenError> for Miss {
         match error {
             OpenError::WouldWait => Miss::WouldWait,
             // Opening alone takes it for an answer.
-            OpenError::NotThere => Miss::Failed(Failed::System(0)),
+            OpenError::NotThere | OpenError::Refused => Miss::Failed(Failed::System(0)),
             OpenError::Denied => Miss::Failed(Failed::Denied),
             OpenError::System(errno) => Miss::Failed(Failed::System(errno.raw_os_error())),
         }
@@ -170,6 +174,25 @@ impl Files {
         Err(Failed::Changing)
     }
 
+    /// Whether what a way leads to is not served, or may not be read, or is not to be found out. It waits for a device on a thread.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn refuses(&self, root: &Arc<Root>, way: &Way<'_>) -> bool {
+        let now = clock::mono();
+        let asked = (way.names(), way.is_folder());
+        let refused = |looked: Result<Looked, OpenError>| {
+            matches!(looked, Err(OpenError::Refused | OpenError::Denied | OpenError::WouldWait))
+        };
+        match look(root, asked, Wait::Never, now) {
+            Err(OpenError::WouldWait) => {}
+            looked => return refused(looked),
+        }
+        let (root, names, is_folder) = (Arc::clone(root), Box::<[u8]>::from(asked.0), asked.1);
+        let looked = self.0.pool.run(move || look(&root, (&names, is_folder), Wait::May, now)).await;
+        looked.is_none_or(refused)
+    }
+
     /// What a way leads to, without reading it. It may wait for a device.
     ///
     /// # Errors
@@ -184,6 +207,7 @@ impl Files {
             Ok(Looked::Slash) => Ok(Looking::Slash),
             Ok(Looked::Folder(_)) => Ok(Looking::Folder),
             Ok(Looked::NotThere) | Err(OpenError::NotThere) => Ok(Looking::NotThere),
+            Err(OpenError::Refused) => Ok(Looking::Refused),
             Err(OpenError::Denied) => Err(Failed::Denied),
             Err(OpenError::System(errno)) => Err(Failed::System(errno.raw_os_error())),
             Err(OpenError::WouldWait) => Err(Failed::System(0)),
@@ -206,6 +230,10 @@ impl Inner {
     fn once(&self, query: &Query, wait: Wait, now: Now) -> Result<Finding, Miss> {
         let looked = match look(&query.root, (&query.names, query.is_folder), wait, now.mono) {
             Err(OpenError::NotThere) => Looked::NotThere,
+            Err(OpenError::Refused) => {
+                self.hot.forget(&query.key);
+                return Ok(Finding::Refused);
+            }
             looked => looked?,
         };
         let file = match looked {

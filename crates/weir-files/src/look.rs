@@ -27,7 +27,7 @@ pub(crate) enum Looked {
     Slash,
     /// A folder to be listed.
     Folder(OwnedFd),
-    /// Nothing that is served.
+    /// Nothing.
     NotThere,
 }
 
@@ -56,15 +56,14 @@ pub(crate) fn look(
     let eyes = Eyes { root, wait, now };
     let index = || eyes.index(names);
     if is_folder {
-        return match index()? {
-            Some((names, file)) => eyes.with_siblings(names, file),
-            None => match root.rules.lists {
-                true => match eyes.behind(names)? {
-                    Behind::Folder(folder) => Ok(Looked::Folder(folder)),
-                    Behind::File(_) | Behind::Nothing => Ok(Looked::NotThere),
-                },
-                false => Ok(Looked::NotThere),
+        return match (index(), root.rules.lists) {
+            (Ok(Some((names, file))), _) => eyes.with_siblings(names, file),
+            (Ok(None) | Err(OpenError::Refused), true) => match eyes.behind(names)? {
+                Behind::Folder(folder) => Ok(Looked::Folder(folder)),
+                Behind::File(_) | Behind::Nothing => Ok(Looked::NotThere),
             },
+            (Ok(None), false) => Ok(Looked::NotThere),
+            (Err(error), _) => Err(error),
         };
     }
     match eyes.behind(names)? {
@@ -104,7 +103,7 @@ impl Eyes<'_> {
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Behind::File(Opened { fd, stamp: Stamp::of(&stat) }),
             FileType::Directory => Behind::Folder(fd),
-            _ => Behind::Nothing,
+            _ => return Err(OpenError::Refused),
         })
     }
 
@@ -118,7 +117,7 @@ impl Eyes<'_> {
                     Ok(Behind::File(file)) if !file.stamp.is_older_than(&plain.stamp) => {
                         siblings.push((coding, file));
                     }
-                    Ok(_) | Err(OpenError::Denied) => {}
+                    Ok(_) | Err(OpenError::Denied | OpenError::Refused) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
 /// So long a root's folder is held: one that is replaced, as by a link to a new release, is seen then.
@@ -81,9 +81,13 @@ pub(crate) enum Wait {
 /// Why a file is not opened or read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// There is none, or something that is neither a file nor a folder, or the way leads out of the root.
+    /// There is none.
     #[error("there is no such file")]
     NotThere,
+    /// There is something that is neither a file nor a folder, or the way leads over a link that is not
+    /// followed.
+    #[error("what is there is not served")]
+    Refused,
     /// The process may not read it.
     #[error("the file may not be read")]
     Denied,
@@ -150,7 +154,7 @@ impl Root {
                 Err(errno) => return Err(of_errno(errno)),
             }
         }
-        Err(OpenError::NotThere)
+        Err(OpenError::WouldWait)
     }
 
     /// The folder, opened again at times.
@@ -189,23 +193,28 @@ fn by_steps(folder: &OwnedFd, names: &[u8]) -> Result<OwnedFd, OpenError> {
             None => flags(),
         };
         let from = at.as_ref().unwrap_or(folder);
-        at = Some(openat(from, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(of_errno)?);
+        let opened = openat(from, name, flags | OFlags::NOFOLLOW, Mode::empty());
+        at = Some(opened.map_err(|errno| match errno {
+            // So says the kernel of a link in place of a folder, too.
+            Errno::NOTDIR if is_link(from, name) => OpenError::Refused,
+            errno => of_errno(errno),
+        })?);
     }
     at.ok_or(OpenError::NotThere)
+}
+
+fn is_link(folder: &OwnedFd, name: &[u8]) -> bool {
+    let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
 /// What an error of the system says of a file.
 pub(crate) fn of_errno(errno: Errno) -> OpenError {
     match errno {
-        Errno::NOENT
-        | Errno::NOTDIR
-        | Errno::NAMETOOLONG
-        | Errno::LOOP
-        | Errno::XDEV
-        | Errno::NXIO
-        | Errno::NODEV
-        | Errno::INVAL
-        | Errno::ISDIR => OpenError::NotThere,
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL | Errno::ISDIR => {
+            OpenError::NotThere
+        }
+        Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::NODEV => OpenError::Refused,
         Errno::ACCESS | Errno::PERM => OpenError::Denied,
         errno => OpenError::System(errno),
     }

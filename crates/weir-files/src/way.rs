@@ -25,7 +25,7 @@ pub enum Unfit {
     Ambiguous,
     /// A name begins with a dot.
     Hidden,
-    /// It is longer than any file's.
+    /// It is longer than any file's, and neither of the others.
     TooLong,
 }
 
@@ -36,9 +36,6 @@ impl<'p> Way<'p> {
     /// The path names no file.
     pub fn read(path: &'p str, hidden: Hidden) -> Result<Way<'p>, Unfit> {
         let path = path.as_bytes();
-        if path.len() > 3 * BYTES_MAX {
-            return Err(Unfit::TooLong);
-        }
         let rest = path.strip_prefix(b"/").unwrap_or(path);
         let is_folder = rest.is_empty() || rest.ends_with(b"/");
         let names = match is_plain(rest) {

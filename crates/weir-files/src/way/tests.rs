@@ -75,6 +75,8 @@ fn names_with_a_dot_first_are_hidden_but_the_well_known_folder() {
 fn a_long_path_is_refused() {
     check(&format!("/{}", "a".repeat(5000)), Err(Unfit::TooLong));
     check(&format!("/{}", "%61".repeat(5000)), Err(Unfit::TooLong));
+    check(&format!("/.env/{}", "a".repeat(50_000)), Err(Unfit::Hidden));
+    check(&format!("/a%2fb/{}", "a".repeat(50_000)), Err(Unfit::Ambiguous));
 }
 
 proptest! {

@@ -147,6 +147,7 @@ mod send {
 /// Files below a root: what is served, and what never is.
 mod files {
     mod changing;
+    mod fallback;
     mod hostile;
     mod kit;
     mod many;

@@ -201,19 +201,6 @@ fn what_is_not_there_goes_to_the_upstream_and_is_cached_there() {
 }
 
 #[test]
-fn one_file_may_answer_for_all_that_is_not_there() {
-    let weir = Root::new()
-        .with("index.html", "the application")
-        .with("a.txt", "a")
-        .start("fallback = \"/index.html\"");
-    assert_eq!(weir.get("/a.txt").text(), "a");
-    for path in ["/users/7", "/", "/.env", "/a.txt/x"] {
-        let answer = weir.get(path);
-        assert_eq!((answer.status(), answer.text().as_str()), (200, "the application"), "{path}");
-    }
-}
-
-#[test]
 fn rules_of_the_route_hold_for_files_too() {
     let site = "browser_ttl = \"1h\"\nerror_pages = { \"404\" = \"<h1>not here</h1>\" }\n\
                 response_headers = { set = { X-From = \"files\", X-Path = \"{path}\" } }\n\
