@@ -49,8 +49,7 @@ pub fn show(loaded: &Loaded) -> String {
                 None => "otherwise".to_owned(),
             };
             line(&mut out, 2, &title, "", &route.place.to_string());
-            let settings = settings(layers);
-            for setting in &settings {
+            for setting in &settings(layers, route) {
                 let text = format!("{} = {}", setting.key, shortened(&setting.value));
                 let place = loaded.sources.place(setting.span).to_string();
                 line(&mut out, 4, &text, layer_name(setting.layer), &place);
@@ -111,7 +110,7 @@ pub fn show_json(loaded: &Loaded) -> Json {
 }
 
 fn route_json(loaded: &Loaded, route: &ResolvedRoute, layers: Layers<'_>) -> Json {
-    let settings = settings(layers).into_iter().map(|setting| setting_json(loaded, setting));
+    let settings = settings(layers, route).into_iter().map(|setting| setting_json(loaded, setting));
     json!({
         "conditions": route.conditions.to_string(),
         "place": route.place.to_string(),
@@ -165,7 +164,7 @@ fn line(out: &mut String, indent: usize, text: &str, layer: &str, place: &str) {
 }
 
 /// What holds for a route, each key once, from the nearest layer that has it.
-fn settings(layers: Layers<'_>) -> Vec<Setting> {
+fn settings(layers: Layers<'_>, route: &ResolvedRoute) -> Vec<Setting> {
     let mut out: Vec<Setting> = Vec::new();
     let is_answered =
         layers.route.is_some_and(|route| route.get("answer").is_some() || route.get("redirect").is_some());
@@ -179,7 +178,9 @@ fn settings(layers: Layers<'_>) -> Vec<Setting> {
                 continue;
             }
             let useless = is_answered && matches!(entry.key.as_str(), "upstream" | "host" | "pick");
-            if useless {
+            // A route that names its own upstream, or answers itself, inherits no files.
+            let is_of_files = matches!(entry.key.as_str(), "root" | "fallback" | "files");
+            if useless || (is_of_files && route.files.is_none()) {
                 continue;
             }
             match entry.node.as_table().filter(|_| JOINED.contains(&entry.key.as_str())) {

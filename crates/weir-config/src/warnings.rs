@@ -38,6 +38,7 @@ pub(crate) fn of_rules(
                 .chain(requests::of_route(route, &config.map))
                 .chain(clients::of_route(route))
                 .chain(files::of_route(route, layers))
+                .chain(files::of_programs(site, at))
                 .chain(redirects::of_route(site, at));
             for (key, sentence) in found {
                 let (layer, span) = layers.key(key);

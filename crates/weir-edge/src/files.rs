@@ -100,6 +100,10 @@ fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Response {
             let text = "this file is being written";
             Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-changing", text).retry_after(1)
         }
+        Failed::Crowded => {
+            let text = "too many files are being sent";
+            Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-crowded", text).retry_after(1)
+        }
         Failed::System(errno) => {
             tracing::warn!(errno, path = path(exchange), "a file cannot be read");
             Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "file-failed", "this file cannot be read")

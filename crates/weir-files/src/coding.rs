@@ -4,7 +4,7 @@
 use http::{HeaderMap, header};
 
 /// A content coding of a sibling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// Brotli (RFC 7932): `.br`.
     Br,

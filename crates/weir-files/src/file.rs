@@ -10,6 +10,7 @@ use weir_policy::Stored;
 
 use crate::coding::Coding;
 use crate::hot::Charge;
+use crate::open::Place;
 use crate::stamp::{Age, Stamp};
 
 /// A version of a file.
@@ -24,6 +25,8 @@ pub struct File {
     pub printed: ArcSwapOption<Printed>,
     /// Its share of the memory for hot files.
     pub(crate) _charge: Option<Charge>,
+    /// Its place among the open files, where its bytes are in the file itself.
+    pub(crate) place: Option<Place>,
 }
 
 /// Where a version's bytes are.

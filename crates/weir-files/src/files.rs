@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use weir_clock::{self as clock, Now};
 
 use crate::coding::Coding;
@@ -60,6 +61,9 @@ pub enum Failed {
     /// It changes again and again while it is read.
     #[error("the file is being written")]
     Changing,
+    /// So many files are open that no more may be.
+    #[error("too many files are open")]
+    Crowded,
     /// The system failed: its number of the error.
     #[error("reading a file failed with error {0}")]
     System(i32),
@@ -94,6 +98,7 @@ impl From<OpenError> for Miss {
             // Opening alone takes it for an answer.
             OpenError::NotThere | OpenError::Refused => Miss::Failed(Failed::System(0)),
             OpenError::Denied => Miss::Failed(Failed::Denied),
+            OpenError::System(Errno::MFILE | Errno::NFILE) => Miss::Failed(Failed::Crowded),
             OpenError::System(errno) => Miss::Failed(Failed::System(errno.raw_os_error())),
         }
     }
@@ -104,6 +109,7 @@ impl From<LoadError> for Miss {
         match error {
             LoadError::WouldWait => Miss::WouldWait,
             LoadError::Changing(after) => Miss::Changing(after),
+            LoadError::Crowded => Miss::Failed(Failed::Crowded),
             LoadError::System(errno) => Miss::Failed(Failed::System(errno.raw_os_error())),
         }
     }
@@ -234,6 +240,11 @@ impl Inner {
                 self.hot.forget(&query.key);
                 return Ok(Finding::Refused);
             }
+            Err(OpenError::System(Errno::MFILE | Errno::NFILE)) if self.hot.known(&query.key).is_some() => {
+                // What is in memory is sent a little longer.
+                let known = self.hot.known(&query.key);
+                return known.map(Finding::File).ok_or(Miss::Failed(Failed::Crowded));
+            }
             looked => looked?,
         };
         let file = match looked {
@@ -285,8 +296,8 @@ impl Inner {
         let names = file.names.clone().into();
         let (plain, siblings) = load(file, &self.hot, (hold, wait), now)?;
         let found = Found {
-            plain: Arc::new(plain),
-            siblings: siblings.into_iter().map(|(coding, file)| (coding, Arc::new(file))).collect(),
+            plain,
+            siblings,
             names,
             checked_ms: AtomicU64::new(self.hot.ms(now.mono)),
             is_used: AtomicBool::new(false),

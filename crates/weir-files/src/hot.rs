@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::file::{Content, Found};
+use crate::open::{self, Opens};
 
 /// So long what was found is used without another look.
 const CHECK_EVERY: Duration = Duration::from_millis(950);
@@ -34,6 +35,7 @@ struct Budget {
     limit: AtomicU64,
     used: AtomicU64,
     sealed: AtomicU64,
+    sealed_max: AtomicU64,
 }
 
 /// A version's share of the memory; given back when the last body of it has been sent.
@@ -64,6 +66,8 @@ pub(crate) struct Hot {
     began: Instant,
     /// Keys of large files that are being read into memory.
     loading: Mutex<HashSet<Key>>,
+    /// Versions that are not in memory, and being read.
+    pub(crate) opens: Opens,
     /// Hashes of large files that were asked for once.
     once: Box<[AtomicU64]>,
 }
@@ -100,6 +104,7 @@ impl Hot {
             queue: Mutex::default(),
             began: now,
             loading: Mutex::default(),
+            opens: Opens::default(),
             once: (0..ONCE).map(|_| AtomicU64::new(0)).collect(),
         };
         hot.limit(limits);
@@ -109,6 +114,7 @@ impl Hot {
     /// Other limits from now on.
     pub(crate) fn limit(&self, limits: HotLimits) {
         self.budget.limit.store(limits.memory_bytes, Ordering::Relaxed);
+        self.budget.sealed_max.store(SEALED_MAX.min(open::limit()), Ordering::Relaxed);
         self.file_bytes_max.store(limits.file_bytes_max, Ordering::Relaxed);
         self.make_room(0, 0);
     }
@@ -164,7 +170,7 @@ impl Hot {
     fn fits(&self, bytes: u64, sealed: u64) -> bool {
         let budget = &self.budget;
         budget.used.load(Ordering::Relaxed) + bytes <= budget.limit.load(Ordering::Relaxed)
-            && budget.sealed.load(Ordering::Relaxed) + sealed <= SEALED_MAX
+            && budget.sealed.load(Ordering::Relaxed) + sealed <= budget.sealed_max.load(Ordering::Relaxed)
     }
 
     /// Lets go what was not used lately until so much fits. False where it does not fit all the same: bodies

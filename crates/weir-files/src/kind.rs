@@ -10,6 +10,31 @@ pub(crate) struct Kind {
 }
 
 const UNKNOWN: &str = "application/octet-stream";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Names without an ending that tell of a text.
+const TEXTS: [&[u8]; 16] = [
+    b"README",
+    b"LICENSE",
+    b"LICENCE",
+    b"COPYING",
+    b"COPYRIGHT",
+    b"NOTICE",
+    b"AUTHORS",
+    b"CONTRIBUTORS",
+    b"CONTRIBUTING",
+    b"CHANGELOG",
+    b"CHANGES",
+    b"NEWS",
+    b"TODO",
+    b"INSTALL",
+    b"VERSION",
+    b"Makefile",
+];
+
+fn is_text(name: &[u8]) -> bool {
+    TEXTS.iter().any(|text| text.eq_ignore_ascii_case(name))
+}
 
 /// The kind of a file with this name.
 pub(crate) fn of(name: &[u8]) -> Kind {
@@ -17,6 +42,7 @@ pub(crate) fn of(name: &[u8]) -> Kind {
     let ending = name.iter().rposition(|byte| *byte == b'.').map(|dot| &name[dot + 1..]).unwrap_or_default();
     let mut lower = [0; 12];
     let media_type = match lower.get_mut(..ending.len()) {
+        _ if ending.is_empty() && is_text(name) => TEXT,
         Some(lower) => {
             lower.copy_from_slice(ending);
             lower.make_ascii_lowercase();
@@ -53,6 +79,13 @@ const TYPES: &[(&str, &str)] = &[
     ("text", "text/plain; charset=utf-8"),
     ("log", "text/plain; charset=utf-8"),
     ("conf", "text/plain; charset=utf-8"),
+    ("ini", "text/plain; charset=utf-8"),
+    ("toml", "text/plain; charset=utf-8"),
+    ("rst", "text/plain; charset=utf-8"),
+    ("diff", "text/plain; charset=utf-8"),
+    ("patch", "text/plain; charset=utf-8"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
     ("md", "text/markdown; charset=utf-8"),
     ("markdown", "text/markdown; charset=utf-8"),
     ("csv", "text/csv; charset=utf-8"),
@@ -158,6 +191,11 @@ mod tests {
             (b"folder.html/no-ending", "application/octet-stream", false),
             (b"a.quite-a-long-ending-that-is-none", "application/octet-stream", false),
             (b"ends.", "application/octet-stream", false),
+            (b"docs/README", "text/plain; charset=utf-8", true),
+            (b"License", "text/plain; charset=utf-8", true),
+            (b"README/no-ending", "application/octet-stream", false),
+            (b"README.x", "application/octet-stream", false),
+            (b"README.", "application/octet-stream", false),
         ] {
             let kind = of(name);
             assert_eq!((kind.media_type, kind.is_compressible), (media_type, is_compressible), "{name:?}");

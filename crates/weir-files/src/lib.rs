@@ -13,11 +13,13 @@ mod file;
 mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
+mod gone;
 mod hot;
 mod kind;
 mod listing;
 mod load;
 mod look;
+mod open;
 mod pool;
 mod reading;
 mod root;

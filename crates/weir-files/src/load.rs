@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
@@ -19,6 +20,7 @@ use crate::file::{Content, File};
 use crate::hot::{Charge, Hot};
 use crate::kind;
 use crate::look::{LookedFile, Opened};
+use crate::open::Version;
 use crate::root::Wait;
 use crate::stamp::{Age, Stamp};
 
@@ -34,6 +36,8 @@ pub(crate) enum LoadError {
     WouldWait,
     /// It has just changed, or changes while it is read; it is worth another look after so long.
     Changing(Duration),
+    /// So many files are open that no more may be.
+    Crowded,
     /// The system failed.
     System(Errno),
 }
@@ -53,7 +57,7 @@ pub(crate) fn load(
     hot: &Hot,
     (hold, wait): (Hold, Wait),
     now: Now,
-) -> Result<(File, Vec<(Coding, File)>), LoadError> {
+) -> Result<(Arc<File>, Vec<(Coding, Arc<File>)>), LoadError> {
     let LookedFile { names, plain, siblings } = looked;
     let media_type = kind::of(&names).media_type;
     let varies = if siblings.is_empty() { Varies::No } else { Varies::ByCoding };
@@ -64,9 +68,21 @@ pub(crate) fn load(
         }
         let stamp = opened.stamp;
         let (content, charge) = content(opened, hot, hold, wait)?;
+        let mut place = None;
+        if matches!(content, Content::Open(_)) {
+            let varies = matches!(varies, Varies::ByCoding);
+            let version = Version { stamp, age, media_type, coding, varies };
+            if let Some(file) = hot.opens.find(&version) {
+                return Ok(file);
+            }
+            place = Some(hot.opens.place(version).ok_or(LoadError::Crowded)?);
+        }
         let fields = fields(&stamp, age, &Form { media_type, coding, varies }, now.wall);
         let stored = Stored::of_own(StatusCode::OK, fields, now);
-        Ok(File { stamp, age, content, stored, printed: ArcSwapOption::empty(), _charge: charge })
+        let printed = ArcSwapOption::empty();
+        let file = Arc::new(File { stamp, age, content, stored, printed, _charge: charge, place });
+        hot.opens.share(&file);
+        Ok(file)
     };
     let plain = one(plain, None)?;
     let mut coded = Vec::with_capacity(siblings.len());

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 
+use crate::gone;
+
 /// So long a root's folder is held: one that is replaced, as by a link to a new release, is seen then.
 const HELD: Duration = Duration::from_millis(900);
 /// So often a way is tried while the tree changes under it.
@@ -168,7 +170,15 @@ impl Root {
             return Err(OpenError::WouldWait);
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = openat(CWD, &self.path, flags, Mode::empty()).map_err(of_errno)?;
+        let opened = openat(CWD, &self.path, flags, Mode::empty()).map_err(of_errno);
+        match &opened {
+            Ok(_) => gone::note(&self.path, None, now),
+            Err(error @ (OpenError::NotThere | OpenError::Refused | OpenError::Denied)) => {
+                gone::note(&self.path, Some(&error.to_string()), now);
+            }
+            Err(_) => {}
+        }
+        let opened = opened?;
         let opened = Arc::new(opened);
         *self.folder.lock() = Some((now, Arc::clone(&opened)));
         Ok(opened)

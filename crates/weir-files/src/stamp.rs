@@ -13,7 +13,7 @@ pub(crate) const GRAIN: Duration = Duration::from_millis(25);
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// What tells two versions of a file apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     device: u64,
     inode: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Stamp {
 }
 
 /// How long ago a version came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Age {
     /// So short that its next version may look the same; after this time it cannot.
     Young(Duration),

@@ -244,8 +244,9 @@ pub const REASONS: &[Reason] = {
         row(
             Local,
             "no-file",
-            "404: there is no such file below the route's `root`, its name begins with a dot, or its path \
-             could be read in two ways.",
+            "404: there is no such file below the route's `root`; or it is refused, and goes to no \
+             `fallback`: a name begins with a dot, the path could be read in two ways, a link leads out, it is \
+             a device.",
         ),
         row(Local, "file-method", "405: files below a `root` are asked for with GET and HEAD."),
         row(Local, "file-denied", "403: Weir's user may not read this file below the route's `root`."),
@@ -253,6 +254,11 @@ pub const REASONS: &[Reason] = {
             Local,
             "file-changing",
             "503: the file is being written, again and again. Write a new one beside it, and rename it.",
+        ),
+        row(
+            Local,
+            "file-crowded",
+            "503: long files are being sent, as many as may be open: a quarter of the process's `LimitNOFILE`.",
         ),
         row(Local, "maintenance", "The route's `maintenance` is on."),
         row(Local, "health", "The health path."),

@@ -69,6 +69,12 @@ fn sample_host(pattern: &HostPattern) -> String {
     }
 }
 
+/// The first route that takes a GET request for a path over TLS.
+pub(super) fn first_for(site: &ResolvedSite, path: &str) -> Option<usize> {
+    let host = sample_host(site.hosts.first()?);
+    first_of(site, &Sample { scheme: "https", host: &host, path, captured: None })
+}
+
 /// The first route that takes a request.
 fn first_of(site: &ResolvedSite, sample: &Sample<'_>) -> Option<usize> {
     site.routes.iter().position(|route| takes(&route.conditions, sample))

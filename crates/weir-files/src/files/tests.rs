@@ -200,3 +200,24 @@ async fn folders_lead_to_their_index_or_to_nothing() {
     assert!(matches!(room.find("/full/index.html/").await, Ok(Finding::NotThere)));
     assert!(matches!(room.find("/").await, Ok(Finding::NotThere)));
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn all_readers_of_a_version_share_one_open_file() {
+    let room = Room::new(64 << 20);
+    room.write("long.bin", &pattern(5 << 20));
+    let mut held = vec![room.file("/long.bin").await.plain().clone()];
+    // The version is settled after a while, and then stays as it is.
+    while held[0].age != crate::stamp::Age::Settled {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        held = vec![room.file("/long.bin").await.plain().clone()];
+    }
+    for _ in 0..100 {
+        held.push(room.file("/long.bin").await.plain().clone());
+    }
+    assert!(held.iter().all(|file| Arc::ptr_eq(file, &held[0])));
+    let before = Arc::downgrade(&held[0]);
+    drop(held);
+    assert_eq!(before.strong_count(), 0, "nobody keeps it open");
+    room.write("long.bin", &pattern(6 << 20));
+    assert_eq!(room.file("/long.bin").await.plain().length(), 6 << 20);
+}

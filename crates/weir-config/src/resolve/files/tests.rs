@@ -52,3 +52,38 @@ fn what_a_root_does_not_do_is_warned_of() {
     check("upstream = \"app\"\nfallback = \"/index.html\"", "`fallback` has no effect without a `root`");
     check("upstream = \"app\"\nfiles = { hidden = true }", "`files` has no effect without a `root`");
 }
+
+#[test]
+fn what_a_route_does_not_serve_is_not_shown() {
+    let text = format!(
+        "{HEAD}[[site]]\nhosts = [\"a\"]\nroot = \"/srv\"\nfallback = \"upstream\"\nupstream = \"app\"\n\
+         files.listing = true\n[[site.route]]\npath = \"**.php\"\nupstream = \"app\"\n"
+    );
+    let shown = crate::show(&good(&text));
+    let (program, others) = shown.split_once("otherwise").unwrap();
+    for key in ["root =", "fallback =", "files.listing ="] {
+        assert!(!program.contains(key) && others.contains(key), "{key}: {shown}");
+    }
+}
+
+#[test]
+fn a_page_that_is_not_there_and_programs_in_a_root_are_warned_of() {
+    let root = std::env::temp_dir().join(format!("weir-warned-{}", std::process::id()));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("index.PHP"), "<?php").unwrap();
+    std::fs::write(root.join("here.html"), "page").unwrap();
+    let said = |inner: &str| {
+        let head = format!("{HEAD}[[site]]\nhosts = [\"a\"]\nroot = {:?}\n", root.display().to_string());
+        good(&(head + inner + "\n")).warnings().join("\n")
+    };
+    let programs = "clients get the text of";
+    assert!(said("").contains("index.PHP`: a route for `**.PHP` with an `upstream` runs it"), "{}", said(""));
+    let taken = said("[[site.route]]\npath = \"**.PHP\"\nupstream = \"app\"");
+    assert!(!taken.contains(programs), "{taken}");
+    let other = said("[[site.route]]\npath = \"**.py\"\nupstream = \"app\"");
+    assert!(other.contains(programs), "{other}");
+    let gone = said("fallback = \"/gone.html\"");
+    assert!(gone.contains("there is no file") && gone.contains("gone.html"), "{gone}");
+    assert!(!said("fallback = \"/here.html\"").contains("there is no file"));
+    std::fs::remove_dir_all(&root).unwrap();
+}

@@ -236,6 +236,11 @@ fn a_reload_changes_the_root_and_a_root_that_is_missing_is_404() {
     assert_eq!(weir.get("/a.txt").status(), 404);
     write(weir.folder(), "gone/a.txt", "third");
     until("a root that comes is served", || weir.get("/a.txt").text() == "third");
+    until("the log says so", || {
+        weir.get("/none");
+        weir.stderr().contains("a root is there again")
+    });
+    assert_eq!(weir.stderr().matches("a root is not there").count(), 1);
 }
 
 fn reload(weir: &Weir, text: &str) {
