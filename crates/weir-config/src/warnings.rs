@@ -38,7 +38,7 @@ pub(crate) fn of_rules(
                 .chain(requests::of_route(route, &config.map))
                 .chain(clients::of_route(route))
                 .chain(files::of_route(route, layers))
-                .chain(files::of_programs(site, at))
+                .chain(files::of_programs(site, at, redirects::first_for))
                 .chain(redirects::of_route(site, at));
             for (key, sentence) in found {
                 let (layer, span) = layers.key(key);

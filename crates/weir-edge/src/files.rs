@@ -212,7 +212,7 @@ fn send(
         None if status == StatusCode::NOT_MODIFIED => None,
         _ => Some(interval.length()),
     };
-    let head = head(exchange, (route, purpose), file, (status, part.as_ref()));
+    let head = head(exchange, route, file, &Shape { status, part: part.as_ref(), purpose });
     let pace = limit::pace(exchange, route, status, None);
     let source = || {
         let bounds = (interval.start, interval.end);
@@ -227,12 +227,15 @@ fn send(
     Some(response::paced(response::with_source(bare, &exchange.request.method, length, source), pace))
 }
 
-fn head(
-    exchange: &Exchange<'_, '_>,
-    (route, purpose): (&Route, Purpose),
-    file: &File,
-    (status, part): (StatusCode, Option<&Part>),
-) -> Head {
+/// How a file is sent.
+struct Shape<'p> {
+    status: StatusCode,
+    part: Option<&'p Part>,
+    purpose: Purpose,
+}
+
+fn head(exchange: &Exchange<'_, '_>, route: &Route, file: &File, shape: &Shape<'_>) -> Head {
+    let Shape { status, part, purpose } = *shape;
     let fields = |headers: Cow<'_, HeaderMap>| {
         let mut fields = headers.into_owned();
         if status == StatusCode::OK {

@@ -180,7 +180,8 @@ impl Files {
         Err(Failed::Changing)
     }
 
-    /// Whether what a way leads to is not served, or may not be read, or is not to be found out. It waits for a device on a thread.
+    /// Whether what a way leads to is not served, or may not be read, or is not to be found out. It
+    /// waits for a device on a thread.
     ///
     /// # Cancel safety
     /// Safe.

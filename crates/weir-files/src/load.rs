@@ -51,13 +51,16 @@ pub(crate) enum Hold {
     Open,
 }
 
+/// A file, and its siblings.
+type Versions = (Arc<File>, Vec<(Coding, Arc<File>)>);
+
 /// Makes all versions of what was looked at, each with its charge.
 pub(crate) fn load(
     looked: LookedFile,
     hot: &Hot,
     (hold, wait): (Hold, Wait),
     now: Now,
-) -> Result<(Arc<File>, Vec<(Coding, Arc<File>)>), LoadError> {
+) -> Result<Versions, LoadError> {
     let LookedFile { names, plain, siblings } = looked;
     let media_type = kind::of(&names).media_type;
     let varies = if siblings.is_empty() { Varies::No } else { Varies::ByCoding };
@@ -81,7 +84,9 @@ pub(crate) fn load(
         let stored = Stored::of_own(StatusCode::OK, fields, now);
         let printed = ArcSwapOption::empty();
         let file = Arc::new(File { stamp, age, content, stored, printed, _charge: charge, place });
-        hot.opens.share(&file);
+        if let Some(place) = &file.place {
+            hot.opens.share(place, &file);
+        }
         Ok(file)
     };
     let plain = one(plain, None)?;

@@ -1,6 +1,7 @@
 //! Versions that are sent from the file itself: all readers of one share it, and all together hold but a part
 //! of the files that the process may have open.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -8,7 +9,6 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 use crate::coding::Coding;
-use crate::file::File;
 use crate::stamp::{Age, Stamp};
 
 /// The part of the process's files that may be open here at a time: one in so many.
@@ -32,7 +32,7 @@ pub(crate) struct Opens(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    files: HashMap<Version, Weak<File>>,
+    files: HashMap<Version, Weak<dyn Any + Send + Sync>>,
     /// Places that are taken: a version whose last reader is just leaving may have two.
     taken: u64,
 }
@@ -61,8 +61,9 @@ pub(crate) fn limit() -> u64 {
 
 impl Opens {
     /// The version, if somebody reads it.
-    pub(crate) fn find(&self, version: &Version) -> Option<Arc<File>> {
-        self.0.lock().files.get(version)?.upgrade()
+    pub(crate) fn find<T: Any + Send + Sync>(&self, version: &Version) -> Option<Arc<T>> {
+        let held = self.0.lock().files.get(version)?.upgrade();
+        held?.downcast().ok()
     }
 
     /// A place for one more; none where all are taken.
@@ -80,10 +81,9 @@ impl Opens {
     }
 
     /// Lets others find a version that has a place.
-    pub(crate) fn share(&self, file: &Arc<File>) {
-        if let Some(place) = &file.place {
-            self.0.lock().files.insert(place.version, Arc::downgrade(file));
-        }
+    pub(crate) fn share<T: Any + Send + Sync>(&self, place: &Place, file: &Arc<T>) {
+        let file: Weak<T> = Arc::downgrade(file);
+        self.0.lock().files.insert(place.version, file);
     }
 }
 

@@ -245,8 +245,8 @@ pub const REASONS: &[Reason] = {
             Local,
             "no-file",
             "404: there is no such file below the route's `root`; or it is refused, and goes to no \
-             `fallback`: a name begins with a dot, the path could be read in two ways, a link leads out, it is \
-             a device.",
+             `fallback`: a name begins with a dot, the path could be read in two ways, a link leads out, it \
+             is a device.",
         ),
         row(Local, "file-method", "405: files below a `root` are asked for with GET and HEAD."),
         row(Local, "file-denied", "403: Weir's user may not read this file below the route's `root`."),
@@ -258,7 +258,8 @@ pub const REASONS: &[Reason] = {
         row(
             Local,
             "file-crowded",
-            "503: long files are being sent, as many as may be open: a quarter of the process's `LimitNOFILE`.",
+            "503: long files are being sent, as many as may be open: a quarter of the process's \
+             `LimitNOFILE`.",
         ),
         row(Local, "maintenance", "The route's `maintenance` is on."),
         row(Local, "health", "The health path."),

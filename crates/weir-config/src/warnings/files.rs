@@ -1,7 +1,6 @@
 //! Warnings about static files: a root that is not there, one that shows more than a site, and keys without a
 //! root.
 
-use super::redirects;
 use crate::resolve::{Action, Layers, ResolvedFiles, ResolvedRoute, ResolvedSite};
 use crate::tree::Table;
 use crate::value::Fallback;
@@ -52,7 +51,11 @@ fn fallback(files: &ResolvedFiles) -> Option<(&'static [&'static str], String)> 
 }
 
 /// The warning about programs at the top of a root, whose text this route sends to all clients.
-pub(super) fn of_programs(site: &ResolvedSite, at: usize) -> Option<(&'static [&'static str], String)> {
+pub(super) fn of_programs(
+    site: &ResolvedSite,
+    at: usize,
+    first_for: fn(&ResolvedSite, &str) -> Option<usize>,
+) -> Option<(&'static [&'static str], String)> {
     let root = &site.routes[at].files.as_ref()?.root;
     let names = std::fs::read_dir(root).ok()?.take(NAMES_MAX).filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
@@ -61,7 +64,7 @@ pub(super) fn of_programs(site: &ResolvedSite, at: usize) -> Option<(&'static [&
     });
     let name = names.min_by(|one, other| one.cmp(other))?;
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    redirects::first_for(site, &format!("/{name}")).is_some_and(|first| first == at).then(|| {
+    first_for(site, &format!("/{name}")).is_some_and(|first| first == at).then(|| {
         let sentence = format!(
             "clients get the text of `{}`: a route for `**.{ending}` with an `upstream` runs it",
             root.join(&name).display()
