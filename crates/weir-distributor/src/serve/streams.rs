@@ -180,3 +180,26 @@ where
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Answer, Keys};
+    use crate::serve::Terms;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_comes_byte_by_byte_ends_the_connection() {
+        let answer = Arc::new(|_: &crate::format::Question<'_>| Answer::Nothing);
+        let terms = Terms { keys: Keys::default(), form: Form::Full, allow: Vec::new(), rate: 10, answer };
+        let room = Room { terms: Arc::new(arc_swap::ArcSwap::from_pointee(terms)), served: Arc::default() };
+        let (mut client, server) = tokio::io::duplex(64);
+        let place = super::super::places::Places::shared().take(LOCAL);
+        tokio::spawn(converse(server, LOCAL, (room, Sources::shared()), place));
+        let mut sent = 0;
+        while sent < 50 && client.write_all(&[1]).await.is_ok() {
+            sent += 1;
+            tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
+        }
+        assert!(sent < 5, "{sent}");
+    }
+}
