@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_files::{
-    Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, Looking, Printed, Reading, Unfit, Way,
+    Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Printed, Reading,
+    Unfit, Way,
 };
 use weir_front::{Head, Prepared};
 use weir_observe::Outcome;
@@ -81,7 +81,7 @@ pub(crate) async fn respond(
     match finding {
         Ok(Finding::File(found)) => send(exchange, route, &found, purpose),
         Ok(Finding::Slash) => Some(slash(exchange)),
-        Ok(Finding::Listing(listing)) => Some(list(exchange, &listing)),
+        Ok(Finding::Listing(listing)) => Some(list(exchange, listing).await),
         Ok(Finding::NotThere) if served.asks_upstream() => None,
         Ok(Finding::NotThere | Finding::Refused) => Some(no_file(exchange)),
         Err(failed) => Some(refused(exchange, failed)),
@@ -137,16 +137,21 @@ fn slash(exchange: &mut Exchange<'_, '_>) -> Response {
     local::answer(exchange, reply)
 }
 
-fn list(exchange: &mut Exchange<'_, '_>, listing: &Listing) -> Response {
+async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
     let accept = exchange.request.headers.get_all(http::header::ACCEPT).iter();
     let accept: Vec<u8> = accept.flat_map(|line| line.as_bytes().iter().copied().chain([b','])).collect();
     let accept = String::from_utf8_lossy(&accept).to_ascii_lowercase();
     let is_json = accept.contains("application/json") && !accept.contains("text/html");
-    let (media_type, text) = match is_json {
-        true => ("application/json", listing.json()),
-        false => ("text/html; charset=utf-8", listing.html(path_of(exchange.path_and_query()))),
+    let (media_type, form) = match is_json {
+        true => ("application/json", ListingForm::Json),
+        false => ("text/html; charset=utf-8", ListingForm::Html),
     };
-    let mut reply = Reply::line(StatusCode::OK, "listing", Bytes::from(text));
+    let path = path_of(exchange.path_and_query());
+    let text = match exchange.core.shared.files.written(listing, form, path).await {
+        Ok(text) => text,
+        Err(failed) => return refused(exchange, failed),
+    };
+    let mut reply = Reply::line(StatusCode::OK, "listing", text);
     reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     reply.headers.insert(VARY, HeaderValue::from_static("accept"));

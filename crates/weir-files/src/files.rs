@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rustix::io::Errno;
 use weir_clock::{self as clock, Now};
 
 use crate::coding::Coding;
 use crate::file::{Content, Found};
 use crate::hot::{Hot, HotLimits, write_key};
-use crate::listing::Listing;
+use crate::listing::{Listing, ListingForm, Room};
 use crate::load::{Hold, LoadError, SEALED_BYTES_MIN, load};
 use crate::look::{Looked, LookedFile, look};
 use crate::pool::Pool;
@@ -35,6 +36,7 @@ pub struct Files(Arc<Inner>);
 pub(crate) struct Inner {
     hot: Hot,
     pub(crate) pool: Pool,
+    lists: Room,
 }
 
 /// What a path leads to.
@@ -118,7 +120,11 @@ impl From<LoadError> for Miss {
 impl Files {
     /// Nothing is in memory yet.
     pub fn new(limits: HotLimits) -> Files {
-        Files(Arc::new(Inner { hot: Hot::new(limits, clock::mono()), pool: Pool::default() }))
+        Files(Arc::new(Inner {
+            hot: Hot::new(limits, clock::mono()),
+            pool: Pool::default(),
+            lists: Room::default(),
+        }))
     }
 
     /// Other limits from now on.
@@ -178,6 +184,19 @@ impl Files {
             }
         }
         Err(Failed::Changing)
+    }
+
+    /// The text of a list of the folder with this path.
+    ///
+    /// # Errors
+    /// Too many lists are being sent.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn written(&self, listing: Listing, form: ListingForm, path: &str) -> Result<Bytes, Failed> {
+        let path = path.to_owned();
+        let written = self.0.pool.run(move || listing.text(form, &path)).await;
+        written.flatten().ok_or(Failed::Crowded)
     }
 
     /// Whether what a way leads to is not served, or may not be read, or is not to be found out. It
@@ -256,10 +275,8 @@ impl Inner {
                     Looked::Folder(_) if wait == Wait::Never => Err(Miss::WouldWait),
                     Looked::Folder(folder) => {
                         let is_top = query.names.is_empty();
-                        let listing = Listing::read(&folder, &query.root.rules, is_top);
-                        let failed =
-                            |errno: rustix::io::Errno| Miss::Failed(Failed::System(errno.raw_os_error()));
-                        listing.map(Finding::Listing).map_err(failed)
+                        let listing = Listing::read(&folder, &query.root.rules, is_top, &self.lists);
+                        listing.map(Finding::Listing).map_err(|errno| OpenError::System(errno).into())
                     }
                     Looked::Slash => Ok(Finding::Slash),
                     Looked::File(_) | Looked::NotThere => Ok(Finding::NotThere),

@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
@@ -11,7 +14,53 @@ use crate::root::{RootRules, Symlinks};
 use crate::way::is_served;
 
 /// The most entries that are shown.
-const ENTRIES_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 2_000;
+/// The most names of a folder that are looked at, shown or not.
+const NAMES_MAX: usize = 20_000;
+/// The most bytes of all lists that are made or sent.
+const BYTES_MAX: u64 = 64 << 20;
+/// What a list may have while it is made.
+const ENTRIES_BYTES: u64 = 1 << 20;
+
+/// The memory of all lists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room(Arc<AtomicU64>);
+
+/// A part of it, given back in the end.
+#[derive(Debug)]
+struct Taken(Room, u64);
+
+impl Room {
+    fn take(&self, bytes: u64) -> Option<Taken> {
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let taken = Taken(self.clone(), bytes);
+        (before + bytes <= BYTES_MAX).then_some(taken)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+/// A text with its part of the memory.
+struct Text(String, #[expect(dead_code, reason = "it is held as long as the text")] Taken);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListingForm {
+    /// A page.
+    Html,
+    /// A list of objects.
+    Json,
+}
 
 /// What a folder has.
 #[derive(Debug)]
@@ -19,6 +68,8 @@ pub struct Listing {
     entries: Vec<Entry>,
     /// Whether there is more than is shown.
     is_cut: bool,
+    room: Room,
+    _taken: Option<Taken>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,11 +83,22 @@ struct Entry {
 }
 
 impl Listing {
-    /// Reads an open folder. It may wait for a device.
-    pub(crate) fn read(folder: &OwnedFd, rules: &RootRules, is_top: bool) -> Result<Listing, Errno> {
-        let mut listing = Listing { entries: Vec::new(), is_cut: false };
-        for entry in Dir::read_from(folder)? {
+    /// Reads an open folder. It may wait for a device. [`Errno::MFILE`] says that too many are read or sent.
+    pub(crate) fn read(
+        folder: &OwnedFd,
+        rules: &RootRules,
+        is_top: bool,
+        room: &Room,
+    ) -> Result<Listing, Errno> {
+        let taken = room.take(ENTRIES_BYTES).ok_or(Errno::MFILE)?;
+        let mut listing =
+            Listing { entries: Vec::new(), is_cut: false, room: room.clone(), _taken: Some(taken) };
+        for (number, entry) in Dir::read_from(folder)?.enumerate() {
             let entry = entry?;
+            if number == NAMES_MAX {
+                listing.is_cut = true;
+                break;
+            }
             let name = entry.file_name().to_bytes();
             if !is_served(name, is_top, rules.hidden) {
                 continue;
@@ -62,8 +124,18 @@ impl Listing {
         Ok(listing)
     }
 
+    /// Its text for the folder with this path; none where too many lists are being sent.
+    pub(crate) fn text(&self, form: ListingForm, path: &str) -> Option<Bytes> {
+        let text = match form {
+            ListingForm::Html => self.html(path),
+            ListingForm::Json => self.json(),
+        };
+        let taken = self.room.take(text.len() as u64)?;
+        Some(Bytes::from_owner(Text(text, taken)))
+    }
+
     /// A page in HTML for the folder with this path, as it was asked for.
-    pub fn html(&self, path: &str) -> String {
+    fn html(&self, path: &str) -> String {
         let title = escaped(&readable(path));
         let mut out = format!(
             "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head>\n\
@@ -93,7 +165,7 @@ impl Listing {
     }
 
     /// The same as JSON: a list of objects with `name`, `type`, `size` and `modified`.
-    pub fn json(&self) -> String {
+    fn json(&self) -> String {
         let mut out = String::from("[");
         for (place, entry) in self.entries.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
@@ -147,6 +219,10 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
+            // They would turn the letters around that follow.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
             letter => out.push(letter),
         }
     }
@@ -190,19 +266,33 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Listing};
+    use super::{BYTES_MAX, Entry, Listing, ListingForm, Room};
 
     #[test]
     fn names_cannot_become_markup() {
         let name = "<img src=x onerror=alert(1)>&\"'.html";
         let entry = Entry { is_file: true, name: name.into(), length: Some(3), modified: None };
         let folder = Entry { is_file: false, name: b"a b".into(), length: None, modified: None };
-        let listing = Listing { entries: vec![folder, entry], is_cut: true };
+        let listing =
+            Listing { entries: vec![folder, entry], is_cut: true, room: Room::default(), _taken: None };
         let html = listing.html("/%3Cscript%3E/");
         assert!(!html.contains("<img") && !html.contains("<script>"), "{html}");
         assert!(html.contains("&lt;script&gt;") && html.contains("href=\"./a%20b/\""), "{html}");
         assert!(html.contains("There is more"), "{html}");
         let json = listing.json();
         assert!(json.contains("\\\"'.html\"") && json.contains("\"size\":3"), "{json}");
+        assert_eq!(super::escaped("a\u{202e}txt.exe"), "a\u{fffd}txt.exe");
+    }
+
+    #[test]
+    fn texts_that_are_being_sent_have_a_bound() {
+        let room = Room::default();
+        let entry = Entry { is_file: true, name: vec![b'a'; 200], length: None, modified: None };
+        let listing = Listing { entries: vec![entry], is_cut: false, room: room.clone(), _taken: None };
+        let sent = listing.text(ListingForm::Html, "/").unwrap();
+        let rest = room.take(BYTES_MAX - sent.len() as u64).unwrap();
+        assert!(listing.text(ListingForm::Json, "/").is_none());
+        drop((sent, rest));
+        assert!(listing.text(ListingForm::Json, "/").is_some());
     }
 }

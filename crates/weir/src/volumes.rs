@@ -1,8 +1,6 @@
 //! The configuration's volumes, for the store's supervisor ([`weir_store::drives`]): what it is told, what
 //! it tells, and the databases of catalogues.
 
-#[cfg(feature = "rocksdb")]
-use std::path::Path;
 use std::path::Path;
 use std::sync::Arc;
 
