@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use weir_testkit::{Origin, until};
+use weir_testkit::{Origin, free_port, until};
 
 use super::asked::{answer, asking};
 use crate::origins::changes::named;
@@ -31,8 +31,7 @@ impl Distributor {
         std::fs::write(folder.join("key"), KEY).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         std::fs::set_permissions(folder.join("key"), private).unwrap();
-        let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let [address, admin] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
         write(&folder, (address, admin), lines, more);
         let mut program = Command::new(binary())
             .args(["distributor", "--threads", "2", "--config"])

@@ -67,6 +67,9 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("GET", "/v1/volumes", ""), "view", false),
     (Ask("GET", "/v1/origins", ""), "view", false),
     (Ask("POST", "/v1/origins", r#"{"upstream":"none","origin":"http://x","act":"ready"}"#), "admin", false),
+    (Ask("GET", "/v1/origins/metrics", ""), "view", false),
+    (Ask("POST", "/v1/origins/metrics", r#"{"origin":"http://none","values":{"cpu":0.5}}"#), "push", false),
+    (Ask("PUT", "/v1/origins/metrics", r#"{"origin":"http://none","values":{"cpu":0.5}}"#), "push", false),
     (Ask("GET", "/v1/objects", ""), "view", true),
     (Ask("GET", "/v1/sites", ""), "view", true),
     (Ask("POST", "/v1/explain", r#"{"method":"GET","url":"http://a.test/x"}"#), "view", true),
@@ -97,7 +100,7 @@ fn every_operation_takes_the_role_that_it_needs_and_no_other() {
     let document = answer(socket.clone(), Ask("GET", "/v1/openapi.json", ""), "");
     let document: Value = serde_json::from_slice(&document.body).unwrap();
     let mut callers = vec![("none", String::new(), false)];
-    for role in ["view", "purge", "admin"] {
+    for role in ["view", "purge", "push", "admin"] {
         callers.push((role, weir.token(role, &[]), false));
         callers.push((role, weir.token(role, &["www.a.test"]), true));
     }
