@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use bytes::Bytes;
@@ -24,8 +25,9 @@ fn certified(protocols: &[&str]) -> (Arc<ServerConfig>, std::path::PathBuf) {
     let mut config =
         builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let file = std::env::temp_dir().join(format!("weir-stress-{}-{port}.pem", std::process::id()));
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("weir-stress-{}-{number}.pem", std::process::id()));
     std::fs::write(&file, made.cert.pem()).unwrap();
     (Arc::new(config), file)
 }
