@@ -17,7 +17,7 @@ use crate::gauges::Gauges;
 /// How often shares are worked out, in milliseconds.
 const RENEWED_MS: u32 = 200;
 /// An origin that has nothing free gets so much all the same, so that Weir sees what requests cost it.
-const FREE_MIN: f64 = 0.02;
+const FREE_MIN: f64 = 0.01;
 /// Fewer requests than this say nothing of what one costs.
 const REQUESTS_MIN: f64 = 20.0;
 /// Above this share of an origin more requests hardly show in its values.
