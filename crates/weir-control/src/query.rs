@@ -1,13 +1,18 @@
 //! The queries of `/v1/objects` and `/v1/sites`, written by the command line and read by the API.
 
+mod live;
+mod objects;
+
 use std::fmt::Write;
 
-use crate::data_plane::ListOrder;
 use crate::history::HistoryOrder;
 use crate::sites::SitesOrder;
 
-/// The path.
-pub const OBJECTS: &str = "/v1/objects";
+pub use self::live::LiveOrder;
+pub(crate) use self::live::read_live;
+pub(crate) use self::objects::read;
+pub use self::objects::{OBJECTS, write};
+
 /// The path of the accounts.
 pub const SITES: &str = "/v1/sites";
 /// The path of the history.
@@ -16,20 +21,6 @@ pub const HISTORY: &str = "/v1/history";
 pub const LIMIT: usize = 100;
 /// How many objects or entries a page has at most.
 pub const LIMIT_MAX: usize = 10_000;
-
-/// Path and query for an order.
-pub fn write(order: &ListOrder) -> String {
-    let mut text = format!("{OBJECTS}?limit={}", order.limit);
-    let fields =
-        [("site", &order.site), ("prefix", &order.prefix), ("tag", &order.tag), ("after", &order.after)];
-    for (name, value) in fields {
-        if let Some(value) = value {
-            text += &format!("&{name}=");
-            encode(&mut text, value);
-        }
-    }
-    text
-}
 
 fn encode(out: &mut String, value: &str) {
     for byte in value.bytes() {
@@ -41,26 +32,6 @@ fn encode(out: &mut String, value: &str) {
             _ => drop(write!(out, "%{byte:02X}")),
         }
     }
-}
-
-/// What a query asks for.
-///
-/// # Errors
-/// A sentence.
-pub(crate) fn read(query: &str) -> Result<ListOrder, String> {
-    let mut order = ListOrder { limit: LIMIT, ..ListOrder::default() };
-    for field in fields(query) {
-        let (name, value) = field?;
-        match name {
-            "site" => order.site = Some(value),
-            "prefix" => order.prefix = Some(value),
-            "tag" => order.tag = Some(value),
-            "after" => order.after = Some(value),
-            "limit" => order.limit = limit(&value)?,
-            _ => return Err(format!("{name} is not known; there are site, prefix, tag, limit and after")),
-        }
-    }
-    Ok(order)
 }
 
 fn limit(value: &str) -> Result<usize, String> {
@@ -105,56 +76,6 @@ pub(crate) fn read_history(query: &str) -> Result<HistoryOrder, String> {
         }
     }
     Ok(order)
-}
-
-/// What a stream is to tell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LiveOrder {
-    /// Only of this site.
-    pub site: Option<String>,
-    /// Only of these kinds; all where there are none.
-    pub kinds: Vec<String>,
-}
-
-impl LiveOrder {
-    pub(crate) fn has(&self, kind: &str) -> bool {
-        self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind)
-    }
-
-    /// A path with the query.
-    pub fn write(&self, path: &str) -> String {
-        let mut text = path.to_owned();
-        let kinds = Some(self.kinds.join(",")).filter(|kinds| !kinds.is_empty());
-        let mut mark = '?';
-        for (name, value) in [("site", &self.site), ("kind", &kinds)] {
-            if let Some(value) = value {
-                text += &format!("{mark}{name}=");
-                encode(&mut text, value);
-                mark = '&';
-            }
-        }
-        text
-    }
-}
-
-/// What a query asks for of a stream that tells these kinds.
-///
-/// # Errors
-/// A sentence.
-pub(crate) fn read_live(query: &str, kinds: &[&str]) -> Result<LiveOrder, String> {
-    let mut order = LiveOrder::default();
-    for field in fields(query) {
-        let (name, value) = field?;
-        match name {
-            "site" => order.site = Some(value),
-            "kind" => order.kinds = value.split(',').map(str::to_owned).collect(),
-            _ => return Err(format!("{name} is not known; there are site and kind")),
-        }
-    }
-    match order.kinds.iter().find(|kind| !kinds.contains(&kind.as_str())) {
-        Some(unknown) => Err(format!("{unknown} is no kind; there are {}", kinds.join(", "))),
-        None => Ok(order),
-    }
 }
 
 /// Path and query for the accounts.
@@ -231,6 +152,7 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_plane::ListOrder;
     use crate::sites::More;
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weir_observe::Act as Ended;
 
 use super::acts::{self, entry, settled};
+use super::operation::VERSION;
 use crate::answer::{self, Answer, Refusal, Waiting};
 use crate::call::{Call, Role};
 use crate::control::Control;
@@ -65,7 +66,7 @@ fn begin(control: &Control, wanted: Wanted) -> Result<Arc<Job>, Refusal> {
 
 fn accepted(job: &JobShown) -> Answer {
     let mut answer = answer::json(StatusCode::ACCEPTED, job);
-    if let Ok(place) = HeaderValue::from_str(&format!("{}/jobs/{}", super::VERSION, job.id)) {
+    if let Ok(place) = HeaderValue::from_str(&format!("{}/jobs/{}", VERSION, job.id)) {
         answer.headers_mut().insert(LOCATION, place);
     }
     answer

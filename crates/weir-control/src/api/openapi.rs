@@ -8,8 +8,9 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::operation::{Operation, Reach, VERSION};
+use super::table::TABLE;
 use super::views::CSV;
-use super::{Operation, Reach, TABLE};
 use crate::answer::{self, Answer, JSON, Refusal, Refused};
 use crate::call::{Call, Role};
 use crate::control::Control;
@@ -140,7 +141,7 @@ fn parameters(row: &Operation) -> Vec<Value> {
 
 /// `getJobsId`.
 fn id(row: &Operation) -> String {
-    let words = row.path.trim_start_matches(super::VERSION).split(['/', '{', '}', '.', '-']);
+    let words = row.path.trim_start_matches(VERSION).split(['/', '{', '}', '.', '-']);
     let mut id = row.method.as_str().to_ascii_lowercase();
     for word in words.filter(|word| !word.is_empty()) {
         let (first, rest) = word.split_at(1);

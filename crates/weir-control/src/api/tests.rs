@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::*;
+use crate::call::Role;
 
 #[test]
 fn each_operation_is_there_once_and_found() {

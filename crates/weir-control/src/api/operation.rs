@@ -1,0 +1,67 @@
+//! What a row of the table of operations says.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use schemars::{Schema, SchemaGenerator};
+
+use crate::answer::{Answer, Refusal, Waiting};
+use crate::call::{Call, Role};
+use crate::control::Control;
+
+/// What all paths of this version begin with.
+pub const VERSION: &str = "/v1";
+/// One operation: a method of a path.
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    /// With at most one variable, which is the last segment: `/v1/jobs/{id}`.
+    pub(crate) path: &'static str,
+    /// What a token needs; `None`: any will do, and sees what is its own.
+    pub(crate) role: Option<Role>,
+    /// What a token that is limited to sites gets.
+    pub(crate) reach: Reach,
+    /// In a sentence.
+    pub(crate) summary: &'static str,
+    pub(crate) query: &'static [Parameter],
+    /// The content of a request, JSON.
+    pub(crate) input: Option<SchemaOf>,
+    pub(crate) output: Output,
+    pub(crate) act: Act,
+}
+
+/// What an operation is for a token that is limited to sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It concerns the whole Weir, and such a token is refused.
+    Whole,
+    /// It concerns the sites of the token alone.
+    OwnSites,
+}
+
+/// A parameter of a query.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    /// Its type in JSON Schema.
+    pub(crate) kind: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// What an operation answers if it succeeds.
+pub(crate) struct Output {
+    pub(crate) status: StatusCode,
+    pub(crate) meaning: &'static str,
+    /// Its forms; all but CSV have that schema.
+    pub(crate) forms: &'static [&'static str],
+    pub(crate) schema: SchemaOf,
+}
+
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// How an operation is done.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    /// It may block, and gets a thread beside the runtime.
+    Blocks(fn(&Arc<Control>, &Call) -> Result<Answer, Refusal>),
+    /// It waits without a thread.
+    Waits(fn(Arc<Control>, Call) -> Waiting),
+}

@@ -1,0 +1,410 @@
+//! All operations of the API: a row each.
+
+use http::{Method, StatusCode};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
+use super::{acts, jobs, live, openapi, origins, tokens, views};
+use crate::answer::JSON;
+use crate::call::Role;
+use crate::control::Reloaded;
+use crate::data_plane::{
+    CertificateUse, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded, VolumeUse,
+};
+use crate::history::HistoryShown;
+use crate::jobs::JobShown;
+use crate::origins::{OriginChanged, OriginOrder, OriginsOf};
+use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
+use crate::sites::Sites;
+use crate::status::Status;
+use crate::streams::Form;
+use crate::tokens::{TokenMade, TokenOrder, TokenShown};
+
+/// All operations.
+pub(crate) static TABLE: &[Operation] = &[
+    Operation {
+        method: Method::GET,
+        path: "/v1/openapi.json",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "This document.",
+        query: &[],
+        input: None,
+        output: done("The OpenAPI document.", any),
+        act: Act::Blocks(openapi::show),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/status",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "What Weir does and holds.",
+        query: &[],
+        input: None,
+        output: done("The status.", schema_of::<Status>),
+        act: Act::Blocks(views::status),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/certificates",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "The certificates for clients.",
+        query: &[],
+        input: None,
+        output: done(
+            "All certificates, those included that cannot be used.",
+            schema_of::<Vec<CertificateUse>>,
+        ),
+        act: Act::Blocks(views::certificates),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/volumes",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "The state of each volume.",
+        query: &[],
+        input: None,
+        output: done("The volumes.", schema_of::<Vec<VolumeUse>>),
+        act: Act::Blocks(views::volumes),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/origins",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "The origins of each upstream: how each stands, and how it differs from the file.",
+        query: &[],
+        input: None,
+        output: done("The upstreams with their origins.", schema_of::<Vec<OriginsOf>>),
+        act: Act::Blocks(origins::list),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/origins",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Changes an origin at once, for all requests that begin from then on. It lasts until the \
+                  process ends, through reloads and upgrades; with `keep` longer.",
+        query: &[],
+        input: Some(schema_of::<OriginOrder>),
+        output: done("It is changed.", schema_of::<OriginChanged>),
+        act: Act::Blocks(origins::change),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/origins/metrics",
+        role: Some(Role::View),
+        reach: Reach::Whole,
+        summary: "The metrics of all origins: values, ages, and why one is missing.",
+        query: &[],
+        input: None,
+        output: done("The sources and the origins.", schema_of::<MetricsShown>),
+        act: Act::Blocks(origins::metrics),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/origins/metrics",
+        role: Some(Role::Push),
+        reach: Reach::Whole,
+        summary: "Pushes metrics of an origin. They come before those of all sources, last until their \
+                  lifetime or the process ends, and are not in the history.",
+        query: &[],
+        input: Some(schema_of::<MetricsOrder>),
+        output: done("The origin has them.", schema_of::<MetricsPushed>),
+        act: Act::Blocks(origins::push),
+    },
+    Operation {
+        method: Method::PUT,
+        path: "/v1/origins/metrics",
+        role: Some(Role::Push),
+        reach: Reach::Whole,
+        summary: "The same as POST, which says what holds of both.",
+        query: &[],
+        input: Some(schema_of::<MetricsOrder>),
+        output: done("The origin has them.", schema_of::<MetricsPushed>),
+        act: Act::Blocks(origins::push),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/objects",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "A page of what is cached. A token of several sites names one of them.",
+        query: &[
+            text("site", "Only this site, by its name or one of its hosts."),
+            text("prefix", "Only URLs that begin with this text."),
+            text("tag", "Only objects with this tag."),
+            number("limit", "The most objects, 1 to 10000. Default: 100."),
+            text("after", "Where the page before ended: its `next`."),
+        ],
+        input: None,
+        output: done("A page of objects.", schema_of::<Listing>),
+        act: Act::Blocks(views::objects),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/sites",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "The accounts of sites: what each holds and has used.",
+        query: &[
+            text("site", "Only this site, by its name or one of its hosts."),
+            text("since", "Only use from this day, month or span on: `2026-11-22`, `2026-11`, `30d`."),
+            number("days", "1: each day by itself. Default: 0."),
+            number("live", "1: also what is held and neither purged nor stale. Default: 0."),
+            text("format", "`json` or `csv`. Default: `json`."),
+        ],
+        input: None,
+        output: Output {
+            status: StatusCode::OK,
+            meaning: "The accounts.",
+            forms: &[JSON, views::CSV],
+            schema: schema_of::<Sites>,
+        },
+        act: Act::Blocks(views::sites),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/explain",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "What would happen to a request, and why. Nothing is sent to an origin.",
+        query: &[],
+        input: Some(schema_of::<Question>),
+        output: done("What would happen.", schema_of::<Explained>),
+        act: Act::Blocks(views::explain),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/purge",
+        role: Some(Role::Purge),
+        reach: Reach::OwnSites,
+        summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, none \
+                  is carried out.",
+        query: &[],
+        input: Some(schema_of::<PurgeOrder>),
+        output: done("It is purged.", schema_of::<Purged>),
+        act: Act::Waits(acts::purge),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/purge/dry-run",
+        role: Some(Role::Purge),
+        reach: Reach::OwnSites,
+        summary: "What a purge would take: objects and bytes, exactly; nothing is purged. Reads the head \
+                  of everything held: a job, whose `result` is a `Counted`.",
+        query: &[],
+        input: Some(schema_of::<PurgeOrder>),
+        output: begun(schema_of::<JobShown>),
+        act: Act::Blocks(jobs::count_purged),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/reload",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Loads the configuration file again and puts it in force.",
+        query: &[],
+        input: None,
+        output: done("It is in force.", schema_of::<Reloaded>),
+        act: Act::Blocks(acts::reload),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/upgrade",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Replaces the running program by a new one. Only the control socket may name the program.",
+        query: &[],
+        input: Some(schema_of::<UpgradeOrder>),
+        output: done("A new process has taken over.", schema_of::<Upgraded>),
+        act: Act::Blocks(acts::upgrade),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/verify",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Checks every byte on the volumes, and drops what is wrong: a job, whose `result` is a \
+                  `Verified`.",
+        query: &[],
+        input: None,
+        output: begun(schema_of::<JobShown>),
+        act: Act::Blocks(jobs::verify),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/jobs",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "The jobs of this process, the newest last. A token sees those that it has begun, and with \
+                  `view` or `admin` and no sites those of others too.",
+        query: &[],
+        input: None,
+        output: done("The jobs.", schema_of::<Vec<JobShown>>),
+        act: Act::Blocks(jobs::list),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/jobs/{id}",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "A job as it is now. As a stream: its progress until it has ended.",
+        query: &[],
+        input: None,
+        output: Output {
+            status: StatusCode::OK,
+            meaning: "The job.",
+            forms: &[JSON, Form::LINES, Form::EVENTS],
+            schema: schema_of::<JobShown>,
+        },
+        act: Act::Waits(jobs::show),
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/jobs/{id}",
+        role: None,
+        reach: Reach::OwnSites,
+        summary: "Asks a job to end. One that another has begun needs `admin`.",
+        query: &[],
+        input: None,
+        output: done("The job as it was. It ends soon.", schema_of::<JobShown>),
+        act: Act::Blocks(jobs::cancel),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/events",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "Events as they happen, whether or not `[events]` is configured. Those that the client is \
+                  too slow for are dropped, and counted in an event `dropped`.",
+        query: &[
+            text("site", "Only of this site, by its name or one of its hosts."),
+            text("kind", "Only of this kind: `stored`. Several are separated by commas."),
+        ],
+        input: None,
+        output: going_on("An object an event, as in the file of `[events]`."),
+        act: Act::Waits(live::events),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/log",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "Log records as they are made, whether or not a log is configured. Those that the client is \
+                  too slow for are dropped, and counted in an object with `event` `dropped`.",
+        query: &[
+            text("site", "Only of this site, by its name or one of its hosts."),
+            text("kind", "`access` or `upstream`. Default: `access`."),
+        ],
+        input: None,
+        output: going_on("An object a request, as in the log."),
+        act: Act::Waits(live::log),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/history",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "What operators and clients have changed, or tried to.",
+        query: &[
+            text("site", "Only entries of this site, by its name or one of its hosts."),
+            text("actor", "Only those of this actor: `token:cms`, `user:root`, `client:192.0.2.1`."),
+            text(
+                "act",
+                "Only this act: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, \
+                 `token-remove`, `origin-change`, `origin-metrics` (refused ones), `job-cancel` or \
+                 `job-ended`.",
+            ),
+            text("result", "Only this result: `done`, `refused` or `failed`."),
+            text(
+                "since",
+                "Only from this time on: RFC 3339 or its beginning in UTC, `2026-11-23T10`, or so long \
+                 ago, `36h`, `30d`, `4w`.",
+            ),
+            number("limit", "The most entries, the newest, 1 to 10000. Default: 100."),
+        ],
+        input: None,
+        output: done("The entries.", schema_of::<HistoryShown>),
+        act: Act::Blocks(views::history),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/tokens",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "The tokens, without their secrets.",
+        query: &[],
+        input: None,
+        output: done("All tokens, those that have expired included.", schema_of::<Vec<TokenShown>>),
+        act: Act::Blocks(tokens::list),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/tokens",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Makes a token. Its secret is in this answer alone.",
+        query: &[],
+        input: Some(schema_of::<TokenOrder>),
+        output: done("It is good from now on.", schema_of::<TokenMade>),
+        act: Act::Blocks(tokens::add),
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/tokens/{name}",
+        role: Some(Role::Admin),
+        reach: Reach::Whole,
+        summary: "Removes a token.",
+        query: &[],
+        input: None,
+        output: done("It is not good any more.", schema_of::<TokenShown>),
+        act: Act::Blocks(tokens::remove),
+    },
+];
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn any(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "type": "object" })
+}
+
+/// A line of a stream: its fields are those of the file of events or of the log.
+fn line(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "description": "A line, or the `data` of an event. `event` is `dropped` where `count` of them were.",
+        "properties": {
+            "time": { "type": "string", "format": "date-time" },
+            "event": { "type": "string" },
+            "count": { "type": "integer" },
+        },
+        "additionalProperties": true,
+    })
+}
+
+const fn text(name: &'static str, meaning: &'static str) -> Parameter {
+    Parameter { name, kind: "string", meaning }
+}
+
+const fn number(name: &'static str, meaning: &'static str) -> Parameter {
+    Parameter { name, kind: "integer", meaning }
+}
+
+const fn done(meaning: &'static str, schema: SchemaOf) -> Output {
+    Output { status: StatusCode::OK, meaning, forms: &[JSON], schema }
+}
+
+/// What takes long.
+const fn begun(schema: SchemaOf) -> Output {
+    let meaning = "The job, whose progress is at `Location`.";
+    Output { status: StatusCode::ACCEPTED, meaning, forms: &[JSON], schema }
+}
+
+const fn going_on(meaning: &'static str) -> Output {
+    Output { status: StatusCode::OK, meaning, forms: &[Form::LINES, Form::EVENTS], schema: line }
+}
