@@ -33,8 +33,7 @@ pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap 
 /// The fields of a fill's request: none that belong to one client alone.
 pub(crate) fn for_fill(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
     let from = exchange.from();
-    let mut headers = request::towards_origin(&exchange.request.headers, &from);
-    request::for_fill(&mut headers, &from, &route.rules.key.headers);
+    let mut headers = request::of_fill(&exchange.request.headers, &from, &route.rules.key.headers);
     route.towards_origin(&mut headers);
     set_values(exchange, route, &mut headers);
     headers

@@ -94,12 +94,14 @@ pub(super) fn asked(
         own_id: "weir",
         certificate: None,
     };
-    let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
+    let mut headers: HeaderMap = match towards {
+        Towards::Fill(_) => request::of_fill(&of.headers, &from, &route.rules.key.headers),
+        _ => request::towards_origin(&of.headers, &from),
+    };
     let mut method = of.method.as_str();
     let mut whose = Whose::Client;
     if let Towards::Fill(validated) = towards {
         whose = Whose::Nobody;
-        request::for_fill(&mut headers, &from, &route.rules.key.headers);
         let head = validated.map(|generation| generation.head());
         conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         let is_passed = of.method == http::Method::HEAD && route.rules.head == HeadRequests::Pass;

@@ -2,10 +2,11 @@
 //! by which one client could poison what others get. They say who sent the request and through whom. RFC 9110
 //! §7.6, RFC 8586. `Forwarded` (RFC 7239) is not passed on: the `X-Forwarded-*` fields say the same.
 
+use std::io::Write;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, COOKIE, EXPECT, HOST, MAX_FORWARDS, VIA};
+use http::header::{ACCEPT_ENCODING, COOKIE, EXPECT, Entry, HOST, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use smallvec::SmallVec;
 use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_hop};
@@ -117,6 +118,8 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 const SURROGATE_CAPABILITY_FIELD: HeaderName = HeaderName::from_static("surrogate-capability");
 
+/// How many fields Weir writes into a request that may lack all of them.
+const WRITTEN: usize = 10;
 const ALWAYS_REMOVED: Names = Names::new(&STRIPPED);
 const OF_PEERS: Names = Names::new(&OF_TRUSTED_PEERS);
 
@@ -246,7 +249,7 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 /// `X-Request-Id` and `Host` are written; `Via` and `CDN-Loop` are continued. The connection answers
 /// `Expect`.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
-    let mut out = HeaderMap::with_capacity(headers.len() + 6);
+    let mut out = HeaderMap::with_capacity(headers.len() + WRITTEN);
     for (name, value) in headers {
         if !is_removed(name, from.trust) {
             out.append(name, value.clone());
@@ -257,9 +260,9 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
         put(&mut out, MAX_FORWARDS, left.saturating_sub(1).to_string().as_bytes());
     }
     forwarded_for(&mut out, headers, from);
-    put(&mut out, X_FORWARDED_PROTO, from.scheme.as_bytes());
-    if !out.contains_key(X_FORWARDED_PORT) {
-        put(&mut out, X_FORWARDED_PORT, port(from.scheme, from.host).as_bytes());
+    out.insert(X_FORWARDED_PROTO, proto(from.scheme));
+    if let Entry::Vacant(vacant) = out.entry(X_FORWARDED_PORT) {
+        vacant.insert(port(from.scheme, from.host));
     }
     put(&mut out, X_REQUEST_ID, from.request_id.as_bytes());
     continue_list(&mut out, VIA, &[received(from.protocol), " ", from.own_id]);
@@ -301,40 +304,81 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
 }
 
-/// Turns the fields towards an origin into those of a fill, for all clients. It removes what belongs to one
-/// client alone, except the fields in the key (`keyed`). It derives `X-Forwarded-Port` from scheme and host.
-/// It writes the content codings in their normal form, so that clients that accept the same ask the same.
+/// The fields of a fill's request, for all clients. Of those towards an origin it lacks what belongs to one
+/// client alone, except the fields in the key (`keyed`). `X-Forwarded-Port` follows from scheme and host. The
+/// content codings stand there in their normal form, so that clients that accept the same ask the same.
 ///
 /// `X-Forwarded-For` is the one address that no client can have written. Without it an origin would count and
 /// limit all clients as one, and take a fill for a request of its own machine.
-pub fn for_fill(headers: &mut HeaderMap, from: &From<'_>, keyed: &[HeaderName]) {
+pub fn of_fill(headers: &HeaderMap, from: &From<'_>, keyed: &[HeaderName]) -> HeaderMap {
+    let mut headers = towards_origin(headers, from);
     let is_gone = |name: &HeaderName| {
-        is_of_one_client(name) || (OF_PEERS.contains(name.as_str()) && !keyed.contains(name))
+        // The fields that Weir writes into every request.
+        let is_written = matches!(name.as_str().as_bytes(), [b'x', b'-', b'f' | b'r', ..]) && is_own(name);
+        !is_written && (is_of_one_client(name) || (OF_PEERS.contains(name.as_str()) && !keyed.contains(name)))
     };
     let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_gone(name)).cloned().collect();
     for name in &gone {
         headers.remove(name);
     }
-    if !keyed.contains(&X_FORWARDED_FOR) {
-        match from.client.or(from.address) {
-            Some(client) => put(headers, X_FORWARDED_FOR, client.to_canonical().to_string().as_bytes()),
+    let client = from.client.or(from.address);
+    // An untrusted peer's address stands there alone already.
+    let is_there = from.trust == Trust::Untrusted && client == from.address;
+    if !is_there && !keyed.contains(&X_FORWARDED_FOR) {
+        match client {
+            Some(client) => drop(headers.insert(X_FORWARDED_FOR, address(client))),
             None => drop(headers.remove(X_FORWARDED_FOR)),
         }
     }
-    if !keyed.contains(&X_FORWARDED_PORT) {
-        put(headers, X_FORWARDED_PORT, port(from.scheme, from.host).as_bytes());
+    if from.trust == Trust::Trusted && !keyed.contains(&X_FORWARDED_PORT) {
+        headers.insert(X_FORWARDED_PORT, port(from.scheme, from.host));
     }
-    match accept_encoding(headers) {
+    match accept_encoding(&headers) {
         Some(normal) => drop(headers.insert(ACCEPT_ENCODING, normal)),
         None => drop(headers.remove(ACCEPT_ENCODING)),
     }
     headers.insert(SURROGATE_CAPABILITY_FIELD, HeaderValue::from_static(SURROGATE_CAPABILITY));
+    headers
+}
+
+/// Whether Weir itself writes the field into every request.
+fn is_own(name: &HeaderName) -> bool {
+    [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_PORT, X_FORWARDED_HOST, X_REQUEST_ID].contains(name)
+}
+
+fn proto(scheme: &str) -> HeaderValue {
+    HeaderValue::from_static(if scheme == "https" { "https" } else { "http" })
 }
 
 /// The port of a normalised authority, or else the scheme's.
-fn port<'a>(scheme: &str, host: &'a str) -> &'a str {
+fn port(scheme: &str, host: &str) -> HeaderValue {
     let named = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
-    named.unwrap_or(if scheme == "https" { "443" } else { "80" })
+    let default = HeaderValue::from_static(if scheme == "https" { "443" } else { "80" });
+    named.and_then(|port| HeaderValue::from_str(port).ok()).unwrap_or(default)
+}
+
+/// An address as a value.
+fn address(address: IpAddr) -> HeaderValue {
+    let mut text = Vec::with_capacity(40);
+    write_address(&mut text, address);
+    // Invariant: an address is visible ASCII.
+    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// Writes an address; one of version 4 without the machinery of formatting.
+fn write_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            for (at, octet) in address.octets().into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b'.');
+                }
+                out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+            }
+        }
+        // Writing to a vector cannot fail.
+        IpAddr::V6(address) => drop(write!(out, "{address}")),
+    }
 }
 
 /// Keeps of a fill's request only what no client has chosen, and what distinguishes the stored response from
@@ -411,12 +455,12 @@ fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
         }
     }
     if let Some(address) = from.address {
-        join(&mut chain, &[address.to_canonical().to_string().as_bytes()]);
+        join(&mut chain, &[]);
+        write_address(&mut chain, address);
     }
-    if chain.is_empty() {
-        out.remove(X_FORWARDED_FOR);
-    } else {
-        put(out, X_FORWARDED_FOR, &chain);
+    match HeaderValue::from_maybe_shared(Bytes::from(chain)) {
+        Ok(value) if !value.is_empty() => drop(out.insert(X_FORWARDED_FOR, value)),
+        _ => drop(out.remove(X_FORWARDED_FOR)),
     }
 }
 
