@@ -9,9 +9,10 @@ use clap::Args;
 pub struct StressArgs {
     /// What to ask for, e.g. https://127.0.0.1:8443/page; `{}` in the path becomes the object's number
     pub url: String,
-    /// A second server to compare with: both take turns, A B B A, and ratios are printed
+    /// Another server to compare with, may be repeated: all take turns, A B C C B A, and ratios to the first
+    /// are printed
     #[arg(long, value_name = "URL")]
-    pub vs: Option<String>,
+    pub vs: Vec<String>,
     /// Connections, each with one request at a time, or with --streams
     #[arg(short = 'c', long, default_value_t = 64, value_name = "N")]
     pub users: usize,
@@ -21,10 +22,11 @@ pub struct StressArgs {
     /// End after so many requests (of each turn with --vs)
     #[arg(short = 'n', long, value_name = "N")]
     pub requests: Option<u64>,
-    /// Begin at most so many requests a second, evenly spaced, instead of one after the other
+    /// Begin so many requests a second, evenly spaced, instead of one after the other; times count from when
+    /// each was due
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Rounds of A B B A with --vs
+    /// Rounds of A B C C B A with --vs
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub rounds: usize,
     /// How many numbered objects the path's `{}` stands for

@@ -19,6 +19,7 @@ mod load;
 pub mod offsets;
 mod pick;
 mod plan;
+mod ratio;
 mod report;
 mod score;
 mod secure;
@@ -30,6 +31,7 @@ mod versus;
 
 pub use args::{Pick, StressArgs};
 pub use plan::StressError;
+pub use ratio::Ratio;
 pub use report::{Report, Side, Summary};
 pub use tally::Fault;
 pub use versus::run;

@@ -32,9 +32,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const SEALED_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 512;
 const TICK_NS: u64 = 100_000_000;
-/// The longest wait for events, in nanoseconds, and the same where requests are spaced.
+/// The longest wait for events, in nanoseconds.
 const WAIT_NS: i64 = 50_000_000;
-const SPACED_WAIT_NS: i64 = 200_000;
 
 /// Runs the load.
 pub(crate) fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
@@ -81,9 +80,9 @@ impl<'a> Load<'a> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let mut tick_ns = TICK_NS;
         let is_spaced = self.plan.gap_ns.is_some();
-        let wait = Timespec { tv_sec: 0, tv_nsec: if is_spaced { SPACED_WAIT_NS } else { WAIT_NS } };
         while !self.score.is_done() {
             events.clear();
+            let wait = Timespec { tv_sec: 0, tv_nsec: if is_spaced { self.until_due_ns() } else { WAIT_NS } };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
@@ -102,7 +101,7 @@ impl<'a> Load<'a> {
             }
             self.score.hope()?;
         }
-        self.score.tally.seconds = self.score.clock.nanoseconds() as f64 / 1e9;
+        self.score.end();
         self.score.tally.cpu_seconds = cpu_seconds() - cpu_before;
         Ok(())
     }
@@ -153,6 +152,15 @@ impl<'a> Load<'a> {
         });
         if let Err(error) = dialled {
             self.fail(index, Fault::Connect, || error.to_string());
+        }
+    }
+
+    /// How long to wait for events where requests are spaced: until the next is due, if anybody is free for
+    /// it.
+    fn until_due_ns(&self) -> i64 {
+        match self.users.iter().any(User::is_idle) {
+            true => (self.score.wait_ns() as i64).min(WAIT_NS),
+            false => WAIT_NS,
         }
     }
 
@@ -360,9 +368,9 @@ impl<'a> Load<'a> {
         let user = &mut self.users[index];
         let Phase::Body { head, body } = std::mem::replace(&mut user.phase, Phase::Idle) else { return };
         user.used = true;
-        let (want, asked_ns, first_byte_ns) = (user.want, user.asked_ns, user.first_byte_ns);
+        let (want, first_byte_ns) = (user.want, user.first_byte_ns);
         let (status, range) = (head.status, head.range);
-        self.score.finish(&Done { want, status, range, body: &body, asked_ns, first_byte_ns });
+        self.score.finish(&Done { want, status, range, body: &body, first_byte_ns });
         if head.closes || self.plan.connections == Connections::NewEach {
             user.hang_up();
         }
@@ -371,7 +379,7 @@ impl<'a> Load<'a> {
 
     /// Counts a request without a whole response.
     fn fail(&mut self, index: usize, fault: Fault, detail: impl FnOnce() -> String) {
-        self.score.fail(fault, detail);
+        self.score.fail(self.users[index].want, fault, detail);
         self.users[index].hang_up();
         // Not at once: a server that refuses everything would make this recurse.
     }

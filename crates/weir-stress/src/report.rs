@@ -5,9 +5,10 @@ use std::fmt;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
+use crate::ratio::Ratio;
 use crate::tally::{Fault, Tally};
 
-/// The result of a load: one side, or two that were compared.
+/// The result of a load: one side, or several that were compared.
 #[derive(Debug, Clone)]
 pub struct Report {
     users: usize,
@@ -37,6 +38,9 @@ pub struct Side {
     pub first_byte: Summary,
     /// Time to the last byte.
     pub total: Summary,
+    /// With a rate: requests that were due, and had no response at the end. The times have them with what
+    /// they had waited until then.
+    pub unanswered: u64,
     /// The number of responses with each status.
     pub statuses: Vec<(u16, u64)>,
     /// The number of faults of each kind.
@@ -45,7 +49,28 @@ pub struct Side {
     pub first_fault: Option<String>,
     /// The load generator's own share of a CPU. Near 1, the generator itself was measured.
     pub client_share: f64,
+    turns: Vec<Turn>,
 }
+
+/// What is compared of a turn.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    rate: f64,
+    first_byte_p50_us: f64,
+    total: Summary,
+}
+
+/// What of a turn.
+type Of = fn(&Turn) -> f64;
+
+/// What sides are compared by: its name in JSON, its name for people, and the value.
+const COMPARED: [(&str, &str, Of); 5] = [
+    ("requests_per_s", "requests/s", |turn| turn.rate),
+    ("first_byte_p50", "first byte p50", |turn| turn.first_byte_p50_us),
+    ("p50", "p50", |turn| turn.total.p50_us),
+    ("p99", "p99", |turn| turn.total.p99_us),
+    ("p99_9", "p99.9", |turn| turn.total.p99_9_us),
+];
 
 /// Percentiles in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,6 +81,8 @@ pub struct Summary {
     pub p90_us: f64,
     /// All but one of a hundred are below.
     pub p99_us: f64,
+    /// All but one of a thousand are below.
+    pub p99_9_us: f64,
     /// The slowest.
     pub max_us: f64,
 }
@@ -65,7 +92,7 @@ impl Report {
         Self { users, sides }
     }
 
-    /// One side, or two: the target, then the server that it is compared with.
+    /// The target, then the servers that it is compared with.
     pub fn sides(&self) -> &[Side] {
         &self.sides
     }
@@ -86,6 +113,17 @@ impl Report {
                 "p50": b.total.p50_us / a.total.p50_us,
                 "p99": b.total.p99_us / a.total.p99_us,
             });
+        }
+        let ratios = self.sides.iter().skip(1).map(|side| {
+            let mut all = json!({ "of": side.url, "to": self.sides[0].url });
+            for (name, _, ratio) in side.ratios(&self.sides[0]) {
+                let interval = ratio.interval.map(|(low, high)| [low, high]);
+                all[name] = json!({ "ratio": ratio.value, "interval": interval });
+            }
+            all
+        });
+        if self.sides.len() > 1 {
+            report["ratios"] = ratios.collect();
         }
         report
     }
@@ -115,8 +153,17 @@ impl Side {
             statuses: statuses.map(|(status, count)| (status as u16, *count)).collect(),
             faults: Fault::ALL.into_iter().zip(all.faults).filter(|(_, count)| *count > 0).collect(),
             first_fault: all.first_fault,
+            unanswered: all.unanswered,
             client_share: all.cpu_seconds / all.seconds,
+            turns: turns.iter().map(Turn::of).collect(),
         }
+    }
+
+    /// How much this side is of `other`, turn by turn.
+    fn ratios(&self, other: &Self) -> Vec<(&'static str, &'static str, Ratio)> {
+        let values = |side: &Self, of: Of| side.turns.iter().map(of).collect::<Vec<f64>>();
+        let ratio = |of| Ratio::of_turns(&values(self, of), &values(other, of));
+        COMPARED.iter().filter_map(|(name, words, of)| Some((*name, *words, ratio(*of)?))).collect()
     }
 
     fn json(&self) -> Value {
@@ -140,19 +187,35 @@ impl Side {
             "statuses": statuses,
             "faults": faults,
             "first_fault": self.first_fault,
+            "unanswered": self.unanswered,
             "client_cpu_share": self.client_share,
         })
     }
 }
 
+impl Turn {
+    fn of(turn: &Tally) -> Self {
+        Self {
+            rate: turn.requests as f64 / turn.seconds,
+            first_byte_p50_us: Summary::of(&turn.first_byte_ns).p50_us,
+            total: Summary::of(&turn.total_ns),
+        }
+    }
+}
+
 impl Summary {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-        Self { p50_us: at(0.5), p90_us: at(0.9), p99_us: at(0.99), max_us: histogram.max() as f64 / 1e3 }
+        let max_us = histogram.max() as f64 / 1e3;
+        Self { p50_us: at(0.5), p90_us: at(0.9), p99_us: at(0.99), p99_9_us: at(0.999), max_us }
     }
 
     fn json(&self) -> Value {
-        json!({ "p50_us": self.p50_us, "p90_us": self.p90_us, "p99_us": self.p99_us, "max_us": self.max_us })
+        let (p99_9_us, max_us) = (self.p99_9_us, self.max_us);
+        json!({
+            "p50_us": self.p50_us, "p90_us": self.p90_us, "p99_us": self.p99_us, "p99_9_us": p99_9_us,
+            "max_us": max_us,
+        })
     }
 }
 
@@ -162,14 +225,11 @@ impl fmt::Display for Report {
             writeln!(f, "{}  {} users, {:.1} s", side.url, self.users, side.seconds)?;
             side.fmt(f)?;
         }
-        if let [a, b] = &self.sides[..] {
-            writeln!(
-                f,
-                "second / first: requests/s {:.2}, p50 {:.2}, p99 {:.2}",
-                b.rate / a.rate,
-                b.total.p50_us / a.total.p50_us,
-                b.total.p99_us / a.total.p99_us
-            )?;
+        for side in self.sides.iter().skip(1) {
+            writeln!(f, "{} / first, in {} turns, with what 95 % sure means", side.url, side.turns.len())?;
+            for (_, words, ratio) in side.ratios(&self.sides[0]) {
+                writeln!(f, "  {words:<15} {ratio}")?;
+            }
         }
         Ok(())
     }
@@ -193,6 +253,13 @@ impl fmt::Display for Side {
         writeln!(f, "  whole       {}", self.total)?;
         let statuses: Vec<String> =
             self.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+        if self.unanswered > 0 {
+            writeln!(
+                f,
+                "  unanswered  {} that were due; they count with what they had waited",
+                self.unanswered
+            )?;
+        }
         writeln!(f, "  statuses    {}", statuses.join(", "))?;
         let faults: Vec<String> =
             self.faults.iter().map(|(fault, count)| format!("{}: {count}", fault.word())).collect();
@@ -205,7 +272,8 @@ impl fmt::Display for Side {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (p50, p90, p99, max) = (self.p50_us, self.p90_us, self.p99_us, self.max_us);
-        write!(f, "p50 {p50:.0} µs  p90 {p90:.0} µs  p99 {p99:.0} µs  max {max:.0} µs")
+        let (p50, p90, p99, p99_9) = (self.p50_us, self.p90_us, self.p99_us, self.p99_9_us);
+        let max = self.max_us;
+        write!(f, "p50 {p50:.0} µs  p90 {p90:.0} µs  p99 {p99:.0} µs  p99.9 {p99_9:.0} µs  max {max:.0} µs")
     }
 }

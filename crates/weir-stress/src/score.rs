@@ -1,7 +1,7 @@
 //! The score of a load, for every protocol: how many requests have begun, what they asked for, and the
 //! judgement of what came back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::body::Body;
 use crate::clock::Clock;
@@ -20,6 +20,9 @@ pub(crate) struct Want {
     pub(crate) object: u64,
     /// The interval that the response must have.
     pub(crate) interval: Option<(u64, u64)>,
+    /// When the request had to begin: its times count from here. With spaced requests that may be before a
+    /// user was free for it, so that a server that stalls is not spared the requests that it held up.
+    pub(crate) due_ns: u64,
 }
 
 /// A whole response, to be judged.
@@ -29,7 +32,6 @@ pub(crate) struct Done<'a> {
     /// `Content-Range: bytes a-b/l` as (a, b + 1, l).
     pub(crate) range: Option<(u64, u64, u64)>,
     pub(crate) body: &'a Body,
-    pub(crate) asked_ns: u64,
     pub(crate) first_byte_ns: u64,
 }
 
@@ -43,6 +45,8 @@ pub(crate) struct Score {
     faults_in_a_row: u64,
     /// When the next request may begin, where they are spaced.
     next_ns: u64,
+    /// When the requests that are under way were due, where they are spaced.
+    outstanding: BTreeSet<u64>,
     /// The digest of each object's body, if all must be equal.
     digests: HashMap<(u64, Option<(u64, u64)>), u64>,
 }
@@ -58,6 +62,7 @@ impl Score {
             working: 0,
             faults_in_a_row: 0,
             next_ns: 0,
+            outstanding: BTreeSet::new(),
             digests: HashMap::new(),
         }
     }
@@ -87,7 +92,7 @@ impl Score {
     pub(crate) fn begin(&mut self, path: &mut Vec<u8>, range: &mut Vec<u8>) -> Want {
         self.started += 1;
         self.working += 1;
-        self.next_ns += self.plan.gap_ns.unwrap_or(0);
+        let due_ns = self.due();
         let object = self.picker.next();
         let target = &self.plan.target;
         path.extend_from_slice(target.before.as_bytes());
@@ -96,13 +101,25 @@ impl Score {
             path.extend_from_slice(after.as_bytes());
         }
         let interval = self.plan.ranges_of.map(|length| write_range(&mut self.picker, length, range));
-        Want { object, interval }
+        Want { object, interval, due_ns }
+    }
+
+    /// When the request that begins now was due.
+    fn due(&mut self) -> u64 {
+        let Some(gap_ns) = self.plan.gap_ns else { return self.clock.nanoseconds() };
+        let due_ns = self.next_ns;
+        self.next_ns += gap_ns;
+        self.outstanding.insert(due_ns);
+        due_ns
     }
 
     /// Counts and judges a whole response.
     pub(crate) fn finish(&mut self, done: &Done<'_>) {
         let now_ns = self.clock.nanoseconds();
-        self.tally.response(done.status, done.first_byte_ns - done.asked_ns, now_ns - done.asked_ns);
+        let due_ns = done.want.due_ns;
+        let since = |ns: u64| ns.saturating_sub(due_ns);
+        self.tally.response(done.status, since(done.first_byte_ns), since(now_ns));
+        self.outstanding.remove(&due_ns);
         self.tally.bytes += done.body.received;
         self.faults_in_a_row = 0;
         self.working -= 1;
@@ -111,7 +128,7 @@ impl Score {
 
     fn judge(&mut self, done: &Done<'_>) {
         let (plan, body) = (&self.plan, done.body);
-        let Want { object, interval } = done.want;
+        let Want { object, interval, .. } = done.want;
         if done.status != plan.status {
             let status = done.status;
             return self.tally.fault(Fault::Status, || format!("{status} for object {object}"));
@@ -136,10 +153,30 @@ impl Score {
     }
 
     /// Counts a request without a whole response.
-    pub(crate) fn fail(&mut self, fault: Fault, detail: impl FnOnce() -> String) {
+    pub(crate) fn fail(&mut self, want: Want, fault: Fault, detail: impl FnOnce() -> String) {
         self.tally.fault(fault, detail);
+        self.outstanding.remove(&want.due_ns);
         self.faults_in_a_row += 1;
         self.working -= 1;
+    }
+
+    /// Ends the count. Where requests are spaced, those that were due and have no response count with the
+    /// time that they have waited so far, if that is more than half of the others took: a server that stalls
+    /// at the end is not spared.
+    pub(crate) fn end(&mut self) {
+        let now_ns = self.clock.nanoseconds();
+        self.tally.seconds = now_ns as f64 / 1e9;
+        let Some(gap_ns) = self.plan.gap_ns.filter(|gap| *gap > 0) else { return };
+        let mut due = std::mem::take(&mut self.outstanding);
+        let left = self.plan.requests_max.map_or(u64::MAX, |max| max.saturating_sub(self.started));
+        let unbegun = (now_ns.saturating_sub(self.next_ns)).div_ceil(gap_ns).min(left);
+        due.extend((0..unbegun).map(|at| self.next_ns + at * gap_ns));
+        let median_ns = self.tally.total_ns.value_at_quantile(0.5);
+        for waited_ns in due.into_iter().map(|due_ns| now_ns.saturating_sub(due_ns)) {
+            if waited_ns > median_ns {
+                self.tally.unanswered(waited_ns);
+            }
+        }
     }
 
     /// Says whether all requests fail.

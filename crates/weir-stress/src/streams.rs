@@ -47,8 +47,8 @@ pub(crate) fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
     // Whatever is still under way ends here.
     drop(tasks);
     let mut score = shared.score.borrow_mut();
+    score.end();
     let mut tally = std::mem::replace(&mut score.tally, Tally::new());
-    tally.seconds = score.clock.nanoseconds() as f64 / 1e9;
     tally.cpu_seconds = cpu_seconds() - cpu_before;
     outcome.map(|()| tally)
 }
@@ -65,7 +65,6 @@ struct Ask {
     want: Want,
     path: Vec<u8>,
     range: Vec<u8>,
-    asked_ns: u64,
 }
 
 /// Why a request has no whole response.
@@ -101,7 +100,7 @@ async fn user(shared: Rc<Shared>) {
         match connected.unwrap_or_else(|_| Err(late())) {
             Ok(send) => waiting = speak(&shared, send, waiting).await,
             Err(broken) => {
-                waiting.drain(..).for_each(|_| shared.fail(&broken));
+                waiting.drain(..).for_each(|ask| shared.fail(&ask, &broken));
                 tokio::time::sleep(REST).await;
             }
         }
@@ -145,7 +144,7 @@ async fn stream(
             // The server may end a connection that has served (RFC 9113 §6.8).
             Err(Broken::Unprocessed) if served.get() => return Some(ask),
             Err(broken) => {
-                shared.fail(&broken);
+                shared.fail(&ask, &broken);
                 tokio::time::sleep(REST).await;
                 if matches!(broken, Broken::Unprocessed) {
                     return None;
@@ -195,9 +194,8 @@ async fn receive(shared: &Shared, ask: &Ask, response: ResponseFuture) -> Result
         let progress = body.feed(&piece);
         debug_assert_eq!(progress, Progress::More);
     }
-    let (want, asked_ns) = (ask.want, ask.asked_ns);
     let mut score = shared.score.borrow_mut();
-    score.finish(&Done { want, status, range, body: &body, asked_ns, first_byte_ns });
+    score.finish(&Done { want: ask.want, status, range, body: &body, first_byte_ns });
     if score.is_done() {
         shared.ended.notify_one();
     }
@@ -277,15 +275,15 @@ impl Shared {
         }
         let (mut path, mut range) = (Vec::new(), Vec::new());
         let want = score.begin(&mut path, &mut range);
-        Some(Ask { want, path, range, asked_ns: score.clock.nanoseconds() })
+        Some(Ask { want, path, range })
     }
 
-    fn fail(&self, broken: &Broken) {
+    fn fail(&self, ask: &Ask, broken: &Broken) {
         let (fault, detail) = match broken {
             Broken::Unprocessed => (Fault::Closed, "ended before the head"),
             Broken::Fault(fault, detail) => (*fault, detail.as_str()),
         };
-        self.score.borrow_mut().fail(fault, || detail.to_owned());
+        self.score.borrow_mut().fail(ask.want, fault, || detail.to_owned());
         self.ended.notify_one();
     }
 }

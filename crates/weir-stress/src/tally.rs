@@ -84,6 +84,8 @@ pub(crate) struct Tally {
     pub(crate) statuses: Vec<u64>,
     pub(crate) first_byte_ns: Histogram<u64>,
     pub(crate) total_ns: Histogram<u64>,
+    /// Requests that were due, and had no response at the end.
+    pub(crate) unanswered: u64,
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
 }
@@ -105,6 +107,7 @@ impl Tally {
             statuses: vec![0; 1000],
             first_byte_ns: histogram(),
             total_ns: histogram(),
+            unanswered: 0,
             seconds: 0.0,
             cpu_seconds: 0.0,
         }
@@ -130,6 +133,13 @@ impl Tally {
         self.total_ns.saturating_record(total_ns.max(1));
     }
 
+    /// Counts a request that has waited so long, and had no response at the end.
+    pub(crate) fn unanswered(&mut self, waited_ns: u64) {
+        self.unanswered += 1;
+        self.first_byte_ns.saturating_record(waited_ns);
+        self.total_ns.saturating_record(waited_ns);
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -142,6 +152,7 @@ impl Tally {
         let _ = self.handshake_ns.add(&other.handshake_ns);
         let _ = self.first_byte_ns.add(&other.first_byte_ns);
         let _ = self.total_ns.add(&other.total_ns);
+        self.unanswered += other.unanswered;
         self.seconds += other.seconds;
         self.cpu_seconds += other.cpu_seconds;
     }

@@ -8,6 +8,7 @@ use std::thread;
 
 use clap::Parser;
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::body::{Body, Content, Progress};
 use crate::floor::Floor;
@@ -163,7 +164,57 @@ fn two_servers_take_turns() {
     assert_eq!(requests, [100, 100]);
     assert_eq!(report.sides()[1].bytes, 100 * 2048);
     assert!(report.json()["ratio"]["p50"].is_number());
-    assert!(report.to_string().contains("second / first"));
+    assert!(report.to_string().contains("/ first, in 2 turns"), "{report}");
+}
+
+#[test]
+fn three_servers_take_turns_and_have_ratios() {
+    let [a, b, c] = [floor(), floor(), floor()];
+    let line = format!("http://{a}/1KB --vs http://{b}/1KB --vs http://{c}/3KB -n 20 --rounds 2 -c 2");
+    let report = load(&line);
+    assert_eq!(report.sides().iter().map(|side| side.requests).collect::<Vec<_>>(), [80, 80, 80]);
+    let ratios = &report.json()["ratios"];
+    assert_eq!((&ratios[1]["of"], ratios.as_array().unwrap().len()), (&json!(format!("http://{c}/3KB")), 2));
+    let p50 = &ratios[1]["p50"];
+    let [low, high] = [0, 1].map(|at| p50["interval"][at].as_f64().unwrap());
+    assert!((low..=high).contains(&p50["ratio"].as_f64().unwrap()), "{p50}");
+    assert!(report.json()["ratio"].is_null(), "the ratio of two");
+}
+
+/// A server that sleeps once for 400 ms, in the answer to its 20th request.
+fn stalling() -> SocketAddr {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    server(move |_| {
+        if asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 20 {
+            thread::sleep(std::time::Duration::from_millis(400));
+        }
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx".to_vec(), false)
+    })
+}
+
+/// With one user and 100 requests a second, a stall of 400 ms holds up about 40 requests: they were due while
+/// nothing could begin. Counted from their sending, all but one would have been quick.
+#[test]
+fn requests_that_a_stall_held_up_count_from_when_they_were_due() {
+    let spaced = load(&format!("http://{}/ -n 100 -c 1 --rate 100", stalling()));
+    assert!(spaced.is_clean(), "{spaced}");
+    let total = spaced.sides()[0].total;
+    assert!(total.p90_us > 150_000.0, "{spaced}");
+    assert!(total.max_us >= 390_000.0, "{spaced}");
+}
+
+#[test]
+fn a_stall_at_the_end_is_not_spared() {
+    let turns = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let at = server(move |_| {
+        let silent = turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 10;
+        (if silent { vec![] } else { b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx".to_vec() }, false)
+    });
+    let report = load(&format!("http://{at}/ -d 2 -c 1 --rate 10"));
+    let side = &report.sides()[0];
+    assert_eq!(side.requests, 10, "{report}");
+    assert!(side.unanswered >= 9, "{report}");
+    assert!(side.total.max_us > 800_000.0, "{report}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Runs a load: against one server, or against two that take turns, A B B A, so that the machine's drift hits
-//! both alike.
+//! Runs a load: against one server, or against several that take turns, A B C C B A, so that the machine's
+//! drift hits all alike.
 
 use crate::args::StressArgs;
 use crate::plan::{Plan, Protocol, StressError};
@@ -19,19 +19,23 @@ fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
 /// [`StressError`] if the arguments are wrong, if the target is not on this machine, or if all requests
 /// failed. Single faults are in the report ([`Report::is_clean`]).
 pub fn run(args: &StressArgs) -> Result<Report, StressError> {
-    let first = Plan::new(args, &args.url)?;
-    let Some(other) = &args.vs else {
-        let tally = load(&first, first.seed)?;
-        return Ok(Report::new(args.users, vec![Side::new(&args.url, &[tally])]));
-    };
-    let second = Plan::new(args, other)?;
-    let (mut a, mut b): (Vec<Tally>, Vec<Tally>) = (Vec::new(), Vec::new());
-    for round in 0..args.rounds as u64 {
-        let seed = |turn: u64| first.seed.wrapping_add(2 * round + turn);
-        a.push(load(&first, seed(0))?);
-        b.push(load(&second, seed(0))?);
-        b.push(load(&second, seed(1))?);
-        a.push(load(&first, seed(1))?);
+    let urls: Vec<&String> = std::iter::once(&args.url).chain(&args.vs).collect();
+    let plans: Vec<Plan> = urls.iter().map(|url| Plan::new(args, url)).collect::<Result<_, _>>()?;
+    let mut turns: Vec<Vec<Tally>> = vec![Vec::new(); plans.len()];
+    let rounds = if plans.len() == 1 { 1 } else { 2 * args.rounds as u64 };
+    for round in 0..rounds {
+        for at in in_turn(plans.len(), round) {
+            turns[at].push(load(&plans[at], plans[at].seed.wrapping_add(round))?);
+        }
     }
-    Ok(Report::new(args.users, vec![Side::new(&args.url, &a), Side::new(other, &b)]))
+    let sides = urls.iter().zip(&turns).map(|(url, turns)| Side::new(url, turns)).collect();
+    Ok(Report::new(args.users, sides))
+}
+
+/// The order of a round: A B C, and back in the next.
+pub(crate) fn in_turn(servers: usize, round: u64) -> Vec<usize> {
+    match round % 2 {
+        0 => (0..servers).collect(),
+        _ => (0..servers).rev().collect(),
+    }
 }
