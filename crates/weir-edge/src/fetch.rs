@@ -360,7 +360,8 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     let ledger = job.core.shared.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
-            if !answers(job, &generation) || inflight::is_overtaken(guard.fill(), &generation, ledger) =>
+            if !answers(job, &generation)
+                || inflight::is_overtaken(guard.fill(), &generation, ledger, clock::mono()) =>
         {
             Joined::Again
         }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
-use weir_store::{Folded, Generation, Judged, Ledger};
+use weir_store::{Folded, Generation, Ledger};
 
 use super::gap::list::Gaps;
 use super::machine::{End, Event, State};
@@ -115,7 +115,7 @@ impl Inflight {
             let (mut late, mut late_of_client) = (0, 0);
             // The newest first: after a late fill another was led, and new requests join that one.
             for fill in fills.iter().rev() {
-                if fill.key().full != key.full || !serves(fill, headers, ledger) {
+                if fill.key().full != key.full || !serves(fill, headers, ledger, now) {
                     continue;
                 }
                 if fill.is_late(now) {
@@ -249,23 +249,23 @@ impl Drop for Lead {
 }
 
 /// Whether a fill may answer a request with these fields: its head is not known yet, or its variant matches,
-/// and nothing of it was purged since it was planned.
-fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
+/// and nothing of it was purged since it was planned, nor its lifetime ended by an order.
+fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger, now: Instant) -> bool {
     match fill.head() {
-        None => ledger.judge(fill.key(), &Tags::default(), fill.stamp()) == Judged::Alive,
+        None => !ledger.judge(fill.key(), &Tags::default(), fill.stamp()).overtakes(now),
         Some(FillHead::New(generation) | FillHead::Part(generation)) => {
             !generation.is_retired()
-                && !is_overtaken(fill, generation, ledger)
+                && !is_overtaken(fill, generation, ledger, now)
                 && matches(&generation.head().stored.variant, headers)
         }
         Some(_) => false,
     }
 }
 
-/// Whether a purge since a fill was planned concerns its response, so that requests that join must not have
-/// it.
-pub fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger) -> bool {
-    ledger.judge(fill.key(), &generation.head().stored.tags, fill.stamp()) != Judged::Alive
+/// Whether a purge since a fill was planned concerns its response, or an order that has ended its lifetime,
+/// so that requests that join must not have it.
+pub fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger, now: Instant) -> bool {
+    ledger.judge(fill.key(), &generation.head().stored.tags, fill.stamp()).overtakes(now)
 }
 
 /// Whether the fill reaches the interval soon, or has it.

@@ -51,10 +51,7 @@ impl Stored {
     /// has ended before, and the windows for stale responses (RFC 5861) are counted from there. A response
     /// that arrived later is stale from its arrival.
     pub fn outdate(&mut self, since: Instant) {
-        let facts = &mut self.facts;
-        let age = facts.initial_age + since.saturating_duration_since(facts.received_mono);
-        facts.lifetime = facts.lifetime.min(age);
-        facts.flags.insert(StoredFlags::PURGED);
+        self.facts.outdate(since);
     }
 
     /// Demands validation before it is used again, whatever its windows: it may have been replaced unnoticed,
@@ -87,6 +84,45 @@ pub struct Facts {
     pub flags: StoredFlags,
 }
 
+impl Facts {
+    /// As [`Stored::outdate`].
+    pub fn outdate(&mut self, since: Instant) {
+        self.lifetime = self.lifetime.min(self.age_at(since));
+        self.flags.insert(StoredFlags::PURGED);
+    }
+
+    /// Lets it be fresh until the moment `until`, as an order of the operator says, whether that is later or
+    /// earlier than its own lifetime, and whether it was stale or softly purged before. Its windows for stale
+    /// responses are counted from there. A response that arrived later is stale from its arrival. What must
+    /// be asked about each time stays so ([`Facts::is_asked_each_time`]).
+    pub fn retain(&mut self, until: Instant) {
+        if self.is_asked_each_time() {
+            return;
+        }
+        self.lifetime = self.age_at(until);
+        self.flags.remove(StoredFlags::PURGED);
+        self.flags.insert(StoredFlags::RETAINED);
+    }
+
+    /// Whether it is validated before each use, whatever the time: it says no-cache, it may have been
+    /// replaced, or its lifetime was zero when it came (`max-age=0`, an Expires in the past). A guess of zero
+    /// says nothing.
+    pub fn is_asked_each_time(&self) -> bool {
+        let has = |flag| self.flags.has(flag);
+        let is_of_zero = self.lifetime.is_zero() && self.source != LifetimeSource::Heuristic;
+        has(StoredFlags::NO_CACHE) || has(StoredFlags::SUSPECT) || (is_of_zero && !has(StoredFlags::RETAINED))
+    }
+
+    /// Where its lifetime came from, for logs and for `weir explain`: `order`, or the word of its source.
+    pub fn lifetime_from(&self) -> &'static str {
+        if self.flags.has(StoredFlags::RETAINED) { "order" } else { self.source.word() }
+    }
+
+    fn age_at(&self, moment: Instant) -> Duration {
+        self.initial_age + moment.saturating_duration_since(self.received_mono)
+    }
+}
+
 /// What a stored response said about its use, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredFlags(pub u8);
@@ -104,6 +140,8 @@ impl StoredFlags {
     pub const SUSPECT: StoredFlags = StoredFlags(16);
     /// The origin itself says how stale it may be in case of an error (stale-if-error, RFC 5861 §4).
     pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
+    /// An order of the operator says how long it is fresh.
+    pub const RETAINED: StoredFlags = StoredFlags(64);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {
@@ -113,6 +151,11 @@ impl StoredFlags {
     /// Adds `other`.
     pub fn insert(&mut self, other: StoredFlags) {
         self.0 |= other.0;
+    }
+
+    /// Takes `other` away.
+    pub fn remove(&mut self, other: StoredFlags) {
+        self.0 &= !other.0;
     }
 }
 

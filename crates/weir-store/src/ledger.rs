@@ -2,25 +2,28 @@
 //!
 //! Stamps are numbers, not times: a generation carries the ledger's number at the moment its origin request
 //! was sent. It is dead if that is smaller than the largest hard mark that concerns it, and stale if it is
-//! smaller than the largest soft one. Running transfers need no marking. The look-ups that find what concerns
-//! a generation do not grow with what is held: its site, its URL, each of its tags, each length of prefix
-//! that has marks.
+//! smaller than the largest soft one, unless a newer order of a lifetime says until when it is fresh.
+//! Running transfers need no marking. The look-ups that find what concerns a generation do not grow with
+//! what is held: its site, its URL, each of its tags, each length of prefix that has marks.
 //!
-//! Rooms: `scope` what a mark may concern, `asked` the requests under way, `marks` the tables and their
-//! limits, `record` the file's form (`docs/format/ledger.md`), `book` the thread that makes marks durable,
-//! `scribe` the writing of the file.
+//! Rooms: `scope` what a mark may concern, `asked` the requests under way, `tables` what is found by scope,
+//! `marks` the purges and their limits, `orders` the lifetimes, `record` the file's form
+//! (`docs/format/ledger.md`), `book` the thread that makes marks durable, `scribe` the writing of the file.
 
 mod asked;
 mod book;
 mod error;
 mod marks;
+mod orders;
 pub(crate) mod record;
 mod scope;
 mod scribe;
+mod tables;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use weir_disk::Disk;
 use weir_policy::{CacheKey, Now, Tags};
 
@@ -34,8 +37,9 @@ pub use error::OpenError;
 use marks::Marks;
 pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
+pub use orders::{LIFETIME_MAX, TooMany};
 pub use record::Unreadable;
-pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
+pub use scope::{Change, Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
 
@@ -47,6 +51,8 @@ pub struct Ledger {
     nature: Nature,
     past: Past,
     under_way: Arc<UnderWay>,
+    /// Held while orders of lifetimes are given.
+    retaining: Mutex<()>,
     /// Another process has the file.
     is_away: AtomicBool,
 }
@@ -90,7 +96,15 @@ impl Ledger {
     }
 
     fn of(marks: Arc<Marks>, book: Option<Book>, nature: Nature, past: Past) -> Ledger {
-        Ledger { marks, book, nature, past, under_way: Arc::default(), is_away: AtomicBool::new(false) }
+        Ledger {
+            marks,
+            book,
+            nature,
+            past,
+            under_way: Arc::default(),
+            retaining: Mutex::default(),
+            is_away: AtomicBool::new(false),
+        }
     }
 
     /// What was found when it was opened.
@@ -179,6 +193,16 @@ impl Ledger {
     /// one sync for all that came meanwhile. If that fails they are in force until the process ends.
     pub fn purge(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
         self.enter(wanted, now, Some(acknowledge))
+    }
+
+    /// As [`Ledger::purge`], for orders of lifetimes.
+    ///
+    /// # Errors
+    /// [`TooMany`]: then none is in force.
+    pub fn retain(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Result<Stamp, TooMany> {
+        let _retaining = self.retaining.lock();
+        self.marks.check_room(wanted)?;
+        Ok(self.enter(wanted, now, Some(acknowledge)))
     }
 
     fn enter(&self, wanted: &[Mark], now: Now, acknowledge: Option<Acknowledge>) -> Stamp {

@@ -49,8 +49,9 @@ pub use generation::{
 pub use in_use::InUse;
 pub use inside::{Ask, LISTED_MAX, LOOKED_MAX, Listed, Listing, Live, Page, SiteStocks, Twice, Unlisted};
 pub use ledger::{
-    Acknowledge, Asking, Force, Judged, Ledger, LedgerState, MARKS_MAX, Mark, OpenError, PREFIX_BYTES_MAX,
-    PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
+    Acknowledge, Asking, Change, Force, Judged, LIFETIME_MAX, Ledger, LedgerState, MARKS_MAX, Mark,
+    OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, TooMany, Unreadable,
+    Unwritten,
 };
 pub use memory::{Lag, VARIANTS_MAX};
 pub use register::{Distrust, Register};

@@ -3,6 +3,7 @@
 //! It knows what is held, not what it means: the caller's `select` says which generation answers a request.
 //! No header is read here.
 
+mod retention;
 mod writer;
 mod written;
 
@@ -218,10 +219,11 @@ impl Store {
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One
-    /// that a soft mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`].
-    /// Takes no lock, and writes no shared memory but one reference count (and the first uses).
+    /// that a soft mark or an order of a lifetime concerns has that in its head. It may still be filling:
+    /// see [`Generation::is_whole`]. Takes no lock, and writes no shared memory but one reference count (and
+    /// the first uses).
     pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
-        let is_soft = Cell::new(false);
+        let is_changed = Cell::new(false);
         let found = self.inside.memory.index.find(digest, |label| {
             if label.key.full != full {
                 return false;
@@ -229,7 +231,7 @@ impl Store {
             let judged = self.inside.memory.judge(label);
             let is_wanted = judged != Judged::Dead && select(&label.head.load().stored);
             if is_wanted && judged != Judged::Alive {
-                is_soft.set(true);
+                is_changed.set(true);
             }
             is_wanted
         });
@@ -240,7 +242,7 @@ impl Store {
                 home.note_use(generation);
             }
         }
-        let found = found.filter(|generation| !is_soft.get() || self.inside.memory.soften(generation));
+        let found = found.filter(|generation| !is_changed.get() || self.inside.memory.absorb(generation));
         let loaded = || {
             let all = self.inside.memory.index.all(digest);
             all.iter().filter(|generation| generation.object() > 0).count()
@@ -273,12 +275,12 @@ impl Store {
         admission.grow_old_if_due();
     }
 
-    /// Whether no mark has made a generation dead meanwhile, for a caller that has held it for a while. If a
-    /// soft mark concerns it, it has been made stale.
+    /// Whether no mark has made a generation dead meanwhile, for a caller that has held it for a while. What
+    /// soft marks and orders of lifetimes say is in its head then.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
         match self.inside.memory.judge(&generation.label) {
             Judged::Alive => true,
-            Judged::Stale(_) => self.inside.memory.soften(generation),
+            Judged::Changed(_) => self.inside.memory.absorb(generation),
             Judged::Dead => false,
         }
     }

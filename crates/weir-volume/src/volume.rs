@@ -297,7 +297,20 @@ impl Volume {
         if !self.may_spend(head.len() as u64) {
             return Err(PutError::Spent);
         }
-        self.send(Command::Refresh { object, digest, head, stamp })
+        self.send(Command::Refresh { object, digest, head, stamp, instead_of: None })
+    }
+
+    /// As [`Volume::refresh`], but only where the object still has the head `seen` when its turn comes. It
+    /// does not say whether it had.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rewrite(&self, named: Named, seen: &Bytes, head: Bytes, stamp: u64) -> Result<(), PutError> {
+        if !self.may_spend(head.len() as u64) {
+            return Err(PutError::Spent);
+        }
+        let Named { digest, object } = named;
+        self.send(Command::Refresh { object, digest, head, stamp, instead_of: Some(seen.clone()) })
     }
 
     /// Removes an object for good. The removal is durable with the next epoch.

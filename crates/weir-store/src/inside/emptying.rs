@@ -121,12 +121,10 @@ impl<'a> Emptying<'a> {
         if judged == Judged::Dead || record.asked < self.from.dead_before().number() {
             return None;
         }
-        if let Judged::Stale(since) = judged {
-            stored.outdate(since);
-        }
         if record.asked < self.from.suspect_before().number() {
             stored.suspect(now.mono);
         }
+        judged.apply(&mut stored.facts);
         Some(Bytes::from(codec::encode(&stored, now)))
     }
 

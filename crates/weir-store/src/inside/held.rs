@@ -7,7 +7,7 @@ use bytes::Bytes;
 use weir_policy::Intervals;
 
 use crate::generation::Generation;
-use crate::ledger::{Judged, Ledger};
+use crate::ledger::Ledger;
 use crate::tier::{NotResident, OnDiskBody, VolumeTier, Wait};
 use crate::volume::{Named, Writing, codec, key};
 
@@ -69,7 +69,8 @@ impl VolumeTier {
         // A sweep waits for this lock: what it finds dead must not get a new head while it looks.
         let _gate = self.gate.read();
         let (key, stored) = (generation.key(), &generation.head().stored);
-        if ledger.judge(key, &stored.tags, generation.stamp()) != Judged::Alive {
+        // An order of a lifetime concerns the new head as it did the old one.
+        if ledger.judge(key, &stored.tags, generation.stamp()).purges(&stored.facts) {
             return;
         }
         if generation.object() == 0 || !generation.is_refresh_due(now.mono, REFRESH_INTERVAL) {

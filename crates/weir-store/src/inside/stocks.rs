@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_policy::{Now, Stored, StoredFlags};
+use weir_policy::{Now, Stored};
 
 use super::Inside;
 use crate::generation::{Generation, Residence};
@@ -88,9 +88,9 @@ pub(crate) fn live(inside: &Inside, now: Now) -> Result<Live, ReadError> {
         })?;
     }
     for generation in at_rest(inside) {
-        let is_alive = inside.memory.judge(&generation.label) == Judged::Alive;
+        let judged = inside.memory.judge(&generation.label);
         let beyond = beyond_volume(&generation);
-        if is_alive && !beyond.is_empty() && is_fresh(&generation.head().stored, now) {
+        if !beyond.is_empty() && is_fresh(&generation.head().stored, judged, now) {
             *sites.entry(generation.key().site).or_default() += beyond;
         }
     }
@@ -206,25 +206,24 @@ fn site_if_live(inside: &Inside, tier: &Arc<VolumeTier>, record: &Record, now: N
     let (site, full) = key::split(&record.key)?;
     let stored = codec::decode(&record.head, now).ok()?;
     let key = key::cache_key(site, full);
-    if inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) != Judged::Alive {
-        return None;
-    }
+    let judged = inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp));
     // A newer head may be in memory only.
     let above = inside.memory.index.all(key.digest);
     let is_here = |generation: &Generation| generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier));
     let own = above.iter().find(|generation| generation.object() == record.number && is_here(generation));
     let is_of_use = match own {
-        Some(own) => is_fresh(&own.head().stored, now),
-        None => is_fresh(&stored, now),
+        Some(own) => is_fresh(&own.head().stored, inside.memory.judge(&own.label), now),
+        None => is_fresh(&stored, judged, now),
     };
     is_of_use.then_some(site)
 }
 
-/// Whether it is within its freshness lifetime (RFC 9111 §4.2) and not softly purged.
-fn is_fresh(stored: &Stored, now: Now) -> bool {
-    let facts = &stored.facts;
+/// Whether it lives, is within its freshness lifetime (RFC 9111 §4.2) and not softly purged.
+fn is_fresh(stored: &Stored, judged: Judged, now: Now) -> bool {
+    let mut facts = stored.facts;
+    judged.apply(&mut facts);
     let age = facts.initial_age + now.since(facts.received_mono);
-    age < facts.lifetime && !facts.flags.has(StoredFlags::PURGED)
+    age < facts.lifetime && !judged.is_purged(&facts)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 //!    head and then writes it has done so before, or judges by all marks up to `until` (`VolumeTier::gate`).
 //!    The volume is synced, and the catalogue, if there is one, has covered the log up to there.
 //! 2. *Search.* Each old object that a mark may concern is read and judged. A dead one is removed, one that a
-//!    soft mark concerns gets a head that says so. Each batch is synced and then checked; the pass ends where
-//!    something is not as it should be.
+//!    soft mark or an order of a lifetime concerns gets a head that says so. Each batch is synced and then
+//!    checked; the pass ends where something is not as it should be.
 //! 3. *Wait* for old objects that are still arriving; each is judged when it has ended. Where marks become
 //!    too many, these objects are cut.
 //! 4. The number is written to the volume (`Volume::set_swept`): old objects there count as asked for at
@@ -414,12 +414,12 @@ impl Pass<'_> {
                 self.has_removed = true;
                 self.tell(|volume| volume.sweep_out(named))?;
             }
-            Verdict::Outdated(stored) => {
+            Verdict::Changed(stored) => {
                 let head = Bytes::from(codec::encode(&stored, (self.tier.clock)()));
-                let refresh = |volume: &Volume| {
-                    volume.refresh(named.digest, named.object, head.clone(), current).is_ok()
-                };
-                self.tell(refresh)?;
+                // A 304 that came meanwhile has written a newer head: that one is looked at again.
+                let rewrite =
+                    |volume: &Volume| volume.rewrite(named, &record.head, head.clone(), current).is_ok();
+                self.tell(rewrite)?;
             }
         }
         self.acted.push(named);
@@ -458,6 +458,7 @@ impl Pass<'_> {
         // marks concern it.
         let now = (self.tier.clock)();
         let Ok(mut stored) = codec::decode(&record.head, now) else { return Verdict::Goes };
+        let facts = stored.facts;
         if record.asked < self.tier.dead_before().number() {
             return Verdict::Goes;
         }
@@ -468,9 +469,12 @@ impl Pass<'_> {
         match self.inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
             Judged::Alive => Verdict::Stays,
             Judged::Dead => Verdict::Goes,
-            Judged::Stale(since) => {
-                stored.outdate(since);
-                Verdict::Outdated(Box::new(stored))
+            Judged::Changed(change) => {
+                change.apply(&mut stored.facts);
+                if stored.facts == facts {
+                    return Verdict::Stays;
+                }
+                Verdict::Changed(Box::new(stored))
             }
         }
     }
@@ -480,7 +484,7 @@ impl Pass<'_> {
 enum Verdict {
     Stays,
     Goes,
-    Outdated(Box<Stored>),
+    Changed(Box<Stored>),
 }
 
 #[cfg(test)]

@@ -13,8 +13,10 @@ pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: &[u8; 8] = b"WEIRLEDG";
 const END_MAGIC: &[u8; 8] = b"WEIRLEND";
-const VERSION: u32 = 2;
-/// The version before: it has no identity, and no second file that says where it ends.
+const VERSION: u32 = 3;
+/// The version before: it has no orders of lifetimes.
+const VERSION_PURGES: u32 = 2;
+/// The version before that: it has no identity, and no second file that says where it ends.
 const VERSION_UNNAMED: u32 = 1;
 const END_VERSION: u32 = 1;
 /// Where the checksum of a header or record begins.
@@ -142,7 +144,14 @@ impl Record {
         bytes[32..40].copy_from_slice(&site.to_le_bytes());
         bytes[40..44].copy_from_slice(&length.to_le_bytes());
         bytes[44] = kind;
-        bytes[45] = u8::from(force == Force::Soft);
+        let (force, lifetime) = match force {
+            Force::Hard => (0, Duration::ZERO),
+            Force::Soft => (1, Duration::ZERO),
+            Force::Lifetime(lifetime) => (2, lifetime),
+        };
+        bytes[45] = force;
+        let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
+        bytes[48..56].copy_from_slice(&lifetime_ms.to_le_bytes());
         summed(bytes)
     }
 
@@ -165,6 +174,7 @@ impl Record {
         let force = match bytes[45] {
             0 => Force::Hard,
             1 => Force::Soft,
+            2 => Force::Lifetime(Duration::from_millis(u64_at(bytes, 48))),
             _ => return None,
         };
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(u64_at(bytes, 8)))?;
@@ -198,7 +208,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
     let version = u32::from_le_bytes(part(header, 8));
     let base = u64_at(header, 16);
     let header = match version {
-        VERSION => Header {
+        VERSION | VERSION_PURGES => Header {
             base,
             id: Some(u128::from_le_bytes(part(header, 24))),
             suspect_before: u64_at(header, 40),

@@ -1,8 +1,8 @@
 //! What a mark may concern, how hard it is, and what it says of a generation. Values only.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use weir_policy::{CacheKey, Tags, site_hash, tags};
+use weir_policy::{CacheKey, Facts, StoredFlags, Tags, site_hash, tags};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// The longest prefix of a URL, in bytes.
@@ -106,6 +106,9 @@ pub enum Force {
     Hard,
     /// What it concerns is stale from now on, and served by the rules for stale responses.
     Soft,
+    /// What it concerns is fresh for this long from now on, at most [`LIFETIME_MAX`](super::LIFETIME_MAX), in
+    /// whole milliseconds; longer or shorter than it was, and also where it was stale.
+    Lifetime(Duration),
 }
 
 /// A mark to be made.
@@ -127,6 +130,11 @@ impl Mark {
     pub fn soft(scope: Scope) -> Mark {
         Mark { scope, force: Force::Soft }
     }
+
+    /// An order of a lifetime.
+    pub fn lifetime(scope: Scope, lifetime: Duration) -> Mark {
+        Mark { scope, force: Force::Lifetime(lifetime) }
+    }
 }
 
 /// What all marks together say of a generation.
@@ -134,8 +142,67 @@ impl Mark {
 pub enum Judged {
     /// No mark concerns it.
     Alive,
-    /// It is stale since this moment, that of the earliest soft mark that concerns it.
-    Stale(Instant),
+    /// It is served with other facts than its head has.
+    Changed(Change),
     /// It is no longer served.
     Dead,
+}
+
+impl Judged {
+    /// Makes of the facts of a head what the marks say. Those of a dead one stay.
+    pub fn apply(&self, facts: &mut Facts) {
+        if let Judged::Changed(change) = self {
+            change.apply(facts);
+        }
+    }
+
+    /// Whether a response with these facts is dead, or stale because of a soft purge, now or by its head.
+    pub fn is_purged(&self, facts: &Facts) -> bool {
+        let mut changed = *facts;
+        self.apply(&mut changed);
+        *self == Judged::Dead || changed.flags.has(StoredFlags::PURGED)
+    }
+
+    /// Whether these marks themselves say that.
+    pub(crate) fn purges(&self, facts: &Facts) -> bool {
+        *self != Judged::Alive && self.is_purged(facts)
+    }
+
+    /// Whether a response that was asked for before these marks must not answer a request that came after
+    /// them: it is dead, or they have made it stale by `now`.
+    pub fn overtakes(&self, now: Instant) -> bool {
+        match self {
+            Judged::Alive => false,
+            Judged::Dead => true,
+            Judged::Changed(Change { before, until, after }) => {
+                after.is_some() || until.map_or(before.is_some(), |until| until <= now)
+            }
+        }
+    }
+}
+
+/// What soft purges and orders of lifetimes make of a head. The newest order decides over all that is older.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The earliest soft purge that is older than the order.
+    pub(super) before: Option<Instant>,
+    /// The newest order: until when it is fresh.
+    pub(super) until: Option<Instant>,
+    /// The earliest soft purge that is newer than the order, or of all where there is no order.
+    pub(super) after: Option<Instant>,
+}
+
+impl Change {
+    /// Makes it of the facts of a head. Again, it changes nothing more.
+    pub fn apply(&self, facts: &mut Facts) {
+        if let Some(since) = self.before {
+            facts.outdate(since);
+        }
+        if let Some(until) = self.until {
+            facts.retain(until);
+        }
+        if let Some(since) = self.after {
+            facts.outdate(since);
+        }
+    }
 }

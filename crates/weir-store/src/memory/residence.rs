@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use weir_policy::StoredFlags;
 
 use super::index::VARIANTS_MAX;
 use super::queues::Victims;
@@ -27,15 +26,15 @@ impl Memory {
         Change { memory: self, state: self.state.lock(), retired: Victims::new() }
     }
 
-    /// Whether a soft mark concerns a generation, or did since its head came.
+    /// Whether a soft mark concerns a generation, or did since its head came, and no newer order of a
+    /// lifetime does. True for a dead one.
     pub(crate) fn is_soft(&self, label: &Label) -> bool {
-        label.head.load().stored.facts.flags.has(StoredFlags::PURGED)
-            || matches!(self.judge(label), Judged::Stale(_))
+        self.judge(label).is_purged(&label.head.load().stored.facts)
     }
 
-    /// Makes a generation stale that a soft mark concerns, and stamps it again. False where it is dead by
-    /// now: a hard mark concerns it, or memory has no room for the head that says so.
-    pub(crate) fn soften(&self, generation: &Arc<Generation>) -> bool {
+    /// Gives a generation the head that soft marks and orders of lifetimes make of its own, and stamps it
+    /// again. False where it is dead by now: a hard mark concerns it, or memory has no room for that head.
+    pub(crate) fn absorb(&self, generation: &Arc<Generation>) -> bool {
         let label = &generation.label;
         loop {
             let until = self.ledger.current();
@@ -45,12 +44,12 @@ impl Memory {
             let mut change = self.change();
             match (self.judge(label), charge) {
                 (Judged::Alive, _) => return true,
-                (Judged::Stale(since), Some(charge)) => {
-                    // Another head came meanwhile: make that one stale.
+                (Judged::Changed(change_of_facts), Some(charge)) => {
+                    // Another head came meanwhile: change that one.
                     if !Arc::ptr_eq(&old, &label.head.load()) {
                         continue;
                     }
-                    stored.outdate(since);
+                    change_of_facts.apply(&mut stored.facts);
                     label.head.store(Arc::new(Head::new(stored, charge)));
                     label.raise_stamp(until);
                     return true;
@@ -96,7 +95,7 @@ impl Memory {
         };
         let is_at_rest = generation.residence() == Residence::Resident
             && generation.body.is_whole()
-            && self.judge(label) == Judged::Alive
+            && !self.judge(label).purges(&label.head.load().stored.facts)
             && all.iter().all(is_newest);
         if is_at_rest { then() } else { None }
     }
@@ -195,19 +194,17 @@ impl Memory {
     }
 
     /// Gives a generation a new head and stamp. One that was evicted or invalidated meanwhile comes back if
-    /// it is whole and not dead. A head that was asked for before a mark that concerns it changes nothing
-    /// where the generation has been stamped since; otherwise the mark makes it stale or dead. True when the
-    /// generation is in the store.
+    /// it is whole and not dead. A head that was asked for before a purge that concerns it changes nothing
+    /// where the generation has been stamped since; otherwise the purge makes it stale or dead. An order of a
+    /// lifetime that is newer than the head's stamp changes it. True when the generation is in the store.
     pub(crate) fn freshen(&self, generation: &Arc<Generation>, mut head: Head, stamp: Stamp) -> bool {
         let label = &generation.label;
         let mut change = self.change();
         let judged = self.ledger.judge(&label.key, &head.stored.tags, stamp);
-        if judged != Judged::Alive && stamp < label.stamp() {
+        if judged.purges(&head.stored.facts) && stamp < label.stamp() {
             return !generation.is_retired();
         }
-        if let Judged::Stale(since) = judged {
-            head.stored.outdate(since);
-        }
+        judged.apply(&mut head.stored.facts);
         label.raise_stamp(stamp);
         let old = label.head.swap(Arc::new(head));
         let can_return =

@@ -15,11 +15,11 @@ pub(super) const SWEEP_STEP: usize = 256;
 type SweptUp = SmallVec<[Arc<Generation>; 8]>;
 
 impl Memory {
-    /// Looks at some more generations. The dead are retired, those that soft marks concern are made stale,
-    /// all others are stamped again. So at the end of a pass the older marks can be dropped. True while the
-    /// pass is under way.
+    /// Looks at some more generations. The dead are retired, soft marks and orders of lifetimes are
+    /// written into the heads that they concern, all others are stamped again. So at the end of a pass the
+    /// older marks can be dropped. True while the pass is under way.
     pub(crate) fn sweep(&self) -> bool {
-        let (mut dead, mut soft) = (SweptUp::new(), SweptUp::new());
+        let (mut dead, mut changed) = (SweptUp::new(), SweptUp::new());
         let mut change = self.change();
         if change.state.sweep.is_none() && self.ledger.newest() <= change.state.swept {
             return false;
@@ -28,7 +28,7 @@ impl Memory {
         let sweep = *change.state.sweep.get_or_insert(Sweep { cursor: 0, until: current });
         let look = |generation: &Arc<Generation>| match self.judge(&generation.label) {
             Judged::Dead => dead.push(Arc::clone(generation)),
-            Judged::Stale(_) => soft.push(Arc::clone(generation)),
+            Judged::Changed(_) => changed.push(Arc::clone(generation)),
             Judged::Alive => generation.label.raise_stamp(sweep.until),
         };
         let next = change.state.queues.visit(sweep.cursor, SWEEP_STEP, look);
@@ -37,8 +37,8 @@ impl Memory {
             change.state.sweep = Some(Sweep { cursor, ..sweep });
         }
         drop(change);
-        for generation in &soft {
-            self.soften(generation);
+        for generation in &changed {
+            self.absorb(generation);
         }
         if next.is_none() {
             self.end_sweep(sweep.until);

@@ -389,7 +389,9 @@ impl Engine {
             Command::Resume { object, digest, status } => self.resume(object, digest, status),
             Command::Body { object, offset, bytes } => self.body(object, offset, &bytes, waiting),
             Command::End { object, digest, end } => self.end(object, digest, end),
-            Command::Refresh { object, digest, head, stamp } => self.refresh(object, digest, head, stamp),
+            Command::Refresh { object, digest, head, stamp, instead_of } => {
+                self.refresh_if((object, digest), instead_of.as_ref(), head, stamp);
+            }
             Command::Remove { object, digest } => self.remove(object, digest),
             Command::Damaged { hash, location, place } => self.drop_damaged(hash, location, place),
             Command::Free { segment, has_gone } => self.free(segment, has_gone),

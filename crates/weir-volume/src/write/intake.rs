@@ -47,6 +47,8 @@ pub(crate) enum Command {
         digest: u128,
         head: Bytes,
         stamp: u64,
+        /// Only where the object still has this head.
+        instead_of: Option<Bytes>,
     },
     Remove {
         object: u64,

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::samples::now;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -15,6 +17,14 @@ fn tags(names: &str) -> Tags {
     let mut headers = HeaderMap::new();
     headers.insert("surrogate-key", HeaderValue::from_str(names).unwrap());
     Tags::read(&headers)
+}
+
+fn stale_since(moment: Now) -> Judged {
+    Judged::Changed(Change { before: None, until: None, after: Some(moment.mono) })
+}
+
+fn is_stale(judged: Judged) -> bool {
+    matches!(judged, Judged::Changed(Change { until: None, after: Some(_), .. }))
 }
 
 fn url(key: &CacheKey) -> Scope {
@@ -62,7 +72,7 @@ fn a_mark_concerns_its_scope_and_nothing_else() {
                 let is_right = match (expect, force) {
                     (false, _) => judged == Judged::Alive,
                     (true, Force::Hard) => judged == Judged::Dead,
-                    (true, Force::Soft) => matches!(judged, Judged::Stale(_)),
+                    (true, _) => is_stale(judged),
                 };
                 assert!(is_right, "{scope:?} {force:?}: {judged:?}");
             }
@@ -80,8 +90,8 @@ fn a_hard_mark_beats_a_soft_one_and_the_earliest_soft_one_counts() {
     let between = marks.current();
     let second = Now { mono: first.mono + std::time::Duration::from_secs(5), ..first };
     marks.make(&[Mark::soft(Scope::All)], second, |_| {});
-    assert_eq!(marks.judge(&key, &tags, before), Judged::Stale(first.mono));
-    assert_eq!(marks.judge(&key, &tags, between), Judged::Stale(second.mono));
+    assert_eq!(marks.judge(&key, &tags, before), stale_since(first));
+    assert_eq!(marks.judge(&key, &tags, between), stale_since(second));
     marks.one(Mark::hard(Scope::Site(1)));
     assert_eq!(marks.judge(&key, &tags, between), Judged::Dead);
 }
@@ -170,7 +180,7 @@ fn prefixes_of_too_many_lengths_become_a_mark_of_their_site() {
     assert!(marks.is_dead(&other, &Tags::default(), before));
     assert!(!marks.is_dead(&key(2, "http://b.test/"), &Tags::default(), before));
     marks.retire(marks.current());
-    assert_eq!((marks.count(), marks.lengths.load().len()), (0, 0));
+    assert_eq!((marks.count(), marks.purges.lengths.load().len()), (0, 0));
 }
 
 #[test]
@@ -222,51 +232,186 @@ fn object(site: u64, at: usize) -> CacheKey {
     key(site, &format!("http://s{site}.test/{}", NAMES[at]))
 }
 
+fn concerns(mark: &Mark, site: u64, at: usize) -> bool {
+    let object = object(site, at);
+    match mark.scope {
+        Scope::All => true,
+        Scope::Site(marked) => marked == site,
+        Scope::Tag { site: marked, .. } => {
+            let is_meant = marked == 0 || marked == site;
+            is_meant && mark.scope == Scope::tag_of(marked, NAMES[at].as_bytes())
+        }
+        Scope::Url { .. } => mark.scope == url(&object),
+        Scope::Prefix { length, .. } => {
+            let text = std::str::from_utf8(object.url()).unwrap();
+            text.get(..length as usize).is_some_and(|begin| mark.scope == Scope::prefix(site, begin))
+        }
+    }
+}
+
 proptest! {
-    /// However few marks are kept, none is lost. Where all are kept, none says more than it should.
+    /// However few marks are kept, none is lost. Where all are kept, none says more than it should. The
+    /// newest order decides, and is never wider than it was given.
     #[test]
     fn no_mark_is_ever_lost(
-        wanted in prop::collection::vec((scope(), any::<bool>()), 1..60),
+        wanted in prop::collection::vec((scope(), 0..4_u8), 1..60),
         marks_max in prop_oneof![Just(2_usize), Just(5), Just(1000)],
     ) {
-        let marks = Marks::new(marks_max);
-        let mut made: Vec<(Stamp, Mark)> = Vec::new();
-        for (scope, soft) in wanted {
-            let mark = if soft { Mark::soft(scope) } else { Mark::hard(scope) };
-            made.push((marks.one(mark), mark));
+        let (marks, first) = (Marks::new(marks_max), now());
+        let mut made: Vec<(Stamp, Mark, Now)> = Vec::new();
+        for (second, (scope, force)) in (0..).zip(wanted) {
+            let mark = match force {
+                0 => Mark::soft(scope),
+                1 => Mark::hard(scope),
+                shorter => Mark::lifetime(scope, Duration::from_secs(u64::from(shorter) * 100)),
+            };
+            if marks.check_room(&[mark]).is_err() {
+                prop_assert!(marks_max < 1000 && force > 1);
+                continue;
+            }
+            let ago = Duration::from_secs(second);
+            let at = Now { mono: first.mono + ago, wall: first.wall + ago };
+            made.push((marks.make(&[mark], at, |_| {}), mark, at));
         }
         let (_, records) = marks.snapshot();
         let restored = Marks::new(marks_max);
-        records.iter().for_each(|record| restored.restore(record, now()));
+        let minute = Duration::from_secs(60);
+        let later = Now { mono: first.mono + minute, wall: first.wall + minute };
+        records.iter().for_each(|record| restored.restore(record, later));
         for (site, at) in (1..4).flat_map(|site| (0..6).map(move |at| (site, at))) {
             let (object, borne) = (object(site, at), tags(NAMES[at]));
-            let concerns = |mark: &Mark| match mark.scope {
-                Scope::All => true,
-                Scope::Site(marked) => marked == site,
-                Scope::Tag { site: marked, .. } => {
-                    let is_meant = marked == 0 || marked == site;
-                    is_meant && mark.scope == Scope::tag_of(marked, NAMES[at].as_bytes())
-                }
-                Scope::Url { .. } => mark.scope == url(&object),
-                Scope::Prefix { length, .. } => {
-                    let text = std::str::from_utf8(object.url()).unwrap();
-                    text.get(..length as usize).is_some_and(|begin| mark.scope == Scope::prefix(site, begin))
-                }
-            };
             for stamp in (1..=marks.current().0).map(Stamp) {
-                let newer = made.iter().filter(|(number, mark)| *number > stamp && concerns(mark));
-                let (hard, soft): (Vec<&(Stamp, Mark)>, Vec<_>) =
-                    newer.partition(|(_, mark)| mark.force == Force::Hard);
+                let of = |is_force: fn(Force) -> bool| {
+                    let newer = made.iter().filter(|(number, mark, _)| {
+                        *number > stamp && is_force(mark.force) && concerns(mark, site, at)
+                    });
+                    newer.collect::<Vec<_>>()
+                };
+                let hard = of(|force| force == Force::Hard);
+                let soft = of(|force| force == Force::Soft);
+                let order = of(|force| matches!(force, Force::Lifetime(_))).last().copied();
+                let until = order.map(|(_, mark, at)| match mark.force {
+                    Force::Lifetime(lifetime) => at.mono + lifetime,
+                    _ => unreachable!(),
+                });
+                let is_newer = |soft: &&(Stamp, Mark, Now)| order.is_none_or(|order| soft.0 > order.0);
+                let softly = soft.iter().any(is_newer);
                 for marks in [&marks, &restored] {
                     let judged = marks.judge(&object, &borne, stamp);
+                    let is_wider = marks_max < 1000;
                     let is_right = match judged {
-                        Judged::Dead => !hard.is_empty() || marks_max < 1000,
-                        Judged::Stale(_) => hard.is_empty() && (!soft.is_empty() || marks_max < 1000),
-                        Judged::Alive => hard.is_empty() && soft.is_empty(),
+                        Judged::Dead => !hard.is_empty() || is_wider,
+                        Judged::Changed(change) => {
+                            hard.is_empty()
+                                && change.until == until
+                                && (change.after.is_some() == softly || (is_wider && !softly))
+                        }
+                        Judged::Alive => hard.is_empty() && !softly && until.is_none(),
                     };
                     prop_assert!(is_right, "{:?} at {:?}: {:?}", object, stamp, judged);
                 }
             }
         }
     }
+}
+
+/// What a head says after these marks, where the order comes first or last.
+#[test]
+fn the_newest_of_orders_and_soft_purges_decides() {
+    let key = key(1, "http://a.test/");
+    let tags = tags("red");
+    let judge = |acts: &[(Mark, u64)]| {
+        let (marks, begin) = (Marks::new(10), now());
+        let before = marks.current();
+        for (mark, second) in acts {
+            let at = begin.mono + Duration::from_secs(*second);
+            marks.make(&[*mark], Now { mono: at, ..begin }, |_| {});
+        }
+        let change = match marks.judge(&key, &tags, before) {
+            Judged::Changed(change) => change,
+            other => panic!("{other:?}"),
+        };
+        let after = |moment: Option<Instant>| moment.map(|at| (at - begin.mono).as_secs());
+        (after(change.before), after(change.until), after(change.after))
+    };
+    let (soft, order) = (Mark::soft(Scope::Site(1)), Scope::tag(b"red"));
+    let minute = Mark::lifetime(order, Duration::from_secs(60));
+    let hour = Mark::lifetime(Scope::All, Duration::from_secs(3600));
+    assert_eq!(judge(&[(minute, 5)]), (None, Some(65), None));
+    assert_eq!(judge(&[(soft, 1), (minute, 5)]), (Some(1), Some(65), None));
+    assert_eq!(judge(&[(minute, 5), (soft, 9)]), (None, Some(65), Some(9)));
+    assert_eq!(judge(&[(hour, 5), (minute, 9)]), (None, Some(69), None));
+    assert_eq!(judge(&[(minute, 5), (hour, 9)]), (None, Some(3609), None));
+    assert_eq!(judge(&[(soft, 1), (hour, 5), (soft, 7), (minute, 9)]), (Some(7), Some(69), None));
+}
+
+#[test]
+fn orders_beyond_the_limit_are_refused_and_never_wider() {
+    let marks = Marks::new(8);
+    let before = marks.current();
+    let of = |number: u64| url(&key(1, &format!("http://a.test/{number}")));
+    let order = |number| Mark::lifetime(of(number), Duration::from_secs(60));
+    let each: Vec<Stamp> = (0..8).map(|number| marks.one(order(number))).collect();
+    assert_eq!(each.len(), marks.count());
+    assert_eq!(marks.check_room(&[order(3)]), Ok(()), "another for the same URL takes no room");
+    let error = marks.check_room(&[order(8)]).unwrap_err();
+    assert_eq!(error, TooMany::Orders { kind: "URLs", most: 8, kept: 8 });
+    assert!(error.to_string().contains("8 lifetimes of URLs"), "{error}");
+    assert!(marks.is_filling_up() && !marks.is_crowded(), "no purge becomes wider for them");
+    let soft: Vec<Mark> = (0..100).map(|number| Mark::soft(of(number))).collect();
+    marks.make(&soft, now(), |_| {});
+    let other = key(1, "http://a.test/other");
+    assert!(is_stale(marks.judge(&other, &Tags::default(), before)), "purges became one of the site");
+    let kept = marks.judge(&key(1, "http://a.test/5"), &Tags::default(), before);
+    assert!(matches!(kept, Judged::Changed(Change { until: Some(_), .. })));
+    marks.retire(marks.current());
+    assert_eq!((marks.count(), marks.check_room(&[order(8)])), (0, Ok(())));
+    let text = format!("http://a.test/{}", "x".repeat(200));
+    let prefix = |length: usize| Mark::lifetime(Scope::prefix(1, &text[..length]), Duration::ZERO);
+    let marks = Marks::new(1000);
+    let all: Vec<Mark> = (20..20 + PREFIX_LENGTHS_MAX).map(prefix).collect();
+    marks.make(&all, now(), |_| {});
+    assert_eq!(marks.check_room(&[prefix(30)]), Ok(()));
+    assert_eq!(marks.check_room(&[prefix(150)]), Err(TooMany::Lengths));
+}
+
+#[test]
+fn an_order_counts_from_when_it_was_given_whatever_the_process() {
+    let (key, tags, given) = (key(1, "http://a.test/"), Tags::default(), now());
+    let marks = Marks::new(10);
+    let before = marks.current();
+    marks.make(&[Mark::lifetime(Scope::Site(1), Duration::from_secs(600))], given, |_| {});
+    let (_, records) = marks.snapshot();
+    let left = |wall_s: i64| {
+        let wall = match wall_s {
+            0.. => given.wall + Duration::from_secs(wall_s.unsigned_abs()),
+            _ => given.wall - Duration::from_secs(wall_s.unsigned_abs()),
+        };
+        let (later, now) = (Marks::new(10), Now { wall, ..now() });
+        records.iter().for_each(|record| later.restore(record, now));
+        match later.judge(&key, &tags, before) {
+            Judged::Changed(Change { until: Some(until), .. }) => {
+                until.saturating_duration_since(now.mono).as_secs()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(left(100), 500);
+    assert_eq!(left(600), 0);
+    assert_eq!(left(100_000_000), 0);
+    assert_eq!(left(-3600), 600, "a clock that went back makes nothing longer than was ordered");
+}
+
+/// What bears more tags than are kept is concerned by those that are kept: a lifetime is never lengthened by
+/// an order that may not name it.
+#[test]
+fn an_order_of_a_tag_means_tags_that_are_known() {
+    let names: Vec<String> = (0..=TAGS_MAX).map(|at| format!("t{at}")).collect();
+    let many = tags(&names.join(" "));
+    let marks = Marks::new(10);
+    let before = marks.current();
+    marks.one(Mark::lifetime(Scope::tag(b"another"), Duration::from_secs(9)));
+    assert_eq!(marks.judge(&key(1, "http://a.test/"), &many, before), Judged::Alive);
+    marks.one(Mark::lifetime(Scope::tag(b"t7"), Duration::from_secs(9)));
+    assert!(matches!(marks.judge(&key(1, "http://a.test/"), &many, before), Judged::Changed(_)));
 }

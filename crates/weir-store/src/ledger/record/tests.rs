@@ -5,7 +5,9 @@ use super::*;
 use proptest::prelude::*;
 
 /// A file of each kind of record, as `docs/format/ledger.md` draws it.
-const GOLDEN: &[u8] = include_bytes!("golden-2.ledger");
+const GOLDEN: &[u8] = include_bytes!("golden-3.ledger");
+/// The same in version 2, without the lifetimes.
+const GOLDEN_2: &[u8] = include_bytes!("golden-2.ledger");
 /// The same in version 1.
 const GOLDEN_1: &[u8] = include_bytes!("golden-1.ledger");
 
@@ -28,7 +30,15 @@ fn golden() -> (Header, Vec<Record>) {
     };
     let id = Some(0xfeed_0000_0000_0000_0000_0000_0000_0001);
     let header = Header { base: 41, id, suspect_before: 40, is_adopted: true, count: 2 };
-    (header, (0..).zip(scopes).map(record).collect())
+    let mut records: Vec<Record> = (0..).zip(scopes).map(record).collect();
+    let lifetimes = [(Scope::Site(7), 600_000), (Scope::Url { site: 7, digest: 8 }, 0)];
+    let order = |(index, (scope, ms)): (u64, (Scope, u64))| Record {
+        number: 48 + index,
+        mark: Mark::lifetime(scope, Duration::from_millis(ms)),
+        at: at(1_790_000_000_129 + index),
+    };
+    records.extend((0..).zip(lifetimes).map(order));
+    (header, records)
 }
 
 fn file(of: Header, records: &[Record]) -> Vec<u8> {
@@ -41,11 +51,18 @@ fn file(of: Header, records: &[Record]) -> Vec<u8> {
 fn the_form_is_that_of_the_golden_file() {
     let (header, records) = golden();
     if std::env::var_os("WEIR_REWRITE").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/record/golden-2.ledger");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/record/golden-3.ledger");
         std::fs::write(path, file(header, &records)).unwrap();
     }
     assert_eq!(file(header, &records), GOLDEN);
     assert_eq!(read(GOLDEN), Ok(Content { header, records, end: End::Whole }));
+}
+
+#[test]
+fn one_of_version_2_is_read_as_before() {
+    let (header, records) = golden();
+    let records = records[..6].to_vec();
+    assert_eq!(read(GOLDEN_2), Ok(Content { header, records, end: End::Whole }));
 }
 
 #[test]
@@ -76,10 +93,10 @@ fn the_second_place_is_what_was_written_or_nothing() {
 #[test]
 fn what_is_no_ledger_is_refused() {
     let mut newer = GOLDEN.to_vec();
-    newer[8] = 3;
+    newer[8] = 4;
     let header = summed(newer[..RECORD_BYTES].try_into().unwrap());
     newer[..RECORD_BYTES].copy_from_slice(&header);
-    assert_eq!(read(&newer), Err(Unreadable::Newer(3)));
+    assert_eq!(read(&newer), Err(Unreadable::Newer(4)));
     let mut bent = GOLDEN.to_vec();
     bent[20] ^= 1;
     for bytes in [&b""[..], &GOLDEN[..63], &bent, &[0; 200], b"#!/bin/sh\n"] {
@@ -135,7 +152,7 @@ proptest! {
     #[test]
     fn any_record_comes_back(
         number: u64, digest: u128, site: u64, length: u32,
-        kind in 0..5_u8, soft: bool, ms in 0..1_u64 << 50,
+        kind in 0..5_u8, force in 0..3_u8, ms in 0..1_u64 << 50, lifetime_ms: u64,
     ) {
         let scope = match kind {
             0 => Scope::All,
@@ -144,7 +161,11 @@ proptest! {
             3 => Scope::Tag { site, hash: digest as u64 },
             _ => Scope::Url { site, digest },
         };
-        let mark = if soft { Mark::soft(scope) } else { Mark::hard(scope) };
+        let mark = match force {
+            0 => Mark::hard(scope),
+            1 => Mark::soft(scope),
+            _ => Mark::lifetime(scope, Duration::from_millis(lifetime_ms)),
+        };
         let record = Record { number, mark, at: at(ms) };
         prop_assert_eq!(Record::of_bytes(&record.to_bytes()), Some(record));
     }

@@ -134,7 +134,7 @@ fn a_fill_in_flight_ends_up_dead_or_stale() {
             writer.seal().unwrap();
             let judge = |found: Option<Arc<Generation>>| match (found, force) {
                 (found, Force::Hard) => found.is_none(),
-                (found, Force::Soft) => is_stale(&found.unwrap()),
+                (found, _) => is_stale(&found.unwrap()),
             };
             assert_eq!(judge(find(&store, 1)), is_concerned, "{scope:?}");
             assert_eq!(early.is_retired(), is_concerned && force == Force::Hard);

@@ -319,8 +319,21 @@ impl Engine {
         }
     }
 
-    /// Gives an object another head (RFC 9111 §4.3.4). Its body stays where it is.
+    /// Gives an object another head, whatever it has.
+    #[cfg(test)]
     pub(crate) fn refresh(&mut self, object: u64, digest: u128, head: Bytes, stamp: u64) {
+        self.refresh_if((object, digest), None, head, stamp);
+    }
+
+    /// Gives an object another head (RFC 9111 §4.3.4); with `instead_of` only where it still has that one.
+    /// Its body stays where it is.
+    pub(crate) fn refresh_if(
+        &mut self,
+        (object, digest): (u64, u128),
+        instead_of: Option<&Bytes>,
+        head: Bytes,
+        stamp: u64,
+    ) {
         if head.len() > HEAD_BYTES_MAX {
             return;
         }
@@ -333,6 +346,12 @@ impl Engine {
             }
         }
         let Some(put) = self.puts.get_mut(&object) else { return };
+        if instead_of.is_some_and(|seen| put.head != *seen) {
+            if !is_running {
+                self.puts.remove(&object);
+            }
+            return;
+        }
         put.head = head;
         put.stamp = put.stamp.max(stamp);
         let has_nothing = put.extents.is_empty() && put.length != Some(0);
