@@ -10,6 +10,7 @@ mod operation;
 mod origins;
 mod table;
 mod tokens;
+mod top;
 mod views;
 
 use http::{Method, StatusCode};

@@ -41,6 +41,7 @@ pub mod readings;
 mod streams;
 mod tls;
 mod tokens;
+pub mod top;
 mod turns;
 mod users;
 
@@ -63,7 +64,7 @@ pub use origins::{
     KeptOrigins, OriginAct, OriginChange, OriginChanged, OriginOrder, OriginRefusal, OriginShown, OriginsOf,
 };
 pub use progress::Progress;
-pub use query::LiveOrder;
+pub use query::{LiveOrder, TOP_ROWS, TopWanted};
 pub use readings::{
     MetricsOrder, MetricsPushed, MetricsShown, MissingShown, OriginMetrics, SourceShown, ValueShown,
 };
@@ -73,6 +74,7 @@ pub use sites::{
 };
 pub use state::{StateError, StateFolder};
 pub use status::{CertificatesState, Status, rfc3339};
+pub use top::{OutcomeRate, Top, TopShown, TrafficShown};
 pub use tokens::{TokenError, TokenMade, TokenOrder, TokenShown, Tokens};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod live;
 mod objects;
+mod top;
 
 use std::fmt::Write;
 
@@ -12,6 +13,8 @@ pub use self::live::LiveOrder;
 pub(crate) use self::live::read_live;
 pub(crate) use self::objects::read;
 pub use self::objects::{OBJECTS, write};
+pub(crate) use self::top::read_top;
+pub use self::top::{TOP, TOP_ROWS, TopWanted};
 
 /// The path of the accounts.
 pub const SITES: &str = "/v1/sites";

@@ -286,7 +286,7 @@ fn words(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
     counts.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
 }
 
-fn quantile_ms(latency: &Latency, quantile: f64) -> Option<f64> {
+pub(crate) fn quantile_ms(latency: &Latency, quantile: f64) -> Option<f64> {
     latency.quantile_us(quantile).map(|us| us as f64 / 1000.0)
 }
 

@@ -27,6 +27,7 @@ use crate::plan::{Route, Site};
 use crate::present::Reader;
 use crate::response::{self, Response};
 use crate::route::{DotSegment, Rewritten};
+use crate::seen;
 use crate::transform::client::client_of;
 use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
 use crate::values::{Circumstances, OfLog, OfRequest, OfResponse, Rendered, RouteWords};
@@ -436,6 +437,7 @@ impl Note<'_> {
         }
         facts.total = done.ended.saturating_duration_since(self.now.mono);
         self.core.observer.record(&self.facts, || self.describe());
+        self.core.observer.seen(&self.facts, done.ended, || seen::of(&self));
         self.core.observer.counters().request_ended();
     }
 

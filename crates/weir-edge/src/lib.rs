@@ -38,6 +38,7 @@ mod response;
 mod revalidate;
 pub mod route;
 mod secured;
+mod seen;
 mod serve;
 mod service;
 mod shared;

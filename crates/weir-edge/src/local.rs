@@ -25,6 +25,7 @@ use crate::late::{Late, is_of_route};
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::response::{self, Response};
 use crate::secured::{self, Unsecured};
+use crate::seen;
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use crate::values::{Circumstances, OfLog, OfRequest};
@@ -295,6 +296,7 @@ pub(crate) fn note_refusal(core: &Core, why: &Refused, peer: Peer, done: &Done) 
         texts.line = line.map(|line| line.render(&known, Style::Log));
         texts
     });
+    core.observer.seen(&facts, done.ended, || seen::of_refused(peer));
     core.observer.counters().request_ended();
 }
 

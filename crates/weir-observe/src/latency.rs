@@ -58,6 +58,13 @@ impl Latency {
         self.sum_us = self.sum_us.wrapping_add(cells.sum_us.load(Ordering::Relaxed));
     }
 
+    /// What was counted since an earlier copy of the same.
+    pub(super) fn since(&self, before: &Latency) -> Latency {
+        let pairs = self.buckets.iter().zip(&before.buckets);
+        let buckets = pairs.map(|(now, before)| now.saturating_sub(*before)).collect();
+        Latency { buckets, sum_us: self.sum_us.wrapping_sub(before.sum_us) }
+    }
+
     /// How many durations were counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()

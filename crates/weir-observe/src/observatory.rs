@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_policy::value::LOG_BYTES_MAX;
@@ -14,6 +14,7 @@ use super::events::Events;
 use super::history::History;
 use super::listener::Listener;
 use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs};
+use super::popular::{Chooser, Popular, Seen, TopList, TopQuestion, TopWindow, Traffic};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
 use super::snapshot::{self, SiteSnapshot, Snapshot};
@@ -25,6 +26,7 @@ pub struct Observatory {
     access: Log<Record>,
     upstream: Log<Asked>,
     sites: Mutex<Sites>,
+    popular: Arc<Popular>,
     /// Events of what is stored.
     pub events: Events,
     /// What operators and clients have changed, or tried to.
@@ -44,8 +46,11 @@ impl Observatory {
     /// When a log cannot be opened or a thread cannot be started.
     pub fn start(workers: usize, logs: &[LogSettings]) -> Result<Arc<Observatory>, LogError> {
         let open = OpenLogs::open(logs)?;
+        let workers_counters: Vec<_> = (0..workers).map(|_| Arc::new(Counters::new())).collect();
+        let popular = Popular::start(&workers_counters, weir_clock::mono()).map_err(LogError::Thread)?;
         let observatory = Arc::new(Observatory {
-            workers: (0..workers).map(|_| Arc::new(Counters::new())).collect(),
+            workers: workers_counters,
+            popular,
             access: Log::start("weir-log", workers, open.access)?,
             upstream: Log::start("weir-log-origin", workers, open.upstream)?,
             sites: Mutex::default(),
@@ -70,6 +75,7 @@ impl Observatory {
             counters: self.workers[worker].clone(),
             access: self.access.queue(worker),
             upstream: self.upstream.queue(worker),
+            chooser: self.popular.chooser(worker),
         }
     }
 
@@ -109,6 +115,29 @@ impl Observatory {
         snapshot::sites(self.workers.iter().map(|counters| &**counters), &names)
     }
 
+    /// What is asked for most.
+    pub fn top(&self, asked: &TopQuestion) -> TopList {
+        let known = self.sites.lock();
+        let ids = asked.sites.as_ref().map(|sites| {
+            let ids = sites.iter().filter_map(|site| known.ids.get(site.as_str()).copied());
+            ids.collect::<Vec<_>>()
+        });
+        let names = known.names.clone();
+        drop(known);
+        let name = |site: SiteId| names.get(site.index()).cloned();
+        self.popular.list(asked, ids.as_deref(), &name, weir_clock::mono())
+    }
+
+    /// What was counted in a window, and in the last seconds.
+    pub fn traffic(&self, window: TopWindow) -> (Traffic, Traffic) {
+        self.popular.traffic(window, weir_clock::mono())
+    }
+
+    /// Requests that should be in the lists of what is asked for most and are not: there was no room.
+    pub fn top_lost(&self) -> u64 {
+        self.popular.lost()
+    }
+
     /// Opens the log files again, after a rotation.
     pub fn reopen(&self) {
         self.events.reopen();
@@ -144,6 +173,7 @@ pub struct Observer {
     counters: Arc<Counters>,
     access: LogQueue<Record>,
     upstream: LogQueue<Asked>,
+    chooser: Arc<Chooser>,
 }
 
 impl Observer {
@@ -177,6 +207,13 @@ impl Observer {
         if !self.access.put(Box::new(Record { facts: *facts, description: describe() })) {
             self.counters.count(Count::LogDropped);
         }
+    }
+
+    /// Looks at a finished request for the lists of what is asked for most. `see` is called only for a few.
+    /// Never waits.
+    #[inline]
+    pub fn seen(&self, facts: &Facts, ended: Instant, see: impl FnOnce() -> Seen) {
+        self.chooser.finished(facts, ended, see);
     }
 
     /// Hands a request to an origin to its log. From any thread. Never waits.

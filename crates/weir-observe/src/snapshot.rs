@@ -84,6 +84,14 @@ impl Snapshot {
 
     /// Adds one worker's counters.
     pub(super) fn merge(&mut self, from: &Counters) {
+        self.merge_numbers(from);
+        add_words(&mut self.not_stored, &from.not_stored);
+        add_words(&mut self.details, &from.details);
+        add_words(&mut self.errors, &from.errors);
+    }
+
+    /// Adds one worker's counters, but for those by words.
+    pub(super) fn merge_numbers(&mut self, from: &Counters) {
         add_all(&mut self.requests, &from.requests);
         add_all(&mut self.statuses, &from.statuses);
         for (sum, cells) in self.first_byte.iter_mut().zip(&from.first_byte) {
@@ -93,9 +101,6 @@ impl Snapshot {
             sum.merge(cells);
         }
         self.counts.add(&from.counts);
-        add_words(&mut self.not_stored, &from.not_stored);
-        add_words(&mut self.details, &from.details);
-        add_words(&mut self.errors, &from.errors);
     }
 
     /// How many of a [`Level`] there are now.

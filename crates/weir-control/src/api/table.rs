@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
-use super::{acts, jobs, live, openapi, origins, tokens, views};
+use super::{acts, jobs, live, openapi, origins, tokens, top, views};
 use crate::answer::JSON;
 use crate::call::Role;
 use crate::control::Reloaded;
@@ -19,6 +19,7 @@ use crate::sites::Sites;
 use crate::status::Status;
 use crate::streams::Form;
 use crate::tokens::{TokenMade, TokenOrder, TokenShown};
+use crate::top::Top;
 
 /// All operations.
 pub(crate) static TABLE: &[Operation] = &[
@@ -302,6 +303,30 @@ pub(crate) static TABLE: &[Operation] = &[
         input: None,
         output: going_on("An object a request, as in the log."),
         act: Act::Waits(live::log),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/top",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "What is asked for most, of the last minute or hour: estimates from samples, each with its \
+                  error; and rates, volumes and jobs. As a stream: each second. A token of some sites sees \
+                  the lists of these alone, without the rates and volumes, which are of the whole Weir.",
+        query: &[
+            text("by", "What is listed: `url`, `client`, `site` or `origin`. Default: `url`."),
+            text("order", "`asked`, `missed`, `bytes` or `not-stored`. Default: `asked`."),
+            text("window", "`minute` or `hour`. Default: `minute`."),
+            number("limit", "The most rows, 1 to 100. Default: 20."),
+            text("site", "Only of this site, by its name or one of its hosts; then without the rates."),
+        ],
+        input: None,
+        output: Output {
+            status: StatusCode::OK,
+            meaning: "The list, and what goes on.",
+            forms: &[JSON, Form::LINES, Form::EVENTS],
+            schema: schema_of::<Top>,
+        },
+        act: Act::Waits(top::show),
     },
     Operation {
         method: Method::GET,
