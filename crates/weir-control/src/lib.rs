@@ -74,8 +74,8 @@ pub use sites::{
 };
 pub use state::{StateError, StateFolder};
 pub use status::{CertificatesState, Status, rfc3339};
-pub use top::{OutcomeRate, Top, TopShown, TrafficShown};
 pub use tokens::{TokenError, TokenMade, TokenOrder, TokenShown, Tokens};
+pub use top::{OutcomeRate, Top, TopShown, TrafficShown};
 
 #[cfg(test)]
 mod tests;

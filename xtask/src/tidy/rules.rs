@@ -217,6 +217,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir/src/certificates/loader.rs",
     "crates/weir/src/certificates/mod.rs",
     "crates/weir/src/cli/run.rs",
+    "crates/weir/src/cli/top/asking.rs",
     "crates/weir/src/demo/mod.rs",
     "crates/weir/src/upgrade/old.rs",
     "crates/weir/src/written_picks/scripts.rs",

@@ -39,7 +39,7 @@ pub(super) fn show(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
-/// A question, and who asks.
+/// A question, and its caller.
 #[derive(Clone)]
 struct Asked {
     control: Arc<Control>,

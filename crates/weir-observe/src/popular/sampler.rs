@@ -1,13 +1,13 @@
 //! Chooses the requests of one worker that are looked at more closely. It must not know what is done with
 //! them.
 //!
-//! Each request is chosen with a probability of 1/n, independently of all others and of what it is: that many
+//! Each request is chosen with a probability of 1/n, independently of all others and of what it is. How many
 //! are passed over is drawn once for each one chosen (Vitter, "Faster methods for random sampling", 1984;
-//! here geometrically). A chosen one then stands for n, so the sums are unbiased. All are chosen (n = 1) while
-//! there are few. Within a second n is multiplied by 4 whenever twice a second's share of samples is used up;
-//! the next second begins with the n that the rate asks for. n depends only on what came before, so no client can
-//! know which requests are looked at. Hits, other requests and large responses each have an n of their own
-//! ([`Stratum`]), so that none of them hides the others.
+//! here geometrically). A chosen one then stands for n, so the sums are unbiased. All are chosen (n = 1)
+//! while there are few. Within a second n is multiplied by 4 whenever twice a second's share of samples is
+//! used up; the next second begins with the n that the rate asks for. n depends only on what came before, so
+//! no client can know which requests are looked at. Hits, other requests and large responses each have an n
+//! of their own ([`Stratum`]), so that none of them hides the others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

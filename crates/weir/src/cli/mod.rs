@@ -22,6 +22,7 @@ mod sites;
 mod status;
 mod stress;
 mod token;
+mod top;
 mod upgrade;
 mod verify;
 mod volumes;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Events(events::ShowEvents),
     /// Print log records as they are made: a line of JSON each, with or without a configured log.
     Log(log::ShowLog),
+    /// Show what is asked for most, rates, times, volumes and jobs: on a screen, or once as text.
+    Top(top::ShowTop),
     /// Show what operators and clients have changed, or tried to.
     History(history::ShowHistory),
     /// Make, list and remove the tokens that open the admin listener.
@@ -114,6 +117,7 @@ impl Command {
             Command::Jobs(jobs) => jobs.run(),
             Command::Events(events) => events.run(),
             Command::Log(log) => log.run(),
+            Command::Top(top) => top.run(),
             Command::History(history) => history.run(),
             Command::Token(token) => token.run(),
             Command::Stress(args) => stress::run(&args),

@@ -84,6 +84,7 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("DELETE", "/v1/jobs/none", ""), "any", true),
     (Ask("GET", "/v1/events?kind=none", ""), "view", true),
     (Ask("GET", "/v1/log?kind=none", ""), "view", true),
+    (Ask("GET", "/v1/top", ""), "view", true),
     (Ask("GET", "/v1/tokens", ""), "admin", false),
     (Ask("POST", "/v1/tokens", r#"{"name":"a b","role":"view"}"#), "admin", false),
     (Ask("DELETE", "/v1/tokens/none", ""), "admin", false),
