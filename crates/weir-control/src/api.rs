@@ -5,6 +5,7 @@
 mod acts;
 mod jobs;
 mod live;
+mod log;
 pub(crate) mod openapi;
 mod operation;
 mod origins;

@@ -64,7 +64,7 @@ pub use origins::{
     KeptOrigins, OriginAct, OriginChange, OriginChanged, OriginOrder, OriginRefusal, OriginShown, OriginsOf,
 };
 pub use progress::Progress;
-pub use query::{LiveOrder, TOP_ROWS, TopWanted};
+pub use query::{LiveOrder, LogKind, LogOrder, TOP_ROWS, TopWanted};
 pub use readings::{
     MetricsOrder, MetricsPushed, MetricsShown, MissingShown, OriginMetrics, SourceShown, ValueShown,
 };

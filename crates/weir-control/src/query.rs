@@ -1,6 +1,7 @@
 //! The queries of `/v1/objects` and `/v1/sites`, written by the command line and read by the API.
 
 mod live;
+mod log;
 mod objects;
 mod top;
 
@@ -11,6 +12,8 @@ use crate::sites::SitesOrder;
 
 pub use self::live::LiveOrder;
 pub(crate) use self::live::read_live;
+pub(crate) use self::log::read_log;
+pub use self::log::{LogKind, LogOrder};
 pub(crate) use self::objects::read;
 pub use self::objects::{OBJECTS, write};
 pub(crate) use self::top::read_top;

@@ -28,6 +28,8 @@ const STREAMS_OF_ONE_MAX: usize = 8;
 /// Lines that wait to be sent on one stream, and their bytes; those beyond are dropped and counted.
 const LINES_MAX: usize = 1024;
 const QUEUE_BYTES_MAX: usize = 256 << 10;
+/// Lines that wait are written together once they have so many bytes.
+const FRAME_BYTES: usize = 32 << 10;
 /// How often the token of a stream is looked up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A stream on which nothing could be sent for so long is ended.
@@ -200,8 +202,7 @@ impl Sending {
         }
         let mut frames = self.form.frame(json);
         if self.lost > 0 {
-            let dropped = format!("{{\"event\":\"dropped\",\"count\":{}}}", self.lost);
-            frames = [self.form.frame(dropped.as_bytes()), frames].concat().into();
+            frames = [self.form.frame(dropped(self.lost).as_bytes()), frames].concat().into();
         }
         if !self.queued(frames) {
             self.lost += 1;
@@ -209,6 +210,19 @@ impl Sending {
         }
         (self.lost, self.full) = (0, None);
         true
+    }
+
+    /// Counts lines that never came here.
+    fn lose(&mut self, count: u64) {
+        self.lost += count;
+    }
+
+    /// Tells of lines that were lost, also where none follows. False when nobody reads any more.
+    fn tell_lost(&mut self) -> bool {
+        if self.lost > 0 && self.queued(self.form.frame(dropped(self.lost).as_bytes())) {
+            self.lost = 0;
+        }
+        self.is_open()
     }
 
     /// Queues what is to be sent, if there is room.
@@ -245,6 +259,11 @@ impl Sending {
     }
 }
 
+/// How many lines were lost.
+fn dropped(lost: u64) -> String {
+    format!("{{\"event\":\"dropped\",\"count\":{lost}}}")
+}
+
 /// A listener whose lines go out on a stream.
 pub(crate) struct Hearing {
     pub(crate) sending: Sending,
@@ -254,11 +273,15 @@ pub(crate) struct Hearing {
 
 impl Listener for Hearing {
     fn hear(&mut self, told: Option<Told<'_>>) -> bool {
-        let Some(told) = told else { return self.sending.is_open() };
+        let Some(told) = told else { return self.sending.tell_lost() };
         let is_own = self.sites.as_ref().is_none_or(|own| {
             !told.sites.is_empty() && told.sites.iter().all(|site| own.iter().any(|own| own == site))
         });
         if is_own { self.sending.put(told.json) } else { self.sending.is_open() }
+    }
+
+    fn lose(&mut self, count: u64) {
+        self.sending.lose(count);
     }
 }
 
@@ -282,6 +305,21 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// A line with those that wait behind it: a reader that is behind gets many with one write.
+    fn with_more(&mut self, first: Bytes) -> Bytes {
+        let mut lines = BytesMut::new();
+        while first.len() + lines.len() < FRAME_BYTES
+            && let Ok(line) = self.lines.try_recv()
+        {
+            lines.extend_from_slice(&line);
+        }
+        let all = if lines.is_empty() { first } else { [&first[..], &lines[..]].concat().into() };
+        self.queue.bytes.fetch_sub(all.len(), Ordering::Relaxed);
+        all
+    }
+}
+
 impl Body for Stream {
     type Data = Bytes;
     type Error = Infallible;
@@ -293,10 +331,7 @@ impl Body for Stream {
         let this = &mut *self;
         if let Poll::Ready(line) = this.lines.poll_recv(cx) {
             this.beat.reset();
-            return Poll::Ready(line.map(|line| {
-                this.queue.bytes.fetch_sub(line.len(), Ordering::Relaxed);
-                Ok(Frame::data(line))
-            }));
+            return Poll::Ready(line.map(|line| Ok(Frame::data(this.with_more(line)))));
         }
         this.beat.poll_tick(cx).map(|_| Some(Ok(Frame::data(this.form.beat()))))
     }
@@ -354,7 +389,9 @@ mod tests {
             assert!(sending.put(b"{}"));
         }
         for _ in 0..2 {
-            assert_eq!(next(&mut stream).await.unwrap(), "{}\n");
+            let line = stream.lines.recv().await.unwrap();
+            stream.queue.bytes.fetch_sub(line.len(), Ordering::Relaxed);
+            assert_eq!(line, "{}\n");
         }
         assert!(sending.put(b"{}"));
         let mut last = Bytes::new();
@@ -365,6 +402,31 @@ mod tests {
         assert!(sending.is_open());
         streams.end();
         assert!(!sending.put(b"{}"));
+    }
+
+    #[tokio::test]
+    async fn lost_lines_are_told_without_another_line() {
+        let streams = Arc::<Streams>::default();
+        let (sending, mut stream) = open(&streams, Form::Lines);
+        let mut hearing = Hearing { sending, sites: None };
+        hearing.lose(3);
+        hearing.lose(4);
+        assert!(hearing.hear(None) && hearing.hear(None));
+        assert_eq!(next(&mut stream).await.unwrap(), "{\"event\":\"dropped\",\"count\":7}\n");
+        assert!(stream.lines.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn lines_that_wait_are_written_together() {
+        let streams = Arc::<Streams>::default();
+        let (mut sending, mut stream) = open(&streams, Form::Lines);
+        let line = vec![b'x'; 20 << 10];
+        (0..5).for_each(|_| assert!(sending.put(&line)));
+        assert_eq!(next(&mut stream).await.unwrap().len(), 2 * (line.len() + 1));
+        assert_eq!(next(&mut stream).await.unwrap().len(), 2 * (line.len() + 1));
+        assert_eq!(stream.queue.bytes.load(Ordering::Relaxed), line.len() + 1);
+        assert_eq!(next(&mut stream).await.unwrap().len(), line.len() + 1);
+        assert_eq!(stream.queue.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

@@ -106,7 +106,7 @@ impl AskedEnd {
     }
 
     /// Why, where it failed.
-    fn error(self) -> &'static str {
+    pub(super) fn error(self) -> &'static str {
         match self {
             AskedEnd::Failed(word) | AskedEnd::Cut(word) => word,
             AskedEnd::Whole | AskedEnd::Abandoned => "",

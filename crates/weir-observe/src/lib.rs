@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod asked;
+mod condition;
 mod counters;
 mod counts;
 mod events;
@@ -25,6 +26,7 @@ mod site;
 mod snapshot;
 
 pub use asked::{Asked, AskedEnd, AskedId, AskedObject, Purpose};
+pub use condition::{CONDITION_BYTES_MAX, Condition, ConditionError, LogOf, Unknown};
 pub use counters::Counters;
 pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, PurgeTold, States};
@@ -35,7 +37,7 @@ pub use history::{
 pub use latency::{Latency, bounds_us};
 pub use lines::{Colour, escaped, plain_json, steers};
 pub use listener::{Listener, Told};
-pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
+pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs, TooManyReaders, Wish};
 pub use observatory::{Observatory, Observer, text};
 pub use popular::{LISTS_BYTES_MAX, Seen, TopBy, TopList, TopOrder, TopQuestion, TopRow, TopWindow, Traffic};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing, Tls};

@@ -13,4 +13,7 @@ pub struct Told<'t> {
 pub trait Listener: Send {
     /// Hears a line; now and then `None`, while nothing is told. Must not wait. False when it wants no more.
     fn hear(&mut self, told: Option<Told<'_>>) -> bool;
+
+    /// Lines were lost on their way that may have been for it.
+    fn lose(&mut self, count: u64);
 }

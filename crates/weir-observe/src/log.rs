@@ -1,6 +1,7 @@
 //! The logs: one line for each finished request, one for each request to an origin. A log has a thread and
 //! bounded queues of its own, so that a slow one delays neither a request nor the other log.
 
+mod readers;
 mod sink;
 mod thread;
 
@@ -15,12 +16,17 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use serde::Serialize;
 use thiserror::Error;
 
+use self::readers::{Mask, Reader, Readers};
 use self::sink::Sink;
 use self::thread::LogThread;
 use super::asked::Asked;
-use super::lines::Colour;
-use super::listener::Listener;
-use super::record::Record;
+use super::condition::Condition;
+use super::lines::{self, Colour};
+use super::listener::{Listener, Told};
+use super::record::{Facts, Record};
+use super::site::SiteId;
+
+pub use self::readers::Wish;
 
 /// Lines that may wait for a log's thread, for each worker; those beyond are dropped and counted.
 const QUEUE_LINES_MAX: usize = 4096;
@@ -90,6 +96,11 @@ pub enum LogError {
     Thread(#[source] io::Error),
 }
 
+/// A log has as many readers as it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("too many read the log at a time")]
+pub struct TooManyReaders;
+
 /// Logs that are open and not yet written to.
 pub struct OpenLogs {
     pub(super) access: Vec<Sink<Record>>,
@@ -120,6 +131,53 @@ pub(super) trait Line: Serialize + Send + 'static {
 
     /// The name of the site that it is about.
     fn site(&self) -> &str;
+
+    /// Whether it fits a condition.
+    fn fits(&self, condition: &Condition) -> bool;
+}
+
+/// What hears lines on a log's thread.
+pub(super) trait Hearer<L>: Send {
+    /// Hears a line, which others get as JSON. Must not wait. False when it wants no more.
+    fn hear(&mut self, line: &L, json: &mut Json<'_, L>) -> bool;
+
+    /// Lines were lost that may have been for it.
+    fn lose(&mut self, count: u64);
+
+    /// Called now and then. False when it wants no more.
+    fn look(&mut self) -> bool;
+}
+
+/// A line as JSON, made once for all that want it.
+pub(super) struct Json<'l, L> {
+    line: &'l L,
+    made: &'l mut Vec<u8>,
+}
+
+impl<L: Line> Json<'_, L> {
+    pub(super) fn bytes(&mut self) -> &[u8] {
+        if self.made.is_empty() {
+            lines::json(self.line, self.made);
+        }
+        self.made.trim_ascii_end()
+    }
+}
+
+/// A listener to lines as they are in the log.
+struct Plain(Box<dyn Listener>);
+
+impl<L: Line> Hearer<L> for Plain {
+    fn hear(&mut self, line: &L, json: &mut Json<'_, L>) -> bool {
+        self.0.hear(Some(Told { sites: &[line.site()], json: json.bytes() }))
+    }
+
+    fn lose(&mut self, count: u64) {
+        self.0.lose(count);
+    }
+
+    fn look(&mut self) -> bool {
+        self.0.hear(None)
+    }
 }
 
 impl Line for Record {
@@ -129,6 +187,10 @@ impl Line for Record {
 
     fn site(&self) -> &str {
         &self.description.site
+    }
+
+    fn fits(&self, condition: &Condition) -> bool {
+        condition.fits(self)
     }
 }
 
@@ -140,13 +202,17 @@ impl Line for Asked {
     fn site(&self) -> &str {
         &self.site
     }
+
+    fn fits(&self, condition: &Condition) -> bool {
+        condition.fits_asked(self)
+    }
 }
 
 /// What a log's thread is told between lines.
 enum Command<L> {
     Reopen,
     Replace(Vec<Sink<L>>),
-    Listen(Box<dyn Listener>),
+    Listen(Box<dyn Hearer<L>>, Arc<Reader>),
     Finish(Sender<()>),
 }
 
@@ -164,12 +230,20 @@ struct Shared {
     asleep: AtomicBool,
     /// Lines that were dropped after they were queued.
     unwritten: AtomicU64,
+    readers: Readers,
+}
+
+/// A line on its way to the log's thread.
+struct Queued<L> {
+    line: Box<L>,
+    /// The readers that it is for.
+    mask: Mask,
 }
 
 /// A log with its thread; with no place to write to while it is off.
 #[derive(Debug)]
 pub(super) struct Log<L> {
-    queues: Vec<Sender<Box<L>>>,
+    queues: Vec<Sender<Queued<L>>>,
     commands: Sender<Command<L>>,
     shared: Arc<Shared>,
     thread: Thread,
@@ -186,6 +260,7 @@ impl<L: Line> Log<L> {
             wanted: AtomicU8::new(if sinks.is_empty() { 0 } else { WRITTEN }),
             asleep: AtomicBool::new(false),
             unwritten: AtomicU64::new(0),
+            readers: Readers::default(),
         });
         let (queues, ends) = (0..workers).map(|_| bounded(QUEUE_LINES_MAX)).unzip();
         let run = LogThread::new(ends, told, sinks, shared.clone());
@@ -200,7 +275,7 @@ impl<L: Line> Log<L> {
     /// When there is no such worker.
     pub(super) fn queue(&self, worker: usize) -> LogQueue<L> {
         let queue = self.queues[worker].clone();
-        LogQueue { queue, shared: self.shared.clone(), thread: self.thread.clone() }
+        LogQueue { worker, queue, shared: self.shared.clone(), thread: self.thread.clone() }
     }
 
     /// Lines that were queued and could not be written, and those that [`LogQueue::lose`] counted.
@@ -219,9 +294,31 @@ impl<L: Line> Log<L> {
         self.tell(Command::Replace(sinks));
     }
 
-    /// Tells a listener of lines from now on, until it wants no more.
-    pub(super) fn listen(&self, listener: Box<dyn Listener>) {
-        self.tell(Command::Listen(listener));
+    /// Tells a listener of the lines that it wants from now on, until it wants no more. `number` knows sites
+    /// by name.
+    ///
+    /// # Errors
+    /// There are too many readers.
+    pub(super) fn listen(
+        &self,
+        listener: Box<dyn Listener>,
+        wish: Wish,
+        number: &dyn Fn(&str) -> Option<SiteId>,
+    ) -> Result<(), TooManyReaders> {
+        self.listen_with(Box::new(Plain(listener)), wish, number)
+    }
+
+    pub(super) fn listen_with(
+        &self,
+        hearer: Box<dyn Hearer<L>>,
+        wish: Wish,
+        number: &dyn Fn(&str) -> Option<SiteId>,
+    ) -> Result<(), TooManyReaders> {
+        let reader = self.shared.readers.join(wish, self.queues.len(), number).ok_or(TooManyReaders)?;
+        if !self.tell(Command::Listen(hearer, reader.clone())) {
+            self.shared.readers.leave(&reader);
+        }
+        Ok(())
     }
 
     /// Writes what is queued and ends the thread. What it returns is told once that is done.
@@ -232,12 +329,15 @@ impl<L: Line> Log<L> {
         finished
     }
 
-    fn tell(&self, command: Command<L>) {
+    /// Whether the thread takes the command.
+    fn tell(&self, command: Command<L>) -> bool {
         // A full queue of commands means that the thread hangs in a write; it then could not reopen anything.
-        if self.commands.try_send(command).is_err() {
+        let is_taken = self.commands.try_send(command).is_ok();
+        if !is_taken {
             tracing::error!("a log does not take commands");
         }
         self.thread.unpark();
+        is_taken
     }
 }
 
@@ -254,7 +354,8 @@ impl Shared {
 /// A worker's way into a log.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue<L> {
-    queue: Sender<Box<L>>,
+    worker: usize,
+    queue: Sender<Queued<L>>,
     shared: Arc<Shared>,
     thread: Thread,
 }
@@ -265,9 +366,24 @@ impl<L> LogQueue<L> {
         self.shared.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Hands in a line; false where there is no room for it. Never waits.
-    pub(super) fn put(&self, line: Box<L>) -> bool {
-        let is_queued = self.queue.try_send(line).is_ok();
+    /// The readers that a line is for, by the numbers of its request where it has some; `None` where nobody
+    /// wants it.
+    pub(super) fn wants(&self, facts: Option<&Facts>) -> Option<Mask> {
+        let wanted = self.shared.wanted.load(Ordering::Relaxed);
+        let mask = match facts {
+            _ if wanted & HEARD == 0 => 0,
+            Some(facts) => self.shared.readers.of(self.worker, facts),
+            None => self.shared.readers.all(self.worker),
+        };
+        (wanted & WRITTEN != 0 || mask != 0).then_some(mask)
+    }
+
+    /// Hands in a line for these readers; false where there is no room for it. Never waits.
+    pub(super) fn put(&self, line: Box<L>, mask: Mask) -> bool {
+        let is_queued = self.queue.try_send(Queued { line, mask }).is_ok();
+        if !is_queued && mask != 0 {
+            self.shared.readers.lose(self.worker, mask);
+        }
         if is_queued && self.shared.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }

@@ -13,7 +13,7 @@ use super::counts::Count;
 use super::events::Events;
 use super::history::History;
 use super::listener::Listener;
-use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs};
+use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs, TooManyReaders, Wish};
 use super::popular::{Chooser, Popular, Seen, TopList, TopQuestion, TopWindow, Traffic};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
@@ -151,14 +151,26 @@ impl Observatory {
         self.upstream.replace(logs.upstream);
     }
 
-    /// Tells a listener of the record of each finished request from now on, also without an access log.
-    pub fn hear_requests(&self, listener: Box<dyn Listener>) {
-        self.access.listen(listener);
+    /// Tells a listener of the records of finished requests that it wants from now on, also without an access
+    /// log.
+    ///
+    /// # Errors
+    /// There are too many listeners.
+    pub fn hear_requests(&self, listener: Box<dyn Listener>, wish: Wish) -> Result<(), TooManyReaders> {
+        self.access.listen(listener, wish, &|name| self.known_site(name))
     }
 
-    /// Tells a listener of each request to an origin from now on, also without an upstream log.
-    pub fn hear_asked(&self, listener: Box<dyn Listener>) {
-        self.upstream.listen(listener);
+    /// Tells a listener of the requests to origins that it wants from now on, also without an upstream log.
+    ///
+    /// # Errors
+    /// There are too many listeners.
+    pub fn hear_asked(&self, listener: Box<dyn Listener>, wish: Wish) -> Result<(), TooManyReaders> {
+        self.upstream.listen(listener, wish, &|name| self.known_site(name))
+    }
+
+    /// The number of a site that there is.
+    fn known_site(&self, name: &str) -> Option<SiteId> {
+        self.sites.lock().ids.get(name).copied()
     }
 
     /// Writes what is queued and ends the logs' threads; waits for them for at most `patience`.
@@ -201,11 +213,11 @@ impl Observer {
     /// Never waits.
     pub fn record(&self, facts: &Facts, describe: impl FnOnce() -> Description) {
         self.counters.finished(facts);
-        if !self.wants_records() {
-            return;
-        }
-        if !self.access.put(Box::new(Record { facts: *facts, description: describe() })) {
-            self.counters.count(Count::LogDropped);
+        if let Some(mask) = self.access.wants(Some(facts)) {
+            let record = Box::new(Record { facts: *facts, description: describe() });
+            if !self.access.put(record, mask) {
+                self.counters.count(Count::LogDropped);
+            }
         }
     }
 
@@ -218,7 +230,9 @@ impl Observer {
 
     /// Hands a request to an origin to its log. From any thread. Never waits.
     pub fn asked(&self, asked: Asked) {
-        if !self.upstream.put(Box::new(asked)) {
+        if let Some(mask) = self.upstream.wants(None)
+            && !self.upstream.put(Box::new(asked), mask)
+        {
             self.upstream.lose();
         }
     }

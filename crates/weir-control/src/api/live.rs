@@ -1,4 +1,4 @@
-//! The operations whose answers go on: events and log records as they are made.
+//! Events as they happen, and what all streams have in common.
 
 use std::sync::Arc;
 
@@ -10,9 +10,6 @@ use crate::call::Call;
 use crate::control::Control;
 use crate::query;
 use crate::streams::{Form, Hearing, Stream};
-
-/// The logs.
-const LOGS: [&str; 2] = ["access", "upstream"];
 
 /// Events as they happen.
 pub(super) fn events(control: Arc<Control>, call: Call) -> Waiting {
@@ -30,22 +27,12 @@ pub(super) fn events(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
-/// Records of a log as they are made, whether or not it is configured.
-pub(super) fn log(control: Arc<Control>, call: Call) -> Waiting {
-    Box::pin(async move {
-        let order = query::read_live(&call.query, &LOGS).map_err(Refusal::unfit)?;
-        let (hearing, stream) = hearing(&control, &call, order.site.as_deref())?;
-        match order.kinds.as_slice() {
-            [kind] if kind == "upstream" => control.observatory().hear_asked(Box::new(hearing)),
-            [] | [_] => control.observatory().hear_requests(Box::new(hearing)),
-            _ => return Err(Refusal::unfit("name one log: access or upstream")),
-        }
-        Ok(answer::stream(stream))
-    })
-}
-
 /// A listener to what concerns the site that is named, or the caller's sites, and its stream.
-fn hearing(control: &Arc<Control>, call: &Call, named: Option<&str>) -> Result<(Hearing, Stream), Refusal> {
+pub(super) fn hearing(
+    control: &Arc<Control>,
+    call: &Call,
+    named: Option<&str>,
+) -> Result<(Hearing, Stream), Refusal> {
     let sites = match named {
         None => call.caller.sites.clone(),
         Some(named) => {

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
-use super::{acts, jobs, live, openapi, origins, tokens, top, views};
+use super::{acts, jobs, live, log, openapi, origins, tokens, top, views};
 use crate::answer::JSON;
 use crate::call::Role;
 use crate::control::Reloaded;
@@ -294,15 +294,20 @@ pub(crate) static TABLE: &[Operation] = &[
         path: "/v1/log",
         role: Some(Role::View),
         reach: Reach::OwnSites,
-        summary: "Log records as they are made, whether or not a log is configured. Those that the client is \
-                  too slow for are dropped, and counted in an object with `event` `dropped`.",
+        summary: "Lines of a log as they are made, whether or not it is configured. Those that the client is \
+                  too slow for, and those beyond 2,000 a second, are dropped, and counted in an object with \
+                  `event` `dropped`.",
         query: &[
+            text("q", "Only lines that fit this condition, as `status >= 500 and first_byte > 200ms`."),
             text("site", "Only of this site, by its name or one of its hosts."),
-            text("kind", "`access` or `upstream`. Default: `access`."),
+            text(
+                "kind",
+                "`access` (requests of clients) or `origin` (requests to origins). Default: `access`.",
+            ),
         ],
         input: None,
         output: going_on("An object a request, as in the log."),
-        act: Act::Waits(live::log),
+        act: Act::Waits(log::log),
     },
     Operation {
         method: Method::GET,

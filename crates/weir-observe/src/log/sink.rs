@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 
-use super::{LogError, LogFormat, LogSettings, LogTarget};
+use super::{LogError, LogFormat, LogSettings, LogTarget, Queued};
 use crate::asked::Asked;
 use crate::lines::{self, TerminalLines};
 use crate::record::Record;
@@ -95,10 +95,10 @@ impl<L> Sink<L> {
     }
 
     /// Writes the batch; returns how many lines were dropped.
-    pub(crate) fn write(&mut self, batch: &[L]) -> u64 {
+    pub(super) fn write(&mut self, batch: &[Queued<L>]) -> u64 {
         self.lines.clear();
-        for line in batch {
-            (self.writing)(line, &mut self.lines);
+        for queued in batch {
+            (self.writing)(&queued.line, &mut self.lines);
         }
         if let Out::File(file) = &mut self.out
             && let Err(error) = file.rotate_for(self.lines.len() as u64)

@@ -10,39 +10,47 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use super::readers::{Reader, Rounds};
 use super::sink::Sink;
-use super::{Command, HEARD, Line, Shared};
-use crate::lines::json;
-use crate::listener::{Listener, Told};
+use super::{Command, HEARD, Hearer, Json, Line, Queued, Shared};
 
 /// How long the thread gathers lines before it writes.
 const GATHER: Duration = Duration::from_millis(10);
 /// With this many lines it writes at once.
 const BUSY_LINES: usize = 1024;
-/// The longest that it sleeps without looking.
+/// The longest that it sleeps without looking, while nobody listens and while somebody does.
 const SLEEP: Duration = Duration::from_secs(1);
+const SLEEP_HEARD: Duration = Duration::from_millis(100);
 /// Lines taken from the queues before they are written.
 const BATCH_LINES_MAX: usize = 4096;
 
 /// The thread's state.
 pub(super) struct LogThread<L> {
-    queues: Vec<Receiver<Box<L>>>,
+    queues: Vec<Receiver<Queued<L>>>,
     commands: Receiver<Command<L>>,
     sinks: Vec<Sink<L>>,
-    listeners: Vec<Box<dyn Listener>>,
+    heard: Vec<Heard<L>>,
+    rounds: Rounds,
     /// A line for them.
     line: Vec<u8>,
     shared: Arc<Shared>,
 }
 
+/// One that hears lines, and what it wants.
+struct Heard<L> {
+    hearer: Box<dyn Hearer<L>>,
+    reader: Arc<Reader>,
+}
+
 impl<L: Line> LogThread<L> {
     pub(super) fn new(
-        queues: Vec<Receiver<Box<L>>>,
+        queues: Vec<Receiver<Queued<L>>>,
         commands: Receiver<Command<L>>,
         sinks: Vec<Sink<L>>,
         shared: Arc<Shared>,
     ) -> LogThread<L> {
-        LogThread { queues, commands, sinks, listeners: Vec::new(), line: Vec::new(), shared }
+        let rounds = Rounds::new(weir_clock::mono());
+        LogThread { queues, commands, sinks, heard: Vec::new(), rounds, line: Vec::new(), shared }
     }
 
     /// Runs until it is told to finish, or until nobody can tell it any more.
@@ -55,8 +63,8 @@ impl<L: Line> LogThread<L> {
             match self.commands.try_recv() {
                 Ok(Command::Reopen) => self.sinks.iter_mut().for_each(Sink::reopen),
                 Ok(Command::Replace(sinks)) => self.sinks = sinks,
-                Ok(Command::Listen(listener)) => {
-                    self.listeners.push(listener);
+                Ok(Command::Listen(hearer, reader)) => {
+                    self.heard.push(Heard { hearer, reader });
                     self.shared.want(HEARD, true);
                 }
                 Ok(Command::Finish(done)) => {
@@ -79,51 +87,66 @@ impl<L: Line> LogThread<L> {
     fn sleep(&self) {
         self.shared.asleep.store(true, Ordering::SeqCst);
         if self.queues.iter().all(Receiver::is_empty) && self.commands.is_empty() {
-            thread::park_timeout(SLEEP);
+            thread::park_timeout(if self.heard.is_empty() { SLEEP } else { SLEEP_HEARD });
         }
         self.shared.asleep.store(false, Ordering::SeqCst);
     }
 
     /// Takes the queued lines and writes them. Returns whether there were any.
-    fn drain(&mut self, batch: &mut Vec<L>) -> bool {
+    fn drain(&mut self, batch: &mut Vec<Queued<L>>) -> bool {
         batch.clear();
         let share = (BATCH_LINES_MAX / self.queues.len().max(1)).max(1);
         for queue in &self.queues {
-            batch.extend(queue.try_iter().take(share).map(|line| *line));
+            batch.extend(queue.try_iter().take(share));
         }
         if batch.is_empty() {
             return false;
         }
-        batch.sort_by_key(Line::at);
+        batch.sort_by_key(|queued| queued.line.at());
         for sink in &mut self.sinks {
             let lost = sink.write(batch);
             self.shared.unwritten.fetch_add(lost, Ordering::Relaxed);
         }
-        if !self.listeners.is_empty() {
-            batch.iter().for_each(|line| self.told(line));
+        if !self.heard.is_empty() {
+            batch.iter().for_each(|queued| self.told(queued));
         }
         true
     }
 
-    /// Tells a line to the listeners.
-    fn told(&mut self, line: &L) {
+    /// Tells a line to those whose condition it fits.
+    fn told(&mut self, queued: &Queued<L>) {
+        let line = &*queued.line;
         self.line.clear();
-        json(line, &mut self.line);
-        let told = Told { sites: &[line.site()], json: self.line.trim_ascii_end() };
-        // One that has left is removed at the next look.
-        for listener in &mut self.listeners {
-            listener.hear(Some(told));
+        let mut json = Json { line, made: &mut self.line };
+        for Heard { hearer, reader } in self.heard.iter_mut().filter(|heard| heard.reader.is_in(queued.mask))
+        {
+            if reader.condition().is_none_or(|condition| line.fits(condition)) {
+                // One that has left is removed at the next look.
+                hearer.hear(line, &mut json);
+            }
         }
     }
 
-    /// Removes listeners that have left.
+    /// Makes room for readers, tells them what they lost, and removes those that have left.
     fn look(&mut self) {
-        if self.listeners.is_empty() {
+        if self.heard.is_empty() {
             return;
         }
-        self.listeners.retain_mut(|listener| listener.hear(None));
-        if self.listeners.is_empty() {
-            self.shared.want(HEARD, false);
+        self.rounds.look(weir_clock::mono(), self.heard.iter().map(|heard| &heard.reader));
+        let shared = &self.shared;
+        self.heard.retain_mut(|heard| {
+            let lost = heard.reader.lost();
+            if lost > 0 {
+                heard.hearer.lose(lost);
+            }
+            let stays = heard.hearer.look();
+            if !stays {
+                shared.readers.leave(&heard.reader);
+            }
+            stays
+        });
+        if self.heard.is_empty() {
+            shared.want(HEARD, false);
         }
     }
 }

@@ -184,6 +184,12 @@ mod invalidate {
     mod wider;
 }
 
+/// Requests as the operator sees them end, and those that were kept.
+mod log {
+    mod going;
+    mod lines;
+}
+
 /// What the operator learns from a running Weir, and tells it.
 mod operate {
     mod access;

@@ -279,7 +279,7 @@ fn commands_go_on_after_an_upgrade() {
     let mut weir = server(&[&origin]).more(SITES).start();
     let (view, admin) = (weir.token("view", &[]), weir.admin());
     let events = Going::start(&weir, &["events", "--kind", "stored"]);
-    let records = Going::start(&weir, &["log", "--site", "a.test"]);
+    let records = Going::start(&weir, &["log", "--json", "--site", "a.test"]);
     events.hears_of_new_objects(&weir, "before");
     records.hears_of_new_objects(&weir, "before");
     let mut stream = Stream::open(admin, "/v1/events", "*/*", &view);

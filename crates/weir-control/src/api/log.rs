@@ -1,0 +1,42 @@
+//! The operations of the log: its lines as they are made.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use weir_observe::{Condition, TooManyReaders, Wish};
+
+use super::live::hearing;
+use crate::answer::{self, Refusal, Waiting};
+use crate::call::Call;
+use crate::control::Control;
+use crate::query::{LogKind, LogOrder, read_log};
+
+/// Lines of a log as they are made, whether or not it is configured.
+pub(super) fn log(control: Arc<Control>, call: Call) -> Waiting {
+    Box::pin(async move {
+        let order = read_log(&call.query).map_err(Refusal::unfit)?;
+        let condition = condition(&control, &call, &order)?;
+        let (hearing, stream) = hearing(&control, &call, order.site.as_deref())?;
+        let wish = Wish { condition, sites: hearing.sites.clone() };
+        let listener = Box::new(hearing);
+        let heard = match order.kind {
+            LogKind::Origin => control.observatory().hear_asked(listener, wish),
+            LogKind::Access => control.observatory().hear_requests(listener, wish),
+        };
+        heard.map_err(busy)?;
+        Ok(answer::stream(stream))
+    })
+}
+
+/// The condition of an order, with sites that there are. A token of some sites knows of no others.
+fn condition(control: &Control, call: &Call, order: &LogOrder) -> Result<Option<Condition>, Refusal> {
+    let Some(mut condition) = order.read_condition().map_err(Refusal::unfit)? else { return Ok(None) };
+    let named = |name: &str| control.site_named(name).filter(|site| call.caller.has(site));
+    condition.name_sites(&named).map_err(|name| Refusal::unfit(format!("no site is named {name}")))?;
+    Ok(Some(condition))
+}
+
+fn busy(error: TooManyReaders) -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string())
+        .help("close some of them, and try again")
+}

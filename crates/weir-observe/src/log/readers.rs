@@ -1,0 +1,261 @@
+//! The readers of a log as it is made: who wants which lines, and how many of them a worker hands in.
+//!
+//! A worker tries a reader's condition on the numbers of a request. It makes texts only where some reader
+//! wants them and has room: each reader has room for so many lines a second of each worker, so that no number
+//! of readers costs requests much. Lines without room are counted and told to the reader.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::condition::Condition;
+use crate::record::Facts;
+use crate::site::SiteId;
+
+/// The most readers of a log at a time.
+const READERS_MAX: usize = 60;
+/// Lines a second for a reader, of all workers.
+const LINES_PER_SECOND: u32 = 2000;
+/// The least of them that each worker may hand in at once.
+const LINES_OF_WORKER_MIN: u32 = 64;
+/// How often room is made.
+const ROOM_EVERY: Duration = Duration::from_millis(100);
+
+/// Which readers a line is for, by bits.
+pub(super) type Mask = u64;
+
+/// What a reader wants of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Only lines that fit; all without one.
+    pub condition: Option<Condition>,
+    /// Only of these sites; `None`: all, and what concerns no site.
+    pub sites: Option<Vec<String>>,
+}
+
+/// One reader, as workers see it.
+#[derive(Debug)]
+pub(super) struct Reader {
+    bit: Mask,
+    condition: Option<Condition>,
+    /// Its sites by number, where all are known.
+    sites: Option<Vec<SiteId>>,
+    /// By worker.
+    rooms: Vec<Room>,
+}
+
+/// A worker's room for a reader. It stands alone in its cache lines: each worker writes its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Room {
+    left: AtomicU32,
+    lost: AtomicU64,
+}
+
+/// The readers of a log.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    all: ArcSwap<Vec<Arc<Reader>>>,
+    /// Held while the list changes: the bits that are taken.
+    taken: Mutex<Mask>,
+}
+
+impl Readers {
+    /// A reader of `workers` queues; `None` where there are too many. `number` knows sites by name.
+    pub(super) fn join(
+        &self,
+        wish: Wish,
+        workers: usize,
+        number: &dyn Fn(&str) -> Option<SiteId>,
+    ) -> Option<Arc<Reader>> {
+        let mut taken = self.taken.lock();
+        let bit = (0..READERS_MAX).map(|at| 1 << at).find(|bit| *taken & bit == 0)?;
+        let known = |name: &String| number(name).filter(|id| *id != SiteId::NONE);
+        let room = || Room { left: AtomicU32::new(rate(workers)), lost: AtomicU64::new(0) };
+        let reader = Arc::new(Reader {
+            bit,
+            condition: wish.condition.map(|condition| condition.of_sites(number)),
+            sites: wish.sites.and_then(|sites| sites.iter().map(known).collect()),
+            rooms: (0..workers).map(|_| room()).collect(),
+        });
+        *taken |= bit;
+        let mut all = Vec::clone(&self.all.load());
+        all.push(reader.clone());
+        self.all.store(Arc::new(all));
+        Some(reader)
+    }
+
+    /// Removes a reader.
+    pub(super) fn leave(&self, reader: &Arc<Reader>) {
+        let mut taken = self.taken.lock();
+        let mut all = Vec::clone(&self.all.load());
+        all.retain(|other| !Arc::ptr_eq(other, reader));
+        self.all.store(Arc::new(all));
+        *taken &= !reader.bit;
+    }
+
+    /// The readers that a request of a worker may be for, by its numbers. Those without room have lost it.
+    pub(super) fn of(&self, worker: usize, facts: &Facts) -> Mask {
+        let mut mask = 0;
+        for reader in self.all.load().iter() {
+            if reader.may_want(facts) {
+                mask |= reader.take(worker);
+            }
+        }
+        mask
+    }
+
+    /// All readers.
+    pub(super) fn all(&self, worker: usize) -> Mask {
+        self.all.load().iter().fold(0, |mask, reader| mask | reader.take(worker))
+    }
+
+    /// Counts a line of a worker that there was no place for, for those it was for.
+    pub(super) fn lose(&self, worker: usize, mask: Mask) {
+        for reader in self.all.load().iter().filter(|reader| reader.bit & mask != 0) {
+            reader.rooms[worker].lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Reader {
+    fn may_want(&self, facts: &Facts) -> bool {
+        let is_of_site =
+            self.sites.as_ref().is_none_or(|own| facts.site == SiteId::NONE || own.contains(&facts.site));
+        is_of_site && self.condition.as_ref().is_none_or(|condition| condition.may_fit(facts))
+    }
+
+    /// Takes room for a line of a worker: its bit, or none.
+    fn take(&self, worker: usize) -> Mask {
+        let room = &self.rooms[worker];
+        let left = room.left.load(Ordering::Relaxed);
+        if left == 0 {
+            room.lost.fetch_add(1, Ordering::Relaxed);
+            return 0;
+        }
+        // One thread takes and another one fills: what is lost in between is room, which comes back.
+        room.left.store(left - 1, Ordering::Relaxed);
+        self.bit
+    }
+
+    pub(super) fn is_in(&self, mask: Mask) -> bool {
+        self.bit & mask != 0
+    }
+
+    pub(super) fn condition(&self) -> Option<&Condition> {
+        self.condition.as_ref()
+    }
+
+    /// Lines that were lost since the last call.
+    pub(super) fn lost(&self) -> u64 {
+        self.rooms.iter().map(|room| room.lost.swap(0, Ordering::Relaxed)).sum()
+    }
+
+    fn make_room(&self) {
+        let rate = rate(self.rooms.len());
+        let more = (rate / 10).max(1);
+        for room in &self.rooms {
+            let left = room.left.load(Ordering::Relaxed);
+            room.left.store((left + more).min(rate), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Lines a second of one worker.
+fn rate(workers: usize) -> u32 {
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+    (LINES_PER_SECOND / workers).max(LINES_OF_WORKER_MIN)
+}
+
+/// When room is made.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    next: Instant,
+}
+
+impl Rounds {
+    pub(super) fn new(now: Instant) -> Rounds {
+        Rounds { next: now + ROOM_EVERY }
+    }
+
+    /// Makes room where it is time.
+    pub(super) fn look<'r>(&mut self, now: Instant, readers: impl Iterator<Item = &'r Arc<Reader>>) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + ROOM_EVERY;
+        readers.for_each(|reader| reader.make_room());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::LogOf;
+
+    fn facts(status: u16, site: usize) -> Facts {
+        Facts { status, site: SiteId::new(site), ..Facts::default() }
+    }
+
+    fn wish(condition: &str, sites: Option<&[&str]>) -> Wish {
+        let condition = (!condition.is_empty()).then(|| Condition::read(condition, LogOf::Clients).unwrap());
+        Wish { condition, sites: sites.map(|sites| sites.iter().map(ToString::to_string).collect()) }
+    }
+
+    #[test]
+    fn a_line_is_for_those_who_may_want_it() {
+        let readers = Readers::default();
+        let number = |name: &str| (name == "a").then(|| SiteId::new(0));
+        let join = |condition, sites| readers.join(wish(condition, sites), 1, &number).unwrap();
+        let all = join("", None);
+        let bad = join("status >= 500 and url ~ x", None);
+        let of_a = join("", Some(&["a"]));
+        let of_a_by_name = join("site == a", None);
+        // The log's thread looks at the names of those.
+        let of_later = join("", Some(&["later"]));
+        let names = |mask| {
+            let is_in = |reader: &Arc<Reader>| reader.is_in(mask);
+            [&all, &bad, &of_a, &of_a_by_name, &of_later].map(is_in)
+        };
+        assert_eq!(names(readers.of(0, &facts(200, 0))), [true, false, true, true, true]);
+        assert_eq!(names(readers.of(0, &facts(502, 1))), [true, true, false, false, true]);
+        readers.leave(&all);
+        assert_eq!(names(readers.of(0, &facts(200, 1))), [false, false, false, false, true]);
+        // Its bit is given away again.
+        assert!(join("", None).is_in(1));
+    }
+
+    #[test]
+    fn a_reader_has_room_for_so_many_lines_and_hears_of_the_others() {
+        let readers = Readers::default();
+        let many = readers.join(wish("", None), 2, &|_| None).unwrap();
+        let few = readers.join(wish("status == 500", None), 2, &|_| None).unwrap();
+        let taken = (0..5000).filter(|_| many.is_in(readers.of(0, &facts(200, 0)))).count();
+        assert_eq!(taken, 1000);
+        assert_eq!((many.lost(), many.lost(), few.lost()), (4000, 0, 0));
+        // Another worker, and another reader, have their own.
+        assert!(many.is_in(readers.of(1, &facts(200, 0))));
+        assert!(few.is_in(readers.of(0, &facts(500, 0))));
+        assert_eq!(many.lost(), 1);
+        let now = weir_clock::mono();
+        let mut rounds = Rounds::new(now);
+        rounds.look(now, [&many].into_iter());
+        assert!(!many.is_in(readers.of(0, &facts(200, 0))));
+        rounds.look(now + ROOM_EVERY, [&many].into_iter());
+        let taken = (0..5000).filter(|_| many.is_in(readers.of(0, &facts(200, 0)))).count();
+        assert_eq!(taken, 100);
+    }
+
+    #[test]
+    fn there_are_so_many_readers() {
+        let readers = Readers::default();
+        let join = || readers.join(Wish::default(), 1, &|_| None);
+        let all: Vec<_> = (0..READERS_MAX).map(|_| join().unwrap()).collect();
+        assert!(join().is_none());
+        readers.leave(&all[7]);
+        assert!(join().is_some());
+    }
+}
