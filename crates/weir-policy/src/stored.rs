@@ -87,14 +87,18 @@ pub struct Facts {
 impl Facts {
     /// As [`Stored::outdate`].
     pub fn outdate(&mut self, since: Instant) {
-        self.lifetime = self.lifetime.min(self.age_at(since));
+        let lifetime = self.lifetime.min(self.age_at(since));
+        if lifetime.is_zero() && !self.lifetime.is_zero() {
+            self.flags.insert(StoredFlags::CUT);
+        }
+        self.lifetime = lifetime;
         self.flags.insert(StoredFlags::PURGED);
     }
 
-    /// Lets it be fresh until the moment `until`, as an order of the operator says, whether that is later or
-    /// earlier than its own lifetime, and whether it was stale or softly purged before. Its windows for stale
-    /// responses are counted from there. A response that arrived later is stale from its arrival. What must
-    /// be asked about each time stays so ([`Facts::is_asked_each_time`]).
+    /// Lets it be fresh until the moment `until`, as a retention says, whether that is later or earlier than
+    /// its own lifetime, and whether it was stale or softly purged before. Its windows for stale responses
+    /// are counted from there. A response that arrived later is stale from its arrival. What must be asked
+    /// about each time stays so ([`Facts::is_asked_each_time`]).
     pub fn retain(&mut self, until: Instant) {
         if self.is_asked_each_time() {
             return;
@@ -109,13 +113,14 @@ impl Facts {
     /// says nothing.
     pub fn is_asked_each_time(&self) -> bool {
         let has = |flag| self.flags.has(flag);
-        let is_of_zero = self.lifetime.is_zero() && self.source != LifetimeSource::Heuristic;
-        has(StoredFlags::NO_CACHE) || has(StoredFlags::SUSPECT) || (is_of_zero && !has(StoredFlags::RETAINED))
+        let was_longer = has(StoredFlags::RETAINED) || has(StoredFlags::CUT);
+        let is_of_zero = self.lifetime.is_zero() && self.source != LifetimeSource::Heuristic && !was_longer;
+        has(StoredFlags::NO_CACHE) || has(StoredFlags::SUSPECT) || is_of_zero
     }
 
-    /// Where its lifetime came from, for logs and for `weir explain`: `order`, or the word of its source.
+    /// Where its lifetime came from, for logs and for `weir explain`: `retention`, or the word of its source.
     pub fn lifetime_from(&self) -> &'static str {
-        if self.flags.has(StoredFlags::RETAINED) { "order" } else { self.source.word() }
+        if self.flags.has(StoredFlags::RETAINED) { "retention" } else { self.source.word() }
     }
 
     fn age_at(&self, moment: Instant) -> Duration {
@@ -140,8 +145,10 @@ impl StoredFlags {
     pub const SUSPECT: StoredFlags = StoredFlags(16);
     /// The origin itself says how stale it may be in case of an error (stale-if-error, RFC 5861 §4).
     pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
-    /// An order of the operator says how long it is fresh.
+    /// A retention says until when it is fresh.
     pub const RETAINED: StoredFlags = StoredFlags(64);
+    /// It had a lifetime, of which a soft purge has left nothing.
+    pub const CUT: StoredFlags = StoredFlags(128);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {
@@ -220,3 +227,6 @@ impl ETag {
         self.0.as_bytes().starts_with(b"W/")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,20 +2,20 @@
 //!
 //! Stamps are numbers, not times: a generation carries the ledger's number at the moment its origin request
 //! was sent. It is dead if that is smaller than the largest hard mark that concerns it, and stale if it is
-//! smaller than the largest soft one, unless a newer order of a lifetime says until when it is fresh.
+//! smaller than the largest soft one, unless a newer retention says until when it is fresh.
 //! Running transfers need no marking. The look-ups that find what concerns a generation do not grow with
 //! what is held: its site, its URL, each of its tags, each length of prefix that has marks.
 //!
 //! Rooms: `scope` what a mark may concern, `asked` the requests under way, `tables` what is found by scope,
-//! `marks` the purges and their limits, `orders` the lifetimes, `record` the file's form
+//! `marks` the purges and their limits, `retentions` the lifetimes, `record` the file's form
 //! (`docs/format/ledger.md`), `book` the thread that makes marks durable, `scribe` the writing of the file.
 
 mod asked;
 mod book;
 mod error;
 mod marks;
-mod orders;
 pub(crate) mod record;
+mod retentions;
 mod scope;
 mod scribe;
 mod tables;
@@ -37,8 +37,8 @@ pub use error::OpenError;
 use marks::Marks;
 pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
-pub use orders::{LIFETIME_MAX, TooMany};
 pub use record::Unreadable;
+pub use retentions::{LIFETIME_MAX, TooMany};
 pub use scope::{Change, Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
@@ -51,7 +51,7 @@ pub struct Ledger {
     nature: Nature,
     past: Past,
     under_way: Arc<UnderWay>,
-    /// Held while orders of lifetimes are given.
+    /// Held while retentions are given.
     retaining: Mutex<()>,
     /// Another process has the file.
     is_away: AtomicBool,
@@ -195,7 +195,7 @@ impl Ledger {
         self.enter(wanted, now, Some(acknowledge))
     }
 
-    /// As [`Ledger::purge`], for orders of lifetimes.
+    /// As [`Ledger::purge`], for retentions.
     ///
     /// # Errors
     /// [`TooMany`]: then none is in force.

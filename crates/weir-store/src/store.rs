@@ -219,7 +219,7 @@ impl Store {
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One
-    /// that a soft mark or an order of a lifetime concerns has that in its head. It may still be filling:
+    /// that a soft mark or a retention concerns has that in its head. It may still be filling:
     /// see [`Generation::is_whole`]. Takes no lock, and writes no shared memory but one reference count (and
     /// the first uses).
     pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
@@ -276,7 +276,7 @@ impl Store {
     }
 
     /// Whether no mark has made a generation dead meanwhile, for a caller that has held it for a while. What
-    /// soft marks and orders of lifetimes say is in its head then.
+    /// soft marks and retentions say is in its head then.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
         match self.inside.memory.judge(&generation.label) {
             Judged::Alive => true,

@@ -69,7 +69,7 @@ impl VolumeTier {
         // A sweep waits for this lock: what it finds dead must not get a new head while it looks.
         let _gate = self.gate.read();
         let (key, stored) = (generation.key(), &generation.head().stored);
-        // An order of a lifetime concerns the new head as it did the old one.
+        // A retention concerns the new head as it did the old one.
         if ledger.judge(key, &stored.tags, generation.stamp()).purges(&stored.facts) {
             return;
         }

@@ -64,7 +64,7 @@ pub struct Listed {
     pub received: SystemTime,
     /// Its age (RFC 9111 §4.2.3).
     pub age: Duration,
-    /// Its freshness lifetime.
+    /// Its freshness lifetime, by the marks that are not written into its head yet as well.
     pub lifetime: Duration,
     /// Whether its bytes are in memory.
     pub is_in_memory: bool,
@@ -182,7 +182,8 @@ impl Lister<'_> {
                     is_cut = true;
                     break;
                 }
-                let listed = self.listed(generation.key(), &generation.head().stored);
+                let judged = self.inside.memory.judge(&generation.label);
+                let listed = self.listed(generation.key(), &generation.head().stored, judged);
                 self.objects.push(Listed {
                     body_bytes: generation.length(),
                     held_bytes: generation.held_bytes(),
@@ -337,8 +338,8 @@ impl Lister<'_> {
         let own = above.iter().find(|generation| generation.object() == record.number);
         // A newer head may be in memory only.
         let listed = match own {
-            Some(own) => self.listed(&key, &own.head().stored),
-            None => self.listed(&key, &stored),
+            Some(own) => self.listed(&key, &own.head().stored, self.inside.memory.judge(&own.label)),
+            None => self.listed(&key, &stored, judged),
         };
         let mut held = tier.volume().held(record);
         if let Some(own) = own {
@@ -353,8 +354,10 @@ impl Lister<'_> {
         });
     }
 
-    fn listed(&self, key: &CacheKey, stored: &Stored) -> Listed {
-        let facts = &stored.facts;
+    /// What its head says, with what the marks make of it.
+    fn listed(&self, key: &CacheKey, stored: &Stored, judged: Judged) -> Listed {
+        let mut facts = stored.facts;
+        judged.apply(&mut facts);
         Listed {
             key: key.clone(),
             body_bytes: None,

@@ -7,7 +7,7 @@
 //!    head and then writes it has done so before, or judges by all marks up to `until` (`VolumeTier::gate`).
 //!    The volume is synced, and the catalogue, if there is one, has covered the log up to there.
 //! 2. *Search.* Each old object that a mark may concern is read and judged. A dead one is removed, one that a
-//!    soft mark or an order of a lifetime concerns gets a head that says so. Each batch is synced and then
+//!    soft mark or a retention concerns gets a head that says so. Each batch is synced and then
 //!    checked; the pass ends where something is not as it should be.
 //! 3. *Wait* for old objects that are still arriving; each is judged when it has ended. Where marks become
 //!    too many, these objects are cut.

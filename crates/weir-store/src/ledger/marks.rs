@@ -1,8 +1,8 @@
 //! The marks in memory, their limits, and what they say of a response.
 //!
 //! Beyond a limit marks of purges become fewer and wider, never weaker: those of URLs, prefixes and tags
-//! become marks of their sites, those of sites and of tags in all sites one of everything. Orders of
-//! lifetimes are refused there ([`super::orders`]).
+//! become marks of their sites, those of sites and of tags in all sites one of everything. Retentions of
+//! lifetimes are refused there ([`super::retentions`]).
 
 use std::collections::{BTreeSet, HashMap as StdHashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use std::time::{Instant, SystemTime};
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Now, Tags};
 
-use super::orders::{Orders, TooMany};
 use super::record::Record;
+use super::retentions::{Retentions, TooMany};
 use super::scope::{Change, Force, Judged, Mark, Scope, Stamp};
 use super::tables::{Entry, Noted, Tables, tag_name};
 use crate::digest::DigestMap;
@@ -77,8 +77,8 @@ impl Noted for Purges {
 /// What the purges looked at so far say.
 struct Concern {
     stamp: u64,
-    /// The number of the order that concerns it; 0 for none.
-    order: u64,
+    /// The number of the retention that concerns it; 0 for none.
+    retention: u64,
     is_dead: bool,
     before: Option<Instant>,
     after: Option<Instant>,
@@ -88,7 +88,7 @@ impl Concern {
     fn add(&mut self, purges: &Purges) {
         self.is_dead |= self.stamp < purges.hard;
         if let Some(soft) = purges.soft.filter(|soft| self.stamp < soft.number) {
-            let since = if soft.number < self.order { &mut self.before } else { &mut self.after };
+            let since = if soft.number < self.retention { &mut self.before } else { &mut self.after };
             *since = Some(since.map_or(soft.since, |since| since.min(soft.since)));
         }
     }
@@ -103,7 +103,7 @@ pub(super) struct Marks {
     /// Grows when marks are joined or dropped, so that a concurrent reader looks again.
     version: AtomicU64,
     purges: Tables<Purges>,
-    orders: Orders,
+    retentions: Retentions,
     /// Held while marks are made, joined or dropped.
     making: Mutex<()>,
     marks_max: usize,
@@ -116,7 +116,7 @@ impl Marks {
             newest: AtomicU64::new(0),
             version: AtomicU64::new(0),
             purges: Tables::new(),
-            orders: Orders::new(marks_max),
+            retentions: Retentions::new(marks_max),
             making: Mutex::new(()),
             marks_max: marks_max.max(1),
         }
@@ -131,21 +131,21 @@ impl Marks {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.purges.count() + self.orders.count()
+        self.purges.count() + self.retentions.count()
     }
 
     pub(super) fn is_filling_up(&self) -> bool {
-        self.purges.most() * 16 >= self.marks_max || self.orders.is_filling_up() || self.is_crowded()
+        self.purges.most() * 16 >= self.marks_max || self.retentions.is_filling_up() || self.is_crowded()
     }
 
-    /// Whether purges are about to become wider. Orders never do.
+    /// Whether purges are about to become wider. Retentions never do.
     pub(super) fn is_crowded(&self) -> bool {
         self.purges.most() * 2 >= self.marks_max || self.purges.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
     }
 
-    /// Whether there is room for the orders of lifetimes among these marks.
+    /// Whether there is room for the retentions among these marks.
     pub(super) fn check_room(&self, wanted: &[Mark]) -> Result<(), TooMany> {
-        self.orders.check_room(wanted)
+        self.retentions.check_room(wanted)
     }
 
     /// Where to look for what the marks newer than `since` concern.
@@ -153,7 +153,7 @@ impl Marks {
         let _making = self.making.lock();
         let mut reach = Reach::default();
         self.purges.reach(since, &mut reach);
-        self.orders.reach(since, &mut reach);
+        self.retentions.reach(since, &mut reach);
         // A mark without a site may concern any.
         reach.is_all |= reach.sites.contains(&0);
         reach
@@ -206,7 +206,7 @@ impl Marks {
     fn apply(&self, record: &Record, made: Instant, now: Now) {
         let Record { number, mark: Mark { scope, force }, at } = *record;
         if let Force::Lifetime(lifetime) = force {
-            return self.orders.apply(record, lifetime, now);
+            return self.retentions.apply(record, lifetime, now);
         }
         let tables = &self.purges;
         let own = Purges::of(number, force, Now { mono: made, wall: at });
@@ -220,7 +220,7 @@ impl Marks {
             }
             Scope::Url { digest, .. } => self.make_room(&tables.urls, digest),
             Scope::Prefix { site, digest, length } => {
-                if !tables.note_length(length) {
+                if !tables.note_length(length, PREFIX_LENGTHS_MAX) {
                     return self.apply_to_site(site, &own);
                 }
                 self.make_room(&tables.prefixes, digest);
@@ -269,16 +269,16 @@ impl Marks {
     pub(super) fn judge(&self, key: &CacheKey, tags: &Tags, stamp: Stamp) -> Judged {
         loop {
             let version = self.version.load(Ordering::SeqCst);
-            let order = self.orders.newest_of(key, tags, stamp);
-            let number = order.map_or(0, |order| order.number);
+            let retention = self.retentions.newest_of(key, tags, stamp);
+            let number = retention.map_or(0, |retention| retention.number);
             let mut concern =
-                Concern { stamp: stamp.0, order: number, is_dead: false, before: None, after: None };
+                Concern { stamp: stamp.0, retention: number, is_dead: false, before: None, after: None };
             self.purges.look(key, tags, &mut |_, purges| concern.add(purges));
             if self.version.load(Ordering::SeqCst) != version {
                 continue;
             }
             let Concern { before, after, .. } = concern;
-            return match (concern.is_dead, order.map(|order| order.until)) {
+            return match (concern.is_dead, retention.map(|retention| retention.until)) {
                 (true, _) => Judged::Dead,
                 (false, None) if after.is_none() => Judged::Alive,
                 (false, until) => Judged::Changed(Change { before, until, after }),
@@ -292,7 +292,7 @@ impl Marks {
         self.purges.change_all(|all| Purges { hard: all.hard.max(until.0), ..all });
         self.version.fetch_add(1, Ordering::SeqCst);
         self.purges.retire(until);
-        self.orders.retire(until);
+        self.retentions.retire(until);
     }
 
     /// The counter, and all marks as records in the order of their numbers.
@@ -308,7 +308,7 @@ impl Marks {
                 records.push(Record { number: soft.number, mark: Mark::soft(scope), at: soft.at });
             }
         });
-        self.orders.each(|record| records.push(record));
+        self.retentions.each(|record| records.push(record));
         records.sort_by_key(|record| record.number);
         (self.current().0, records)
     }

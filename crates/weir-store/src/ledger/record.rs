@@ -14,7 +14,7 @@ pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 const MAGIC: &[u8; 8] = b"WEIRLEDG";
 const END_MAGIC: &[u8; 8] = b"WEIRLEND";
 const VERSION: u32 = 3;
-/// The version before: it has no orders of lifetimes.
+/// The version before: it has no retentions.
 const VERSION_PURGES: u32 = 2;
 /// The version before that: it has no identity, and no second file that says where it ends.
 const VERSION_UNNAMED: u32 = 1;

@@ -73,7 +73,7 @@ impl Scope {
     }
 
     /// Whether it concerns a response with that key and these tags.
-    pub(crate) fn concerns(&self, key: &CacheKey, tags: &Tags) -> bool {
+    pub fn concerns(&self, key: &CacheKey, tags: &Tags) -> bool {
         match *self {
             Scope::All => true,
             Scope::Site(site) => site == key.site,
@@ -131,7 +131,7 @@ impl Mark {
         Mark { scope, force: Force::Soft }
     }
 
-    /// An order of a lifetime.
+    /// A retention.
     pub fn lifetime(scope: Scope, lifetime: Duration) -> Mark {
         Mark { scope, force: Force::Lifetime(lifetime) }
     }
@@ -181,14 +181,14 @@ impl Judged {
     }
 }
 
-/// What soft purges and orders of lifetimes make of a head. The newest order decides over all that is older.
+/// What soft purges and retentions make of a head. The newest retention decides over all that is older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// The earliest soft purge that is older than the order.
+    /// The earliest soft purge that is older than the retention.
     pub(super) before: Option<Instant>,
-    /// The newest order: until when it is fresh.
+    /// The newest retention: until when it is fresh.
     pub(super) until: Option<Instant>,
-    /// The earliest soft purge that is newer than the order, or of all where there is no order.
+    /// The earliest soft purge that is newer than the retention, or of all where there is no retention.
     pub(super) after: Option<Instant>,
 }
 

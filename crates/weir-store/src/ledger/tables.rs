@@ -9,7 +9,7 @@ use papaya::HashMap;
 use weir_policy::{CacheKey, Tags};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::marks::{PREFIX_LENGTHS_MAX, Reach};
+use super::marks::Reach;
 use super::scope::{Scope, Stamp};
 use crate::digest::{DigestMap, Folded, digest_map};
 
@@ -110,11 +110,11 @@ impl<T: Noted> Tables<T> {
         }
     }
 
-    /// Notes a length of marked prefixes. False where there are too many lengths.
-    pub(super) fn note_length(&self, length: u32) -> bool {
+    /// Notes a length of marked prefixes. False where there are `most` lengths already.
+    pub(super) fn note_length(&self, length: u32, most: usize) -> bool {
         let mut lengths = Vec::clone(&self.lengths.load());
         let Err(place) = lengths.binary_search(&length) else { return true };
-        if lengths.len() >= PREFIX_LENGTHS_MAX {
+        if lengths.len() >= most {
             return false;
         }
         lengths.insert(place, length);

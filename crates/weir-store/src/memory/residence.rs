@@ -26,13 +26,13 @@ impl Memory {
         Change { memory: self, state: self.state.lock(), retired: Victims::new() }
     }
 
-    /// Whether a soft mark concerns a generation, or did since its head came, and no newer order of a
-    /// lifetime does. True for a dead one.
+    /// Whether a soft mark concerns a generation, or did since its head came, and no newer
+    /// retention does. True for a dead one.
     pub(crate) fn is_soft(&self, label: &Label) -> bool {
         self.judge(label).is_purged(&label.head.load().stored.facts)
     }
 
-    /// Gives a generation the head that soft marks and orders of lifetimes make of its own, and stamps it
+    /// Gives a generation the head that soft marks and retentions make of its own, and stamps it
     /// again. False where it is dead by now: a hard mark concerns it, or memory has no room for that head.
     pub(crate) fn absorb(&self, generation: &Arc<Generation>) -> bool {
         let label = &generation.label;
@@ -195,8 +195,8 @@ impl Memory {
 
     /// Gives a generation a new head and stamp. One that was evicted or invalidated meanwhile comes back if
     /// it is whole and not dead. A head that was asked for before a purge that concerns it changes nothing
-    /// where the generation has been stamped since; otherwise the purge makes it stale or dead. An order of a
-    /// lifetime that is newer than the head's stamp changes it. True when the generation is in the store.
+    /// where the generation has been stamped since; otherwise the purge makes it stale or dead. A
+    /// retention that is newer than the head's stamp changes it. True when the generation is in the store.
     pub(crate) fn freshen(&self, generation: &Arc<Generation>, mut head: Head, stamp: Stamp) -> bool {
         let label = &generation.label;
         let mut change = self.change();

@@ -15,7 +15,7 @@ pub(super) const SWEEP_STEP: usize = 256;
 type SweptUp = SmallVec<[Arc<Generation>; 8]>;
 
 impl Memory {
-    /// Looks at some more generations. The dead are retired, soft marks and orders of lifetimes are
+    /// Looks at some more generations. The dead are retired, soft marks and retentions are
     /// written into the heads that they concern, all others are stamped again. So at the end of a pass the
     /// older marks can be dropped. True while the pass is under way.
     pub(crate) fn sweep(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Orders of lifetimes: until when what is held stays fresh.
+//! Retentions: until when what is held stays fresh.
 
 use weir_policy::Now;
 
@@ -6,13 +6,13 @@ use super::Store;
 use crate::ledger::{Acknowledge, Mark, Stamp, TooMany};
 
 impl Store {
-    /// Makes what the orders concern fresh until their moment, longer or shorter than before, running
+    /// Makes what the retentions concern fresh until their moment, longer or shorter than before, running
     /// transfers included. Returns the largest mark; it is in force then. The ledger's thread calls
     /// `acknowledge` once it is durable. Nothing is searched.
     ///
     /// # Errors
-    /// [`TooMany`]: then no order is in force.
-    pub fn retain(&self, orders: &[Mark], now: Now, acknowledge: Acknowledge) -> Result<Stamp, TooMany> {
-        self.ledger().retain(orders, now, acknowledge)
+    /// [`TooMany`]: then no retention is in force.
+    pub fn retain(&self, retentions: &[Mark], now: Now, acknowledge: Acknowledge) -> Result<Stamp, TooMany> {
+        self.ledger().retain(retentions, now, acknowledge)
     }
 }

@@ -1,6 +1,7 @@
 //! What `store` must do, by example.
 
 mod purge;
+mod retention;
 mod stress;
 
 use super::*;

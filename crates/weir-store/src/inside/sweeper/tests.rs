@@ -5,6 +5,7 @@
 mod world;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use self::world::{Beside, Target, World};
 use super::Stuck;
@@ -111,6 +112,7 @@ fn a_crash_at_every_operation_of_a_pass() {
             world.settle();
             world.purge(Target::Tag(1), Force::Hard);
             world.purge(Target::Tag(2), Force::Soft);
+            world.purge(Target::Tag(0), Force::Lifetime(Duration::from_secs(5000)));
             world.cut_at(cut);
             let passed = world.pass();
             let was_cut = world.is_down();
@@ -176,6 +178,37 @@ fn what_was_purged_softly_stays_outdated_without_its_mark() {
         // An index that is made again does not know it either.
         world.crash_without_index();
         assert_eq!(world.outdated(), BTreeSet::from([1, 3, 5]));
+    }
+}
+
+#[test]
+fn what_was_retained_stays_so_without_its_mark() {
+    for beside in [Beside::Nothing, Beside::Rows] {
+        let mut world = World::new(5, beside);
+        for number in 0..6 {
+            world.store(number, 2000, number % 2);
+        }
+        world.settle();
+        let mut late = world.begin(7, 300_000, 1);
+        world.push(&mut late, 200_000);
+        world.purge(Target::Tag(1), Force::Soft);
+        world.purge(Target::Tag(1), Force::Lifetime(Duration::from_secs(5000)));
+        assert_eq!(world.pass(), Err(Stuck::Arriving), "the fill is waited for");
+        world.push(&mut late, 100_000);
+        world.seal(late);
+        world.settle();
+        assert_eq!(world.pass(), Ok(()));
+        assert_eq!(world.store.ledger().marks(), 0);
+        world.crash();
+        assert_eq!(world.found().len(), 7);
+        world.assert_true();
+        world.crash_without_index();
+        world.assert_true();
+        // Shorter than before, and the process ends before the sweep.
+        world.purge(Target::All, Force::Lifetime(Duration::from_secs(300)));
+        world.crash();
+        world.assert_true();
+        world.finish();
     }
 }
 

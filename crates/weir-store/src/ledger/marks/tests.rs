@@ -251,7 +251,7 @@ fn concerns(mark: &Mark, site: u64, at: usize) -> bool {
 
 proptest! {
     /// However few marks are kept, none is lost. Where all are kept, none says more than it should. The
-    /// newest order decides, and is never wider than it was given.
+    /// newest retention decides, and is never wider than it was given.
     #[test]
     fn no_mark_is_ever_lost(
         wanted in prop::collection::vec((scope(), 0..4_u8), 1..60),
@@ -289,12 +289,13 @@ proptest! {
                 };
                 let hard = of(|force| force == Force::Hard);
                 let soft = of(|force| force == Force::Soft);
-                let order = of(|force| matches!(force, Force::Lifetime(_))).last().copied();
-                let until = order.map(|(_, mark, at)| match mark.force {
+                let retention = of(|force| matches!(force, Force::Lifetime(_))).last().copied();
+                let until = retention.map(|(_, mark, at)| match mark.force {
                     Force::Lifetime(lifetime) => at.mono + lifetime,
                     _ => unreachable!(),
                 });
-                let is_newer = |soft: &&(Stamp, Mark, Now)| order.is_none_or(|order| soft.0 > order.0);
+                let is_newer =
+                    |soft: &&(Stamp, Mark, Now)| retention.is_none_or(|retention| soft.0 > retention.0);
                 let softly = soft.iter().any(is_newer);
                 for marks in [&marks, &restored] {
                     let judged = marks.judge(&object, &borne, stamp);
@@ -315,9 +316,9 @@ proptest! {
     }
 }
 
-/// What a head says after these marks, where the order comes first or last.
+/// What a head says after these marks, where the retention comes first or last.
 #[test]
-fn the_newest_of_orders_and_soft_purges_decides() {
+fn the_newest_of_retentions_and_soft_purges_decides() {
     let key = key(1, "http://a.test/");
     let tags = tags("red");
     let judge = |acts: &[(Mark, u64)]| {
@@ -334,8 +335,8 @@ fn the_newest_of_orders_and_soft_purges_decides() {
         let after = |moment: Option<Instant>| moment.map(|at| (at - begin.mono).as_secs());
         (after(change.before), after(change.until), after(change.after))
     };
-    let (soft, order) = (Mark::soft(Scope::Site(1)), Scope::tag(b"red"));
-    let minute = Mark::lifetime(order, Duration::from_secs(60));
+    let (soft, retention) = (Mark::soft(Scope::Site(1)), Scope::tag(b"red"));
+    let minute = Mark::lifetime(retention, Duration::from_secs(60));
     let hour = Mark::lifetime(Scope::All, Duration::from_secs(3600));
     assert_eq!(judge(&[(minute, 5)]), (None, Some(65), None));
     assert_eq!(judge(&[(soft, 1), (minute, 5)]), (Some(1), Some(65), None));
@@ -346,37 +347,96 @@ fn the_newest_of_orders_and_soft_purges_decides() {
 }
 
 #[test]
-fn orders_beyond_the_limit_are_refused_and_never_wider() {
+fn retentions_beyond_the_limit_are_refused_and_never_wider() {
     let marks = Marks::new(8);
     let before = marks.current();
-    let of = |number: u64| url(&key(1, &format!("http://a.test/{number}")));
-    let order = |number| Mark::lifetime(of(number), Duration::from_secs(60));
-    let each: Vec<Stamp> = (0..8).map(|number| marks.one(order(number))).collect();
+    let of = |number: u64| Scope::Url { site: 0, digest: key(1, &format!("http://a.test/{number}")).digest };
+    let retention = |number| Mark::lifetime(of(number), Duration::from_secs(60));
+    let each: Vec<Stamp> = (0..8).map(|number| marks.one(retention(number))).collect();
     assert_eq!(each.len(), marks.count());
-    assert_eq!(marks.check_room(&[order(3)]), Ok(()), "another for the same URL takes no room");
-    let error = marks.check_room(&[order(8)]).unwrap_err();
-    assert_eq!(error, TooMany::Orders { kind: "URLs", most: 8, kept: 8 });
+    assert_eq!(marks.check_room(&[retention(3)]), Ok(()), "another for the same URL takes no room");
+    let error = marks.check_room(&[retention(8)]).unwrap_err();
+    assert_eq!(error, TooMany::Retentions { kind: "URLs", whose: "", most: 8, kept: 8 });
     assert!(error.to_string().contains("8 lifetimes of URLs"), "{error}");
     assert!(marks.is_filling_up() && !marks.is_crowded(), "no purge becomes wider for them");
     let soft: Vec<Mark> = (0..100).map(|number| Mark::soft(of(number))).collect();
     marks.make(&soft, now(), |_| {});
     let other = key(1, "http://a.test/other");
-    assert!(is_stale(marks.judge(&other, &Tags::default(), before)), "purges became one of the site");
+    assert!(is_stale(marks.judge(&other, &Tags::default(), before)), "purges became one of everything");
     let kept = marks.judge(&key(1, "http://a.test/5"), &Tags::default(), before);
     assert!(matches!(kept, Judged::Changed(Change { until: Some(_), .. })));
     marks.retire(marks.current());
-    assert_eq!((marks.count(), marks.check_room(&[order(8)])), (0, Ok(())));
+    assert_eq!((marks.count(), marks.check_room(&[retention(8)])), (0, Ok(())));
     let text = format!("http://a.test/{}", "x".repeat(200));
-    let prefix = |length: usize| Mark::lifetime(Scope::prefix(1, &text[..length]), Duration::ZERO);
+    let prefix = |length: usize| Mark::lifetime(Scope::prefix(0, &text[..length]), Duration::ZERO);
     let marks = Marks::new(1000);
     let all: Vec<Mark> = (20..20 + PREFIX_LENGTHS_MAX).map(prefix).collect();
     marks.make(&all, now(), |_| {});
     assert_eq!(marks.check_room(&[prefix(30)]), Ok(()));
-    assert_eq!(marks.check_room(&[prefix(150)]), Err(TooMany::Lengths));
+    assert_eq!(
+        marks.check_room(&[prefix(150)]),
+        Err(TooMany::Lengths { whose: "", most: PREFIX_LENGTHS_MAX })
+    );
+}
+
+/// A token of one site cannot take the room of all others.
+#[test]
+fn one_site_has_a_part_of_the_room() {
+    let marks = Marks::new(16);
+    let (a, b) = (1, 2);
+    let of = |site: u64, number: u64| {
+        let scope = url(&key(site, &format!("http://s{site}.test/{number}")));
+        Mark::lifetime(scope, Duration::from_secs(60))
+    };
+    let of_a: Vec<Mark> = (0..4).map(|number| of(a, number)).collect();
+    marks.make(&of_a, now(), |_| {});
+    let error = marks.check_room(&[of(a, 4)]).unwrap_err();
+    assert_eq!(error, TooMany::Retentions { kind: "URLs", whose: " of one site", most: 4, kept: 4 });
+    assert!(error.to_string().starts_with("there is room for 4 lifetimes of URLs of one site at"), "{error}");
+    assert_eq!(marks.check_room(&[of(a, 2)]), Ok(()));
+    let four: Vec<Mark> = (0..4).map(|number| of(b, number)).collect();
+    assert_eq!(marks.check_room(&four), Ok(()));
+    let five: Vec<Mark> = (0..5).map(|number| of(b, number)).collect();
+    assert!(matches!(marks.check_room(&five), Err(TooMany::Retentions { kept: 0, .. })), "all or none");
+    let tags = |site: u64, count: u64| {
+        let tag = |number: u64| Scope::tag_of(site, number.to_string().as_bytes());
+        (0..count).map(|at| Mark::lifetime(tag(at), Duration::ZERO)).collect::<Vec<_>>()
+    };
+    assert_eq!((marks.check_room(&tags(a, 4)), marks.check_room(&tags(a, 5)).is_err()), (Ok(()), true));
+    assert_eq!(marks.check_room(&tags(0, 16)), Ok(()), "of all sites: by an operator of all");
+    let text = format!("http://a.test/{}", "x".repeat(200));
+    let prefix =
+        |site: u64, length: usize| Mark::lifetime(Scope::prefix(site, &text[..length]), Duration::ZERO);
+    let marks = Marks::new(1000);
+    let part = PREFIX_LENGTHS_MAX / 4;
+    let all: Vec<Mark> = (20..20 + part).map(|length| prefix(a, length)).collect();
+    assert_eq!(marks.check_room(&all), Ok(()));
+    marks.make(&all, now(), |_| {});
+    let refused = Err(TooMany::Lengths { whose: " of one site", most: part });
+    assert_eq!(marks.check_room(&[prefix(a, 150)]), refused);
+    assert_eq!(marks.check_room(&[prefix(a, 21)]), Ok(()), "that length is there");
+    assert_eq!(marks.check_room(&[prefix(b, 150)]), Ok(()));
+}
+
+/// A file may have retentions of a batch that was dropped, beside those that took their room.
+#[test]
+fn what_was_acknowledged_is_restored_beyond_the_limits() {
+    let text = format!("http://a.test/{}", "x".repeat(2 * PREFIX_LENGTHS_MAX));
+    let marks = Marks::new(4);
+    let before = marks.current();
+    for length in 15..15 + 2 * PREFIX_LENGTHS_MAX {
+        let mark = Mark::lifetime(Scope::prefix(1, &text[..length]), Duration::from_secs(9));
+        marks.restore(&Record { number: 100 + length as u64, mark, at: now().wall }, now());
+    }
+    assert_eq!(marks.count(), 2 * PREFIX_LENGTHS_MAX);
+    for length in [15, 14 + 2 * PREFIX_LENGTHS_MAX] {
+        let judged = marks.judge(&key(1, &text[..length]), &Tags::default(), before);
+        assert!(matches!(judged, Judged::Changed(_)), "{length}");
+    }
 }
 
 #[test]
-fn an_order_counts_from_when_it_was_given_whatever_the_process() {
+fn a_retention_counts_from_when_it_was_given_whatever_the_process() {
     let (key, tags, given) = (key(1, "http://a.test/"), Tags::default(), now());
     let marks = Marks::new(10);
     let before = marks.current();
@@ -403,9 +463,9 @@ fn an_order_counts_from_when_it_was_given_whatever_the_process() {
 }
 
 /// What bears more tags than are kept is concerned by those that are kept: a lifetime is never lengthened by
-/// an order that may not name it.
+/// a retention that may not name it.
 #[test]
-fn an_order_of_a_tag_means_tags_that_are_known() {
+fn a_retention_of_a_tag_means_tags_that_are_known() {
     let names: Vec<String> = (0..=TAGS_MAX).map(|at| format!("t{at}")).collect();
     let many = tags(&names.join(" "));
     let marks = Marks::new(10);

@@ -30,7 +30,7 @@ fn is_stale(generation: &Generation) -> bool {
     !is_fresh
 }
 
-fn scopes() -> [(Scope, [bool; 3]); 6] {
+pub(super) fn scopes() -> [(Scope, [bool; 3]); 6] {
     [
         (Scope::All, [true, true, true]),
         (Scope::Site(5), [true, true, false]),

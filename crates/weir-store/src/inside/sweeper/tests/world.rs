@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use weir_policy::{CacheKey, StoredFlags};
+use weir_policy::{CacheKey, Stored, StoredFlags, freshness};
 
 use super::super::{Stuck, Sweeper};
 use crate::catalogue::{Change, Rows, wanted};
@@ -22,6 +23,8 @@ const DISK_BYTES: u64 = 16 << 20;
 const KEYS: u64 = 24;
 const SITES: u64 = 3;
 const TAGS: u64 = 5;
+/// A course takes no longer than this.
+const SLOW: Duration = Duration::from_secs(250);
 
 /// What searches the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,8 +189,14 @@ impl World {
                     7..=9 => Target::Url(self.below(KEYS)),
                     _ => Target::Prefix(self.below(SITES) + 1),
                 };
-                let force = if self.below(4) == 0 { Force::Soft } else { Force::Hard };
-                self.purge(target, force);
+                match self.below(6) {
+                    0 => self.purge(target, Force::Soft),
+                    1 | 2 => {
+                        let seconds = [0, 300, 5000][self.below(3) as usize];
+                        self.purge(target, Force::Lifetime(Duration::from_secs(seconds)));
+                    }
+                    _ => self.purge(target, Force::Hard),
+                }
             }
             12 => self.settle(),
             13 | 14 => self.sync(),
@@ -247,7 +256,10 @@ impl World {
         let (done, wait) = std::sync::mpsc::channel();
         let mark = Mark { scope: target.scope(), force };
         let acknowledge = Box::new(move |result: Result<_, _>| done.send(result.is_ok()).unwrap_or_default());
-        let stamp = self.store.purge(&[mark], now(), acknowledge);
+        let stamp = match force {
+            Force::Lifetime(_) => self.store.retain(&[mark], now(), acknowledge).unwrap(),
+            _ => self.store.purge(&[mark], now(), acknowledge),
+        };
         assert!(wait.recv().unwrap());
         self.purges.push((target, force, stamp));
     }
@@ -355,7 +367,8 @@ impl World {
     }
 
     /// What is found under a key is a version that was stored there, every byte of it, and no purge has made
-    /// it dead. What a soft purge concerns is outdated. What must be there is found.
+    /// it dead. What a soft purge concerns is outdated, unless a retention is newer. What one concerns is
+    /// fresh until then. What must be there is found.
     fn assert_key(&self, key: u64) {
         let nothing = BTreeMap::new();
         let versions = self.versions.get(&key).unwrap_or(&nothing);
@@ -381,12 +394,35 @@ impl World {
             "key {key}: {number} {version:?} was purged: {:?}",
             self.purges
         );
-        let is_outdated = head.stored.facts.flags.has(StoredFlags::PURGED);
-        assert_eq!(is_outdated, newest(version, Force::Soft) > 0, "key {key}: {number} {version:?}");
+        self.assert_facts(&head.stored, key, version);
         if let Some(bytes) = bytes_of(&found) {
             assert!(bytes == body(number, 0, version.length as usize), "key {key}: wrong bytes");
         } else {
             assert_eq!(version.must, Must::Nothing, "key {key}: {number} is gone");
+        }
+    }
+
+    /// The newest retention decides, and soft purges after it.
+    fn assert_facts(&self, stored: &Stored, key: u64, version: &Version) {
+        let concerning = self
+            .purges
+            .iter()
+            .filter(|(target, _, stamp)| target.concerns(key, version.tag) && *stamp > version.stamp);
+        let (mut retained, mut is_outdated) = (None, false);
+        for (_, force, _) in concerning {
+            match force {
+                Force::Soft => is_outdated = true,
+                Force::Lifetime(lifetime) => (retained, is_outdated) = (Some(*lifetime), false),
+                Force::Hard => {}
+            }
+        }
+        let what = format!("key {key}: {version:?}: {:?}", self.purges);
+        let flags = stored.facts.flags;
+        assert_eq!(flags.has(StoredFlags::PURGED), is_outdated, "{what}");
+        assert_eq!(flags.has(StoredFlags::RETAINED), retained.is_some(), "{what}");
+        if let Some(lifetime) = retained.filter(|_| !is_outdated) {
+            let left = freshness(stored, now()).left();
+            assert!(left <= lifetime && left + SLOW >= lifetime, "{what}: {left:?} of {lifetime:?}");
         }
     }
 
