@@ -17,8 +17,8 @@ use crate::answer::Refusal;
 use crate::call::{Caller, Door};
 use crate::clock;
 use crate::data_plane::{
-    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question,
-    SwapError, UpgradeOrder, Upgraded, Verified,
+    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged,
+    Question, Retained, RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
@@ -27,8 +27,9 @@ use crate::metrics::Seen;
 use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
 use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
+use crate::retentions;
 use crate::sites::{Sites, SitesOrder};
-use crate::status::{LastReload, Status};
+use crate::status::{LastReload, Status, rfc3339};
 use crate::streams::{Form, Sending, Stream, Streams};
 use crate::tokens::Tokens;
 use crate::turns::Turns;
@@ -93,6 +94,15 @@ pub enum PurgeError {
     Order(String),
     /// It is in force, but not on disk.
     #[error("purged until a restart only: {0}; mend the disk of the state folder and purge again")]
+    Unwritten(String),
+}
+
+/// A retention that failed, or will not outlast a restart.
+#[derive(Debug)]
+pub enum RetainError {
+    /// It is refused.
+    Refused(RetentionRefusal),
+    /// It is in force, but not on disk.
     Unwritten(String),
 }
 
@@ -279,12 +289,14 @@ impl Control {
         status
     }
 
-    /// What would happen to a request. Blocks for a short time.
+    /// What would happen to a request; with orders of lifetimes that `own` may see alone, where it is given.
+    /// Blocks for a short time.
     ///
     /// # Errors
     /// A sentence, when the question is not a request.
-    pub fn explain(&self, question: &Question) -> Result<Explained, String> {
+    pub(crate) fn explain(&self, question: &Question, own: Option<&Own<'_>>) -> Result<Explained, String> {
         let mut explained = self.data_plane.explain(question)?;
+        self.tell_retentions(&mut explained, own);
         // What the configuration adds may be a secret; what the question has itself is none.
         if let Some(asked) = &mut explained.origin_request {
             let added = asked.headers.iter_mut().filter(|field| !question.headers.contains(field));
@@ -295,6 +307,47 @@ impl Control {
             }
         }
         Ok(explained)
+    }
+
+    /// Says which order gave what is stored its lifetime. What cannot be read is left out.
+    fn tell_retentions(&self, explained: &mut Explained, own: Option<&Own<'_>>) {
+        let (Some(site), Some(key)) = (&explained.site, &explained.key) else { return };
+        for variant in &mut explained.stored {
+            let concerns = |scope: &_, tags: &[String]| self.data_plane.concerns(scope, site, key, tags);
+            if let Err(error) = retentions::tell(&self.state, own, variant, concerns) {
+                tracing::warn!(%error, "cannot read the history");
+            }
+        }
+    }
+
+    /// The retentions in force; those that `own` may see alone, where it is given. Blocks.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub(crate) fn retentions(&self, own: Option<&Own<'_>>) -> io::Result<Retentions> {
+        retentions::in_force(&self.state, clock::wall(), own)
+    }
+
+    /// Makes what the scopes name fresh for so many seconds from now on, and returns once that is durable.
+    ///
+    /// # Errors
+    /// See [`RetainError`].
+    ///
+    /// # Cancel safety
+    /// What was ordered stays ordered.
+    pub async fn retain(&self, scopes: Vec<PurgeScope>, lifetime_s: u64) -> Result<Retained, RetainError> {
+        let (told, done) = oneshot::channel();
+        let tell = move |result: Result<u64, String>| drop(told.send(result));
+        let lifetime = Duration::from_secs(lifetime_s);
+        let until = rfc3339(clock::wall() + lifetime);
+        self.data_plane.retain(&scopes, lifetime, Box::new(tell)).map_err(RetainError::Refused)?;
+        let mark = match done.await {
+            Ok(Ok(mark)) => mark,
+            Ok(Err(why)) => return Err(RetainError::Unwritten(why)),
+            Err(_) => return Err(RetainError::Unwritten("the ledger's thread has ended".to_owned())),
+        };
+        tracing::info!(mark, ?scopes, lifetime_s, "retained");
+        Ok(Retained { mark, scopes, lifetime_s, until })
     }
 
     /// Purges, and returns once the purge is durable.

@@ -7,10 +7,12 @@ mod listing;
 mod origins;
 mod picks;
 mod purge;
+mod retention;
 mod upgrade;
 mod volumes;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,9 @@ pub use self::listing::{CachedObject, ListOrder, Listing};
 pub use self::origins::{HedgesState, OriginState, SessionsState, UpstreamState};
 pub use self::picks::PicksCount;
 pub use self::purge::{Counted, PurgeDone, PurgeOrder, PurgeScope, Purged, SCOPES_MAX};
+pub use self::retention::{
+    LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,
+};
 pub use self::upgrade::{UpgradeOrder, Upgraded};
 pub use self::volumes::{CatalogueUse, Verified, VolumeUse};
 
@@ -77,6 +82,20 @@ pub trait DataPlane: Send + Sync {
     /// # Errors
     /// A sentence, when the order makes no sense or a drive fails.
     fn count_purged(&self, order: &PurgeOrder, progress: &Progress) -> Result<Counted, String>;
+
+    /// Makes what the scopes name fresh for `lifetime` from now on, at once. Calls `done` as for a purge.
+    ///
+    /// # Errors
+    /// See [`RetentionRefusal`]; then nothing has changed, and `done` is not called.
+    fn retain(
+        &self,
+        scopes: &[PurgeScope],
+        lifetime: Duration,
+        done: PurgeDone,
+    ) -> Result<(), RetentionRefusal>;
+
+    /// Whether a scope would concern what a site holds under a key with these tags.
+    fn concerns(&self, scope: &PurgeScope, site: &str, key: &str, tags: &[String]) -> bool;
 
     /// Whether there are volumes.
     fn has_volumes(&self) -> bool;

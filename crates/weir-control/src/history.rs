@@ -4,6 +4,7 @@ mod backwards;
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -15,6 +16,8 @@ use serde_json::Value;
 use weir_observe::AUDITS;
 
 use self::backwards::Set;
+/// The act of a retention.
+pub(crate) const RETENTION: &str = "ttl";
 /// The ways in which an act ends.
 pub const RESULTS: [&str; 3] = ["done", "refused", "failed"];
 /// What the shortest time that a question may name is completed with.
@@ -63,7 +66,7 @@ pub struct HistoryEntry {
     /// From where; absent where that is this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// What: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`,
+    /// What: `purge`, `purge-dry-run`, `ttl`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`,
     /// `job-cancel`, `job-ended`, `origin-change`; of a refused attempt at something else the method and the
     /// path.
     pub act: String,
@@ -81,7 +84,7 @@ pub struct HistoryEntry {
     /// Why, or what else there is to say.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// The number of the mark in the ledger, for a purge.
+    /// The number of the mark in the ledger, for a purge or a retention.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
     /// The id of the request.
@@ -98,7 +101,7 @@ pub(crate) struct Own<'a> {
 
 impl Own<'_> {
     /// Whether it sees an entry: what concerns its sites alone, and what it was refused itself.
-    fn sees(&self, entry: &HistoryEntry) -> bool {
+    pub(crate) fn sees(&self, entry: &HistoryEntry) -> bool {
         let is_its_try = entry.result == "refused" && entry.actor == self.actor && entry.sites.is_empty();
         is_its_try || (!entry.sites.is_empty() && entry.sites.iter().all(|site| self.sites.contains(site)))
     }
@@ -162,6 +165,7 @@ pub(crate) fn act_of(method: &Method, path: &str) -> String {
     let word = match (method, below) {
         (&Method::POST, "/purge") => "purge",
         (&Method::POST, "/purge/dry-run") => "purge-dry-run",
+        (&Method::POST, "/ttl") => RETENTION,
         (&Method::POST, "/reload") => "reload",
         (&Method::POST, "/upgrade") => "upgrade",
         (&Method::POST, "/verify") => "verify",
@@ -202,6 +206,23 @@ pub(crate) fn read(state: &Path, order: &HistoryOrder, own: Option<&Own<'_>>) ->
         }
     }
     Ok(found)
+}
+
+/// Hands on the entries of what only an admin can do, the newest first, until `each` breaks. Blocks.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn newest_changes(
+    state: &Path,
+    mut each: impl FnMut(HistoryEntry) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let mut set = Set::open(state, AUDITS[0])?;
+    while let Some(entry) = set.take()? {
+        if each(entry).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub mod origins;
 mod places;
 mod progress;
 pub mod readings;
+mod retentions;
 mod streams;
 mod tls;
 mod tokens;
@@ -56,6 +57,9 @@ pub use data_plane::{
     Listing, OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount,
     PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting,
     StoredVariant, SwapError, Swapped, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+};
+pub use data_plane::{
+    LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,
 };
 pub use history::{HistoryEntry, HistoryOrder, HistoryShown};
 pub use jobs::{JobShown, JobState};

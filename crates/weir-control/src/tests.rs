@@ -93,6 +93,30 @@ impl DataPlane for Scripted {
         Ok(Counted { objects: order.all().count() as u64, bytes: 5 })
     }
 
+    fn retain(
+        &self,
+        scopes: &[PurgeScope],
+        _lifetime: Duration,
+        done: PurgeDone,
+    ) -> Result<(), RetentionRefusal> {
+        match scopes.first().unwrap() {
+            PurgeScope::Site(name) => Err(RetentionRefusal::Unfit(format!("no site is named {name}"))),
+            PurgeScope::Prefix(_) => Err(RetentionRefusal::NoRoom("there is no room".to_owned())),
+            PurgeScope::All => {
+                done(Err("no space".to_owned()));
+                Ok(())
+            }
+            _ => {
+                done(Ok(17));
+                Ok(())
+            }
+        }
+    }
+
+    fn concerns(&self, scope: &PurgeScope, _site: &str, key: &str, _tags: &[String]) -> bool {
+        *scope == PurgeScope::Url(key.to_owned())
+    }
+
     fn has_volumes(&self) -> bool {
         true
     }
@@ -312,7 +336,7 @@ fn purge_answers_with_the_mark_or_says_why_not() {
         (r#"{"scope":"every"}"#, 400, "unknown variant `every`, expected one of `url`, `prefix`"),
         (r#"{"scope":{"url":"a","site":"b"}}"#, 400, "not a purge: "),
         (r#"{"scope":"all","sotf":true}"#, 400, "unknown field `sotf`"),
-        ("{}", 422, "name what is to be purged"),
+        ("{}", 422, "name what is meant"),
         ("", 400, "not a purge: "),
     ] {
         let refused = ask(body);
@@ -320,6 +344,30 @@ fn purge_answers_with_the_mark_or_says_why_not() {
         assert!(refused.refusal().unwrap().contains(expect), "{refused:?}");
     }
     assert_eq!(running.admin("POST /v1/purge").0, 401);
+}
+
+#[test]
+fn lifetimes_are_ordered_listed_and_in_the_history() {
+    let running = Running::start(Source::File);
+    let ask = |body: &str| running.ask(Method::POST, "/v1/ttl", body);
+    let done = ask(r#"{"scope":{"url":"http://a/b"},"lifetime_s":600}"#);
+    let done: Retained = serde_json::from_slice(&done.body).unwrap();
+    assert_eq!((done.mark, done.lifetime_s), (17, 600));
+    assert_eq!(done.scopes, [PurgeScope::Url("http://a/b".to_owned())]);
+    for (body, status, expect) in [
+        (r#"{"scope":{"site":"x"},"lifetime_s":1}"#, 422, "no site is named x"),
+        (r#"{"scope":{"prefix":"x"},"lifetime_s":1}"#, 503, "there is no room"),
+        (r#"{"scope":"all","lifetime_s":1}"#, 500, "in force until a restart only: no space"),
+        (r#"{"scope":"all","lifetime_s":316224001}"#, 422, "ten years"),
+        (r#"{"scope":"all","lifetime_s":-1}"#, 400, "not a retention: "),
+        (r#"{"scope":"all"}"#, 400, "missing field `lifetime_s`"),
+        (r#"{"lifetime_s":1}"#, 422, "name what is meant"),
+    ] {
+        let refused = ask(body);
+        assert_eq!(refused.status, status, "{body}");
+        assert!(refused.refusal().unwrap().contains(expect), "{refused:?}");
+    }
+    assert_eq!(running.admin("POST /v1/ttl").0, 401);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The data plane as the rest of the program holds it: it is started with a plan, given new plans, asked what
 //! it holds and does, and drained at the end. It must not serve anything itself.
 
+mod retention;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table,
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
 use weir_front::{Certificates, ListenerMode};
 
+pub use self::retention::Unretained;
 use crate::service;
 use weir_observe::{Observatory, Observer, Snapshot};
 

@@ -8,7 +8,7 @@ mod wording;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use weir_policy::cookies::{has_unkeyed, unkeyed};
@@ -50,6 +50,10 @@ pub struct StoredVariant {
     pub status: u16,
     /// Its freshness.
     pub freshness: Freshness,
+    /// Where its lifetime comes from, in the word of the log.
+    pub lifetime_from: &'static str,
+    /// Until when it is fresh, where a retention says so.
+    pub retained_until: Option<SystemTime>,
     /// For how long after its lifetime this route serves it where the origin gives no answer at all.
     pub if_unreachable: Duration,
     /// What the tables by status of the route say of its status.
@@ -478,6 +482,8 @@ fn variant(generation: &Generation, selected: bool, rules: &CacheRules, now: Now
         selected,
         status: stored.status.as_u16(),
         freshness: freshness(stored, now),
+        lifetime_from: stored.facts.lifetime_from(),
+        retained_until: retained_until(stored, now),
         if_unreachable: unreachable_window(stored, &rules.stale),
         by_status: wording::by_status(rules, stored.status),
         marks: marks
@@ -500,6 +506,16 @@ fn variant(generation: &Generation, selected: bool, rules: &CacheRules, now: Now
         selecting: stored.variant.selecting.iter().map(selecting).collect(),
         tags: tags(&stored.headers),
     }
+}
+
+/// Until when a retention lets it be fresh, by the wall clock of now.
+fn retained_until(stored: &Stored, now: Now) -> Option<SystemTime> {
+    let freshness = freshness(stored, now);
+    let until = match freshness.is_fresh() {
+        true => now.wall.checked_add(freshness.left()),
+        false => now.wall.checked_sub(freshness.staleness()),
+    };
+    until.filter(|_| stored.facts.flags.has(StoredFlags::RETAINED))
 }
 
 /// The bytes of the body that need not be fetched: they are in memory or on a volume.

@@ -50,7 +50,7 @@ mod upload;
 mod values;
 mod walk;
 
-pub use edge::{Edge, FromOutside, StartError};
+pub use edge::{Edge, FromOutside, StartError, Unretained};
 pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
 pub use origins::OriginError;

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
-use weir_policy::{CacheKey, KeyRules, RequestView, write_url};
+use weir_policy::{CacheKey, KeyRules, RequestView, Tags, write_url};
 use weir_store::{Force, MARKS_MAX, Mark, PREFIX_BYTES_MAX, Scope, Store};
 use weir_wire::{Host, Scheme, without_dots};
 
@@ -46,7 +46,7 @@ pub enum PurgeTarget {
 pub struct PurgeOrder {
     /// What it concerns.
     pub target: PurgeTarget,
-    /// Whether the objects are removed, or stale from now on.
+    /// Whether the objects are removed, stale from now on, or fresh for some time.
     pub force: Force,
 }
 
@@ -74,6 +74,24 @@ pub(crate) fn held_of(store: &Store, plan: &Plan, orders: &[PurgeOrder], marks: 
     };
     let urls: Option<Vec<String>> = orders.iter().map(url).collect();
     held::held(store, plan, urls.as_deref(), marks)
+}
+
+/// Whether an order of now for a target would concern what a site holds under a key with these tags.
+pub(crate) fn concerns(
+    plan: &Plan,
+    target: &PurgeTarget,
+    (name, key): (&str, &str),
+    tags: &[String],
+) -> bool {
+    let Ok(own) = site(plan, name) else { return false };
+    if let PurgeTarget::Tags { tags: wanted, site: of } = target {
+        let is_here = of.as_ref().is_none_or(|of| site(plan, of).is_ok_and(|of| of.mark == own.mark));
+        return is_here && wanted.iter().any(|tag| tags.iter().any(|known| known == tag.trim_ascii()));
+    }
+    let key = CacheKey::new(Bytes::copy_from_slice(key.as_bytes())).of_site(own.mark);
+    let order = PurgeOrder { target: target.clone(), force: Force::Soft };
+    marks(plan, &order)
+        .is_ok_and(|marks| marks.iter().any(|mark| mark.scope.concerns(&key, &Tags::default())))
 }
 
 /// The marks for an order.
@@ -221,7 +239,7 @@ impl Place<'_> {
             return Err(format!("a prefix has {} bytes; it has at most {PREFIX_BYTES_MAX}", text.len()));
         }
         if text.ends_with('*') {
-            return Err("all that begins with a prefix is purged: leave the `*` at its end out".to_owned());
+            return Err("a prefix means all that begins with it: leave the `*` at its end out".to_owned());
         }
         Ok(Scope::prefix(self.site.mark, &text))
     }

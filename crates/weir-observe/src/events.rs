@@ -105,15 +105,21 @@ impl Events {
         }
     }
 
-    /// Tells of a purge that the history has an entry of.
+    /// Tells of a purge or a retention that the history has an entry of.
     pub(super) fn tell_purge(&self, entry: &Entry) {
-        // One that could not be written is in force until a restart.
-        if entry.act != "purge" || entry.result == Act::Refused {
+        let kind = match entry.act.as_str() {
+            "purge" => EventKind::Purged,
+            // One that has failed was refused for want of room, and so has no mark.
+            "ttl" if entry.result == Act::Done => EventKind::Retained,
+            _ => return,
+        };
+        // A purge that could not be written is in force until a restart.
+        if entry.result == Act::Refused {
             return;
         }
         let why = if matches!(entry.actor, Actor::Client(_)) { "request" } else { "command" };
-        self.tell(EventKind::Purged, || Event {
-            kind: EventKind::Purged,
+        self.tell(kind, || Event {
+            kind,
             wall: weir_clock::now().wall,
             site: 0,
             key: Vec::new(),

@@ -24,6 +24,7 @@ pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
         (model::EventKind::Volume, EventKind::Volume),
         (model::EventKind::Origin, EventKind::Origin),
         (model::EventKind::Certificate, EventKind::Certificate),
+        (model::EventKind::Retained, EventKind::Retained),
     ];
     let wanted = all.iter().filter(|(kind, _)| events.kinds.is_empty() || events.kinds.contains(kind));
     let kinds = wanted.fold(0, |kinds, (_, kind)| kinds | *kind as u32);

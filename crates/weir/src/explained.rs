@@ -6,8 +6,8 @@ use std::ops::Range;
 use weir_config::Loaded;
 use weir_config::model::ClientCertificateMode;
 use weir_control::{
-    Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, SelectingField,
-    Setting, StoredVariant,
+    Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, RetainedUntil,
+    SelectingField, Setting, StoredVariant,
 };
 
 use crate::certificates::Keeper;
@@ -111,7 +111,10 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         status: variant.status,
         age_s: variant.freshness.age.as_secs(),
         lifetime_s: variant.freshness.lifetime.as_secs(),
-        source: variant.freshness.source.word().to_owned(),
+        source: variant.lifetime_from.to_owned(),
+        retained: variant
+            .retained_until
+            .map(|until| RetainedUntil { until: weir_control::rfc3339(until), order: None }),
         ttl_left_s: variant.freshness.left_s(),
         while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
         if_error_s: variant.freshness.if_error.as_secs(),

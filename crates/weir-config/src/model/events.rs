@@ -57,4 +57,6 @@ pub enum EventKind {
     Origin,
     /// A certificate came into use, could not be used, or is near its end.
     Certificate,
+    /// The lifetime of stored responses was changed.
+    Retained,
 }

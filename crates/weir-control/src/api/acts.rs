@@ -3,15 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 use weir_observe::{Act, Entry};
 
 use crate::answer::{self, Answer, Refusal, Waiting};
 use crate::call::{Call, Caller, Door};
-use crate::control::{Control, PurgeError, ReloadError};
-use crate::data_plane::{PurgeOrder, PurgeScope, SCOPES_MAX, UpgradeOrder};
+use crate::control::{Control, PurgeError, ReloadError, RetainError};
+use crate::data_plane::{PurgeOrder, PurgeScope, RetentionOrder, RetentionRefusal, SCOPES_MAX, UpgradeOrder};
+use crate::history::RETENTION;
+
+/// Seconds until the sweeper has made room in the ledger.
+const RETRY_AFTER_S: &str = "10";
 
 pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let reloaded = control.reload().map_err(|error| match error {
@@ -66,13 +71,56 @@ pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
+/// As [`purge`], for a retention.
+pub(super) fn retain(control: Arc<Control>, call: Call) -> Waiting {
+    Box::pin(async move {
+        let order: RetentionOrder = call.content("a retention")?;
+        order.check().map_err(Refusal::unfit)?;
+        let lifetime_s = order.lifetime_s;
+        let meant = PurgeOrder { scope: order.scope, scopes: order.scopes, soft: false };
+        let meant = limited(&call.caller, meant)?;
+        let mut entry = entry(&call, RETENTION);
+        entry.sites = sites_of(&control, &meant);
+        let order = RetentionOrder { scope: meant.scope.clone(), scopes: meant.scopes.clone(), lifetime_s };
+        entry.scope = serde_json::to_value(&order).unwrap_or_default();
+        let retained = match all_own(&control, &call.caller, &meant) {
+            Err(refusal) => Err(refusal),
+            Ok(()) => control.retain(meant.all().cloned().collect(), lifetime_s).await.map_err(unretained),
+        };
+        entry.mark = retained.as_ref().ok().map(|retained| retained.mark);
+        ended(&mut entry, &retained);
+        control.record(entry).await;
+        Ok(answer::ok(&retained.map_err(Refusal::recorded)?))
+    })
+}
+
+fn unretained(error: RetainError) -> Refusal {
+    match error {
+        RetainError::Refused(RetentionRefusal::Unfit(sentence)) => Refusal::unfit(sentence),
+        RetainError::Refused(RetentionRefusal::NoRoom(sentence)) => {
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no-room", sentence)
+                .field(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S))
+        }
+        RetainError::Unwritten(why) => {
+            let message = format!(
+                "in force until a restart only: {why}; mend the disk of the state folder and order it again"
+            );
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", message)
+        }
+    }
+}
+
 /// The purge that is asked for. Tags mean those of the caller's sites.
 pub(super) fn ordered(call: &Call) -> Result<PurgeOrder, Refusal> {
-    let mut order: PurgeOrder = call.content("a purge")?;
+    limited(&call.caller, call.content("a purge")?)
+}
+
+/// The same of an order. Tags mean those of the caller's sites.
+fn limited(caller: &Caller, mut order: PurgeOrder) -> Result<PurgeOrder, Refusal> {
     if order.all().count() > SCOPES_MAX {
         return Err(Refusal::unfit(format!("name at most {SCOPES_MAX} scopes at once")));
     }
-    if let Some(own) = &call.caller.sites {
+    if let Some(own) = &caller.sites {
         let scopes = order.all().flat_map(|scope| match scope {
             PurgeScope::Tags(tags) => {
                 let of = |site: &String| PurgeScope::TagsOf { site: site.clone(), tags: tags.clone() };
@@ -83,7 +131,7 @@ pub(super) fn ordered(call: &Call) -> Result<PurgeOrder, Refusal> {
         order = PurgeOrder { scopes: scopes.collect(), scope: None, ..order };
     }
     if order.all().next().is_none() {
-        return Err(Refusal::unfit("name what is to be purged: `scope` or `scopes`".to_owned()));
+        return Err(Refusal::unfit("name what is meant: `scope` or `scopes`".to_owned()));
     }
     Ok(order)
 }

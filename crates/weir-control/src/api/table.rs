@@ -9,7 +9,8 @@ use crate::answer::JSON;
 use crate::call::Role;
 use crate::control::Reloaded;
 use crate::data_plane::{
-    CertificateUse, Explained, Listing, PurgeOrder, Purged, Question, UpgradeOrder, Upgraded, VolumeUse,
+    CertificateUse, Explained, Listing, PurgeOrder, Purged, Question, Retained, RetentionOrder, Retentions,
+    UpgradeOrder, Upgraded, VolumeUse,
 };
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;
@@ -203,6 +204,30 @@ pub(crate) static TABLE: &[Operation] = &[
     },
     Operation {
         method: Method::POST,
+        path: "/v1/ttl",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "Orders how long what is held, or asked for now, stays fresh, counted from now: longer or \
+                  shorter than it was. The answer comes once that is durable. What must be asked about each \
+                  time stays so. Where a scope makes no sense, none is carried out.",
+        query: &[],
+        input: Some(schema_of::<RetentionOrder>),
+        output: done("It is in force.", schema_of::<Retained>),
+        act: Act::Waits(acts::retain),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/ttl",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "The lifetimes that were ordered and have not ended, by the history.",
+        query: &[],
+        input: None,
+        output: done("The newest first.", schema_of::<Retentions>),
+        act: Act::Blocks(views::retentions),
+    },
+    Operation {
+        method: Method::POST,
         path: "/v1/reload",
         role: Some(Role::Admin),
         reach: Reach::Whole,
@@ -344,7 +369,7 @@ pub(crate) static TABLE: &[Operation] = &[
             text("actor", "Only those of this actor: `token:cms`, `user:root`, `client:192.0.2.1`."),
             text(
                 "act",
-                "Only this act: `purge`, `purge-dry-run`, `reload`, `upgrade`, `verify`, `token-add`, \
+                "Only this act: `purge`, `purge-dry-run`, `ttl`, `reload`, `upgrade`, `verify`, `token-add`, \
                  `token-remove`, `origin-change`, `origin-metrics` (refused ones), `job-cancel` or \
                  `job-ended`.",
             ),

@@ -1,5 +1,6 @@
 //! The operations that only show.
 
+use std::io;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -43,7 +44,7 @@ pub(super) fn objects(control: &Arc<Control>, call: &Call) -> Result<Answer, Ref
 
 pub(super) fn explain(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let question: Question = call.content("a question")?;
-    let explained = control.explain(&question);
+    let explained = control.explain(&question, own(&call.caller).as_ref());
     // The answer says which site it is about, however the question was written.
     if call.caller.sites.is_some() {
         let site = explained.as_ref().ok().and_then(|explained| explained.site.as_deref());
@@ -83,18 +84,29 @@ pub(super) fn history(control: &Arc<Control>, call: &Call) -> Result<Answer, Ref
         // Sites that the configuration no longer has are in the history still.
         order.site = site.or(order.site);
     }
-    let actor = call.caller.actor.to_string();
-    let own = call.caller.sites.as_deref().map(|sites| Own { sites, actor });
-    let (shown, has_site) = control.history(&order, own.as_ref()).map_err(|error| {
-        let message = format!("cannot read the history: {error}");
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "state-folder", message)
-    })?;
+    let own = own(&call.caller);
+    let (shown, has_site) = control.history(&order, own.as_ref()).map_err(unread)?;
     match &order.site {
         Some(named) if !is_configured && !has_site => {
             Err(Refusal::unfit(format!("no site is named {named}, and the history has none of that name")))
         }
         _ => Ok(answer::ok(&shown)),
     }
+}
+
+pub(super) fn retentions(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let shown = control.retentions(own(&call.caller).as_ref()).map_err(unread)?;
+    Ok(answer::ok(&shown))
+}
+
+/// What a caller sees of the history, where that is not all.
+fn own(caller: &Caller) -> Option<Own<'_>> {
+    caller.sites.as_deref().map(|sites| Own { sites, actor: caller.actor.to_string() })
+}
+
+fn unread(error: io::Error) -> Refusal {
+    let message = format!("cannot read the history: {error}");
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "state-folder", message)
 }
 
 /// The site that a caller with sites means: the one it names, or its only one.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::CertificateUse;
+use super::{CertificateUse, RetainedUntil};
 use std::net::IpAddr;
 
 /// A request to explain.
@@ -195,6 +195,9 @@ pub struct StoredVariant {
     pub lifetime_s: u64,
     /// Where the lifetime comes from.
     pub source: String,
+    /// What a retention says of it; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retained: Option<RetainedUntil>,
     /// Seconds of freshness left; negative when stale.
     pub ttl_left_s: i64,
     /// Seconds after expiry in which it goes out while Weir refreshes it.

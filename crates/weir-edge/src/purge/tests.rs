@@ -106,7 +106,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (url("http://a b/"), "a b is not a host"),
         (url("http://a/b#c"), "http://a/b#c: what follows `#` is never sent to a server; leave it out"),
         (url("http://a/ü"), "http://a/ü: write blanks and other than ASCII characters percent-encoded"),
-        (prefix("http://a/b*"), "all that begins with a prefix is purged: leave the `*` at its end out"),
+        (prefix("http://a/b*"), "a prefix means all that begins with it: leave the `*` at its end out"),
         (
             PurgeTarget::Site("nobody.test".into()),
             "no site is named nobody.test; there are: www.example.com, *",

@@ -25,11 +25,13 @@ pub enum EventKind {
     Origin = 64,
     /// A certificate came into use, failed or nears its end.
     Certificate = 128,
+    /// The lifetime of stored responses was changed.
+    Retained = 256,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [EventKind; 8] = [
+    pub const ALL: [EventKind; 9] = [
         EventKind::Stored,
         EventKind::Revalidated,
         EventKind::Evicted,
@@ -38,6 +40,7 @@ impl EventKind {
         EventKind::Volume,
         EventKind::Origin,
         EventKind::Certificate,
+        EventKind::Retained,
     ];
 
     /// Its name in the JSON.
@@ -51,6 +54,7 @@ impl EventKind {
             EventKind::Volume => "volume",
             EventKind::Origin => "origin",
             EventKind::Certificate => "certificate",
+            EventKind::Retained => "retained",
         }
     }
 }
@@ -72,11 +76,11 @@ pub struct Event {
     pub why: &'static str,
     /// The volume, for events of a volume.
     pub volume: Option<Arc<str>>,
-    /// What was purged, and by whose order.
+    /// What was purged or retained, and by whose order.
     pub purge: Option<Box<PurgeTold>>,
 }
 
-/// A purge that was ordered.
+/// A purge or a retention that was ordered.
 #[derive(Clone, Debug)]
 pub struct PurgeTold {
     /// What it concerned, as JSON: as in the history.

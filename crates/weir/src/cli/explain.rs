@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use clap::Args;
 use http::Method;
 use weir_control::{
-    CertificateUse, Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, Question, Setting,
-    StoredVariant,
+    CertificateUse, Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, Question,
+    RetainedUntil, RetentionShown, Setting, StoredVariant,
 };
 
 use super::find::Find;
+use super::purge::name as scope_name;
 use crate::print::plain;
 
 /// The command line of `weir explain`.
@@ -277,6 +278,7 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
     let flags =
         variant.flags.iter().cloned().chain(windows.map(|(name, window_s)| format!("{name} {window_s} s")));
     let flags: Vec<String> = flags.collect();
+    lines.extend(variant.retained.as_ref().map(|retained| format!("  {}", retained_text(retained))));
     lines.extend(joined(&flags).map(|flags| format!("  {flags}")));
     lines.extend(joined(&variant.by_status).map(|said| format!("  {}: {said}", variant.status)));
     lines.extend(joined(&variant.tags).map(|tags| format!("  tags: {tags}")));
@@ -284,6 +286,13 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
     lines.extend(where_text(variant).map(|place| format!("  {place}")));
     lines.extend(variant.fields.iter().map(|(name, value)| format!("  {name}: {value}")));
     lines
+}
+
+/// Which order gave a response its lifetime.
+fn retained_text(RetainedUntil { until, order }: &RetainedUntil) -> String {
+    let Some(order) = order else { return format!("fresh until {until} by an order (`weir ttl`)") };
+    let RetentionShown { scope, given, actor, .. } = order;
+    format!("fresh until {until} by an order of {actor}, {given}, for {}", scope_name(scope))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) struct ShowHistory {
     /// Only those of this actor: token:cms, user:root, client:192.0.2.1, signal.
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
-    /// Only this act: purge, purge-dry-run, reload, upgrade, verify, token-add, token-remove,
+    /// Only this act: purge, purge-dry-run, ttl, reload, upgrade, verify, token-add, token-remove,
     /// origin-change, job-cancel, job-ended.
     #[arg(long, value_name = "ACT")]
     act: Option<String>,

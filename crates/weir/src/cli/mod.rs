@@ -23,6 +23,7 @@ mod status;
 mod stress;
 mod token;
 mod top;
+mod ttl;
 mod upgrade;
 mod verify;
 mod volumes;
@@ -58,6 +59,9 @@ pub(crate) enum Command {
     /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it
     /// stale.
     Purge(purge::Purge),
+    /// Order how long what the running Weir holds stays fresh, longer or shorter, by URL, prefix, tags or
+    /// site; or list what was ordered.
+    Ttl(ttl::Ttl),
     /// List what the running Weir has cached: everything, or a site, a prefix, a tag.
     List(list::List),
     /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to
@@ -106,6 +110,7 @@ impl Command {
             Command::Status(status) => status.run(),
             Command::Explain(explain) => explain.run(),
             Command::Purge(purge) => purge.run(),
+            Command::Ttl(ttl) => ttl.run(),
             Command::List(list) => list.run(),
             Command::Sites(sites) => sites.run(),
             Command::Certificates(certificates) => certificates.run(),

@@ -106,7 +106,7 @@ impl Purge {
 }
 
 /// The URLs of a text, one a line.
-fn read(lines: impl BufRead, scopes: &mut Vec<PurgeScope>) -> io::Result<()> {
+pub(super) fn read(lines: impl BufRead, scopes: &mut Vec<PurgeScope>) -> io::Result<()> {
     for line in lines.lines() {
         let line = line?;
         let url = line.trim();
@@ -138,7 +138,8 @@ fn show(purged: &Purged) -> String {
     format!("{done}: {what} (mark {}){held}\n{hint}", purged.mark)
 }
 
-fn name(scope: &PurgeScope) -> String {
+/// What a scope names, for people.
+pub(super) fn name(scope: &PurgeScope) -> String {
     let listed = |tags: &[String]| match tags {
         [tag] => format!("the tag {tag}"),
         tags => format!("the tags {}", tags.join(", ")),

@@ -1,16 +1,17 @@
 //! The data plane as the control plane asks it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
     CachedObject, Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder,
     MetricsPushed, MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress,
-    PurgeDone, PurgeOrder, PurgeScope, Question, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder,
-    Upgraded, Verified, rfc3339,
+    PurgeDone, PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped,
+    UpgradeOrder, Upgraded, Verified, rfc3339,
 };
-use weir_edge::{Cached, PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_edge::{Cached, PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
 use weir_observe::{Observatory, Snapshot};
 use weir_store::{Force, Stamp, Unwritten};
 
@@ -71,6 +72,26 @@ impl DataPlane for Server {
             done(written.map(Stamp::number).map_err(|error| error.to_string()));
         };
         self.edge.purge(&purges(order), Box::new(acknowledge))
+    }
+
+    fn retain(
+        &self,
+        scopes: &[PurgeScope],
+        lifetime: Duration,
+        done: PurgeDone,
+    ) -> Result<(), RetentionRefusal> {
+        let acknowledge = move |written: Result<Stamp, Unwritten>| {
+            done(written.map(Stamp::number).map_err(|error| error.to_string()));
+        };
+        let targets = scopes.iter().cloned().map(target).collect();
+        self.edge.retain(targets, lifetime, Box::new(acknowledge)).map_err(|error| match error {
+            Unretained::Unfit(sentence) => RetentionRefusal::Unfit(sentence),
+            Unretained::TooMany(why) => RetentionRefusal::NoRoom(why.to_string()),
+        })
+    }
+
+    fn concerns(&self, scope: &PurgeScope, site: &str, key: &str, tags: &[String]) -> bool {
+        self.edge.concerns(&target(scope.clone()), site, key, tags)
     }
 
     fn check_order(&self, order: &PurgeOrder) -> Result<(), String> {
@@ -205,13 +226,17 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
 /// The purges of an order, as the edge takes them.
 fn purges(order: &PurgeOrder) -> Vec<EdgeOrder> {
     let force = if order.soft { Force::Soft } else { Force::Hard };
-    let target = |scope: PurgeScope| match scope {
+    order.all().cloned().map(|scope| EdgeOrder { target: target(scope), force }).collect()
+}
+
+/// What a scope names, as the edge takes it.
+fn target(scope: PurgeScope) -> PurgeTarget {
+    match scope {
         PurgeScope::Url(url) => PurgeTarget::Url(url),
         PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
         PurgeScope::Tags(tags) => PurgeTarget::Tags { tags, site: None },
         PurgeScope::TagsOf { site, tags } => PurgeTarget::Tags { tags, site: Some(site) },
         PurgeScope::Site(site) => PurgeTarget::Site(site),
         PurgeScope::All => PurgeTarget::All,
-    };
-    order.all().cloned().map(|scope| EdgeOrder { target: target(scope), force }).collect()
+    }
 }

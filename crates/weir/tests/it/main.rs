@@ -180,6 +180,7 @@ mod invalidate {
     mod invalidation;
     mod orders;
     mod purge;
+    mod retention;
     mod sweeping;
     mod wider;
 }

@@ -614,7 +614,7 @@ fn a_purge_that_cannot_be_is_refused_with_an_explanation() {
     let mut client = control(&weir);
     for (body, status, expect) in [
         ("", 400, "not a purge: "),
-        ("[]", 422, "name what is to be purged"),
+        ("[]", 422, "name what is meant"),
         (r#"{"scope":"some"}"#, 400, "unknown variant `some`"),
         (r#"{"scope":{"tags":[]}}"#, 422, "name 1 to 4096 tags at once, not 0"),
     ] {

@@ -76,6 +76,8 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("GET", "/v1/history", ""), "view", true),
     (Ask("POST", "/v1/purge", r#"{"scope":{"url":"http://a.test/none"}}"#), "purge", true),
     (Ask("POST", "/v1/purge/dry-run", r#"{"scope":{"url":"http://a.test/none"}}"#), "purge", true),
+    (Ask("POST", "/v1/ttl", r#"{"scope":{"url":"http://a.test/none"},"lifetime_s":9}"#), "admin", true),
+    (Ask("GET", "/v1/ttl", ""), "view", true),
     (Ask("POST", "/v1/reload", ""), "admin", false),
     (Ask("POST", "/v1/upgrade", r#"{"program":"/bin/false"}"#), "admin", false),
     (Ask("POST", "/v1/verify", ""), "admin", false),

@@ -1,0 +1,104 @@
+//! What is in force is read from the history: the newest order of a scope decides, and ends.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::*;
+use crate::data_plane::RetainedUntil;
+
+/// A state folder with a history of these entries.
+struct State(PathBuf);
+
+impl State {
+    fn with(name: &str, entries: &[Value]) -> State {
+        let folder = std::env::temp_dir().join(format!("weir-retentions-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let lines: Vec<String> = entries.iter().map(ToString::to_string).collect();
+        std::fs::write(folder.join("audit"), lines.join("\n") + "\n").unwrap();
+        State(folder)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn entry(minute: u32, scope: &Value, lifetime_s: u64, sites: &[&str]) -> Value {
+    json!({
+        "time": format!("2026-11-26T20:{minute:02}:00.000Z"), "actor": "token:ops", "act": "ttl",
+        "scope": { "scopes": [scope], "lifetime_s": lifetime_s }, "sites": sites, "result": "done",
+        "mark": format!("{minute}"),
+    })
+}
+
+fn at(text: &str) -> SystemTime {
+    time(text).unwrap()
+}
+
+fn rows(found: &Retentions) -> Vec<(String, String, u64)> {
+    let row =
+        |row: &RetentionShown| (serde_json::to_string(&row.scope).unwrap(), row.until.clone(), row.left_s);
+    found.retentions.iter().map(row).collect()
+}
+
+#[test]
+fn the_newest_order_of_a_scope_decides_until_it_ends() {
+    let (news, shop) = (json!({ "tags": ["news"] }), json!({ "site": "shop.test" }));
+    let entries = [
+        entry(1, &news, 7200, &[]),
+        entry(2, &shop, 3600, &["shop.test"]),
+        entry(3, &json!({ "url": "a/b" }), 60, &["a"]),
+        entry(4, &news, 600, &[]),
+        json!({ "time": "2026-11-26T20:04:30.000Z", "act": "reload", "result": "done" }),
+    ];
+    let state = State::with("newest", &entries);
+    let (news, shop) = (news.to_string(), shop.to_string());
+    let found = in_force(&state.0, at("2026-11-26T20:05:00Z"), None).unwrap();
+    let of_news = (news, "2026-11-26T20:14:00Z".to_owned(), 540);
+    let of_shop = (shop, "2026-11-26T21:02:00Z".to_owned(), 3420);
+    assert_eq!(rows(&found), [of_news, of_shop.clone()]);
+    assert_eq!((found.retentions[0].mark.as_deref(), found.more), (Some("4"), false));
+    // The older one for two hours is not in force again once the newer one has ended.
+    let later = in_force(&state.0, at("2026-11-26T20:15:00Z"), None).unwrap();
+    assert_eq!(rows(&later), [(of_shop.0, of_shop.1, 2820)]);
+    assert!(in_force(&state.0, at("2026-11-27T20:15:00Z"), None).unwrap().retentions.is_empty());
+    let own = Own { sites: &["a".to_owned()], actor: "token:a".to_owned() };
+    let seen = in_force(&state.0, at("2026-11-26T20:03:30Z"), Some(&own)).unwrap();
+    assert_eq!(rows(&seen).len(), 1, "{seen:?}");
+}
+
+#[test]
+fn what_was_refused_or_cut_is_not_listed_as_if_it_were_all() {
+    let mut refused = entry(1, &json!({ "tags": ["a"] }), 600, &[]);
+    refused["result"] = json!("failed");
+    let mut cut = entry(2, &json!({ "url": "a/b" }), 600, &["a"]);
+    cut["scope"]["scopes"].as_array_mut().unwrap().push(json!("… 900 in all"));
+    let state = State::with("cut", &[refused, cut]);
+    let found = in_force(&state.0, at("2026-11-26T20:03:00Z"), None).unwrap();
+    assert_eq!((rows(&found).len(), found.more), (1, true));
+    let nothing = State::with("nothing", &[]);
+    assert_eq!(in_force(&nothing.0, at("2026-11-26T20:03:00Z"), None).unwrap(), Retentions::default());
+}
+
+#[test]
+fn the_order_that_gave_a_lifetime_is_named() {
+    let news = json!({ "tags": ["news"] });
+    let entries = [entry(1, &news, 600, &[]), entry(2, &news, 540, &[]), entry(3, &news, 60, &[])];
+    let state = State::with("told", &entries);
+    let told = |until: &str, own: Option<&Own<'_>>, concerns: bool| {
+        let retained = RetainedUntil { until: until.to_owned(), order: None };
+        let mut variant = StoredVariant { retained: Some(retained), ..StoredVariant::default() };
+        tell(&state.0, own, &mut variant, |_, _| concerns).unwrap();
+        variant.retained.unwrap().order.and_then(|order| order.mark)
+    };
+    // Two of them end at that time; the newer one decides.
+    assert_eq!(told("2026-11-26T20:10:59Z", None, true).as_deref(), Some("2"));
+    assert_eq!(told("2026-11-26T20:04:00Z", None, true).as_deref(), Some("3"));
+    assert_eq!(told("2026-11-26T20:10:59Z", None, false), None);
+    assert_eq!(told("2026-11-26T20:30:00Z", None, true), None);
+    let own = Own { sites: &["a".to_owned()], actor: "token:a".to_owned() };
+    assert_eq!(told("2026-11-26T20:11:00Z", Some(&own), true), None, "it is of all sites");
+}
