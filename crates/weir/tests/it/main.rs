@@ -202,6 +202,7 @@ mod operate {
     mod listing;
     mod live;
     mod observe;
+    mod top;
     mod upstream_log;
 }
 

@@ -53,7 +53,7 @@ pub(super) fn run(find: &Find, wanted: TopWanted) -> anyhow::Result<ExitCode> {
     let wanted = TopWanted { limit: ROWS, ..wanted };
     let top = asking::once(&way, &wanted).map_err(|why| anyhow::anyhow!(plain(&why)))?;
     let asking = Asking::begin(way, wanted.clone())?;
-    let mut screen = Screen { wanted, top, trouble: None, view: View::List, first: 0 };
+    let mut screen = Screen { wanted, top, notice: Notice::None, view: View::List, first: 0 };
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let _restored = Restored;
     screen.run(&mut terminal, &asking)?;
@@ -77,6 +77,20 @@ enum View {
     Help,
 }
 
+/// What stands in the first line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Notice {
+    /// The heading.
+    None,
+    /// Why there is nothing new.
+    Silence(String),
+    /// Another process answers; for so many answers more.
+    Changed(String, u32),
+}
+
+/// For how many answers the screen says that another process has taken over.
+const CHANGED_FOR: u32 = 10;
+
 /// Whether the screen goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goes {
@@ -88,8 +102,7 @@ enum Goes {
 struct Screen {
     wanted: TopWanted,
     top: Top,
-    /// Why there is nothing new, or what has changed.
-    trouble: Option<String>,
+    notice: Notice,
     view: View,
     /// The row that is shown first.
     first: usize,
@@ -104,7 +117,9 @@ impl Screen {
                 let mut goes = self.hear(asking)?;
                 if event::poll(LOOK_EVERY).context("cannot read from the terminal")? {
                     goes = match event::read().context("cannot read from the terminal")? {
-                        Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key, asking),
+                        Event::Key(key) if key.kind != KeyEventKind::Release => {
+                            self.key(key, |wanted| asking.want(wanted))
+                        }
                         _ => Goes::Changed,
                     };
                 }
@@ -135,22 +150,26 @@ impl Screen {
     fn told(&mut self, told: Told) -> Goes {
         match told {
             Told::End => return Goes::Out,
-            Told::Silence(why) => self.trouble = Some(format!("asking again: {}", plain(&why))),
+            Told::Silence(why) => {
+                self.notice = Notice::Silence(format!("asking again: {}", plain(&why).replace('\n', " ")));
+            }
             Told::Top(top) => {
                 let (before, now) = (self.top.pid, top.pid);
                 self.top = *top;
-                if before != now {
-                    self.trouble =
-                        Some(format!("process {now} has taken over from {before}; its lists are new"));
-                } else if self.trouble.as_ref().is_some_and(|why| why.starts_with("asking again")) {
-                    self.trouble = None;
-                }
+                self.keep_in_list();
+                let said = format!("process {now} has taken over from {before}; its lists are new");
+                self.notice = match std::mem::replace(&mut self.notice, Notice::None) {
+                    _ if before != now => Notice::Changed(said, CHANGED_FOR),
+                    Notice::Changed(said, more @ 2..) => Notice::Changed(said, more - 1),
+                    _ => Notice::None,
+                };
             }
         }
         Goes::Changed
     }
 
-    fn key(&mut self, key: KeyEvent, asking: &Asking) -> Goes {
+    /// Does what a key says; `want` asks for another list.
+    fn key(&mut self, key: KeyEvent, want: impl FnOnce(&TopWanted)) -> Goes {
         let before = self.wanted.clone();
         let page = usize::from(ROWS_MIN) * 2;
         match key.code {
@@ -166,12 +185,17 @@ impl Screen {
             KeyCode::Home => self.first = 0,
             code => self.choose(code),
         }
-        self.first = self.first.min(self.top.rows.len().saturating_sub(1));
+        self.keep_in_list();
         if before != self.wanted {
             (self.first, self.view) = (0, View::List);
-            asking.want(&self.wanted);
+            want(&self.wanted);
         }
         Goes::Changed
+    }
+
+    /// The list may be shorter than it was.
+    fn keep_in_list(&mut self) {
+        self.first = self.first.min(self.top.rows.len().saturating_sub(1));
     }
 
     /// What is listed from now on.
@@ -210,9 +234,9 @@ impl Screen {
         let [first, rates, title, columns, rows, last] = parts.areas(frame.area());
         let strong = Style::new().add_modifier(Modifier::BOLD);
         let reversed = Style::new().add_modifier(Modifier::REVERSED);
-        match &self.trouble {
-            None => put(frame, first, text::heading(&self.top), strong),
-            Some(why) => put(frame, first, why.clone(), reversed),
+        match &self.notice {
+            Notice::None => put(frame, first, text::heading(&self.top), strong),
+            Notice::Silence(said) | Notice::Changed(said, _) => put(frame, first, said.clone(), reversed),
         }
         put_lines(frame, rates, above);
         if self.view == View::Help {
