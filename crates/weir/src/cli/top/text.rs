@@ -78,10 +78,11 @@ fn rates(top: &Top) -> Vec<String> {
     }
     lines.push(format!("{:<12} {:>11.1} {:>11.1}", "all", now.requests_per_s, window.requests_per_s));
     let share = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+    // Two lines: each has room on a terminal of 80 columns.
+    let (from_cache, offload) = (share(window.from_cache), share(window.offload));
+    lines.push(format!("from the cache {from_cache}, origin offload {offload}"));
     lines.push(format!(
-        "from the cache {}, origin offload {}, {}/s to clients, {}/s and {:.1} requests/s from origins",
-        share(window.from_cache),
-        share(window.offload),
+        "{}/s to clients, {}/s and {:.1} requests/s from origins",
         size(window.client_bytes_per_s as u64),
         size(window.origin_bytes_per_s as u64),
         window.origin_requests_per_s
