@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_observe::AUDITS;
+use weir_observe::{AUDIT_SITES, AUDITS};
 
 use self::backwards::Set;
 /// The act of a retention.
@@ -208,15 +208,15 @@ pub(crate) fn read(state: &Path, order: &HistoryOrder, own: Option<&Own<'_>>) ->
     Ok(found)
 }
 
-/// Hands on the entries of what only an admin can do, the newest first, until `each` breaks. Blocks.
+/// Hands on the entries of what an admin of some sites may do, the newest first, until `each` breaks. Blocks.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn newest_changes(
+pub(crate) fn newest_of_sites(
     state: &Path,
     mut each: impl FnMut(HistoryEntry) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    let mut set = Set::open(state, AUDITS[0])?;
+    let mut set = Set::open(state, AUDIT_SITES)?;
     while let Some(entry) = set.take()? {
         if each(entry).is_break() {
             break;

@@ -121,7 +121,7 @@ impl Given {
 /// Hands on the orders of the history that were carried out, the newest first.
 fn each_order(state: &Path, mut each: impl FnMut(Given) -> ControlFlow<()>) -> io::Result<()> {
     let mut looked = 0;
-    history::newest_changes(state, |entry| {
+    history::newest_of_sites(state, |entry| {
         looked += 1;
         let given = if entry.act == RETENTION && entry.result == "done" { Given::of(entry) } else { None };
         match given {

@@ -1,12 +1,13 @@
 //! The history: a JSON line for each change by operators and clients, and for each refused attempt, in the
 //! files `audit…` of the state folder.
 //!
-//! Four sets of files, so that the entries of one actor do not push out those of another ([`AUDITS`]): what
-//! only an admin can do; what purgers can do; refused attempts of tokens and users; those of strangers. The
-//! thread `weir-history` writes, many entries at a time, with one sync. No purge waits for a disk that fails:
-//! entries then wait, bounded, and the caller is told if it wants to be. Refused attempts are written up to a
-//! number a minute for each actor, and counted beyond it. The files are rotated. Rooms: `file` one set,
-//! `writer` the thread, `refusals` how many are written, `shortened` what an entry may hold.
+//! Five sets of files, so that the entries of one actor do not push out those of another ([`AUDITS`]): what
+//! only an admin of all can do; what purgers can do; what an admin of some sites can; refused attempts of
+//! tokens and users; those of strangers. The thread `weir-history` writes, many entries at a time, with one
+//! sync. No purge waits for a disk that fails: entries then wait, bounded, and the caller is told if it wants
+//! to be. Refused attempts are written up to a number a minute for each actor, and counted beyond it. The
+//! files are rotated. Rooms: `file` one set, `writer` the thread, `refusals` how many are written,
+//! `shortened` what an entry may hold.
 
 mod file;
 mod refusals;
@@ -32,13 +33,17 @@ use super::lines::{json, rfc3339_exact};
 
 /// The sets of files in the state folder, each by the name of its newest file. Older ones have a number
 /// behind it, the newest 1.
-pub const AUDITS: [&str; 4] = ["audit", "audit-purges", "audit-refused", "audit-strangers"];
+pub const AUDITS: [&str; 5] = ["audit", "audit-purges", AUDIT_SITES, "audit-refused", "audit-strangers"];
+/// The set of what an admin of some sites may do as well.
+pub const AUDIT_SITES: &str = "audit-sites";
 /// How long an act waits for its entry. A disk that hangs holds up nothing for longer.
 pub const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 /// Entries that may wait for the thread.
 const QUEUE_MAX: usize = 16 << 10;
 /// Bytes of lines that may wait for the thread.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
+/// The acts that an admin of some sites may do, for these.
+const ACTS_OF_SITES: [&str; 1] = ["ttl"];
 /// The acts that the right to purge suffices for. All others take an admin.
 const ACTS_OF_PURGERS: [&str; 2] = ["purge", "job-cancel"];
 
@@ -168,6 +173,7 @@ impl Entry {
             (Actor::Client(_) | Actor::Nobody | Actor::Stranger(_), Act::Refused) => Set::Strangers,
             (_, Act::Refused) => Set::Refused,
             _ if ACTS_OF_PURGERS.contains(&&*self.act) => Set::Purges,
+            _ if ACTS_OF_SITES.contains(&&*self.act) => Set::Sites,
             _ => Set::Changes,
         }
     }
@@ -178,13 +184,15 @@ impl Entry {
 enum Set {
     Changes,
     Purges,
+    Sites,
     Refused,
     Strangers,
 }
 
 impl Set {
-    /// How many quarters of the queue it may fill: each leaves room for those before it.
-    fn quarters(self) -> usize {
+    /// How many of as many parts as there are sets it may fill of the queue: each leaves room for those
+    /// before it.
+    fn parts(self) -> usize {
         AUDITS.len() - self as usize
     }
 }
@@ -280,7 +288,7 @@ impl History {
         let bytes = line.len();
         let queued_bytes = self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let command = Command::Write(Box::new(Waiting { set, line, written }));
-        let is_full = |used: usize, max: usize| used >= max / AUDITS.len() * set.quarters();
+        let is_full = |used: usize, max: usize| used >= max * set.parts() / AUDITS.len();
         let sent = if is_full(queue.len(), QUEUE_MAX) || is_full(queued_bytes, QUEUE_BYTES_MAX) {
             Err(TrySendError::Full(command))
         } else {

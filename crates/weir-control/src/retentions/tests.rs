@@ -15,7 +15,7 @@ impl State {
         let folder = std::env::temp_dir().join(format!("weir-retentions-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let lines: Vec<String> = entries.iter().map(ToString::to_string).collect();
-        std::fs::write(folder.join("audit"), lines.join("\n") + "\n").unwrap();
+        std::fs::write(folder.join("audit-sites"), lines.join("\n") + "\n").unwrap();
         State(folder)
     }
 }
