@@ -63,7 +63,7 @@ check: tools room
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --no-fail-fast -- \
-	  --skip answer::conformance --skip answer::lint --skip answer::structured --skip range::browser
+	  --skip answer::conformance --skip answer::lint --skip answer::structured --skip range::browser --skip scenario::tests::programs
 
 ## test: the whole suite; last a thousand clients for one cold 100 MB object
 # First the program without RocksDB, of the crates that the tests need anyway.

@@ -1,4 +1,4 @@
-//! What to send at whom, how hard and for how long: the command line.
+//! What to send to which server, how hard and for how long: the command line.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use clap::Args;
 /// The arguments of `weir stress`.
 #[derive(Debug, Clone, Args)]
 pub struct StressArgs {
-    /// What to ask for, e.g. https://127.0.0.1:8443/page; `{}` in the path becomes the object's number
+    /// What to ask for, e.g. https://127.0.0.1:8443/page; `{}` in the path becomes the object's number. Or a
+    /// scenario: a file that ends in .toml
     pub url: String,
     /// Another server to compare with, may be repeated: all take turns, A B C C B A, and ratios to the first
     /// are printed
@@ -95,6 +96,78 @@ pub struct StressArgs {
     /// Allow a target that is not this machine: it is yours to load
     #[arg(long)]
     pub i_own_this_host: bool,
+    /// What only scenario files understand.
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+}
+
+impl StressArgs {
+    /// The arguments of `weir stress URL`.
+    pub(crate) fn plain(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            vs: Vec::new(),
+            users: 64,
+            seconds: None,
+            requests: None,
+            rate: None,
+            rounds: 2,
+            objects: 1,
+            first: 0,
+            pick: Pick::Seq,
+            wonders: 0.0,
+            headers: Vec::new(),
+            new_connections: false,
+            http2: false,
+            streams: 1,
+            ca: None,
+            insecure: false,
+            resume: false,
+            group: None,
+            status: None,
+            length: None,
+            same: false,
+            offsets: false,
+            ranges: false,
+            discard: false,
+            timeout: 30.0,
+            seed: 1,
+            json: false,
+            i_own_this_host: false,
+            scenario: ScenarioArgs::default(),
+        }
+    }
+}
+
+/// What only scenario files understand.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "With a scenario file")]
+pub struct ScenarioArgs {
+    /// Write the report as a page that stands alone
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write a row for each second
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Run these modules alone, by name, with commas between
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Test these servers alone, by name, with commas between
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub servers: Vec<String>,
+    /// Run the servers under valgrind; what it finds fails the run
+    #[arg(long)]
+    pub valgrind: bool,
+    /// Words before each server's command, e.g. another checker
+    #[arg(long, value_name = "COMMAND")]
+    pub wrap: Option<String>,
+    /// Where servers' files, logs and caches go [default: a new folder in the temporary one, removed at the
+    /// end]
+    #[arg(long, value_name = "FOLDER")]
+    pub scratch: Option<PathBuf>,
+    /// Say nothing while it runs
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
 }
 
 /// In which order numbered objects are asked for.
@@ -106,6 +179,12 @@ pub enum Pick {
     Uniform,
     /// The k-th with a weight of k to the minus exponent.
     Zipf(f64),
+}
+
+impl<'de> serde::Deserialize<'de> for Pick {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl std::str::FromStr for Pick {

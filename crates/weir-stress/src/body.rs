@@ -1,9 +1,13 @@
 //! A body that is being received: where it ends, and the checks of its bytes.
 
+use aws_lc_rs::digest::{Context, SHA256};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::head::Framing;
-use crate::offsets;
+use crate::{offsets, seeded};
+
+/// The most bytes of a body that are kept to be looked at as a whole.
+pub(crate) const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// What bodies are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +20,12 @@ pub(crate) enum Content {
     Same,
     /// The offset pattern.
     Offsets,
+    /// The seeded body of this key.
+    Seeded(u64),
+    /// Hashed by SHA-256.
+    Digest,
+    /// Kept, to be looked at as a whole.
+    Kept,
 }
 
 /// What the last bytes have done to the body.
@@ -28,6 +38,17 @@ pub(crate) enum Progress {
     Broken,
 }
 
+/// What the scenario's own origin has under a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// The key of the seeded body.
+    pub(crate) key: u64,
+    /// The length of the whole body.
+    pub(crate) bytes: u64,
+    /// Whether this version may not be served any more, or never was.
+    pub(crate) is_old: bool,
+}
+
 /// A body being received.
 pub(crate) struct Body {
     place: Place,
@@ -37,7 +58,15 @@ pub(crate) struct Body {
     begin: u64,
     content: Content,
     right: bool,
+    /// How many bytes it must have, where its path says so.
+    pub(crate) expected_bytes: Option<u64>,
+    /// Whether its head says a version that may not be served any more.
+    pub(crate) is_old: bool,
+    /// The place of the first wrong byte of a seeded body.
+    pub(crate) wrong_at: Option<u64>,
     hash: Option<Box<Xxh3>>,
+    sha256: Option<Box<Context>>,
+    pub(crate) kept: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +100,26 @@ impl Body {
             Framing::Close => Place::Close,
         };
         let hash = (content == Content::Same).then(|| Box::new(Xxh3::new()));
-        Self { place, received: 0, begin, content, right: true, hash }
+        let sha256 = (content == Content::Digest).then(|| Box::new(Context::new(&SHA256)));
+        Self {
+            place,
+            received: 0,
+            begin,
+            content,
+            right: true,
+            expected_bytes: None,
+            is_old: false,
+            wrong_at: None,
+            hash,
+            sha256,
+            kept: Vec::new(),
+        }
+    }
+
+    /// A body that is compared with what the scenario's own origin made.
+    pub(crate) fn expecting(framing: Framing, begin: u64, expected: Expected) -> Self {
+        let body = Self::new(framing, begin, Content::Seeded(expected.key));
+        Self { expected_bytes: Some(expected.bytes), is_old: expected.is_old, ..body }
     }
 
     /// How many bytes may be discarded unread: the rest of a body of declared length.
@@ -119,10 +167,34 @@ impl Body {
         self.hash.as_ref().map(|hash| hash.digest())
     }
 
+    /// The SHA-256 of what has come, in hexadecimal digits, where it is asked for.
+    pub(crate) fn sha256(&self) -> Option<String> {
+        let digest = self.sha256.as_ref()?.as_ref().clone().finish();
+        Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     fn take(&mut self, bytes: &[u8]) {
         match self.content {
             Content::Counted | Content::Discarded => {}
             Content::Offsets => self.right &= offsets::matches(self.begin + self.received, bytes),
+            Content::Seeded(key) => {
+                if self.right {
+                    self.wrong_at = seeded::difference(key, self.begin + self.received, bytes);
+                    self.right = self.wrong_at.is_none();
+                }
+            }
+            Content::Digest => {
+                if let Some(sha256) = &mut self.sha256 {
+                    sha256.update(bytes);
+                }
+            }
+            Content::Kept => {
+                if self.received + bytes.len() as u64 <= KEPT_BYTES_MAX {
+                    self.kept.extend_from_slice(bytes);
+                } else {
+                    self.right = false;
+                }
+            }
             Content::Same => {
                 if let Some(hash) = &mut self.hash {
                     hash.update(bytes);

@@ -25,7 +25,13 @@ pub(crate) fn nanoseconds(seconds: f64) -> u64 {
         as u64
 }
 
-/// The wall clock, for the `Date` of the floor server.
+/// What no other run has: the time in hexadecimal digits.
+pub(crate) fn stamp() -> String {
+    let since = wall().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}", since.as_nanos())
+}
+
+/// The wall clock, for `Date` and for names that are not used twice.
 #[expect(clippy::disallowed_methods, reason = "the clock itself")]
 pub(crate) fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()

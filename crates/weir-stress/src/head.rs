@@ -1,6 +1,9 @@
 //! Parses as much of a response head as is needed for its status and for where the body ends (RFC 9112 §6.3).
 //! It does not validate.
 
+/// The field in which a scenario's own origin says which version of an object it sends.
+pub(crate) const VERSION: &str = "stress-version";
+
 /// How a body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -17,6 +20,8 @@ pub(crate) struct Head {
     pub(crate) closes: bool,
     /// `Content-Range: bytes a-b/l` as (a, b + 1, l).
     pub(crate) range: Option<(u64, u64, u64)>,
+    /// The version that the scenario's own origin has said ([`VERSION`]).
+    pub(crate) version: Option<u64>,
     pub(crate) head_bytes: usize,
 }
 
@@ -31,7 +36,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, NoHead> {
     let bodiless = status < 200 || status == 204 || status == 304;
     let framing = if bodiless { Framing::Length(0) } else { Framing::Close };
     let closes = bytes.starts_with(b"HTTP/1.0");
-    let mut head = Head { status, framing, closes, range: None, head_bytes: end + 4 };
+    let mut head = Head { status, framing, closes, range: None, version: None, head_bytes: end + 4 };
     let lines = &bytes[..end + 2];
     let mut from = memchr::memchr(b'\n', lines).ok_or(NoHead)? + 1;
     while let Some(length) = memchr::memchr(b'\n', &lines[from..]) {
@@ -54,6 +59,10 @@ fn field(head: &mut Head, line: &[u8], bodiless: bool) -> Result<(), NoHead> {
             if !bodiless && value(line, b"transfer-encoding").is_some_and(|value| names(value, b"chunked")) {
                 head.framing = Framing::Chunked;
             }
+            return Ok(());
+        }
+        Some(b'S' | b's') => {
+            head.version = value(line, VERSION.as_bytes()).and_then(number).or(head.version);
             return Ok(());
         }
         _ => return Ok(()),
@@ -83,11 +92,21 @@ fn names(value: &[u8], token: &[u8]) -> bool {
     value.split(|&b| b == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(token))
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// All fields of a head that [`parse`] has accepted, names in lower case.
+pub(crate) fn fields(bytes: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(bytes);
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+    };
+    text.lines().skip(1).filter_map(pair).collect()
 }
 
 /// The interval and the whole length that `Content-Range` says.

@@ -6,6 +6,9 @@
 //! thread's own; TLS is rustls's for both. It always ends ([`StressArgs::seconds`],
 //! [`StressArgs::requests`]). It refuses targets that are not this machine unless the caller claims them.
 //!
+//! A scenario file ([`scenario`]) names servers, an origin of its own with seeded bodies, and modules that work
+//! on them; loads of many equal requests are this same engine's.
+//!
 //! Flow: [`StressArgs`] → plan → load (users on an epoll) or streams (HTTP/2), which keep score → [`Report`].
 
 #![forbid(unsafe_code)]
@@ -17,19 +20,24 @@ pub mod floor;
 mod head;
 mod load;
 pub mod offsets;
+mod perform;
 mod pick;
 mod plan;
 mod ratio;
+mod recorder;
 mod report;
+pub mod scenario;
 mod score;
 mod secure;
+mod seeded;
 mod streams;
 mod tally;
 mod target;
 mod user;
 mod versus;
 
-pub use args::{Pick, StressArgs};
+pub use args::{Pick, ScenarioArgs, StressArgs};
+pub use perform::perform;
 pub use plan::StressError;
 pub use ratio::Ratio;
 pub use report::{Report, Side, Summary};

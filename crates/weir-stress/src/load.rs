@@ -12,7 +12,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags};
 
-use crate::body::{Body, Content, Progress};
+use crate::body::{Content, Progress};
 use crate::head;
 use crate::plan::{Connections, Plan, StressError};
 use crate::score::{Done, Score};
@@ -144,6 +144,7 @@ impl<'a> Load<'a> {
             }
         }
         let user = &mut self.users[index];
+        user.dialled_ns = self.score.clock.nanoseconds();
         let dialled = user.dial(self.plan).and_then(|()| match &user.socket {
             Some(socket) => {
                 epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), EventFlags::OUT)
@@ -195,6 +196,9 @@ impl<'a> Load<'a> {
         }
         self.score.tally.connections += 1;
         let registered = epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), EventFlags::IN);
+        if self.plan.tls.is_none() {
+            self.score.connected(user.dialled_ns);
+        }
         let greeted = match &self.plan.tls {
             Some(tls) => registered.and_then(|()| user.greet(tls, self.score.clock.nanoseconds())),
             None => registered.and_then(|()| user.ask()),
@@ -243,6 +247,7 @@ impl<'a> Load<'a> {
         if let (Phase::Handshake { since_ns }, false) = (&user.phase, tls.is_handshaking()) {
             let took_ns = self.score.clock.nanoseconds() - since_ns;
             self.score.tally.handshake(took_ns, tls.handshake_kind());
+            self.score.connected(user.dialled_ns);
             if let Err(error) = user.ask() {
                 return self.fail(index, Fault::Send, || error.to_string());
             }
@@ -322,7 +327,7 @@ impl<'a> Load<'a> {
             }
             Ok(Some(head)) => {
                 let begin = head.range.map_or(0, |(start, ..)| start);
-                let mut body = Body::new(head.framing, begin, self.plan.content);
+                let mut body = self.plan.body(path(&user.request), head.framing, begin, head.version);
                 let rest = &all[head.head_bytes..];
                 let (progress, length) = (body.feed(rest), rest.len());
                 user.partial.clear();
@@ -396,6 +401,13 @@ impl<'a> Load<'a> {
             }
         }
     }
+}
+
+/// The path of a request.
+fn path(request: &[u8]) -> &[u8] {
+    let from = memchr::memchr(b' ', request).map_or(request.len(), |space| space + 1);
+    let rest = &request[from..];
+    &rest[..memchr::memchr(b' ', rest).unwrap_or(rest.len())]
 }
 
 /// CPU seconds of this thread.

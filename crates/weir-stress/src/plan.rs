@@ -1,10 +1,15 @@
 //! The arguments, checked and prepared: all that does not change during a load.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::args::{Pick, StressArgs};
-use crate::body::Content;
+use crate::body::{Body, Content};
 use crate::clock;
+use crate::head::Framing;
+use crate::recorder::Recorder;
+use crate::scenario::Catalogue;
 use crate::secure::Tls;
 use crate::target::{Reach, Scheme, Target};
 
@@ -54,6 +59,17 @@ pub enum StressError {
         #[source]
         source: io::Error,
     },
+    /// The scenario's file cannot be used.
+    #[error("{file}: {what}")]
+    File {
+        /// The file.
+        file: String,
+        /// What is wrong with it, and what to write instead.
+        what: String,
+    },
+    /// A scenario cannot go on.
+    #[error("{0}")]
+    Scenario(String),
     /// All requests failed.
     #[error("given up after {faults} faults in a row: {first}")]
     Hopeless {
@@ -93,6 +109,12 @@ pub(crate) struct Plan {
     pub(crate) objects: u64,
     pub(crate) wonders: f64,
     pub(crate) seed: u64,
+    /// What bodies must be by their paths, where the scenario's own origin made them.
+    pub(crate) catalogue: Option<Arc<Catalogue>>,
+    /// Who else is told what happens.
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    /// Ends the load early.
+    pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +138,16 @@ impl Plan {
         match self.protocol {
             Protocol::Http1 => 1,
             Protocol::Http2 { streams } => streams,
+        }
+    }
+
+    /// The body of the response to a request for `path` that begins now, at `begin` of the object. Its head
+    /// says this version, or none.
+    pub(crate) fn body(&self, path: &[u8], framing: Framing, begin: u64, version: Option<u64>) -> Body {
+        let catalogue = self.catalogue.as_ref();
+        match catalogue.and_then(|catalogue| catalogue.expected(path, version.unwrap_or(0))) {
+            Some(expected) => Body::expecting(framing, begin, expected),
+            None => Body::new(framing, begin, self.content),
         }
     }
 
@@ -153,6 +185,9 @@ impl Plan {
             objects: args.objects,
             wonders: args.wonders,
             seed: args.seed,
+            catalogue: None,
+            recorder: None,
+            stop: None,
         })
     }
 }

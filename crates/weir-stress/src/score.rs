@@ -2,6 +2,7 @@
 //! judgement of what came back.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::body::Body;
 use crate::clock::Clock;
@@ -56,7 +57,7 @@ impl Score {
         Self {
             plan: plan.clone(),
             clock: Clock::start(),
-            tally: Tally::new(),
+            tally: Tally::recorded(plan.recorder.clone()),
             picker: Picker::new(plan.pick, plan.first, plan.objects, plan.wonders, seed),
             started: 0,
             working: 0,
@@ -70,6 +71,7 @@ impl Score {
     /// Ends a timed load at once, whatever is still outstanding.
     pub(crate) fn is_over(&self) -> bool {
         self.plan.time_ns.is_some_and(|end| self.clock.nanoseconds() >= end)
+            || self.plan.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
     }
 
     /// Ends a counted load with its last response.
@@ -113,14 +115,19 @@ impl Score {
         due_ns
     }
 
+    /// Counts the time of a connection that can carry a request now.
+    pub(crate) fn connected(&mut self, dialled_ns: u64) {
+        let took_ns = self.clock.nanoseconds().saturating_sub(dialled_ns);
+        self.tally.connect_ns.saturating_record(took_ns.max(1));
+    }
+
     /// Counts and judges a whole response.
     pub(crate) fn finish(&mut self, done: &Done<'_>) {
         let now_ns = self.clock.nanoseconds();
         let due_ns = done.want.due_ns;
         let since = |ns: u64| ns.saturating_sub(due_ns);
-        self.tally.response(done.status, since(done.first_byte_ns), since(now_ns));
+        self.tally.response(done.status, done.body.received, since(done.first_byte_ns), since(now_ns));
         self.outstanding.remove(&due_ns);
-        self.tally.bytes += done.body.received;
         self.faults_in_a_row = 0;
         self.working -= 1;
         self.judge(done);
@@ -141,14 +148,18 @@ impl Score {
                 format!("{start}..{end} of {length} was answered {got:?} with {received} bytes")
             });
         }
-        if plan.length.is_some_and(|length| length != body.received) {
+        if plan.length.or(body.expected_bytes).is_some_and(|length| length != body.received) {
             let received = body.received;
             return self.tally.fault(Fault::Length, || format!("{received} bytes for object {object}"));
+        }
+        if body.is_old {
+            return self.tally.fault(Fault::Old, || format!("an old version of object {object}"));
         }
         let known =
             body.digest().map(|digest| (*self.digests.entry((object, interval)).or_insert(digest), digest));
         if !body.is_right() || known.is_some_and(|(first, digest)| first != digest) {
-            self.tally.fault(Fault::Content, || format!("wrong bytes for object {object}"));
+            let place = body.wrong_at.map_or(String::new(), |at| format!(", from byte {at} on"));
+            self.tally.fault(Fault::Content, || format!("wrong bytes for object {object}{place}"));
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsConnector;
 
-use crate::body::{Body, Progress};
+use crate::body::Progress;
 use crate::head::{self, Framing};
 use crate::load::cpu_seconds;
 use crate::plan::{Connections, Plan, StressError};
@@ -184,7 +184,9 @@ async fn receive(shared: &Shared, ask: &Ask, response: ResponseFuture) -> Result
     let status = response.status().as_u16();
     let range = response.headers().get(http::header::CONTENT_RANGE);
     let range = range.and_then(|value| head::content_range(value.as_bytes()));
-    let mut body = Body::new(Framing::Close, range.map_or(0, |(start, ..)| start), shared.plan.content);
+    let version = response.headers().get(head::VERSION).and_then(|value| head::number(value.as_bytes()));
+    let begin = range.map_or(0, |(start, ..)| start);
+    let mut body = shared.plan.body(&ask.path, Framing::Close, begin, version);
     let mut content = response.into_body();
     while let Some(piece) = content.data().await {
         let piece = piece.map_err(|error| {
@@ -211,6 +213,7 @@ fn unanswered(error: &h2::Error) -> Broken {
 async fn connect(shared: &Shared, tls: Option<&TlsConnector>) -> Result<SendRequest<Bytes>, Broken> {
     let bad = |fault, what: String| Broken::Fault(fault, what);
     let plan = &shared.plan;
+    let dialled_ns = shared.score.borrow().clock.nanoseconds();
     let connected = TcpStream::connect(plan.target.address).await;
     let stream = connected.map_err(|error| bad(Fault::Connect, error.to_string()))?;
     let mut settled = stream.set_nodelay(true);
@@ -221,7 +224,10 @@ async fn connect(shared: &Shared, tls: Option<&TlsConnector>) -> Result<SendRequ
     }
     settled.map_err(|error| bad(Fault::Connect, error.to_string()))?;
     shared.score.borrow_mut().tally.connections += 1;
-    let (Some(tls), Some(settings)) = (tls, &plan.tls) else { return begin(stream).await };
+    let (Some(tls), Some(settings)) = (tls, &plan.tls) else {
+        shared.score.borrow_mut().connected(dialled_ns);
+        return begin(stream).await;
+    };
     let begun_ns = shared.score.borrow().clock.nanoseconds();
     let shaken = tls.connect(settings.name.clone(), stream).await;
     let stream = shaken.map_err(|error| {
@@ -233,6 +239,7 @@ async fn connect(shared: &Shared, tls: Option<&TlsConnector>) -> Result<SendRequ
         let mut score = shared.score.borrow_mut();
         let took_ns = score.clock.nanoseconds() - begun_ns;
         score.tally.handshake(took_ns, session.handshake_kind());
+        score.connected(dialled_ns);
     }
     if session.alpn_protocol() != Some(b"h2") {
         return Err(bad(Fault::Handshake, "the server does not speak HTTP/2".to_owned()));

@@ -1,7 +1,11 @@
 //! What happened during a load, counted.
 
+use std::sync::Arc;
+
 use hdrhistogram::Histogram;
 use rustls::HandshakeKind;
+
+use crate::recorder::Recorder;
 
 /// What was wrong with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,11 +34,19 @@ pub enum Fault {
     Range,
     /// Not complete within the timeout.
     Timeout,
+    /// A version that the origin no longer had for longer than it may be kept, or never had.
+    Old,
+    /// Another field than the expected one.
+    Field,
+    /// What the server says of itself is not what was counted.
+    Count,
+    /// A program that is a module reported it, or broke its protocol.
+    Program,
 }
 
 impl Fault {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::Connect,
         Self::Handshake,
         Self::Send,
@@ -47,6 +59,10 @@ impl Fault {
         Self::Content,
         Self::Range,
         Self::Timeout,
+        Self::Old,
+        Self::Field,
+        Self::Count,
+        Self::Program,
     ];
 
     /// Its word in reports.
@@ -64,6 +80,10 @@ impl Fault {
             Self::Content => "content",
             Self::Range => "range",
             Self::Timeout => "timeout",
+            Self::Old => "old",
+            Self::Field => "field",
+            Self::Count => "count",
+            Self::Program => "program",
         }
     }
 }
@@ -78,6 +98,8 @@ pub(crate) struct Tally {
     pub(crate) connections: u64,
     /// TLS handshakes that went on with an earlier session.
     pub(crate) resumed: u64,
+    /// From the beginning of a connection until it could carry a request, its TLS included.
+    pub(crate) connect_ns: Histogram<u64>,
     pub(crate) handshake_ns: Histogram<u64>,
     pub(crate) faults: [u64; Fault::ALL.len()],
     pub(crate) first_fault: Option<String>,
@@ -88,19 +110,25 @@ pub(crate) struct Tally {
     pub(crate) unanswered: u64,
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
+    recorder: Option<Arc<Recorder>>,
+}
+
+/// An empty histogram of nanoseconds.
+pub(crate) fn histogram() -> Histogram<u64> {
+    // Two digits: every figure is within 1 %, and the table stays in the CPU's cache. Invariant: the
+    // histogram accepts these constant bounds (a test of its own covers them).
+    #[expect(clippy::expect_used, reason = "constant bounds")]
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("the bounds are valid")
 }
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        // Two digits: every figure is within 1 %, and the table stays in the CPU's cache. Invariant: the
-        // histogram accepts these constant bounds (a test of its own covers them).
-        #[expect(clippy::expect_used, reason = "constant bounds")]
-        let histogram = || Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("the bounds are valid");
         Self {
             requests: 0,
             bytes: 0,
             connections: 0,
             resumed: 0,
+            connect_ns: histogram(),
             handshake_ns: histogram(),
             faults: [0; Fault::ALL.len()],
             first_fault: None,
@@ -110,11 +138,20 @@ impl Tally {
             unanswered: 0,
             seconds: 0.0,
             cpu_seconds: 0.0,
+            recorder: None,
         }
+    }
+
+    /// One that tells `recorder` what happens, too.
+    pub(crate) fn recorded(recorder: Option<Arc<Recorder>>) -> Self {
+        Self { recorder, ..Self::new() }
     }
 
     pub(crate) fn fault(&mut self, fault: Fault, detail: impl FnOnce() -> String) {
         self.faults[fault as usize] += 1;
+        if let Some(recorder) = &self.recorder {
+            recorder.fault();
+        }
         if self.first_fault.is_none() {
             self.first_fault = Some(format!("{}: {}", fault.word(), detail()));
         }
@@ -126,8 +163,13 @@ impl Tally {
         self.resumed += u64::from(kind == Some(HandshakeKind::Resumed));
     }
 
-    pub(crate) fn response(&mut self, status: u16, first_byte_ns: u64, total_ns: u64) {
+    /// Counts a whole response of so many bytes of content.
+    pub(crate) fn response(&mut self, status: u16, bytes: u64, first_byte_ns: u64, total_ns: u64) {
+        if let Some(recorder) = &self.recorder {
+            recorder.response(bytes, first_byte_ns, total_ns);
+        }
         self.requests += 1;
+        self.bytes += bytes;
         self.statuses[usize::from(status).min(999)] += 1;
         self.first_byte_ns.saturating_record(first_byte_ns.max(1));
         self.total_ns.saturating_record(total_ns.max(1));
@@ -149,6 +191,7 @@ impl Tally {
         self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
         // Equal bounds: adding cannot fail.
+        let _ = self.connect_ns.add(&other.connect_ns);
         let _ = self.handshake_ns.add(&other.handshake_ns);
         let _ = self.first_byte_ns.add(&other.first_byte_ns);
         let _ = self.total_ns.add(&other.total_ns);

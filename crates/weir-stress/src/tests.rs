@@ -26,7 +26,7 @@ fn args(line: &str) -> StressArgs {
     Command::try_parse_from(std::iter::once("stress").chain(line.split(' '))).unwrap().args
 }
 
-fn floor() -> SocketAddr {
+pub(crate) fn floor() -> SocketAddr {
     let floor = Floor::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = floor.address();
     thread::spawn(move || floor.run());

@@ -45,6 +45,8 @@ pub(crate) struct User {
     /// The beginning of a head that came in several pieces.
     pub(crate) partial: Vec<u8>,
     pub(crate) asked_ns: u64,
+    /// When its connection was begun.
+    pub(crate) dialled_ns: u64,
     pub(crate) first_byte_ns: u64,
     /// Whether the connection has served a response before. The server may then close it before the next head
     /// (RFC 9112 §9.5), and the request is sent again.
@@ -63,6 +65,7 @@ impl User {
             request: Vec::with_capacity(1024),
             partial: Vec::new(),
             asked_ns: 0,
+            dialled_ns: 0,
             first_byte_ns: 0,
             used: false,
         }

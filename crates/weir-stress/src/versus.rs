@@ -6,7 +6,7 @@ use crate::plan::{Plan, Protocol, StressError};
 use crate::report::{Report, Side};
 use crate::tally::Tally;
 
-fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
+pub(crate) fn load(plan: &Plan, seed: u64) -> Result<Tally, StressError> {
     match plan.protocol {
         Protocol::Http1 => crate::load::load(plan, seed),
         Protocol::Http2 { .. } => crate::streams::load(plan, seed),

@@ -17,22 +17,12 @@ struct Command {
 
 fn main() -> ExitCode {
     let args = Command::parse().args;
-    match weir_stress::run(&args) {
-        Ok(report) if args.json => {
-            println!("{}", report.json());
-            exit(report.is_clean())
-        }
-        Ok(report) => {
-            print!("{report}");
-            exit(report.is_clean())
-        }
+    match weir_stress::perform(&args, &mut std::io::stdout()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("weir-stress: {error}");
             ExitCode::from(2)
         }
     }
-}
-
-fn exit(is_clean: bool) -> ExitCode {
-    if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

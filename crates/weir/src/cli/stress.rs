@@ -1,16 +1,14 @@
-//! `weir stress`: the load generator, bounded and verifying. Exit status 0 when every response was right,
-//! 1 when some were not.
+//! `weir stress`: the load generator, bounded and verifying, and its scenarios. Exit status 0 when everything was
+//! as it should be, 1 when something was not.
 
 use std::process::ExitCode;
 
 use weir_stress::StressArgs;
 
-/// Runs the load and prints its report.
+/// Runs the load or the scenario and prints its report.
 pub(super) fn run(args: &StressArgs) -> anyhow::Result<ExitCode> {
-    let report = weir_stress::run(args)?;
-    match args.json {
-        true => crate::print::say(&format!("{}\n", report.json()))?,
-        false => crate::print::say(&report.to_string())?,
-    }
-    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let mut report = Vec::new();
+    let is_good = weir_stress::perform(args, &mut report)?;
+    crate::print::say(&String::from_utf8_lossy(&report))?;
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,0 +1,395 @@
+//! A client of HTTP/1.1 that modules can lead by the hand: one request at a time, with its fields, its pace
+//! and its checks. Loads that need no more than GET are driven by `crate::load` instead.
+//!
+//! # Cancel safety
+//! A request that is dropped in the middle closes its connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+
+use crate::args::StressArgs;
+use crate::body::{Body, Progress};
+use crate::clock::Clock;
+use crate::head::{self, Head};
+use crate::plan::StressError;
+use crate::scenario::file::ServerSettings;
+use crate::secure::{self, Tls};
+use crate::tally::Fault;
+use crate::target::{Reach, Scheme, Target};
+
+const HEAD_BYTES_MAX: usize = 256 * 1024;
+const READ_BYTES: usize = 64 * 1024;
+/// How long a server may take to answer before it counts as not ready yet.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where requests go.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    target: Target,
+    pub(crate) authority: String,
+    tls: Option<Tls>,
+}
+
+/// A request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ask {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+/// How bytes are taken in and given out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pace {
+    /// Bytes of the response that are taken at once, and the pause after each time.
+    pub(crate) take: Option<(usize, Duration)>,
+    /// Bytes of the request that are sent at once, and the pause after each time.
+    pub(crate) give: Option<(usize, Duration)>,
+    /// Leaves after so many bytes of the body.
+    pub(crate) leave_after: Option<u64>,
+    /// Takes nothing for so long after the first bytes of the body.
+    pub(crate) stall: Option<Duration>,
+}
+
+/// A whole response.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) range: Option<(u64, u64, u64)>,
+    pub(crate) body: Body,
+    /// From the beginning of the connection to its readiness, where the request made one.
+    pub(crate) connect_ns: Option<u64>,
+    /// From the beginning of the request.
+    pub(crate) first_byte_ns: u64,
+    pub(crate) whole_ns: u64,
+    /// Whether the client has left in the middle, as its pace asked.
+    pub(crate) is_left: bool,
+}
+
+/// Why there is no whole response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    pub(crate) detail: String,
+}
+
+pub(crate) fn failure(fault: Fault, detail: impl Into<String>) -> Failure {
+    Failure { fault, detail: detail.into() }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+/// A user with a connection.
+pub(crate) struct Client {
+    endpoint: Arc<Endpoint>,
+    stream: Option<Box<dyn Stream>>,
+    /// How long it took to make the connection, if no request has been told so far.
+    opened_ns: Option<u64>,
+    buffer: Vec<u8>,
+    clock: Clock,
+    timeout: Duration,
+    pub(crate) pace: Pace,
+    /// The socket's buffer for what is received, where a small one is wanted.
+    pub(crate) receive_bytes: Option<u32>,
+}
+
+impl Endpoint {
+    /// The server that the settings name.
+    ///
+    /// # Errors
+    /// Its URL, its address or its certificates cannot be used, or it is another machine that is not claimed.
+    pub(crate) fn new(settings: &ServerSettings) -> Result<Self, StressError> {
+        let reach = if settings.mine { Reach::Anywhere } else { Reach::Loopback };
+        let target = Target::new(&settings.url, reach)?;
+        let authority = settings.host.clone().unwrap_or_else(|| target.host.clone());
+        let tls = match target.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(Tls::new(&args(settings, &settings.url), &authority)?),
+        };
+        Ok(Self { target, authority, tls })
+    }
+}
+
+/// The arguments of a load of the server.
+pub(crate) fn args(settings: &ServerSettings, url: &str) -> StressArgs {
+    let mut args = StressArgs::plain(url);
+    args.ca.clone_from(&settings.ca);
+    args.insecure = settings.insecure;
+    args.i_own_this_host = settings.mine;
+    args.headers.extend(settings.host.as_ref().map(|host| format!("Host: {host}")));
+    args
+}
+
+impl Ask {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self { method: "GET", path: path.into(), fields: Vec::new() }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.fields.push((name.to_owned(), value.into()));
+        self
+    }
+}
+
+impl Response {
+    /// The value of a field, if there is one. The name is in lower case.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Client {
+    pub(crate) fn new(endpoint: Arc<Endpoint>, timeout: Duration) -> Self {
+        Self {
+            endpoint,
+            stream: None,
+            opened_ns: None,
+            buffer: Vec::new(),
+            clock: Clock::start(),
+            timeout,
+            pace: Pace::default(),
+            receive_bytes: None,
+        }
+    }
+
+    /// Whether the server answers its path for that, in words if not.
+    pub(crate) fn ready(settings: &ServerSettings) -> Result<(), String> {
+        let endpoint = Endpoint::new(settings).map_err(|error| error.to_string())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let mut client = Self::new(Arc::new(endpoint), READY_WITHIN);
+        let counted =
+            |head: &Head, _: &[(String, String)]| Body::new(head.framing, 0, crate::body::Content::Counted);
+        let asked = runtime.block_on(client.ask(&Ask::get(&*settings.ready), counted));
+        match asked {
+            // A gateway that cannot reach its origin yet is not ready.
+            Ok(response) if matches!(response.status, 502..=504) => Err(format!("{}", response.status)),
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure.detail),
+        }
+    }
+
+    /// Forgets the connection, so that the next request makes a new one.
+    pub(crate) fn hang_up(&mut self) {
+        self.stream = None;
+        self.opened_ns = None;
+        self.buffer.clear();
+    }
+
+    /// Makes the connection, if there is none.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) async fn open(&mut self) -> Result<(), Failure> {
+        if self.stream.is_none() {
+            let begun_ns = self.clock.nanoseconds();
+            let connected = tokio::time::timeout(self.timeout, self.connect()).await;
+            let late = || failure(Fault::Timeout, "no connection in time");
+            self.stream = Some(connected.unwrap_or_else(|_| Err(late()))?);
+            self.opened_ns = Some(self.clock.nanoseconds() - begun_ns);
+        }
+        Ok(())
+    }
+
+    /// Asks, and takes in the whole response. `expect` makes the body that checks the content.
+    ///
+    /// # Errors
+    /// There was no whole response.
+    pub(crate) async fn ask(
+        &mut self,
+        ask: &Ask,
+        expect: impl Fn(&Head, &[(String, String)]) -> Body,
+    ) -> Result<Response, Failure> {
+        let (timeout, was_open) = (self.timeout, self.stream.is_some());
+        let late = || failure(Fault::Timeout, "no whole response in time");
+        let mut asked = tokio::time::timeout(timeout, self.exchange(ask, &expect)).await;
+        // A server may close a kept connection before the next head (RFC 9112 §9.5).
+        if was_open && matches!(&asked, Ok(Err((_, Seen::Nothing)))) {
+            self.hang_up();
+            asked = tokio::time::timeout(timeout, self.exchange(ask, &expect)).await;
+        }
+        let asked = asked.unwrap_or_else(|_| Err((late(), Seen::Some)));
+        if asked.is_err() {
+            self.hang_up();
+        }
+        asked.map_err(|(failure, _)| failure)
+    }
+
+    async fn exchange(
+        &mut self,
+        ask: &Ask,
+        expect: &impl Fn(&Head, &[(String, String)]) -> Body,
+    ) -> Result<Response, (Failure, Seen)> {
+        let begun_ns = self.clock.nanoseconds();
+        let connect_ns = match self.stream {
+            Some(_) => self.opened_ns.take(),
+            None => {
+                self.stream = Some(self.connect().await.map_err(|failure| (failure, Seen::Some))?);
+                Some(self.clock.nanoseconds() - begun_ns)
+            }
+        };
+        let request = self.request(ask);
+        self.give(&request).await.map_err(|failure| (failure, Seen::Nothing))?;
+        let (head, fields, first_ns) = self.head().await?;
+        let body = expect(&head, &fields);
+        let is_head = ask.method == "HEAD";
+        let framing = if is_head { head::Framing::Length(0) } else { head.framing };
+        let body = if is_head { Body::new(framing, 0, crate::body::Content::Counted) } else { body };
+        let taken = self.body(body, framing).await.map_err(|failure| (failure, Seen::Some))?;
+        if head.closes || taken.is_left {
+            self.hang_up();
+        }
+        Ok(Response {
+            status: head.status,
+            fields,
+            range: head.range,
+            body: taken.body,
+            connect_ns,
+            first_byte_ns: first_ns - begun_ns,
+            whole_ns: self.clock.nanoseconds() - begun_ns,
+            is_left: taken.is_left,
+        })
+    }
+
+    async fn connect(&mut self) -> Result<Box<dyn Stream>, Failure> {
+        self.buffer.clear();
+        let bad = |error: std::io::Error| failure(Fault::Connect, error.to_string());
+        let address = self.endpoint.target.address;
+        let stream = match self.receive_bytes {
+            None => TcpStream::connect(address).await.map_err(bad)?,
+            Some(bytes) => {
+                let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() };
+                let socket = socket.map_err(bad)?;
+                socket.set_recv_buffer_size(bytes).map_err(bad)?;
+                socket.connect(address).await.map_err(bad)?
+            }
+        };
+        stream.set_nodelay(true).map_err(bad)?;
+        let Some(tls) = &self.endpoint.tls else { return Ok(Box::new(stream)) };
+        let shaken = TlsConnector::from(tls.config()).connect(tls.name.clone(), stream).await;
+        let stream = shaken.map_err(|error| {
+            let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+            failure(Fault::Handshake, tls.map_or_else(|| error.to_string(), secure::said))
+        })?;
+        Ok(Box::new(stream))
+    }
+
+    fn request(&self, ask: &Ask) -> Vec<u8> {
+        let mut text =
+            format!("{} {} HTTP/1.1\r\nHost: {}\r\n", ask.method, ask.path, self.endpoint.authority);
+        for (name, value) in &ask.fields {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        text.into_bytes()
+    }
+
+    async fn give(&mut self, request: &[u8]) -> Result<(), Failure> {
+        let bad = |error: std::io::Error| failure(Fault::Send, error.to_string());
+        let give = self.pace.give;
+        let Some(stream) = &mut self.stream else { return Err(failure(Fault::Send, "no connection")) };
+        let Some((bytes, pause)) = give else { return stream.write_all(request).await.map_err(bad) };
+        for piece in request.chunks(bytes.max(1)) {
+            stream.write_all(piece).await.map_err(bad)?;
+            stream.flush().await.map_err(bad)?;
+            tokio::time::sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    /// Takes in the final head, and leaves what follows in the buffer.
+    async fn head(&mut self) -> Result<(Head, Vec<(String, String)>, u64), (Failure, Seen)> {
+        let mut first_ns = None;
+        loop {
+            if !self.buffer.is_empty() {
+                first_ns.get_or_insert(self.clock.nanoseconds());
+            }
+            match head::parse(&self.buffer) {
+                Err(head::NoHead) => return Err((failure(Fault::Broken, "no response head"), Seen::Some)),
+                Ok(Some(head)) => {
+                    let fields = head::fields(&self.buffer[..head.head_bytes]);
+                    self.buffer.drain(..head.head_bytes);
+                    if !(100..200).contains(&head.status) {
+                        return Ok((head, fields, first_ns.unwrap_or_default()));
+                    }
+                    continue;
+                }
+                Ok(None) if self.buffer.len() > HEAD_BYTES_MAX => {
+                    return Err((failure(Fault::Broken, "a head without end"), Seen::Some));
+                }
+                Ok(None) => {}
+            }
+            let seen = if self.buffer.is_empty() { Seen::Nothing } else { Seen::Some };
+            if self.more().await.map_err(|failure| (failure, seen))? == 0 {
+                return Err((failure(Fault::Closed, "ended before the head"), seen));
+            }
+        }
+    }
+
+    async fn more(&mut self) -> Result<usize, Failure> {
+        let Some(stream) = &mut self.stream else { return Ok(0) };
+        self.buffer.reserve(READ_BYTES);
+        let limit = self.pace.take.map_or(READ_BYTES, |(bytes, _)| bytes.max(1));
+        let read = (&mut **stream).take(limit as u64).read_buf(&mut self.buffer).await;
+        if let Some((_, pause)) = self.pace.take {
+            tokio::time::sleep(pause).await;
+        }
+        read.map_err(|error| failure(Fault::Closed, error.to_string()))
+    }
+
+    async fn body(&mut self, mut body: Body, framing: head::Framing) -> Result<Taken, Failure> {
+        let mut stall = self.pace.stall;
+        let mut is_done = framing == head::Framing::Length(0);
+        while !is_done {
+            if self.pace.leave_after.is_some_and(|bytes| body.received >= bytes) {
+                return Ok(Taken { body, is_left: true });
+            }
+            if body.received > 0
+                && let Some(pause) = stall.take()
+            {
+                tokio::time::sleep(pause).await;
+            }
+            if self.buffer.is_empty() {
+                let received = body.received;
+                let short =
+                    |why: String| failure(Fault::Short, format!("{why} after {received} bytes of body"));
+                match self.more().await {
+                    Ok(0) if body.ends_with_connection() => break,
+                    Ok(0) => return Err(short("ended".to_owned())),
+                    Ok(_) => {}
+                    Err(error) => return Err(short(error.detail)),
+                }
+            }
+            match body.feed(&self.buffer) {
+                Progress::More => self.buffer.clear(),
+                Progress::End(taken) => {
+                    self.buffer.drain(..taken);
+                    is_done = true;
+                }
+                Progress::Broken => return Err(failure(Fault::Broken, "bad chunked coding")),
+            }
+        }
+        if !self.buffer.is_empty() {
+            return Err(failure(Fault::Surplus, format!("{} bytes", self.buffer.len())));
+        }
+        Ok(Taken { body, is_left: false })
+    }
+}
+
+/// Whether anything of a response was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Some,
+}
+
+struct Taken {
+    body: Body,
+    is_left: bool,
+}

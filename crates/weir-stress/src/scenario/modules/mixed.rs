@@ -1,0 +1,293 @@
+//! `mixed`: a recorded log, or a description of traffic, played at its own or a given speed.
+//!
+//! Requests begin when they are due, and their times count from then: a server that stalls is not spared the
+//! requests that it held up.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::args::Pick;
+use crate::pick::Picker;
+use crate::plan::StressError;
+use crate::scenario::catalogue::Part;
+use crate::scenario::client::{Ask, Client};
+use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::playlog::{self, Row};
+use crate::scenario::sizes::Sizes;
+use crate::scenario::stage::{Measured, Stage};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Mixed {
+    /// A recorded log: lines of the common or combined log format, or JSON lines with `time`, `path` and
+    /// `bytes`.
+    log: Option<PathBuf>,
+    /// How much faster than recorded.
+    speed: f64,
+    /// Ends after so many seconds; a log that is shorter begins again.
+    seconds: Option<f64>,
+    /// A description instead of a log.
+    traffic: Vec<Kind>,
+    /// Requests a second, with a description.
+    rate: f64,
+    /// The most requests at a time.
+    users: usize,
+    timeout: f64,
+}
+
+/// One kind of request of a description.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kind {
+    /// With `{}` for the object's number.
+    path: String,
+    #[serde(default = "one_weight")]
+    weight: f64,
+    #[serde(default = "hundred")]
+    objects: u64,
+    #[serde(default = "zipf")]
+    pick: Pick,
+    #[serde(default)]
+    wonders: f64,
+    /// The share of these requests that ask for a range from the middle.
+    #[serde(default)]
+    ranges: f64,
+    /// The share whose clients leave in the middle of the body.
+    #[serde(default)]
+    leave: f64,
+    /// The size of these objects, where no part of the origin has them.
+    #[serde(default)]
+    size: Option<Sizes>,
+}
+
+impl Default for Mixed {
+    fn default() -> Self {
+        let (speed, rate, users, timeout) = (1.0, 100.0, 256, 30.0);
+        Self { log: None, speed, seconds: None, traffic: Vec::new(), rate, users, timeout }
+    }
+}
+
+fn one_weight() -> f64 {
+    1.0
+}
+
+fn hundred() -> u64 {
+    100
+}
+
+fn zipf() -> Pick {
+    Pick::Zipf(0.9)
+}
+
+impl Module for Mixed {
+    fn check(&self) -> Result<(), String> {
+        check_users(self.users)?;
+        check_time("timeout", self.timeout)?;
+        self.seconds.map_or(Ok(()), |seconds| check_time("seconds", seconds))?;
+        let is_some = |number: f64| number.is_finite() && number > 0.0;
+        if !is_some(self.speed) || !is_some(self.rate) {
+            return Err("`speed` and `rate` are above 0".to_owned());
+        }
+        if self.log.is_some() != self.traffic.is_empty() {
+            return Err("write either `log` or `[[module.traffic]]`".to_owned());
+        }
+        for kind in &self.traffic {
+            let share = |number: f64| (0.0..=1.0).contains(&number);
+            let shares = share(kind.wonders) && share(kind.ranges) && share(kind.leave);
+            if !kind.path.starts_with('/') || !is_some(kind.weight) || kind.objects == 0 || !shares {
+                return Err(format!(
+                    "traffic `{}`: a path begins with /, `weight` and `objects` are above 0, `wonders`, \
+                     `ranges` and `leave` are shares from 0 to 1",
+                    kind.path
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
+        let script = match &self.log {
+            Some(path) => Script::Log(self.recorded(stage, path)?),
+            None => Script::Described(self.described(stage)),
+        };
+        let seconds = self.seconds.unwrap_or_else(|| script.seconds(self));
+        let end_ns = stage.end_ns(seconds);
+        let player = Rc::new(Player {
+            begun_ns: stage.clock.nanoseconds(),
+            next: Cell::new(0),
+            script: std::cell::RefCell::new(script),
+            settings: self.clone(),
+        });
+        let mut measured = stage.measure(self.users, |_, sheet| {
+            let (stage, player) = (stage.clone(), player.clone());
+            async move {
+                let mut client = stage.client(player.settings.timeout);
+                while let Some((due_ns, step)) = player.next() {
+                    if due_ns >= end_ns || stage.is_stopped() {
+                        return;
+                    }
+                    let now_ns = stage.clock.nanoseconds();
+                    if due_ns > now_ns {
+                        tokio::time::sleep(Duration::from_nanos(due_ns - now_ns)).await;
+                    }
+                    let late_ns = stage.clock.nanoseconds().saturating_sub(due_ns);
+                    step.play(&stage, &mut client, late_ns, &sheet).await;
+                }
+            }
+        })?;
+        measured.count("left", 0.0);
+        Ok(measured)
+    }
+}
+
+/// What is played.
+enum Script {
+    Log(Vec<Row>),
+    Described(Vec<(Kind, Picker)>),
+}
+
+struct Player {
+    begun_ns: u64,
+    next: Cell<u64>,
+    script: std::cell::RefCell<Script>,
+    settings: Mixed,
+}
+
+/// One request.
+struct Step {
+    path: String,
+    is_range: bool,
+    leaves: bool,
+}
+
+impl Mixed {
+    /// Reads the log. The origin has its paths, with the lengths that it says.
+    fn recorded(&self, stage: &Stage, path: &std::path::Path) -> Result<Vec<Row>, StressError> {
+        let bad = |what: String| StressError::File { file: path.display().to_string(), what };
+        let rows = playlog::read(path).map_err(bad)?;
+        let known: HashMap<u64, u64> =
+            rows.iter().filter_map(|row| Some((xxh3_64(row.path.as_bytes()), row.bytes?))).collect();
+        let mut part = Part::new("/", Sizes::Cdn);
+        part.known = known;
+        stage.catalogue.add(part);
+        Ok(rows)
+    }
+
+    fn described(&self, stage: &Stage) -> Vec<(Kind, Picker)> {
+        let picker = |(at, kind): (usize, &Kind)| {
+            if let Some(size) = &kind.size {
+                let prefix = kind.path.split("{}").next().unwrap_or("/");
+                stage.catalogue.add(Part::new(prefix, size.clone()));
+            }
+            let seed = stage.seed ^ (at as u64) << 48;
+            (kind.clone(), Picker::new(kind.pick, 0, kind.objects, kind.wonders, seed))
+        };
+        self.traffic.iter().enumerate().map(picker).collect()
+    }
+}
+
+impl Script {
+    /// How long it takes by itself.
+    fn seconds(&self, settings: &Mixed) -> f64 {
+        match self {
+            Self::Log(rows) => rows.last().map_or(0.0, |row| row.at_s) / settings.speed + 0.001,
+            Self::Described(_) => 10.0,
+        }
+    }
+}
+
+impl Player {
+    /// The next request, and when it is due by the stage's clock.
+    fn next(&self) -> Option<(u64, Step)> {
+        let at = self.next.get();
+        self.next.set(at + 1);
+        let after_s = |seconds: f64| self.begun_ns + (seconds * 1e9) as u64;
+        match &mut *self.script.borrow_mut() {
+            Script::Log(rows) => {
+                let count = rows.len() as u64;
+                let (round, row) = (at / count, &rows[(at % count) as usize]);
+                if round > 0 && self.settings.seconds.is_none() {
+                    return None;
+                }
+                // Rounds are as long as the log, a second at least.
+                let length_s = rows.last().map_or(1.0, |row| row.at_s).max(1.0);
+                let due_s = (row.at_s + round as f64 * length_s) / self.settings.speed;
+                Some((after_s(due_s), Step { path: row.path.clone(), is_range: false, leaves: false }))
+            }
+            Script::Described(kinds) => {
+                let due_s = at as f64 / (self.settings.rate * self.settings.speed);
+                let mut rng = fastrand::Rng::with_seed(at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let all: f64 = kinds.iter().map(|(kind, _)| kind.weight).sum();
+                let mut left = rng.f64() * all;
+                let last = kinds.len() - 1;
+                let found = kinds.iter().position(|(kind, _)| {
+                    left -= kind.weight;
+                    left < 0.0
+                });
+                let (kind, picker) = &mut kinds[found.unwrap_or(last)];
+                let path = kind.path.replace("{}", &picker.next().to_string());
+                let (is_range, leaves) = (rng.f64() < kind.ranges, rng.f64() < kind.leave);
+                Some((after_s(due_s), Step { path, is_range, leaves }))
+            }
+        }
+    }
+}
+
+impl Step {
+    /// Asks, and writes down what came of it, so late as it was begun.
+    async fn play(
+        &self,
+        stage: &Stage,
+        client: &mut Client,
+        late_ns: u64,
+        sheet: &crate::scenario::stage::Sheet,
+    ) {
+        let path = &self.path;
+        let bytes = stage.catalogue.expected(path.as_bytes(), 0).map_or(0, |expected| expected.bytes);
+        let mut ask = Ask::get(path.clone());
+        let range = (self.is_range && bytes > 1).then_some((bytes / 2, bytes));
+        if let Some((start, _)) = range {
+            ask = ask.with("Range", format!("bytes={start}-"));
+        }
+        client.pace.leave_after = self.leaves.then_some(bytes / 2);
+        let got = client.ask(&ask, stage.expect(path)).await;
+        let mut sheet = sheet.borrow_mut();
+        let judged = got.and_then(|mut response| {
+            response.first_byte_ns += late_ns;
+            response.whole_ns += late_ns;
+            if response.is_left {
+                sheet.count("left", 1.0);
+                return crate::scenario::stage::judge_bytes(path, &response);
+            }
+            sheet.response(&response);
+            match range {
+                Some((start, end)) if response.status == 206 => judge_range(path, (start, end), &response),
+                _ => stage.judge(path, &response),
+            }
+        });
+        if let Err(failure) = judged {
+            sheet.fault(&failure);
+        }
+    }
+}
+
+fn judge_range(
+    path: &str,
+    (start, end): (u64, u64),
+    response: &crate::scenario::client::Response,
+) -> Result<(), crate::scenario::client::Failure> {
+    use crate::scenario::client::failure;
+    let said = response.range.map(|(from, to, _)| (from, to));
+    if said != Some((start, end)) || response.body.received != end - start {
+        let received = response.body.received;
+        let what = format!("{start}..{end} of {path} was answered {said:?} with {received} bytes");
+        return Err(failure(crate::tally::Fault::Range, what));
+    }
+    crate::scenario::stage::judge_bytes(path, response)
+}

@@ -1,0 +1,203 @@
+//! `slow`: readers and senders of a few bytes a second, stalls and early ends, beside users that ask as usual.
+//! The usual users are what is measured: what slow ones make of others.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::plan::StressError;
+use crate::scenario::catalogue::Part;
+use crate::scenario::client::{Ask, Failure, Pace, Response, failure};
+use crate::scenario::modules::{Module, check_time, check_users, range};
+use crate::scenario::sizes::{Bytes, Sizes};
+use crate::scenario::stage::{Measured, Sheet, Stage};
+use crate::tally::Fault;
+
+/// How often a slow user takes or gives something.
+const BEAT: Duration = Duration::from_millis(100);
+const BEATS_PER_S: u64 = 10;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Slow {
+    /// The users that ask as usual.
+    users: usize,
+    readers: usize,
+    senders: usize,
+    /// Readers that stop for `stall` seconds in the middle.
+    stallers: usize,
+    /// Users that leave in the middle of each body.
+    leavers: usize,
+    seconds: f64,
+    stall: f64,
+    /// Bytes a second of the slow readers.
+    take: Bytes,
+    /// Bytes a second of the slow senders.
+    give: Bytes,
+    /// Of what slow users ask for, each an object of its own.
+    size: Bytes,
+    /// Of what the usual users ask for.
+    usual_size: Bytes,
+    usual_objects: u64,
+    receive_buffer: Bytes,
+    timeout: f64,
+}
+
+impl Default for Slow {
+    fn default() -> Self {
+        Self {
+            users: 4,
+            readers: 100,
+            senders: 20,
+            stallers: 20,
+            leavers: 20,
+            seconds: 10.0,
+            stall: 3.0,
+            take: Bytes(10_000),
+            give: Bytes(20),
+            size: Bytes(5_000_000),
+            usual_size: Bytes(10_000),
+            usual_objects: 100,
+            receive_buffer: Bytes(8192),
+            timeout: 30.0,
+        }
+    }
+}
+
+/// What a user is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Usual,
+    Reader,
+    Sender,
+    Staller,
+    Leaver,
+}
+
+impl Module for Slow {
+    fn check(&self) -> Result<(), String> {
+        check_users(self.users)?;
+        check_users(self.readers + self.senders + self.stallers + self.leavers + 1)?;
+        for (name, seconds) in [("seconds", self.seconds), ("stall", self.stall), ("timeout", self.timeout)] {
+            check_time(name, seconds)?;
+        }
+        let all = [self.take, self.give, self.size, self.receive_buffer];
+        match all.iter().all(|bytes| bytes.0 > 0) && self.usual_objects > 0 {
+            true => Ok(()),
+            false => {
+                Err("`take`, `give`, `size`, `receive_buffer` and `usual_objects` are above 0".to_owned())
+            }
+        }
+    }
+
+    fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
+        let (usual, slow) = (stage.cold("usual"), stage.cold("slow"));
+        stage.catalogue.add(Part::new(&usual, Sizes::One(self.usual_size.0)));
+        stage.catalogue.add(Part::new(&slow, Sizes::One(self.size.0)));
+        let paths: Vec<String> = (0..self.usual_objects).map(|at| format!("{usual}{at}")).collect();
+        range::fetch(stage, &paths, self.timeout)?;
+        let roles = self.roles();
+        let end_ns = stage.end_ns(self.seconds);
+        let mut measured = stage.measure(roles.len(), |at, sheet| {
+            let (stage, settings, role, paths) = (stage.clone(), self.clone(), roles[at], paths.clone());
+            let path = format!("{slow}{at}");
+            async move {
+                match role {
+                    Role::Usual => settings.usual(&stage, &paths, end_ns, &sheet).await,
+                    _ => settings.slow(&stage, (role, path), end_ns, &sheet).await,
+                }
+            }
+        })?;
+        for name in ["readers_whole", "readers_cut", "senders_answered", "senders_refused", "stallers_cut"] {
+            // So that a limit on it means something where it never happened.
+            measured.count(name, 0.0);
+        }
+        Ok(measured)
+    }
+}
+
+impl Slow {
+    fn roles(&self) -> Vec<Role> {
+        let all = [
+            (Role::Usual, self.users),
+            (Role::Reader, self.readers),
+            (Role::Sender, self.senders),
+            (Role::Staller, self.stallers),
+            (Role::Leaver, self.leavers),
+        ];
+        all.iter().flat_map(|(role, count)| std::iter::repeat_n(*role, *count)).collect()
+    }
+
+    /// Asks as usual, and is measured.
+    async fn usual(&self, stage: &Stage, paths: &[String], end_ns: u64, sheet: &Sheet) {
+        let mut client = stage.client(self.timeout);
+        let mut at = 0;
+        while !stage.is_past(end_ns) {
+            let path = &paths[at % paths.len()];
+            at += 1;
+            let got = client.ask(&Ask::get(path.clone()), stage.expect(path)).await;
+            let judged = got.and_then(|response| {
+                sheet.borrow_mut().response(&response);
+                stage.judge(path, &response)
+            });
+            if let Err(failure) = judged {
+                sheet.borrow_mut().fault(&failure);
+                tokio::time::sleep(BEAT).await;
+            }
+        }
+    }
+
+    /// One slow request after the other. A server may cut them and refuse them, but what it sends must be
+    /// right.
+    async fn slow(&self, stage: &Stage, (role, path): (Role, String), end_ns: u64, sheet: &Sheet) {
+        let left_s = |end_ns: u64| end_ns.saturating_sub(stage.clock.nanoseconds()) as f64 / 1e9;
+        while !stage.is_past(end_ns) {
+            let mut client = stage.client(left_s(end_ns).max(0.001));
+            client.pace = self.pace(role);
+            client.receive_bytes = Some(self.receive_buffer.0.min(u64::from(u32::MAX)) as u32);
+            let asked = client.ask(&Ask::get(path.clone()), stage.expect(&path)).await;
+            // What is cut by the end of the time says nothing of the server.
+            let asked = match stage.is_past(end_ns) {
+                true => asked.map_err(|_| failure(Fault::Timeout, "")),
+                false => asked,
+            };
+            note(role, &asked, &mut sheet.borrow_mut());
+            if let Ok(response) = asked
+                && response.status == 200
+                && let Err(failure) = stage.judge(&path, &response)
+            {
+                sheet.borrow_mut().fault(&failure);
+            }
+            tokio::time::sleep(BEAT).await;
+        }
+    }
+
+    fn pace(&self, role: Role) -> Pace {
+        let beat = |bytes: Bytes| Some(((bytes.0 / BEATS_PER_S).max(1) as usize, BEAT));
+        let mut pace = Pace::default();
+        match role {
+            Role::Usual => {}
+            Role::Reader => pace.take = beat(self.take),
+            Role::Sender => pace.give = beat(self.give),
+            Role::Staller => pace.stall = Some(Duration::from_nanos(crate::clock::nanoseconds(self.stall))),
+            Role::Leaver => pace.leave_after = Some(self.size.0 / 2),
+        }
+        pace
+    }
+}
+
+/// Counts what became of a slow request.
+fn note(role: Role, asked: &Result<Response, Failure>, sheet: &mut Measured) {
+    let is_cut = asked.as_ref().is_err_and(|failure| failure.fault != Fault::Timeout);
+    let is_whole = asked.as_ref().is_ok_and(|response| response.status == 200);
+    let is_refused = is_cut || asked.as_ref().is_ok_and(|response| response.status != 200);
+    let name = match role {
+        Role::Reader if is_whole => "readers_whole",
+        Role::Reader if is_cut => "readers_cut",
+        Role::Staller if is_cut => "stallers_cut",
+        Role::Sender if is_whole => "senders_answered",
+        Role::Sender if is_refused => "senders_refused",
+        _ => return,
+    };
+    sheet.count(name, 1.0);
+}
