@@ -6,8 +6,8 @@
 //! thread's own; TLS is rustls's for both. It always ends ([`StressArgs::seconds`],
 //! [`StressArgs::requests`]). It refuses targets that are not this machine unless the caller claims them.
 //!
-//! A scenario file ([`scenario`]) names servers, an origin of its own with seeded bodies, and modules that work
-//! on them; loads of many equal requests are this same engine's.
+//! A scenario file ([`scenario`]) names servers, an origin of its own with seeded bodies, and modules that
+//! work on them; loads of many equal requests are this same engine's.
 //!
 //! Flow: [`StressArgs`] → plan → load (users on an epoll) or streams (HTTP/2), which keep score → [`Report`].
 

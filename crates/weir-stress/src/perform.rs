@@ -54,7 +54,7 @@ fn refuse(args: &ScenarioArgs) -> Result<(), StressError> {
         || !args.servers.is_empty();
     match is_given {
         true => Err(StressError::Arguments(
-            "--html, --csv, --only, --servers, --valgrind, --wrap and --scratch need a scenario file, FILE.toml",
+            "--html, --csv, --only, --servers, --valgrind, --wrap and --scratch need a scenario, FILE.toml",
         )),
         false => Ok(()),
     }

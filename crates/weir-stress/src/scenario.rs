@@ -1,7 +1,7 @@
 //! Scenarios: servers, an origin and modules that work on them, from a file.
 //!
-//! Flow: [`file`] → [`run`] starts [`server`]s and the [`origin`], and lets [`modules`] work on a [`stage`], one
-//! server after the other → [`outcome`] → a table, JSON, CSV, a page. What the origin has is its
+//! Flow: [`file`] → [`run`] starts [`server`]s and the [`origin`], and lets [`modules`] work on a [`stage`],
+//! one server after the other → [`outcome`] → a table, JSON, CSV, a page. What the origin has is its
 //! [`catalogue`], by which everything that arrives is checked.
 
 mod catalogue;

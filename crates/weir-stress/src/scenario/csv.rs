@@ -3,7 +3,8 @@
 use crate::scenario::watch::Row;
 
 /// The columns, in order.
-const NAMES: &str = "at_s,module,server,round,seconds,requests,bytes,faults,first_byte_p50_us,first_byte_p99_us,\
+const NAMES: &str = "at_s,module,server,round,seconds,requests,bytes,faults,\
+                     first_byte_p50_us,first_byte_p99_us,\
                      whole_p50_us,whole_p99_us,cpu_s,resident_bytes,anonymous_bytes,disk_read_bytes,\
                      disk_written_bytes,origin_requests,origin_bytes";
 

@@ -10,7 +10,8 @@ use crate::tally::Tally;
 
 const STYLE: &str = "\
 body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:1200px;margin:2em auto;padding:0 1em}\
-h1{font-size:1.6em;margin-bottom:.2em}h2{font-size:1.25em;margin-top:2.2em;border-top:1px solid #ddd;padding-top:1em}\
+h1{font-size:1.6em;margin-bottom:.2em}\
+h2{font-size:1.25em;margin-top:2.2em;border-top:1px solid #ddd;padding-top:1em}\
 table{border-collapse:collapse;margin:.6em 0;font-variant-numeric:tabular-nums}\
 th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #e4e4e4}th{font-weight:600;color:#555}\
 th:first-child,td:first-child{text-align:left}.wide{overflow-x:auto}\

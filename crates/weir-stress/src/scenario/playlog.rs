@@ -1,5 +1,5 @@
-//! Recorded logs: lines of the common and the combined log format, of Weir's own JSON log, and JSON lines with
-//! `time` (seconds), `path` and `bytes`.
+//! Recorded logs: lines of the common and the combined log format, of Weir's own JSON log, and JSON lines
+//! with `time` (seconds), `path` and `bytes`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

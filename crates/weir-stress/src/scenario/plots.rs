@@ -30,8 +30,8 @@ const POINTS: usize = 200;
 /// The lines of one server: each turn by itself.
 pub(crate) type Lines = Vec<Vec<(f64, f64)>>;
 
-/// Times by percentile, in milliseconds. The tail is seen at its whole length, and times that are far apart on
-/// a logarithmic axis.
+/// Times by percentile, in milliseconds. The tail is seen at its whole length, and times that are far apart
+/// on a logarithmic axis.
 pub(crate) fn percentiles(all: &[&Histogram<u64>]) -> Option<String> {
     let curve = |times: &Histogram<u64>| {
         let points = (0..=POINTS).map(|at| {

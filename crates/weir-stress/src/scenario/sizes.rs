@@ -6,8 +6,8 @@ use crate::seeded::mix;
 
 /// The largest object of a scenario's own origin.
 const BYTES_MAX: u64 = 1 << 40;
-/// A rough shape of what a CDN delivers: many small objects, most bytes in few large ones. Sizes, and how many
-/// of a thousand objects have them; within a row sizes are spread between a half and the whole.
+/// A rough shape of what a CDN delivers: many small objects, most bytes in few large ones. Sizes, and how
+/// many of a thousand objects have them; within a row sizes are spread between a half and the whole.
 const CDN: [(u64, u64); 7] = [
     (2_000, 300),
     (12_000, 280),

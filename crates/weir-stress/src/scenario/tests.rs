@@ -64,7 +64,8 @@ fn scenario(origin: SocketAddr, server: SocketAddr, module: &str) -> String {
          purge = {{ method = \"PURGE\" }}\n\
          [server.says]\nurl = \"{{url}}/__stats\"\nformat = \"prometheus\"\n\
          figures = {{ requests = \"requests\", client_bytes = \"client_bytes\", objects = \"objects\", \
-         origin_requests = \"origin_requests\", origin_bytes = \"origin_bytes\", stored_bytes = \"stored\" }}\n\
+         origin_requests = \"origin_requests\", origin_bytes = \"origin_bytes\", \
+         stored_bytes = \"stored\" }}\n\
          [[module]]\n{module}\n"
     )
 }
@@ -83,17 +84,22 @@ fn figure(outcome: &super::Outcome, name: &str) -> f64 {
 const SIMPLE: &str =
     "kind = \"simple\"\ntimes = 2\nurls = [{ path = \"/p/1\" }, { path = \"/p/2\", bytes = 3000 }]";
 const RANGE: &str = "kind = \"range\"\nusers = 3\nranges = 30\nsize = \"50 KB\"";
-const CHANGING: &str = "kind = \"range\"\nusers = 2\nseconds = 4.0\nsize = \"2 KB\"\nduring = \"changing\"\nchanges_every = 0.3\n\
+const CHANGING: &str = "kind = \"range\"\nusers = 2\nseconds = 4.0\nsize = \"2 KB\"\n\
+      during = \"changing\"\nchanges_every = 0.3\n\
      forms = [\"single\"]";
-const HERD: &str = "kind = \"herd\"\nusers = 20\nobjects = 2\nsize = \"20 KB\"\nlimits = [\"origin_requests_per_object <= 1\"]";
+const HERD: &str = "kind = \"herd\"\nusers = 20\nobjects = 2\nsize = \"20 KB\"\n\
+      limits = [\"origin_requests_per_object <= 1\"]";
 const SPREAD: &str = "kind = \"spread\"\nusers = 4\nobjects = 20\nrequests = 200\nsize = \"1 KB..9 KB\"";
 const FILES: &str = "kind = \"files\"\nsizes = [\"5 KB\", \"90 KB\"]\ncount = 3\ntimes = 3";
 const MISS: &str = "kind = \"miss\"\nusers = 4\nrequests = 100";
 const CONNECT: &str = "kind = \"connect\"\nusers = 4\nrequests = 100\nobjects = 5";
-const SLOW: &str = "kind = \"slow\"\nusers = 2\nreaders = 3\nsenders = 2\nstallers = 2\nleavers = 2\nseconds = 1.5\nstall = 0.3\n\
+const SLOW: &str = "kind = \"slow\"\nusers = 2\nreaders = 3\nsenders = 2\nstallers = 2\nleavers = 2\n\
+      seconds = 1.5\nstall = 0.3\n\
      size = \"100 KB\"\ngive = 2000\nlimits = [\"readers_cut = 0\", \"stallers_cut = 0\"]";
-const FAULTS: &str = "kind = \"origin-faults\"\nusers = 3\nseconds = 0.4\nsize = \"40 KB\"\nobjects = 4\nrecovery = 4.0\ntimeout = 3.0";
-const STATISTICS: &str = "kind = \"statistics\"\ntests = [\"count\", \"purge\", \"expiry\", \"overfull\"]\nobjects = 20\n\
+const FAULTS: &str = "kind = \"origin-faults\"\nusers = 3\nseconds = 0.4\nsize = \"40 KB\"\n\
+      objects = 4\nrecovery = 4.0\ntimeout = 3.0";
+const STATISTICS: &str = "kind = \"statistics\"\n\
+      tests = [\"count\", \"purge\", \"expiry\", \"overfull\"]\nobjects = 20\n\
      times = 3\nsize = 5000\ncapacity = \"400 KB\"\nlifetime = 1\nwithin = 0.2";
 const MIXED: &str = "kind = \"mixed\"\nrate = 200\nseconds = 1.0\n\
      traffic = [{ path = \"/mixed/{}\", size = \"10 KB\", ranges = 0.3, leave = 0.1, objects = 10 }]";

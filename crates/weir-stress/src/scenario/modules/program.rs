@@ -1,5 +1,5 @@
-//! `program`: a module in any language. It gets one line of JSON that says what to do, and prints lines of JSON
-//! that say what happened. The protocol is in `docs/guide/stress.md`.
+//! `program`: a module in any language. It gets one line of JSON that says what to do, and prints lines of
+//! JSON that say what happened. The protocol is in `docs/guide/stress.md`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

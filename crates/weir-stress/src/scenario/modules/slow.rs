@@ -1,5 +1,5 @@
-//! `slow`: readers and senders of a few bytes a second, stalls and early ends, beside users that ask as usual.
-//! The usual users are what is measured: what slow ones make of others.
+//! `slow`: readers and senders of a few bytes a second, stalls and early ends, beside users that ask as
+//! usual. The usual users are what is measured: what slow ones make of others.
 
 use std::time::Duration;
 

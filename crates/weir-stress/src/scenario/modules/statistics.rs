@@ -1,9 +1,9 @@
 //! `statistics`: what the server says of itself against what the tool counted at both ends, in five
 //! situations: plain counting, a restart, the end of lifetimes, purges, and more objects than fit.
 //!
-//! The figures have the names of `says.figures`: `requests`, `client_bytes`, `origin_requests`, `origin_bytes`
-//! (sums that only grow), `objects` and `stored_bytes` (what is held now). Those that a server does not say
-//! are not compared.
+//! The figures have the names of `says.figures`: `requests`, `client_bytes`, `origin_requests`,
+//! `origin_bytes` (sums that only grow), `objects` and `stored_bytes` (what is held now). Those that a server
+//! does not say are not compared.
 
 use std::sync::PoisonError;
 

@@ -265,7 +265,8 @@ impl Liar {
         let bytes = if self.lie == Lie::Bytes { state.client_bytes * 2 } else { state.client_bytes };
         let stored = state.held();
         let text = format!(
-            "requests {}\nclient_bytes {bytes}\norigin_requests {}\norigin_bytes {}\nobjects {}\nstored {stored}\n",
+            "requests {}\nclient_bytes {bytes}\norigin_requests {}\norigin_bytes {}\nobjects {}\n\
+             stored {stored}\n",
             state.requests + more,
             state.origin_requests,
             state.origin_bytes,

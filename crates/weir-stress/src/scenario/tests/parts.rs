@@ -92,7 +92,8 @@ fn the_part_with_the_longest_prefix_counts() {
 
 #[test]
 fn figures_are_found_in_what_servers_say() {
-    let prometheus = "# HELP a x\na 3\na_total{site=\"x\",tier=\"all\"} 4\na_total{site=\"y\",tier=\"all\"} 5 1600\n\
+    let prometheus = "# HELP a x\na 3\na_total{site=\"x\",tier=\"all\"} 4\n\
+     a_total{site=\"y\",tier=\"all\"} 5 1600\n\
                       a_total{site=\"y\",tier=\"memory\"} 9\n";
     let stub = "Active connections: 1 \nserver accepts handled requests\n 16 17 18 \nReading: 0 Writing: 1\n";
     let json = "{\"a\": {\"b\": [1, 2, 3.5]}, \"c\": 4}";

@@ -25,7 +25,8 @@ fn a_server_is_started_watched_and_stopped() {
         "[[server]]\nname = \"py\"\nurl = \"http://{port}\"\nversion = \"python3 --version\"\n\
          command = [\"python3\", \"-c\", {program:?}, \"{}\", \"{{scratch}}/body\", {:?}]\n\
          files = {{ body = \"origin {{origin}}\" }}\n\
-         [[module]]\nkind = \"simple\"\ntimes = 20\nurls = [{{ path = \"/x\" }}]\nlimits = [\"resident_mb > 1\"]\n",
+         [[module]]\nkind = \"simple\"\ntimes = 20\nurls = [{{ path = \"/x\" }}]\n\
+          limits = [\"resident_mb > 1\"]\n",
         port.port(),
         pid.display().to_string(),
     );
@@ -76,14 +77,16 @@ fn a_module_may_be_any_program_that_speaks_lines_of_json() {
     let program = |body: &str| {
         let text = format!("import json, sys\njob = json.loads(sys.stdin.readline())\n{body}");
         format!(
-            "kind = \"program\"\nseconds = 2.0\ncommand = [\"python3\", \"-c\", {text:?}]\nsettings = {{ deep = [1, 2] }}"
+            "kind = \"program\"\nseconds = 2.0\ncommand = [\"python3\", \"-c\", {text:?}]\n\
+             settings = {{ deep = [1, 2] }}"
         )
     };
     let right = program(
         "assert job['protocol'] == 1 and job['settings']['deep'] == [1, 2], job\n\
          assert job['server'].startswith('http://') and job['origin'].startswith('http://')\n\
          say = lambda line: print(json.dumps(line), flush=True)\n\
-         say({'response': {'status': 200, 'bytes': 7, 'connect_us': 90, 'first_byte_us': 1000, 'whole_us': 2000}})\n\
+         say({'response': {'status': 200, 'bytes': 7, 'connect_us': 90, \
+         'first_byte_us': 1000, 'whole_us': 2000}})\n\
          say({'figure': {'name': 'likes', 'value': 3}})\n\
          say({'note': 'as ' + job['module']})\n",
     );
