@@ -9,7 +9,7 @@ use crate::body::{Body, Content};
 use crate::clock;
 use crate::head::Framing;
 use crate::recorder::Recorder;
-use crate::scenario::Catalogue;
+use crate::scenario::catalogue::Catalogue;
 use crate::secure::Tls;
 use crate::target::{Reach, Scheme, Target};
 

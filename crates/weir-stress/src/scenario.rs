@@ -4,13 +4,14 @@
 //! one server after the other → [`outcome`] → a table, JSON, CSV, a page. What the origin has is its
 //! [`catalogue`], by which everything that arrives is checked.
 
-mod catalogue;
+pub(crate) mod catalogue;
 mod client;
 mod csv;
 mod file;
 mod limits;
 mod machine;
 mod memcheck;
+mod module;
 mod modules;
 mod origin;
 mod outcome;
@@ -21,12 +22,12 @@ mod process;
 mod run;
 mod says;
 mod server;
+mod settings;
 mod sizes;
 mod stage;
 mod table;
 mod watch;
 
-pub(crate) use catalogue::Catalogue;
 pub use outcome::Outcome;
 pub use run::{is_scenario, run};
 

@@ -16,7 +16,7 @@ use crate::body::{Body, Progress};
 use crate::clock::Clock;
 use crate::head::{self, Head};
 use crate::plan::StressError;
-use crate::scenario::file::ServerSettings;
+use crate::scenario::settings::ServerSettings;
 use crate::secure::{self, Tls};
 use crate::tally::Fault;
 use crate::target::{Reach, Scheme, Target};

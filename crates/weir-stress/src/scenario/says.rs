@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::body::{Body, Content};
 use crate::head::Head;
 use crate::scenario::client::{Ask, Client, Endpoint};
-use crate::scenario::file::{Format, Says, ServerSettings};
 use crate::scenario::server::{self, Server};
+use crate::scenario::settings::{Format, Says, ServerSettings};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 30;

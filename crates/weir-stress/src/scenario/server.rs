@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal};
 use crate::clock::Clock;
 use crate::plan::StressError;
 use crate::scenario::client::Client;
-use crate::scenario::file::{ServerSettings, Words};
 use crate::scenario::memcheck;
 use crate::scenario::process::Usage;
+use crate::scenario::settings::{ServerSettings, Words};
 
 /// How often it is looked whether a server is ready, or has ended.
 const LOOK: Duration = Duration::from_millis(50);

@@ -17,9 +17,9 @@ use crate::plan::{Plan, StressError};
 use crate::recorder::Recorder;
 use crate::scenario::catalogue::Catalogue;
 use crate::scenario::client::{self, Client, Endpoint, Failure, Response, failure};
-use crate::scenario::file::ServerSettings;
 use crate::scenario::origin::Origin;
 use crate::scenario::server::Server;
+use crate::scenario::settings::ServerSettings;
 use crate::tally::{Fault, Tally};
 
 /// The most notes of a module.
@@ -209,7 +209,7 @@ impl Stage {
     ///
     /// # Errors
     /// The load's arguments are wrong. A load that has failed altogether is a fault.
-    pub(crate) fn load(&self, args: &crate::StressArgs) -> Result<Tally, StressError> {
+    pub(crate) fn load(&self, args: &crate::args::StressArgs) -> Result<Tally, StressError> {
         self.load_with(args, Some(self.recorder.clone()))
     }
 
@@ -217,13 +217,13 @@ impl Stage {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub(crate) fn load_unseen(&self, args: &crate::StressArgs) -> Result<Tally, StressError> {
+    pub(crate) fn load_unseen(&self, args: &crate::args::StressArgs) -> Result<Tally, StressError> {
         self.load_with(args, None)
     }
 
     fn load_with(
         &self,
-        args: &crate::StressArgs,
+        args: &crate::args::StressArgs,
         recorder: Option<Arc<Recorder>>,
     ) -> Result<Tally, StressError> {
         let mut plan = Plan::new(args, &args.url)?;
@@ -244,7 +244,7 @@ impl Stage {
     }
 
     /// The arguments of a load of this server.
-    pub(crate) fn load_args(&self, path: &str) -> crate::StressArgs {
+    pub(crate) fn load_args(&self, path: &str) -> crate::args::StressArgs {
         let mut args = client::args(&self.settings, &format!("{}{path}", self.base()));
         args.seed = self.seed;
         args

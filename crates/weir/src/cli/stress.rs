@@ -1,5 +1,5 @@
-//! `weir stress`: the load generator, bounded and verifying, and its scenarios. Exit status 0 when everything was
-//! as it should be, 1 when something was not.
+//! `weir stress`: the load generator, bounded and verifying, and its scenarios. Exit status 0 when everything
+//! was as it should be, 1 when something was not.
 
 use std::process::ExitCode;
 

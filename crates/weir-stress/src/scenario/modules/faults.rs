@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::plan::StressError;
 use crate::scenario::catalogue::{Lifetime, Part, Wrong};
 use crate::scenario::client::{Ask, Failure, Response, failure};
-use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage, judge_bytes};
 use crate::tally::Fault;

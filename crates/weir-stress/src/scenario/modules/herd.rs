@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use crate::plan::StressError;
 use crate::scenario::catalogue::Part;
 use crate::scenario::client::Ask;
-use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage};
 

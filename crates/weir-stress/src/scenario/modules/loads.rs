@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::args::{Pick, StressArgs};
 use crate::plan::StressError;
 use crate::scenario::catalogue::{Lifetime, Part};
-use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage};
 

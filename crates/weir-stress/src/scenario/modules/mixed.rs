@@ -17,7 +17,7 @@ use crate::pick::Picker;
 use crate::plan::StressError;
 use crate::scenario::catalogue::Part;
 use crate::scenario::client::{Ask, Client};
-use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::playlog::{self, Row};
 use crate::scenario::sizes::Sizes;
 use crate::scenario::stage::{Measured, Stage};

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::plan::StressError;
 use crate::scenario::client::failure;
-use crate::scenario::file::Words;
-use crate::scenario::modules::{Module, check_time};
+use crate::scenario::module::{Module, check_time};
+use crate::scenario::settings::Words;
 use crate::scenario::stage::{Measured, Stage};
 use crate::tally::Fault;
 
@@ -81,7 +81,7 @@ struct Said {
 impl Module for Program {
     fn check(&self) -> Result<(), String> {
         check_time("seconds", self.seconds)?;
-        crate::scenario::modules::check_users(self.users)
+        crate::scenario::module::check_users(self.users)
     }
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {

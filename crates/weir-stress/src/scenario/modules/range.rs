@@ -8,7 +8,7 @@ use crate::body::Expected;
 use crate::plan::StressError;
 use crate::scenario::catalogue::{Lifetime, Part};
 use crate::scenario::client::{Ask, Failure, Response, failure};
-use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage, judge_bytes};
 use crate::seeded;

@@ -9,7 +9,7 @@ use crate::body::{Body, Content};
 use crate::head::Head;
 use crate::plan::StressError;
 use crate::scenario::client::{Ask, Failure, Response, failure};
-use crate::scenario::modules::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::stage::{Measured, Stage, judge_bytes};
 use crate::tally::Fault;
 

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use crate::scenario::catalogue::{Catalogue, Lifetime, Part};
-use crate::scenario::file::Format;
 use crate::scenario::playlog::{self, Row};
 use crate::scenario::says::{find, split};
 use crate::scenario::server::shell;
+use crate::scenario::settings::Format;
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::seeded;
 
