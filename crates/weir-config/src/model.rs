@@ -6,6 +6,7 @@ mod acme;
 mod affinity;
 mod check;
 mod cookies;
+mod debug;
 mod distributor;
 mod eject;
 mod events;
@@ -28,6 +29,7 @@ pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
 pub use affinity::{Affinity, AffinityBy, SameSite};
 pub use check::{Agent, Check, CheckField, CheckMethod, CheckRule, CheckWord};
 pub use cookies::{AddedFlag, CookieFlags, Cookies, NamedCookies, RemovedFlag, SetCookie, SetCookieRule};
+pub use debug::DebugFields;
 pub use distributor::{AskForm, DistributorServer, PolicyRule};
 pub use eject::Eject;
 pub use events::{EventKind, Events};
@@ -102,6 +104,8 @@ pub struct Config {
     pub log: Log,
     /// Events of what is stored, for other programs.
     pub events: Events,
+    /// Who may see how a response came about.
+    pub debug: DebugFields,
     /// Named groups of origins: `[upstream.NAME]`.
     #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
     pub upstream: BTreeMap<String, Upstream>,
@@ -146,6 +150,7 @@ impl Default for Config {
             limits: Limits::default(),
             log: Log::default(),
             events: Events::default(),
+            debug: DebugFields::default(),
             upstream: BTreeMap::new(),
             pick: BTreeMap::new(),
             metrics: BTreeMap::new(),

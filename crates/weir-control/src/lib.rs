@@ -35,6 +35,7 @@ mod listener;
 mod metrics;
 mod open;
 pub mod origins;
+mod past;
 mod places;
 mod progress;
 pub mod readings;
@@ -67,6 +68,7 @@ pub use listener::{AdminListener, ServeError};
 pub use origins::{
     KeptOrigins, OriginAct, OriginChange, OriginChanged, OriginOrder, OriginRefusal, OriginShown, OriginsOf,
 };
+pub use past::PastShown;
 pub use progress::Progress;
 pub use query::{LiveOrder, LogKind, LogOrder, TOP_ROWS, TopWanted};
 pub use readings::{

@@ -536,7 +536,7 @@ fn metrics_show_what_was_counted() {
             first_byte: Some(Duration::from_micros(us)),
             ..Facts::default()
         };
-        observer.record(&facts, Description::default);
+        observer.record(&facts, || None, |_| Description::default());
     }
     let pass = Facts {
         status: 200,
@@ -544,7 +544,7 @@ fn metrics_show_what_was_counted() {
         storing: Storing::NotStored("set-cookie"),
         ..Facts::default()
     };
-    observer.record(&pass, Description::default);
+    observer.record(&pass, || None, |_| Description::default());
     let (status, text) = running.admin("GET /metrics");
     assert_eq!(status, 200);
     for line in [

@@ -11,7 +11,8 @@ use http::{HeaderMap, StatusCode, header};
 use weir_clock::Now;
 use weir_front::listen::{Counted, Peer, TooMany};
 use weir_front::{Client, ContentLimits, Done, End, PeerInfo, Request, Secured, Trust};
-use weir_observe::{Completion, Description, Facts, Outcome, Tls};
+use weir_observe::trace::Moment;
+use weir_observe::{AskedId, Completion, Description, Detail, Facts, Outcome, Tls};
 use weir_policy::RequestView;
 use weir_policy::value::{Style, Value};
 use weir_store::Stamp;
@@ -21,7 +22,9 @@ use weir_wire::Target;
 
 use crate::affinity;
 use crate::core::{Core, HeldPlan};
+use crate::debug::Shown;
 use crate::decide::Beside;
+use crate::notes::Notes;
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
@@ -88,6 +91,8 @@ pub(crate) struct Note<'c> {
     cause: OnceCell<Arc<Cause>>,
     /// The request's fields as origins get them, where the route sets some of them to values.
     selecting: OnceCell<Box<HeaderMap>>,
+    /// What is decided, where that is wanted.
+    pub(crate) notes: Option<Box<Notes>>,
 }
 
 impl<'c> Deref for Exchange<'c, '_> {
@@ -127,6 +132,7 @@ impl Exchange<'_, '_> {
     /// Renders what the route sets in responses to values with placeholders.
     #[inline]
     pub(crate) fn render(&mut self, response: &mut Response) {
+        self.ready(response);
         self.age_s = response.late.age_s();
         let Some(route) = self.route else { return };
         if !route.response_values().is_empty() {
@@ -165,7 +171,12 @@ impl Exchange<'_, '_> {
 
 impl<'c> Note<'c> {
     /// Begins an exchange. The request no longer has hop-by-hop fields.
-    pub(crate) fn begin(core: &'c Core, running: &'c HeldPlan, request: &'c Request) -> Note<'c> {
+    pub(crate) fn begin(
+        core: &'c Core,
+        running: &'c HeldPlan,
+        request: &'c Request,
+        shown: Shown,
+    ) -> Note<'c> {
         core.observer.counters().request_begun();
         Note {
             core,
@@ -192,6 +203,7 @@ impl<'c> Note<'c> {
             reading: OnceCell::new(),
             cause: OnceCell::new(),
             selecting: OnceCell::new(),
+            notes: Notes::begin(core, shown),
         }
     }
 
@@ -297,14 +309,25 @@ impl<'c> Note<'c> {
         })
     }
 
-    /// This request, as the cause of requests to origins, where they have a log.
+    /// This request, as the cause of requests to origins, where these are noted.
     pub(crate) fn cause(&self) -> Option<&Arc<Cause>> {
-        self.core.observer.wants_asked().then(|| {
+        (self.core.observer.wants_asked() || self.notes.is_some()).then(|| {
             self.cause.get_or_init(|| {
                 let site = self.site.map_or_else(|| Arc::from(""), |site| site.name.clone());
                 Cause::new(&self.core.observer, self.request_id(), self.request.host.as_str(), site)
             })
         })
+    }
+
+    /// The requests to origins that the response came by, where they have a log.
+    fn asked(&self) -> Vec<AskedId> {
+        let cause = self.cause.get().filter(|_| self.core.observer.wants_asked());
+        cause.map_or_else(Vec::new, |cause| cause.asked())
+    }
+
+    /// The attempts at origins that are noted.
+    pub(crate) fn tries(&self) -> Vec<Moment> {
+        self.cause.get().map_or_else(Vec::new, |cause| cause.tries(self.now.mono))
     }
 
     /// The request's client, where it can be known.
@@ -436,12 +459,13 @@ impl Note<'_> {
             }
         }
         facts.total = done.ended.saturating_duration_since(self.now.mono);
-        self.core.observer.record(&self.facts, || self.describe());
+        let client = || self.client().unwrap_or(self.request.peer.peer).sharer();
+        self.core.observer.record(&self.facts, client, |detail| self.describe(detail));
         self.core.observer.seen(&self.facts, done.ended, || seen::of(&self));
         self.core.observer.counters().request_ended();
     }
 
-    fn describe(&self) -> Description {
+    fn describe(&self, detail: Detail) -> Description {
         let field = |name| {
             self.request.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
@@ -462,7 +486,8 @@ impl Note<'_> {
             referer: field(header::REFERER),
             user_agent: field(header::USER_AGENT),
             tls: self.peer().secured.as_ref().map(tls),
-            asked: self.cause.get().map_or_else(Vec::new, |cause| cause.asked()),
+            asked: self.asked(),
+            trace: (detail == Detail::Full).then(|| self.trace()),
             ..Description::default()
         };
         if let Some(site) = &self.site {

@@ -36,6 +36,7 @@ use weir_fill::task::{self, ForLead, Sharing};
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use weir_front::message;
 use weir_observe::Outcome;
+use weir_observe::trace::{HeadWord, Step};
 
 pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
@@ -183,9 +184,11 @@ pub(crate) async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
 async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     if let Some((generation, reusable)) = published(job) {
         drop(place);
+        job.step(|| Step::Answered(HeadWord::Held));
         return held_by_now(job, generation, reusable).await;
     }
     let sharing = Sharing::of(&job.ask);
+    job.leads(place.company());
     let Some(refetch) = outgoing::refetch(job.exchange, job.route) else {
         return local::no_upstream(job.exchange);
     };
@@ -211,6 +214,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let mut waited = wait_head(job.exchange, &guard, &mut interims, slow_at).await;
     if let Waited::Late = waited {
         if let Some(instead) = usable(job, Failure::Slow) {
+            job.step(|| Step::Answered(HeadWord::Late));
             // The fill continues in the background.
             *parked.lock() = Some(guard);
             drop((parked, for_lead));
@@ -219,6 +223,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
         waited = wait_head(job.exchange, &guard, &mut interims, None).await;
     }
     let Waited::Head(head) = waited else { return job.left() };
+    job.answered_by(&head);
     job.origin = guard.fill().origin().cloned();
     job.answered = guard.fill().answered();
     match head {
@@ -342,6 +347,7 @@ fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 /// Waits for the head of a running fill.
 async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     job.core.observer.counters().collapsed();
+    job.step(|| Step::Joined);
     job.cache_status = job.cache_status.collapsed();
     if let Some(cause) = job.cause() {
         cause.reads(&guard.fill().asks());
@@ -350,11 +356,13 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::answered(job.left()),
         Waited::Late => {
+            job.step(|| Step::Answered(HeadWord::Late));
             let stale = stale_instead(job, Failure::Slow);
             // One of the waiting requests leads again, and the others join it.
             return stale.map_or(Joined::Again, Joined::answered);
         }
     };
+    job.answered_by(&head);
     job.origin = guard.fill().origin().cloned();
     job.answered = guard.fill().answered();
     let ledger = job.core.shared.store.ledger();

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use http::HeaderName;
 use weir_front::Fields;
 use weir_policy::{CacheKey, cache_status};
 
@@ -34,6 +35,8 @@ pub(crate) struct Late {
     proxy_status: Option<&'static str>,
     /// What the route sets to values with placeholders.
     rendered: Option<Box<Rendered>>,
+    /// What a client may see that asks for it.
+    debug: Box<[(HeaderName, Vec<u8>)]>,
 }
 
 impl Late {
@@ -75,6 +78,11 @@ impl Late {
     /// Adds what the route sets.
     pub(crate) fn set(&mut self, rendered: Rendered) {
         self.rendered = Some(Box::new(rendered));
+    }
+
+    /// Adds what shows how the response came about.
+    pub(crate) fn show(&mut self, debug: Vec<(HeaderName, Vec<u8>)>) {
+        self.debug = debug.into();
     }
 
     /// With an `Age`.
@@ -129,5 +137,6 @@ impl weir_front::Late for Late {
         if let Some(rendered) = &self.rendered {
             rendered.write(to);
         }
+        self.debug.iter().for_each(|(name, value)| to.field(name, value));
     }
 }

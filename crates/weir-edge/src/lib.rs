@@ -11,6 +11,7 @@ mod affinity;
 mod cache_status;
 mod chunks;
 mod core;
+mod debug;
 mod decide;
 mod deliver;
 mod edge;
@@ -26,6 +27,7 @@ mod limit;
 mod list;
 mod local;
 mod lookup;
+mod notes;
 mod origins;
 mod outgoing;
 mod parts;
@@ -42,9 +44,11 @@ mod seen;
 mod serve;
 mod service;
 mod shared;
+mod shown;
 #[doc(hidden)]
 pub mod simulated;
 
+mod trace;
 pub mod transform;
 mod upload;
 mod values;

@@ -289,13 +289,17 @@ pub(crate) fn note_refusal(core: &Core, why: &Refused, peer: Peer, done: &Done) 
     };
     let client = peer.ip().map_or_else(String::new, |ip| ip.to_string());
     let plan = core.running();
-    core.observer.record(&facts, || {
-        let mut texts = Description { wall: now.wall, client, ..Description::default() };
-        let line = plan.plan.log_line();
-        let known = OfLog { response: None, facts: &facts, texts: &texts };
-        texts.line = line.map(|line| line.render(&known, Style::Log));
-        texts
-    });
+    core.observer.record(
+        &facts,
+        || peer.sharer(),
+        |_| {
+            let mut texts = Description { wall: now.wall, client, ..Description::default() };
+            let line = plan.plan.log_line();
+            let known = OfLog { response: None, facts: &facts, texts: &texts };
+            texts.line = line.map(|line| line.render(&known, Style::Log));
+            texts
+        },
+    );
     core.observer.seen(&facts, done.ended, || seen::of_refused(peer));
     core.observer.counters().request_ended();
 }

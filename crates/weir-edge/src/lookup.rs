@@ -8,7 +8,7 @@ use weir_policy::value::Known;
 use weir_policy::{CacheKey, KeyParts, Stored, matches, write_key};
 use weir_store::{Found, Generation};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Note};
 use crate::plan::Route;
 use weir_fill::refetch::strong;
 
@@ -107,26 +107,26 @@ pub(crate) fn is_of_site(exchange: &Exchange<'_, '_>, generation: &Generation) -
     generation.key().site == site(exchange)
 }
 
-fn site(exchange: &Exchange<'_, '_>) -> u64 {
-    exchange.site.map_or(0, |site| site.mark)
+fn site(note: &Note<'_>) -> u64 {
+    note.site.map_or(0, |site| site.mark)
 }
 
 /// Appends the request's key to `out`.
-fn write(exchange: &Exchange<'_, '_>, route: &Route, out: &mut Vec<u8>) -> u128 {
-    let known = route.keyed(|| exchange.known(route));
+fn write(note: &Note<'_>, route: &Route, out: &mut Vec<u8>) -> u128 {
+    let known = route.keyed(|| note.known(route));
     let known = known.as_ref().map(|known| known as &dyn Known);
-    let parts = KeyParts { target: route.key_target(exchange.rewritten.as_ref()), known };
-    write_key(&route.rules.key, &exchange.view(), parts, out)
+    let parts = KeyParts { target: route.key_target(note.rewritten.as_ref()), known };
+    write_key(&route.rules.key, &note.view(), parts, out)
 }
 
 /// The request's key where the route shows it.
-pub(crate) fn shown_key(exchange: &Exchange<'_, '_>, route: &Route) -> Option<CacheKey> {
-    route.show_key.then(|| key(exchange, route))
+pub(crate) fn shown_key(note: &Note<'_>, route: &Route) -> Option<CacheKey> {
+    route.show_key.then(|| key(note, route))
 }
 
 /// The request's key, as a value of its own.
-pub(crate) fn key(exchange: &Exchange<'_, '_>, route: &Route) -> CacheKey {
+pub(crate) fn key(note: &Note<'_>, route: &Route) -> CacheKey {
     let mut key = Vec::with_capacity(128);
-    let digest = write(exchange, route, &mut key);
-    CacheKey { digest, full: Bytes::from(key), site: site(exchange) }
+    let digest = write(note, route, &mut key);
+    CacheKey { digest, full: Bytes::from(key), site: site(note) }
 }

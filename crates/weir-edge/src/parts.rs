@@ -32,6 +32,19 @@ pub(crate) enum Confirmed {
     Left,
 }
 
+impl Confirmed {
+    /// The word of a trace.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Confirmed::Held => "held",
+            Confirmed::Coming => "coming",
+            Confirmed::Refused => "refused",
+            Confirmed::Gone => "gone",
+            Confirmed::Left => "client-gone",
+        }
+    }
+}
+
 /// Confirms, before the head goes out, that all bytes which the request wants can be had; see
 /// [`confirm_missing`].
 ///

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use tokio::sync::mpsc;
 use weir_clock as clock;
 use weir_front::{ContentError, Switch};
+use weir_observe::trace::Step;
 use weir_policy::cookies::has_unkeyed;
 use weir_policy::{
     BodyEnd, Failure, HeadEffect, RequestView, ResponseView, head_effect, is_placed, storable,
@@ -95,6 +96,7 @@ pub(crate) async fn try_pass(
         return Ok(local::no_upstream(exchange));
     };
     exchange.core.observer.counters().origin_asked();
+    exchange.step(|| Step::Passed(cache_status.detail()));
     exchange.asked = Some(exchange.core.shared.store.ledger().current());
     Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {

@@ -53,6 +53,7 @@ pub struct Plan {
     health_path: Option<Box<str>>,
     listeners: Vec<(Address, ListenerMode)>,
     trusted: Trusted,
+    debug: Option<Trusted>,
     limits: ClientLimits,
     drain: Duration,
     memory_bytes: u64,
@@ -144,6 +145,7 @@ impl Plan {
             health_path: config.health.path.as_ref().map(|path| path.0.clone().into_boxed_str()),
             listeners: listeners(config),
             trusted: peers(&config.trusted_proxies),
+            debug: Some(peers(&config.debug.allow)).filter(|_| !config.debug.allow.is_empty()),
             limits: client_limits(&config.limits, places::places(config, places::open_files())),
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
@@ -278,6 +280,11 @@ impl Plan {
     /// The trusted peers.
     pub fn trusted(&self) -> Trusted {
         self.trusted.clone()
+    }
+
+    /// The clients that may see how a response came about; `None` where there are none.
+    pub(crate) fn debug(&self) -> Option<Trusted> {
+        self.debug.clone()
     }
 
     /// The limits of a client's request.

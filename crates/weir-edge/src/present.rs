@@ -8,6 +8,7 @@ use weir_front::Trust;
 use weir_policy::set_cookie::set_flags;
 use weir_policy::tags;
 
+use crate::debug;
 use crate::plan::Route;
 use crate::transform::response::towards_client;
 
@@ -65,6 +66,7 @@ fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Re
     // Also of what was stored before the configuration said so.
     route.rules.strip_cookies(&mut fields);
     towards_client(&mut fields, reader.own_id);
+    debug::strip(&mut fields);
     route.location_back(&mut fields, reader.scheme, reader.host, reader.rule);
     set_flags(&route.rules.cookie_flags, &mut fields);
     route.secure(&mut fields, reader.scheme);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use weir_observe::trace::Step;
 use weir_policy::{RevalidateReason, Revalidation};
 use weir_store::Generation;
 
@@ -29,6 +30,7 @@ pub(crate) async fn now(
     }
     job.validating = Some(generation);
     if let Some(instead) = fetch::stale::instead_of_asking(job) {
+        job.step(|| Step::Refreshing);
         in_background(job);
         return fetch::stale::stale_out(job, instead);
     }

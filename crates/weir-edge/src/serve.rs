@@ -103,6 +103,7 @@ fn generation_to(
 ) -> Response {
     let cache_status = job.cache_status;
     cache_status.note(&mut job.facts);
+    job.answered_from(&generation);
     let head = generation.head();
     let has_age = job.cache_status.is_from_store()
         || job.had_age

@@ -14,7 +14,7 @@ use crate::late::Late;
 use crate::limit::Pace;
 use crate::response::{Content, Response};
 use crate::shared::Shared;
-use crate::{local, secured, walk};
+use crate::{debug, local, secured, walk};
 
 /// The core of a worker, whose ring it answers. It must be called within that worker's runtime.
 pub(crate) fn of_worker(number: usize, shared: Arc<Shared>) -> Rc<Core> {
@@ -37,13 +37,14 @@ impl Service for Core {
     fn begin<'c>(&'c self, plan: &'c HeldPlan, request: &'c mut Request) -> Note<'c> {
         // The key and the variant are made from the fields that the origin gets.
         weir_policy::strip_named(&mut request.headers);
+        let shown = debug::take(plan, request);
         secured::client_certificate(&plan.plan, request);
         if let Target::Path(path) = &request.target
             && let Some(path) = path.without_dots()
         {
             request.target = Target::Path(path);
         }
-        Note::begin(self, plan, request)
+        Note::begin(self, plan, request, shown)
     }
 
     async fn call<'c>(&'c self, note: &mut Note<'c>, client: &mut dyn Client) -> Response {

@@ -30,6 +30,8 @@ pub(crate) struct Running {
     pub(crate) upstreams: HashMap<String, Arc<Upstream>>,
     pub(crate) limits: Arc<ClientLimits>,
     pub(crate) trusted: Arc<Trusted>,
+    /// The clients that may see how a response came about, where there are some.
+    pub(crate) debug: Option<Trusted>,
     /// Whether sessions of any upstream keep their origin.
     pub(crate) has_affinity: bool,
     /// Whether the log has said that an origin sets a cookie of Weir's name.
@@ -42,6 +44,7 @@ impl Running {
         Running {
             limits: Arc::new(plan.limits()),
             trusted: Arc::new(plan.trusted()),
+            debug: plan.debug(),
             has_told: AtomicBool::new(false),
             has_affinity: upstreams.values().any(|upstream| upstream.affinity().is_some()),
             plan: Arc::new(plan),

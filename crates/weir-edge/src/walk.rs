@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use weir_front::Client;
+use weir_observe::trace::Step;
 use weir_policy::{Interval, MissReason, PassReason, Reusable, StaleUse};
 use weir_store::Generation;
 
@@ -57,8 +58,11 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         Consulted::TooLarge => return local::too_large(exchange),
     };
     let ask = if purge::rights::is_refresh(exchange, route) { ask.refreshing() } else { ask };
-    let Held { generation, has_siblings } = lookup::find(exchange, route).await;
+    let held = lookup::find(exchange, route).await;
+    exchange.looked_up(&held);
+    let Held { generation, has_siblings } = held;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
+    exchange.decided(&decision);
     let cache_status = CacheStatus::miss(MissReason::Gone);
     if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
         return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
@@ -96,6 +100,7 @@ fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reus
     job.cache_status = reuse.cache_status;
     if reuse.stale == Some(StaleUse::WhileRevalidate) && !job.ask.is_no_store() {
         job.validating = Some(generation.clone());
+        job.step(|| Step::Refreshing);
         revalidate::in_background(job);
     }
 }
@@ -107,7 +112,9 @@ async fn complete(
     reusable: Reusable,
     missing: Interval,
 ) -> Response {
-    match parts::confirm_missing(job.exchange, job.route, &generation, missing).await {
+    let confirmed = parts::confirm_missing(job.exchange, job.route, &generation, missing).await;
+    job.step(|| Step::Missing(confirmed.word()));
+    match confirmed {
         Confirmed::Held => serve::held(job, generation, reusable),
         Confirmed::Coming => {
             job.cache_status = job.cache_status.completed();

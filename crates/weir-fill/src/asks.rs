@@ -3,15 +3,19 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::header::{HOST, RANGE};
 use http::{HeaderMap, HeaderName};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_clock::{self as clock, Now};
-use weir_observe::{Asked, AskedEnd, AskedId, AskedObject, Observer, Purpose, text};
+use weir_observe::trace::{Moment, TRIES_MAX};
+use weir_observe::{Asked, AskedId, AskedObject, Observer, Purpose, text};
 use weir_store::{Generation, Retirement};
-use weir_upstream::{Attempt, AttemptEnd, AttemptLog, CheckLog, Link, OriginRequest, Picked};
+use weir_upstream::{Attempt, AttemptLog, CheckLog, Link, OriginRequest, Picked};
+
+use super::tries::{Tries, end_of};
 
 /// The most transfers that the record of one request of a client names.
 const TRANSFERS_MAX: usize = 64;
@@ -56,6 +60,15 @@ impl Cause {
         let transfers = self.transfers.lock();
         transfers.iter().flat_map(|asks| asks.ids.lock().clone()).collect()
     }
+
+    /// The attempts at origins that the client's response came by until now, as steps of a request whose
+    /// head had been read at `since`: at most [`TRIES_MAX`].
+    pub fn tries(&self, since: Instant) -> Vec<Moment> {
+        let mut moments = Vec::new();
+        self.transfers.lock().iter().for_each(|asks| asks.tries.write(since, &mut moments));
+        moments.truncate(TRIES_MAX);
+        moments
+    }
 }
 
 /// The requests to origins of one transfer.
@@ -66,6 +79,7 @@ pub struct Asks {
     expected: Mutex<Option<AskedId>>,
     /// The last one, until it is known what it became.
     last: Mutex<Option<Arc<Ask>>>,
+    tries: Arc<Tries>,
 }
 
 impl Asks {
@@ -90,7 +104,10 @@ impl Asks {
             self.ids.lock().push(id);
             id
         });
-        let ask = Arc::new(Ask::new(cause.client.clone(), id, (upstream, purpose), sent));
+        let (client, tries) = (cause.client.clone(), self.tries.clone());
+        let mut ask = Ask::new(client, id, (upstream, purpose), sent);
+        ask.tries = tries;
+        let ask = Arc::new(ask);
         *self.last.lock() = Some(ask.clone());
         ask
     }
@@ -135,6 +152,7 @@ struct Ask {
     sent: Sent,
     begun: Now,
     state: Mutex<State>,
+    tries: Arc<Tries>,
 }
 
 /// What the log says of the request that is sent.
@@ -180,6 +198,7 @@ impl Ask {
             sent,
             begun: clock::now(),
             state: Mutex::default(),
+            tries: Arc::default(),
         }
     }
 
@@ -189,12 +208,7 @@ impl Ask {
             Some(Link::New(took)) => ("new", Some(took)),
             Some(Link::Reused) => ("reused", None),
         };
-        let end = match attempt.end {
-            AttemptEnd::Whole => AskedEnd::Whole,
-            AttemptEnd::Abandoned => AskedEnd::Abandoned,
-            AttemptEnd::Failed(word) if attempt.status.is_some() => AskedEnd::Cut(word),
-            AttemptEnd::Failed(word) => AskedEnd::Failed(word),
-        };
+        let end = end_of(&attempt);
         self.client.observer.asked(Asked {
             begun: self.begun.wall + attempt.begun.saturating_duration_since(self.begun.mono),
             purpose: self.purpose,
@@ -227,7 +241,12 @@ impl Ask {
 }
 
 impl AttemptLog for Ask {
+    fn under_way(&self, attempt: &Attempt) {
+        self.tries.under_way((self.id, self.purpose), attempt);
+    }
+
     fn ended(&self, attempt: Attempt) {
+        self.tries.ended((self.id, self.purpose), &attempt);
         // Another one follows the one before, so that one became nothing.
         let before = self.state.lock().attempt.replace(attempt);
         if let Some(before) = before {
@@ -238,6 +257,7 @@ impl AttemptLog for Ask {
 
 impl Drop for Ask {
     fn drop(&mut self) {
+        self.tries.over(self.id, clock::mono());
         let State { attempt, object } = std::mem::take(self.state.get_mut());
         if let Some(attempt) = attempt {
             self.write(attempt, object);

@@ -9,6 +9,7 @@ use std::time::Instant;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use weir_observe::trace::Company;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Ledger};
 
@@ -147,7 +148,8 @@ impl Inflight {
         }
         let fill = self.fill(asker.client, key, ledger, now);
         shard.entry(key.digest).or_default().push(fill.clone());
-        Plan::Lead(Lead { inflight: self.clone(), guard: fill.join(asker.core) })
+        let guard = fill.join(asker.core);
+        Plan::Lead(Lead { inflight: self.clone(), guard, company: Company::Joinable })
     }
 
     /// Leads a fill that no other request may join: its response is not known to be public.
@@ -159,7 +161,7 @@ impl Inflight {
         now: Instant,
     ) -> Lead {
         let fill = self.fill(asker.client, key, ledger, now);
-        Lead { inflight: self.clone(), guard: fill.join(asker.core) }
+        Lead { inflight: self.clone(), guard: fill.join(asker.core), company: Company::Alone }
     }
 
     fn fill(&self, client: Witness, key: &CacheKey, ledger: &Ledger, now: Instant) -> Arc<Fill> {
@@ -228,9 +230,15 @@ impl Inflight {
 pub struct Lead {
     inflight: Arc<Inflight>,
     guard: Option<ReaderGuard>,
+    company: Company,
 }
 
 impl Lead {
+    /// Whether others may join.
+    pub fn company(&self) -> Company {
+        self.company
+    }
+
     /// The lead's own reader guard. The caller starts the fill's task.
     pub fn begin(mut self) -> Option<ReaderGuard> {
         self.guard.take()

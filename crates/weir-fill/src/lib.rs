@@ -23,6 +23,7 @@ pub mod speed;
 pub mod tally;
 pub mod task;
 pub mod transfer;
+mod tries;
 pub mod upstreams;
 mod url_fetches;
 pub mod waiters;

@@ -5,6 +5,7 @@ mod readers;
 mod sink;
 mod thread;
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,12 +22,13 @@ use self::sink::Sink;
 use self::thread::LogThread;
 use super::asked::Asked;
 use super::condition::Condition;
+use super::full::Full;
 use super::lines::{self, Colour};
 use super::listener::{Listener, Told};
 use super::record::{Facts, Record};
 use super::site::SiteId;
 
-pub use self::readers::Wish;
+pub use self::readers::{Detail, Wish};
 
 /// Lines that may wait for a log's thread, for each worker; those beyond are dropped and counted.
 const QUEUE_LINES_MAX: usize = 4096;
@@ -134,6 +136,9 @@ pub(super) trait Line: Serialize + Send + 'static {
 
     /// Whether it fits a condition.
     fn fits(&self, condition: &Condition) -> bool;
+
+    /// Appends it as JSON in this detail, with a line feed.
+    fn write(&self, detail: Detail, out: &mut Vec<u8>);
 }
 
 /// What hears lines on a log's thread.
@@ -148,27 +153,44 @@ pub(super) trait Hearer<L>: Send {
     fn look(&mut self) -> bool;
 }
 
-/// A line as JSON, made once for all that want it.
+/// What keeps some lines, on a log's thread.
+pub(super) trait Keeper<L>: fmt::Debug + Send {
+    /// Keeps a line that a worker has chosen. Must not wait.
+    fn keep(&mut self, line: &L);
+}
+
+/// A line as JSON, made once for all that want it in the same detail.
 pub(super) struct Json<'l, L> {
     line: &'l L,
-    made: &'l mut Vec<u8>,
+    made: &'l mut Made,
+}
+
+/// The lines that are made, by detail.
+#[derive(Debug, Default)]
+struct Made {
+    line: Vec<u8>,
+    full: Vec<u8>,
 }
 
 impl<L: Line> Json<'_, L> {
-    pub(super) fn bytes(&mut self) -> &[u8] {
-        if self.made.is_empty() {
-            lines::json(self.line, self.made);
+    pub(super) fn bytes(&mut self, detail: Detail) -> &[u8] {
+        let made = match detail {
+            Detail::Line => &mut self.made.line,
+            Detail::Full => &mut self.made.full,
+        };
+        if made.is_empty() {
+            self.line.write(detail, made);
         }
-        self.made.trim_ascii_end()
+        made.trim_ascii_end()
     }
 }
 
-/// A listener to lines as they are in the log.
-struct Plain(Box<dyn Listener>);
+/// A listener to lines in the detail that it wants.
+struct Plain(Box<dyn Listener>, Detail);
 
 impl<L: Line> Hearer<L> for Plain {
     fn hear(&mut self, line: &L, json: &mut Json<'_, L>) -> bool {
-        self.0.hear(Some(Told { sites: &[line.site()], json: json.bytes() }))
+        self.0.hear(Some(Told { sites: &[line.site()], json: json.bytes(self.1) }))
     }
 
     fn lose(&mut self, count: u64) {
@@ -192,6 +214,13 @@ impl Line for Record {
     fn fits(&self, condition: &Condition) -> bool {
         condition.fits(self)
     }
+
+    fn write(&self, detail: Detail, out: &mut Vec<u8>) {
+        match detail {
+            Detail::Line => lines::json(self, out),
+            Detail::Full => lines::json(&Full(self), out),
+        }
+    }
 }
 
 impl Line for Asked {
@@ -205,6 +234,11 @@ impl Line for Asked {
 
     fn fits(&self, condition: &Condition) -> bool {
         condition.fits_asked(self)
+    }
+
+    /// All that is known of an attempt is in its line.
+    fn write(&self, _: Detail, out: &mut Vec<u8>) {
+        lines::json(self, out);
     }
 }
 
@@ -220,11 +254,16 @@ enum Command<L> {
 const WRITTEN: u8 = 1;
 /// There are listeners.
 const HEARD: u8 = 2;
+/// Some of them want lines in full.
+const FULL: u8 = 4;
+
+/// In the mask of a line that is kept.
+const KEPT: Mask = 1 << 63;
 
 /// What workers and a log's thread share.
 #[derive(Debug)]
 struct Shared {
-    /// Who wants lines: [`WRITTEN`], [`HEARD`].
+    /// Who wants lines: [`WRITTEN`], [`HEARD`], [`FULL`].
     wanted: AtomicU8,
     /// Whether the thread sleeps and must be woken.
     asleep: AtomicBool,
@@ -250,11 +289,16 @@ pub(super) struct Log<L> {
 }
 
 impl<L: Line> Log<L> {
-    /// Starts the thread of this name.
+    /// Starts the thread of this name, which also gives the keeper what workers choose for it.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(super) fn start(name: &str, workers: usize, sinks: Vec<Sink<L>>) -> Result<Log<L>, LogError> {
+    pub(super) fn start(
+        name: &str,
+        workers: usize,
+        sinks: Vec<Sink<L>>,
+        keeper: Option<Box<dyn Keeper<L>>>,
+    ) -> Result<Log<L>, LogError> {
         let (commands, told) = bounded(16);
         let shared = Arc::new(Shared {
             wanted: AtomicU8::new(if sinks.is_empty() { 0 } else { WRITTEN }),
@@ -263,7 +307,7 @@ impl<L: Line> Log<L> {
             readers: Readers::default(),
         });
         let (queues, ends) = (0..workers).map(|_| bounded(QUEUE_LINES_MAX)).unzip();
-        let run = LogThread::new(ends, told, sinks, shared.clone());
+        let run = LogThread::new(ends, told, (sinks, keeper), shared.clone());
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || run.run());
         let thread = spawned.map_err(LogError::Thread)?.thread().clone();
         Ok(Log { queues, commands, shared, thread })
@@ -305,7 +349,8 @@ impl<L: Line> Log<L> {
         wish: Wish,
         number: &dyn Fn(&str) -> Option<SiteId>,
     ) -> Result<(), TooManyReaders> {
-        self.listen_with(Box::new(Plain(listener)), wish, number)
+        let detail = wish.detail;
+        self.listen_with(Box::new(Plain(listener, detail)), wish, number)
     }
 
     pub(super) fn listen_with(
@@ -366,6 +411,12 @@ impl<L> LogQueue<L> {
         self.shared.wanted.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether a reader wants lines in full.
+    #[inline]
+    pub(super) fn is_wanted_in_full(&self) -> bool {
+        self.shared.wanted.load(Ordering::Relaxed) & FULL != 0
+    }
+
     /// The readers that a line is for, by the numbers of its request where it has some; `None` where nobody
     /// wants it.
     pub(super) fn wants(&self, facts: Option<&Facts>) -> Option<Mask> {
@@ -376,6 +427,20 @@ impl<L> LogQueue<L> {
             None => self.shared.readers.all(self.worker),
         };
         (wanted & WRITTEN != 0 || mask != 0).then_some(mask)
+    }
+
+    /// The mask of a line that is kept as well.
+    pub(super) fn kept(mask: Option<Mask>) -> Mask {
+        mask.unwrap_or_default() | KEPT
+    }
+
+    /// In which detail a line for these readers is made.
+    pub(super) fn detail(&self, mask: Mask) -> Detail {
+        if mask & KEPT != 0 || (self.is_wanted_in_full() && self.shared.readers.want_full(mask)) {
+            Detail::Full
+        } else {
+            Detail::Line
+        }
     }
 
     /// Hands in a line for these readers; false where there is no room for it. Never waits.

@@ -1,6 +1,7 @@
 //! Makes the workers' observers, and sums what they count.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use super::counts::Count;
 use super::events::Events;
 use super::history::History;
 use super::listener::Listener;
-use super::log::{self, Log, LogError, LogQueue, LogSettings, OpenLogs, TooManyReaders, Wish};
+use super::log::{self, Detail, Log, LogError, LogQueue, LogSettings, OpenLogs, TooManyReaders, Wish};
+use super::past::{Gate, Keeping, Past, PastList};
 use super::popular::{Chooser, Popular, Seen, TopList, TopQuestion, TopWindow, Traffic};
 use super::record::{Description, Facts, Record};
 use super::site::SiteId;
@@ -27,6 +29,8 @@ pub struct Observatory {
     upstream: Log<Asked>,
     sites: Mutex<Sites>,
     popular: Arc<Popular>,
+    past: Arc<Past>,
+    gates: Vec<Arc<Gate>>,
     /// Events of what is stored.
     pub events: Events,
     /// What operators and clients have changed, or tried to.
@@ -48,11 +52,16 @@ impl Observatory {
         let open = OpenLogs::open(logs)?;
         let workers_counters: Vec<_> = (0..workers).map(|_| Arc::new(Counters::new())).collect();
         let popular = Popular::start(&workers_counters, weir_clock::mono()).map_err(LogError::Thread)?;
+        let past = Arc::new(Past::new(weir_clock::now().wall));
+        let keeping = Box::new(Keeping(past.clone()));
+        let gate = || Arc::new(Gate::new(weir_clock::mono()));
         let observatory = Arc::new(Observatory {
             workers: workers_counters,
             popular,
-            access: Log::start("weir-log", workers, open.access)?,
-            upstream: Log::start("weir-log-origin", workers, open.upstream)?,
+            access: Log::start("weir-log", workers, open.access, Some(keeping))?,
+            upstream: Log::start("weir-log-origin", workers, open.upstream, None)?,
+            past,
+            gates: (0..workers).map(|_| gate()).collect(),
             sites: Mutex::default(),
             events: Events::default(),
             history: History::default(),
@@ -76,6 +85,7 @@ impl Observatory {
             access: self.access.queue(worker),
             upstream: self.upstream.queue(worker),
             chooser: self.popular.chooser(worker),
+            gate: self.gates[worker].clone(),
         }
     }
 
@@ -168,6 +178,12 @@ impl Observatory {
         self.upstream.listen(listener, wish, &|name| self.known_site(name))
     }
 
+    /// The requests of the past that fit: the last that failed, were cut, whose client left, or that were
+    /// slow.
+    pub fn past(&self, wish: &Wish) -> PastList {
+        self.past.list(wish)
+    }
+
     /// The number of a site that there is.
     fn known_site(&self, name: &str) -> Option<SiteId> {
         self.sites.lock().ids.get(name).copied()
@@ -186,6 +202,7 @@ pub struct Observer {
     access: LogQueue<Record>,
     upstream: LogQueue<Asked>,
     chooser: Arc<Chooser>,
+    gate: Arc<Gate>,
 }
 
 impl Observer {
@@ -204,18 +221,35 @@ impl Observer {
         self.access.is_wanted()
     }
 
+    /// Whether a reader wants all that is decided about requests.
+    #[inline]
+    pub fn wants_traces(&self) -> bool {
+        self.access.is_wanted_in_full()
+    }
+
     /// Whether there is a log of requests to origins.
     pub fn wants_asked(&self) -> bool {
         self.upstream.is_wanted()
     }
 
-    /// Counts a finished request, and hands it to a log if there is one. `describe` is called only then.
-    /// Never waits.
-    pub fn record(&self, facts: &Facts, describe: impl FnOnce() -> Description) {
+    /// Counts a finished request, and hands it to the log if somebody wants it there, or if it is one to
+    /// keep. `describe` is called only then, with the detail that is wanted, and `client` only for a request
+    /// that may be kept: the client whose limits it shares. Never waits.
+    #[inline]
+    pub fn record(
+        &self,
+        facts: &Facts,
+        client: impl FnOnce() -> Option<IpAddr>,
+        describe: impl FnOnce(Detail) -> Description,
+    ) {
         self.counters.finished(facts);
-        if let Some(mask) = self.access.wants(Some(facts)) {
-            let record = Box::new(Record { facts: *facts, description: describe() });
-            if !self.access.put(record, mask) {
+        let mut mask = self.access.wants(Some(facts));
+        if self.gate.takes(facts, client) {
+            mask = Some(LogQueue::<Record>::kept(mask));
+        }
+        if let Some(mask) = mask {
+            let description = describe(self.access.detail(mask));
+            if !self.access.put(Box::new(Record { facts: *facts, description }), mask) {
                 self.counters.count(Count::LogDropped);
             }
         }

@@ -12,6 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::asked::AskedId;
 use super::site::SiteId;
+use super::trace::Trace;
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -228,6 +229,8 @@ pub struct Description {
     pub asked: Vec<AskedId>,
     /// The line of a log with a form of its own, without its end.
     pub line: Option<Vec<u8>>,
+    /// What was decided, and when; only where that is wanted.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// What TLS agreed on for the connection of a request.
@@ -267,6 +270,7 @@ impl Default for Description {
             tls: None,
             asked: Vec::new(),
             line: None,
+            trace: None,
         }
     }
 }
@@ -284,13 +288,18 @@ impl Serialize for Record {
     /// The JSON line: absent instead of empty, units in the names, times in UTC.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.serialize_request(&mut map)?;
-        self.serialize_answer(&mut map)?;
+        self.entries(&mut map)?;
         map.end()
     }
 }
 
 impl Record {
+    /// The entries of the JSON line.
+    pub(super) fn entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.serialize_request(map)?;
+        self.serialize_answer(map)
+    }
+
     fn serialize_request<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let texts = &self.description;
         map.serialize_entry("time", &super::lines::rfc3339(texts.wall))?;

@@ -53,6 +53,7 @@ fn record(target: &str, facts: Facts) -> Record {
         tls: None,
         asked: Vec::new(),
         line: None,
+        trace: None,
     };
     Record { facts, description }
 }
@@ -243,7 +244,7 @@ fn workers_are_summed() {
         assert!(!observer.wants_records());
         observer.counters().connection_accepted();
         observer.counters().request_begun();
-        observer.record(&Facts { site, ..hit() }, || unreachable!("no log is wanted"));
+        observer.record(&Facts { site, ..hit() }, || None, |_| unreachable!("no log is wanted"));
     }
     let observer = observatory.observer(0);
     observer.counters().connection_closed();
@@ -252,9 +253,9 @@ fn workers_are_summed() {
     observer.counters().fill_begun();
     observer.counters().fill_failed();
     observer.counters().error("connection_refused");
-    observer.record(&Facts { site: other, ..miss() }, Description::default);
-    observer.record(&pass("set-cookie"), Description::default);
-    observer.record(&Facts { status: 999, ..Facts::default() }, Description::default);
+    observer.record(&Facts { site: other, ..miss() }, || None, |_| Description::default());
+    observer.record(&pass("set-cookie"), || None, |_| Description::default());
+    observer.record(&Facts { status: 999, ..Facts::default() }, || None, |_| Description::default());
     let sum = observatory.snapshot();
     assert_eq!(sum.requests_of(Outcome::Hit), 2);
     assert_eq!(sum.requests, [2, 0, 1, 0, 1, 0, 1]);
@@ -286,12 +287,12 @@ fn sites_and_words_are_bounded() {
     assert_ne!(last, SiteId::NONE);
     assert_eq!(observatory.site("one too many"), SiteId::NONE);
     let observer = observatory.observer(0);
-    observer.record(&Facts { site: last, ..hit() }, Description::default);
+    observer.record(&Facts { site: last, ..hit() }, || None, |_| Description::default());
     observer.counters().client_bytes(last, 7);
     observer.counters().client_bytes(SiteId::NONE, 9);
     observer.counters().origin_sent(last);
     observer.counters().origin_read(last, 11);
-    observer.record(&Facts { site: SiteId::NONE, ..hit() }, Description::default);
+    observer.record(&Facts { site: SiteId::NONE, ..hit() }, || None, |_| Description::default());
     for number in 0..1_000 {
         observer.counters().error(Box::leak(format!("word-{number}").into_boxed_str()));
     }
@@ -336,7 +337,7 @@ fn records_reach_files_and_follow_a_rotation() {
     let observatory = Observatory::start(1, &[file(LogFormat::Json)]).unwrap();
     let observer = observatory.observer(0);
     assert!(observer.wants_records());
-    let say = |target: &'static str| observer.record(&hit(), || record(target, hit()).description);
+    let say = |target: &'static str| observer.record(&hit(), || None, |_| record(target, hit()).description);
     let holds = |path: &PathBuf, needle: &str| {
         (0..500).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
@@ -383,7 +384,7 @@ fn a_log_that_cannot_be_written_loses_records_and_blocks_nobody() {
     let observatory = Observatory::start(1, &[full(LogFormat::Json), full(LogFormat::Upstream)]).unwrap();
     let observer = observatory.observer(0);
     for _ in 0..20_000 {
-        observer.record(&hit(), || record("/", hit()).description);
+        observer.record(&hit(), || None, |_| record("/", hit()).description);
         observer.asked(asked());
     }
     observatory.finish(Duration::from_secs(5));

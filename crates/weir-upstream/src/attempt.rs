@@ -15,6 +15,10 @@ use crate::pick::Picked;
 
 /// Is told of the attempts of one request, one after another.
 pub trait AttemptLog: Debug + Send + Sync {
+    /// An attempt has begun, has a connection, or has the head of its response: so far has it come. As
+    /// [`AttemptLog::ended`].
+    fn under_way(&self, attempt: &Attempt);
+
     /// An attempt has ended. Called on the runtime that used the connection; it must not wait.
     fn ended(&self, attempt: Attempt);
 }
@@ -129,6 +133,7 @@ impl Track {
             received_bytes: 0,
             end: AttemptEnd::Whole,
         };
+        log.under_way(&attempt);
         let (log, if_dropped) = (log.clone(), AttemptEnd::Abandoned);
         Box::new(Track { log, attempt: Some(attempt), asked: None, if_dropped })
     }
@@ -138,6 +143,7 @@ impl Track {
         if let Some(attempt) = &mut self.attempt {
             attempt.address = address.or(attempt.address.take());
             attempt.connection = Some(link);
+            self.log.under_way(attempt);
         }
     }
 
@@ -165,6 +171,7 @@ impl Track {
         if let Some(attempt) = &mut self.attempt {
             attempt.status = Some(head.status);
             attempt.content_type = head.headers.get(CONTENT_TYPE).cloned();
+            self.log.under_way(attempt);
         }
     }
 

@@ -27,21 +27,26 @@ pub(super) fn events(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
+/// The site that is named, or the caller's sites; `None` for all.
+pub(super) fn sites(
+    control: &Control,
+    call: &Call,
+    named: Option<&str>,
+) -> Result<Option<Vec<String>>, Refusal> {
+    let Some(named) = named else { return Ok(call.caller.sites.clone()) };
+    let site = control.site_named(named);
+    call.caller.check_site(site.as_deref())?;
+    let site = site.ok_or_else(|| Refusal::unfit(format!("no site is named {named}")))?;
+    Ok(Some(vec![site]))
+}
+
 /// A listener to what concerns the site that is named, or the caller's sites, and its stream.
 pub(super) fn hearing(
     control: &Arc<Control>,
     call: &Call,
     named: Option<&str>,
 ) -> Result<(Hearing, Stream), Refusal> {
-    let sites = match named {
-        None => call.caller.sites.clone(),
-        Some(named) => {
-            let site = control.site_named(named);
-            call.caller.check_site(site.as_deref())?;
-            let site = site.ok_or_else(|| Refusal::unfit(format!("no site is named {named}")))?;
-            Some(vec![site])
-        }
-    };
+    let sites = sites(control, call, named)?;
     let form = call.form.unwrap_or(Form::Lines);
     let (sending, stream) = control.open_stream(&call.caller, form)?;
     Ok((Hearing { sending, sites }, stream))

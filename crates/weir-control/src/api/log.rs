@@ -1,14 +1,15 @@
-//! The operations of the log: its lines as they are made.
+//! The operations of the log: its lines as they are made, and what was kept of the past.
 
 use std::sync::Arc;
 
 use http::StatusCode;
 use weir_observe::{Condition, TooManyReaders, Wish};
 
-use super::live::hearing;
-use crate::answer::{self, Refusal, Waiting};
+use super::live::{hearing, sites};
+use crate::answer::{self, Answer, Refusal, Waiting};
 use crate::call::Call;
 use crate::control::Control;
+use crate::past::PastShown;
 use crate::query::{LogKind, LogOrder, read_log};
 
 /// Lines of a log as they are made, whether or not it is configured.
@@ -17,7 +18,7 @@ pub(super) fn log(control: Arc<Control>, call: Call) -> Waiting {
         let order = read_log(&call.query).map_err(Refusal::unfit)?;
         let condition = condition(&control, &call, &order)?;
         let (hearing, stream) = hearing(&control, &call, order.site.as_deref())?;
-        let wish = Wish { condition, sites: hearing.sites.clone() };
+        let wish = Wish { condition, sites: hearing.sites.clone(), detail: order.detail };
         let listener = Box::new(hearing);
         let heard = match order.kind {
             LogKind::Origin => control.observatory().hear_asked(listener, wish),
@@ -26,6 +27,18 @@ pub(super) fn log(control: Arc<Control>, call: Call) -> Waiting {
         heard.map_err(busy)?;
         Ok(answer::stream(stream))
     })
+}
+
+/// The last requests that failed, were cut, whose client left, or that were slow.
+pub(super) fn past(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
+    let order = read_log(&call.query).map_err(Refusal::unfit)?;
+    if order.kind != LogKind::Access {
+        return Err(Refusal::unfit("of the past there are requests of clients alone"));
+    }
+    let condition = condition(control, call, &order)?;
+    let sites = sites(control, call, order.site.as_deref())?;
+    let list = control.observatory().past(&Wish { condition, sites, detail: order.detail });
+    Ok(answer::ok(&PastShown::of(&list)))
 }
 
 /// The condition of an order, with sites that there are. A token of some sites knows of no others.

@@ -15,6 +15,7 @@ use crate::data_plane::{
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;
 use crate::origins::{OriginChanged, OriginOrder, OriginsOf};
+use crate::past::PastShown;
 use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
 use crate::sites::Sites;
 use crate::status::Status;
@@ -329,10 +330,28 @@ pub(crate) static TABLE: &[Operation] = &[
                 "kind",
                 "`access` (requests of clients) or `origin` (requests to origins). Default: `access`.",
             ),
+            number("full", "1: also the key, and the steps with all that was decided. Default: 0."),
         ],
         input: None,
         output: going_on("An object a request, as in the log."),
         act: Act::Waits(log::log),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/log/past",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "The last requests that failed, were cut, whose client left, or that were slow: 250 of \
+                  each, also when nobody read the log. They end with the process.",
+        query: &[
+            text("q", "Only requests that fit this condition, as `status >= 500 and first_byte > 200ms`."),
+            text("site", "Only of this site, by its name or one of its hosts."),
+            text("kind", "`access`."),
+            number("full", "1: also the key, and the steps that were noted. Default: 0."),
+        ],
+        input: None,
+        output: done("The requests.", schema_of::<PastShown>),
+        act: Act::Blocks(log::past),
     },
     Operation {
         method: Method::GET,

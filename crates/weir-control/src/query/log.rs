@@ -1,12 +1,14 @@
 //! The queries of the log: of a stream of it, and of what was kept of the past.
 
 use weir_config::nearest;
-use weir_observe::{Condition, ConditionError, LogOf};
+use weir_observe::{Condition, ConditionError, Detail, LogOf};
 
 use super::{encode, fields};
 
 /// The path of the log.
 pub const LOG: &str = "/v1/log";
+/// The path of what was kept of the past.
+pub const PAST: &str = "/v1/log/past";
 
 /// What is wanted of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct LogOrder {
     pub kind: LogKind,
     /// Only lines that fit this condition.
     pub condition: Option<String>,
+    /// How much of each line.
+    pub detail: Detail,
 }
 
 /// Whose requests a line of the log is about.
@@ -47,9 +51,19 @@ impl LogKind {
 }
 
 impl LogOrder {
-    /// The path with the query.
+    /// The path of the stream, with the query.
     pub fn write(&self) -> String {
-        let mut text = format!("{LOG}?kind={}", self.kind.word());
+        self.write_to(LOG)
+    }
+
+    /// The path of the past, with the query.
+    pub fn write_past(&self) -> String {
+        self.write_to(PAST)
+    }
+
+    fn write_to(&self, path: &str) -> String {
+        let full = u8::from(self.detail == Detail::Full);
+        let mut text = format!("{path}?kind={}&full={full}", self.kind.word());
         for (name, value) in [("site", &self.site), ("q", &self.condition)] {
             if let Some(value) = value {
                 text += &format!("&{name}=");
@@ -83,8 +97,11 @@ pub(crate) fn read_log(query: &str) -> Result<LogOrder, String> {
             ("kind", "access") => order.kind = LogKind::Access,
             // The name of that log in the configuration.
             ("kind", "origin" | "upstream") => order.kind = LogKind::Origin,
+            ("full", "0") => order.detail = Detail::Line,
+            ("full", "1") => order.detail = Detail::Full,
+            ("full", _) => return Err("full is 0 or 1".to_owned()),
             ("kind", _) => return Err(format!("{value} is no kind; there are access and origin")),
-            _ => return Err(format!("{name} is not known; there are q, site and kind")),
+            _ => return Err(format!("{name} is not known; there are q, site, kind and full")),
         }
     }
     Ok(order)
@@ -112,13 +129,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let condition = Some("url ~ \"^/ö &?\" and status >= 500".to_owned());
-        let order = LogOrder { site: Some("ö".to_owned()), kind: LogKind::Origin, condition };
+        let order =
+            LogOrder { site: Some("ö".to_owned()), kind: LogKind::Origin, condition, detail: Detail::Full };
         let written = order.write();
         let (path, query) = written.split_once('?').unwrap();
         assert!(path == LOG && written.parse::<http::Uri>().is_ok(), "{written}");
         assert_eq!(read_log(query), Ok(order));
         assert_eq!(read_log("kind=upstream").map(|order| order.kind), Ok(LogKind::Origin));
-        for query in ["kind=none", "condition=a", "site=%"] {
+        for query in ["kind=none", "condition=a", "site=%", "full=yes"] {
             assert!(read_log(query).is_err(), "{query}");
         }
     }
@@ -143,6 +161,13 @@ mod tests {
             ),
         ] {
             assert_eq!(said(text), expect);
+        }
+        for kind in [LogKind::Access, LogKind::Origin] {
+            for name in kind.log().names() {
+                let condition = Some(format!("{name}x == 1"));
+                let said = LogOrder { condition, kind, ..LogOrder::default() }.read_condition().unwrap_err();
+                assert!(said.contains(&format!("did you mean {name}?")), "{said}");
+            }
         }
         assert!(said("zzz == 1").starts_with("zzz is no name of this log; there are client, method, "));
     }

@@ -155,9 +155,9 @@ fn sites_are_known_by_their_hosts() {
     assert_eq!(condition.name_sites(&named), Err("elsewhere".to_owned()));
 }
 
-#[test]
-fn requests_to_origins_are_asked_in_the_same_way() {
-    let asked = Asked {
+/// The second attempt of a request to an origin.
+fn asked() -> Asked {
+    Asked {
         begun: std::time::SystemTime::UNIX_EPOCH,
         purpose: Purpose::Fill,
         id: AskedId(0xabc),
@@ -184,7 +184,12 @@ fn requests_to_origins_are_asked_in_the_same_way() {
         first_byte: None,
         total: Duration::from_secs(2),
         end: AskedEnd::Failed("connect-refused"),
-    };
+    }
+}
+
+#[test]
+fn requests_to_origins_are_asked_in_the_same_way() {
+    let asked = asked();
     for (condition, expect) in [
         ("attempt > 1 and origin == one", true),
         ("asked == 0000000000000abc", true),
@@ -197,6 +202,199 @@ fn requests_to_origins_are_asked_in_the_same_way() {
     ] {
         let read = Condition::read(condition, LogOf::Origins).unwrap();
         assert_eq!(read.fits_asked(&asked), expect, "{condition}");
+    }
+}
+
+/// A record with a value for each name but those of what is not stored.
+fn full() -> Record {
+    let facts = Facts {
+        status: 200,
+        outcome: Outcome::Miss,
+        detail: "uri-miss",
+        storing: Storing::Stored { ttl_s: 60, source: "max-age" },
+        sharing: Sharing::Joined,
+        ttl_left_s: Some(-5),
+        body_bytes: 2048,
+        first_byte: Some(Duration::from_micros(1500)),
+        total: Duration::from_secs(90),
+        session: "kept",
+        ..Facts::default()
+    };
+    let name = |text: &str| Some(Arc::from(text));
+    let tls = Tls {
+        version: "TLSv1.3",
+        group: "x25519",
+        is_resumed: true,
+        name: "sni.test".to_owned(),
+        client: "cn".to_owned(),
+    };
+    let description = Description {
+        client: "2001:db8::7".to_owned(),
+        method: Some(Method::GET),
+        scheme: "https",
+        host: "a.test".to_owned(),
+        target: "/x?y=1".to_owned(),
+        version: "HTTP/2",
+        site: Arc::from("shop"),
+        route: Arc::from("/x"),
+        upstream: name("up"),
+        origin: name("http://one"),
+        pick: "hash/bound".to_owned(),
+        request_id: "r1".to_owned(),
+        referer: Some("http://b.test/".to_owned()),
+        user_agent: Some("curl/8".to_owned()),
+        tls: Some(tls),
+        asked: vec![AskedId(1), AskedId(0xabc)],
+        ..Description::default()
+    };
+    Record { facts, description }
+}
+
+/// Each condition fits, with `not` it does not; together they use each name of the log once at least.
+#[track_caller]
+fn check_names(log: LogOf, conditions: &[&str], fits: &dyn Fn(&Condition) -> bool) {
+    let mut left: Vec<&str> = log.names().collect();
+    for text in conditions {
+        let read =
+            |text: &str| Condition::read(text, log).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        assert!(fits(&read(text)) && !fits(&read(&format!("not ({text})"))), "{text}");
+        let word = text.split(' ').next().unwrap();
+        let row = names::rows(log).iter().find(|row| row.name == word || row.other == word).unwrap();
+        left.retain(|name| *name != row.name);
+    }
+    assert!(left.is_empty(), "no condition uses {left:?}");
+}
+
+#[test]
+fn each_name_of_a_client_has_its_value() {
+    let (record, declined) = (full(), records().remove(3).1);
+    let conditions = [
+        "client == 2001:db8::7",
+        "method in (GET, HEAD)",
+        "scheme == https",
+        "host ~ ^a[.]test$",
+        "target == /x?y=1",
+        "url ~ y=1",
+        "version == HTTP/2",
+        "tls_version == TLSv1.3",
+        "tls_group == x25519",
+        "tls_resumed == yes",
+        "tls_name ~ sni",
+        "tls_client == cn",
+        "site == shop",
+        "route == /x",
+        "upstream != down",
+        "origin == http://one",
+        "pick == hash/bound",
+        "request_id !~ q",
+        "asked ~ 0000000000000abc",
+        "referer == http://b.test/",
+        "user_agent ~ (?i)^CURL",
+        "status == 2xx",
+        "outcome == miss",
+        "detail == uri-miss",
+        "stored_s == 60",
+        "stored == 1m",
+        "ttl_source == max-age",
+        "not_stored == ''",
+        "collapsed == true",
+        "ttl_left_s == -5",
+        "ttl_left < 0",
+        "body_bytes == 2048",
+        "body == 2KiB",
+        "first_byte_ms == 1.5",
+        "first_byte == 1500us",
+        "total_ms == 90000",
+        "total == 1.5m",
+        "completion == whole",
+        "session == kept",
+    ];
+    check_names(LogOf::Clients, &conditions, &|condition| condition.fits(&record));
+    let not_stored = Condition::read("not_stored == no-store", LogOf::Clients).unwrap();
+    assert!(not_stored.fits(&declined) && !not_stored.fits(&record));
+}
+
+#[test]
+fn each_name_of_an_attempt_has_its_value() {
+    let asked = Asked {
+        pick: "hash/bound".to_owned(),
+        origin_host: "o.test".to_owned(),
+        range: "bytes=0-9".to_owned(),
+        status: Some(206),
+        content_type: "text/plain".to_owned(),
+        object: Some(AskedObject {
+            key: "http://shop.test/a\nx: 1".to_owned(),
+            volume: Some(Arc::from("ssd")),
+        }),
+        received_bytes: 3_000_000,
+        first_byte: Some(Duration::from_millis(7)),
+        ..asked()
+    };
+    let conditions = [
+        "purpose == fill",
+        "asked == 0000000000000abc",
+        "attempt >= 2",
+        "retry == connect-refused",
+        "request_id == r",
+        "site == shop",
+        "method == GET",
+        "host == shop.test",
+        "target == /a",
+        "upstream == up",
+        "origin == one",
+        "pick ~ bound",
+        "address == 127.0.0.1:1",
+        "origin_host == o.test",
+        "range == bytes=0-9",
+        "status == 206",
+        "content_type ~ ^text/",
+        "key == http://shop.test/a",
+        "key_fields == 'x: 1'",
+        "volume == ssd",
+        "sent_bytes == 10",
+        "sent < 1kB",
+        "received_bytes == 3000000",
+        "received == 3MB",
+        "connection == new",
+        "connect_ms == 3",
+        "connect < 1s",
+        "first_byte_ms == 7",
+        "first_byte <= 7ms",
+        "total_ms == 2000",
+        "total == 2s",
+        "completion == failed",
+        "error == connect-refused",
+    ];
+    check_names(LogOf::Origins, &conditions, &|condition| condition.fits_asked(&asked));
+}
+
+#[test]
+fn each_unit_and_each_operator_counts() {
+    let day = Record { facts: Facts { total: Duration::from_secs(86_400), ..full().facts }, ..full() };
+    let times = ["86400000000us", "86400000000µs", "86400000ms", "86400s", "1440m", "24h", "1d"];
+    let large = Record { facts: Facts { body_bytes: 1 << 40, ..full().facts }, ..full() };
+    let sizes = ["1099511627776B", "1073741824KiB", "1048576MiB", "1024GiB", "1TiB"];
+    let round = Record { facts: Facts { body_bytes: 1_000_000_000_000, ..full().facts }, ..full() };
+    let round_sizes = ["1000000000kB", "1000000MB", "1000GB", "1TB"];
+    let of = |name, record, values: &[&'static str]| -> Vec<(&str, Record, &str)> {
+        values.iter().map(|value| (name, Record::clone(record), *value)).collect()
+    };
+    let all = [of("total", &day, &times), of("body", &large, &sizes), of("body", &round, &round_sizes)];
+    for (name, record, value) in all.concat() {
+        for (op, expect) in [
+            ("==", true),
+            ("!=", false),
+            ("<", false),
+            ("<=", true),
+            (">", false),
+            (">=", true),
+            ("in", true),
+        ] {
+            let text = format!("{name} {op} {value}");
+            let condition = Condition::read(&text, LogOf::Clients).unwrap();
+            assert_eq!(condition.fits(&record), expect, "{text}");
+            assert_eq!(condition.may_fit(&record.facts), expect, "{text}");
+        }
     }
 }
 

@@ -27,6 +27,16 @@ const ROOM_EVERY: Duration = Duration::from_millis(100);
 /// Which readers a line is for, by bits.
 pub(super) type Mask = u64;
 
+/// How much a reader wants of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The line, as it is in the log.
+    #[default]
+    Line,
+    /// The line and all that was decided.
+    Full,
+}
+
 /// What a reader wants of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
@@ -34,6 +44,8 @@ pub struct Wish {
     pub condition: Option<Condition>,
     /// Only of these sites; `None`: all, and what concerns no site.
     pub sites: Option<Vec<String>>,
+    /// How much of each line.
+    pub detail: Detail,
 }
 
 /// One reader, as workers see it.
@@ -41,6 +53,7 @@ pub struct Wish {
 pub(super) struct Reader {
     bit: Mask,
     condition: Option<Condition>,
+    detail: Detail,
     /// Its sites by number, where all are known.
     sites: Option<Vec<SiteId>>,
     /// By worker.
@@ -78,6 +91,7 @@ impl Readers {
         let reader = Arc::new(Reader {
             bit,
             condition: wish.condition.map(|condition| condition.of_sites(number)),
+            detail: wish.detail,
             sites: wish.sites.and_then(|sites| sites.iter().map(known).collect()),
             rooms: (0..workers).map(|_| room()).collect(),
         });
@@ -113,6 +127,11 @@ impl Readers {
         self.all.load().iter().fold(0, |mask, reader| mask | reader.take(worker))
     }
 
+    /// Whether one of these readers wants lines in full.
+    pub(super) fn want_full(&self, mask: Mask) -> bool {
+        self.all.load().iter().any(|reader| reader.bit & mask != 0 && reader.detail == Detail::Full)
+    }
+
     /// Counts a line of a worker that there was no place for, for those it was for.
     pub(super) fn lose(&self, worker: usize, mask: Mask) {
         for reader in self.all.load().iter().filter(|reader| reader.bit & mask != 0) {
@@ -143,6 +162,10 @@ impl Reader {
 
     pub(super) fn is_in(&self, mask: Mask) -> bool {
         self.bit & mask != 0
+    }
+
+    pub(super) fn detail(&self) -> Detail {
+        self.detail
     }
 
     pub(super) fn condition(&self) -> Option<&Condition> {
@@ -202,7 +225,8 @@ mod tests {
 
     fn wish(condition: &str, sites: Option<&[&str]>) -> Wish {
         let condition = (!condition.is_empty()).then(|| Condition::read(condition, LogOf::Clients).unwrap());
-        Wish { condition, sites: sites.map(|sites| sites.iter().map(ToString::to_string).collect()) }
+        let sites = sites.map(|sites| sites.iter().map(ToString::to_string).collect());
+        Wish { condition, sites, ..Wish::default() }
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::readers::{Reader, Rounds};
+use super::readers::{Detail, Reader, Rounds};
 use super::sink::Sink;
-use super::{Command, HEARD, Hearer, Json, Line, Queued, Shared};
+use super::{Command, FULL, HEARD, Hearer, Json, KEPT, Keeper, Line, Made, Queued, Shared};
 
 /// How long the thread gathers lines before it writes.
 const GATHER: Duration = Duration::from_millis(10);
@@ -32,7 +32,8 @@ pub(super) struct LogThread<L> {
     heard: Vec<Heard<L>>,
     rounds: Rounds,
     /// A line for them.
-    line: Vec<u8>,
+    made: Made,
+    keeper: Option<Box<dyn Keeper<L>>>,
     shared: Arc<Shared>,
 }
 
@@ -46,11 +47,20 @@ impl<L: Line> LogThread<L> {
     pub(super) fn new(
         queues: Vec<Receiver<Queued<L>>>,
         commands: Receiver<Command<L>>,
-        sinks: Vec<Sink<L>>,
+        (sinks, keeper): (Vec<Sink<L>>, Option<Box<dyn Keeper<L>>>),
         shared: Arc<Shared>,
     ) -> LogThread<L> {
         let rounds = Rounds::new(weir_clock::mono());
-        LogThread { queues, commands, sinks, heard: Vec::new(), rounds, line: Vec::new(), shared }
+        LogThread {
+            queues,
+            commands,
+            sinks,
+            heard: Vec::new(),
+            rounds,
+            made: Made::default(),
+            keeper,
+            shared,
+        }
     }
 
     /// Runs until it is told to finish, or until nobody can tell it any more.
@@ -65,7 +75,7 @@ impl<L: Line> LogThread<L> {
                 Ok(Command::Replace(sinks)) => self.sinks = sinks,
                 Ok(Command::Listen(hearer, reader)) => {
                     self.heard.push(Heard { hearer, reader });
-                    self.shared.want(HEARD, true);
+                    self.want();
                 }
                 Ok(Command::Finish(done)) => {
                     while self.drain(&mut batch) {}
@@ -110,14 +120,19 @@ impl<L: Line> LogThread<L> {
         if !self.heard.is_empty() {
             batch.iter().for_each(|queued| self.told(queued));
         }
+        if let Some(keeper) = &mut self.keeper {
+            let kept = batch.iter().filter(|queued| queued.mask & KEPT != 0);
+            kept.for_each(|queued| keeper.keep(&queued.line));
+        }
         true
     }
 
     /// Tells a line to those whose condition it fits.
     fn told(&mut self, queued: &Queued<L>) {
         let line = &*queued.line;
-        self.line.clear();
-        let mut json = Json { line, made: &mut self.line };
+        self.made.line.clear();
+        self.made.full.clear();
+        let mut json = Json { line, made: &mut self.made };
         for Heard { hearer, reader } in self.heard.iter_mut().filter(|heard| heard.reader.is_in(queued.mask))
         {
             if reader.condition().is_none_or(|condition| line.fits(condition)) {
@@ -133,7 +148,7 @@ impl<L: Line> LogThread<L> {
             return;
         }
         self.rounds.look(weir_clock::mono(), self.heard.iter().map(|heard| &heard.reader));
-        let shared = &self.shared;
+        let (shared, before) = (&self.shared, self.heard.len());
         self.heard.retain_mut(|heard| {
             let lost = heard.reader.lost();
             if lost > 0 {
@@ -145,8 +160,15 @@ impl<L: Line> LogThread<L> {
             }
             stays
         });
-        if self.heard.is_empty() {
-            shared.want(HEARD, false);
+        if self.heard.len() < before {
+            self.want();
         }
+    }
+
+    /// Says what workers make lines for.
+    fn want(&self) {
+        self.shared.want(HEARD, !self.heard.is_empty());
+        let is_full = |heard: &Heard<L>| heard.reader.detail() == Detail::Full;
+        self.shared.want(FULL, self.heard.iter().any(is_full));
     }
 }

@@ -93,6 +93,8 @@ struct Field {
 struct Log(Mutex<Vec<Attempt>>);
 
 impl AttemptLog for Log {
+    fn under_way(&self, _: &Attempt) {}
+
     fn ended(&self, attempt: Attempt) {
         self.0.lock().push(attempt);
     }

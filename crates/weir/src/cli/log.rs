@@ -1,18 +1,23 @@
-//! `weir log`: prints requests as they end, a line each.
+//! `weir log`: prints requests as they end, a line each or with all that was decided; and those that were
+//! kept of the past.
 
+mod full;
 mod lines;
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
+use http::Method;
 use serde_json::Value;
-use weir_control::{LogKind, LogOrder};
+use weir_control::{LogKind, LogOrder, PastShown};
+use weir_observe::Detail;
 
 use super::find::Find;
 use super::live;
-use crate::print::{plain, say};
+use crate::print::{counted, plain, say};
 
 /// The command line of `weir log`.
 #[derive(Debug, Args)]
@@ -27,6 +32,14 @@ pub(crate) struct ShowLog {
     /// The requests to origins in place of those of clients: a line for each attempt.
     #[arg(long, alias = "upstream")]
     origin: bool,
+    /// All that was decided about a request, and when: the key, what was found, attempts at origins, whether
+    /// it was stored.
+    #[arg(long, conflicts_with = "origin")]
+    full: bool,
+    /// The last requests that failed, were cut, whose client left, or that were slow, also of the time when
+    /// nobody read the log.
+    #[arg(long, conflicts_with = "origin")]
+    past: bool,
     #[command(flatten)]
     find: Find,
 }
@@ -34,9 +47,14 @@ pub(crate) struct ShowLog {
 impl ShowLog {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let kind = if self.origin { LogKind::Origin } else { LogKind::Access };
-        let order = LogOrder { site: self.site, kind, condition: self.query };
-        let form = if self.find.json { Form::Json } else { Form::Lines(lines::Columns::default()) };
-        let mut printing = Printing { form, kind };
+        let detail = if self.full { Detail::Full } else { Detail::Line };
+        let order = LogOrder { site: self.site, kind, condition: self.query, detail };
+        let clock = if self.past { lines::Clock::Days } else { lines::Clock::Hours };
+        let form = if self.find.json { Form::Json } else { Form::Lines(lines::Columns::new(clock)) };
+        let mut printing = Printing { form, kind, detail };
+        if self.past {
+            return past(&self.find, &order, &mut printing);
+        }
         let mut failed = None;
         live::follow(&self.find, &order.write(), &mut |line| match printing.print(line) {
             Ok(()) => ControlFlow::Continue(()),
@@ -53,6 +71,23 @@ impl ShowLog {
     }
 }
 
+/// Prints what was kept of the past.
+fn past(find: &Find, order: &LogOrder, printing: &mut Printing) -> anyhow::Result<ExitCode> {
+    let asked = find.ask(Method::GET, &order.write_past(), Vec::new())?;
+    if let Some(refusal) = asked.refusal() {
+        anyhow::bail!(plain(&refusal));
+    }
+    let shown: PastShown = serde_json::from_slice(&asked.body)
+        .context("cannot read the running Weir's answer; is it of another version?")?;
+    for request in &shown.requests {
+        printing.print(&serde_json::to_vec(request)?)?;
+    }
+    let found = counted(shown.requests.len(), "request");
+    let since = plain(&shown.since);
+    writeln!(io::stderr(), "{found} of the past since {since}, when this process began to keep them")?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// How lines are printed.
 enum Form {
     Json,
@@ -62,6 +97,7 @@ enum Form {
 struct Printing {
     form: Form,
     kind: LogKind,
+    detail: Detail,
 }
 
 impl Printing {
@@ -78,7 +114,8 @@ impl Printing {
             LogKind::Access => columns.request(&object),
             LogKind::Origin => columns.attempt(&object),
         };
-        say(&(line + "\n"))
+        let block = if self.detail == Detail::Full { full::block(&object) } else { String::new() };
+        say(&format!("{line}\n{block}"))
     }
 }
 

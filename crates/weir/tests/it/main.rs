@@ -187,8 +187,12 @@ mod invalidate {
 
 /// Requests as the operator sees them end, and those that were kept.
 mod log {
+    mod debug;
+    mod full;
     mod going;
     mod lines;
+    mod past;
+    mod readers;
 }
 
 /// What the operator learns from a running Weir, and tells it.

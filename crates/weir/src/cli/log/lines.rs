@@ -16,16 +16,20 @@ const WHO_COLUMNS_MAX: usize = 39;
 #[derive(Debug)]
 pub(super) struct Columns {
     zone: TimeZone,
+    clock: Clock,
     is_coloured: bool,
     who: usize,
     url: usize,
     answered: usize,
 }
 
-impl Default for Columns {
-    fn default() -> Columns {
-        Columns { zone: TimeZone::system(), is_coloured: super::is_coloured(), who: 0, url: 0, answered: 4 }
-    }
+/// How times are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Clock {
+    /// The time of day.
+    Hours,
+    /// With the day.
+    Days,
 }
 
 /// What a line says of a request.
@@ -40,31 +44,37 @@ struct Said {
 }
 
 /// An object whose texts do nothing to a terminal.
-struct Plain<'v>(&'v Value);
+pub(super) struct Plain<'v>(pub(super) &'v Value);
 
 impl Plain<'_> {
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         plain(self.0[name].as_str().unwrap_or_default()).replace('\n', "\\n")
     }
 
-    fn has(&self, name: &str) -> Option<String> {
+    pub(super) fn has(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
-    fn or_dash(&self, name: &str) -> String {
+    pub(super) fn or_dash(&self, name: &str) -> String {
         self.has(name).unwrap_or_else(|| "-".to_owned())
     }
 
-    fn number(&self, name: &str) -> Option<i64> {
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
         self.0[name].as_i64()
     }
 
-    fn took(&self, name: &str) -> Option<String> {
+    pub(super) fn took(&self, name: &str) -> Option<String> {
         self.0[name].as_f64().map(milliseconds)
     }
 }
 
 impl Columns {
+    /// Columns of lines that have not been printed yet.
+    pub(super) fn new(clock: Clock) -> Columns {
+        let (zone, is_coloured) = (TimeZone::system(), super::is_coloured());
+        Columns { zone, clock, is_coloured, who: 0, url: 0, answered: 4 }
+    }
+
     /// A request of a client.
     pub(super) fn request(&mut self, object: &Value) -> String {
         let object = Plain(object);
@@ -138,10 +148,14 @@ impl Columns {
         line.trim_end().to_owned()
     }
 
-    /// The time of day where the command runs.
+    /// The time where the command runs.
     fn time(&self, time: &str) -> String {
         let parsed = time.parse::<Timestamp>().ok();
-        let zoned = parsed.map(|time| time.to_zoned(self.zone.clone()).strftime("%H:%M:%S%.3f").to_string());
+        let form = match self.clock {
+            Clock::Hours => "%H:%M:%S%.3f",
+            Clock::Days => "%m-%d %H:%M:%S%.3f",
+        };
+        let zoned = parsed.map(|time| time.to_zoned(self.zone.clone()).strftime(form).to_string());
         zoned.unwrap_or_else(|| "-".to_owned())
     }
 
@@ -187,7 +201,8 @@ mod tests {
     use super::*;
 
     fn columns() -> Columns {
-        Columns { zone: TimeZone::UTC, is_coloured: false, who: 0, url: 0, answered: 0 }
+        let (zone, clock) = (TimeZone::UTC, Clock::Hours);
+        Columns { zone, clock, is_coloured: false, who: 0, url: 0, answered: 0 }
     }
 
     #[test]

@@ -46,6 +46,24 @@ impl Log {
         self.seen.iter().any(|line| line.contains(text))
     }
 
+    /// The lines with this text in them, once there are so many.
+    pub fn lines(&mut self, text: &str, count: usize) -> Vec<String> {
+        let found = |log: &Log| -> Vec<String> {
+            log.seen.iter().filter(|line| line.contains(text)).cloned().collect()
+        };
+        until(&format!("{count} lines with {text}"), || {
+            self.has(text);
+            found(self).len() >= count
+        });
+        found(self)
+    }
+
+    /// The lines until now.
+    pub fn seen(&mut self) -> &[String] {
+        self.seen.extend(self.lines.try_iter());
+        &self.seen
+    }
+
     /// The first line with this text in it, which comes.
     pub fn line(&mut self, text: &str) -> String {
         until(&format!("a line with {text}"), || self.has(text));

@@ -86,6 +86,7 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("DELETE", "/v1/jobs/none", ""), "any", true),
     (Ask("GET", "/v1/events?kind=none", ""), "view", true),
     (Ask("GET", "/v1/log?kind=none", ""), "view", true),
+    (Ask("GET", "/v1/log/past?kind=none", ""), "view", true),
     (Ask("GET", "/v1/top", ""), "view", true),
     (Ask("GET", "/v1/tokens", ""), "admin", false),
     (Ask("POST", "/v1/tokens", r#"{"name":"a b","role":"view"}"#), "admin", false),
