@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use crate::scenario::catalogue::{Catalogue, Lifetime, Part};
+use crate::scenario::file::Scenario;
 use crate::scenario::playlog::{self, Row};
 use crate::scenario::says::{find, split};
 use crate::scenario::server::shell;
@@ -138,4 +139,19 @@ fn lines_of_logs_are_read() {
 fn a_plain_line_needs_no_shell() {
     assert_eq!(shell("nginx -c /x/y.conf"), ["nginx", "-c", "/x/y.conf"]);
     assert_eq!(shell("a | b"), ["sh", "-c", "a | b"]);
+}
+
+#[test]
+fn the_scenarios_that_are_shipped_are_read() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/stress");
+    let mut read = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let scenario = Scenario::read(&path).unwrap();
+            assert!(!scenario.servers.is_empty() && !scenario.modules.is_empty(), "{}", path.display());
+            read += 1;
+        }
+    }
+    assert_eq!(read, 5);
 }
