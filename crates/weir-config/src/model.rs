@@ -85,6 +85,8 @@ pub struct Config {
     pub cache: Cache,
     /// The memory for static files, beside `[cache] memory`.
     pub files: FilesMemory,
+    /// Content by hand, which operators lay over URLs (`weir content put`). It lies in the state folder.
+    pub content: Content,
     /// The listener for metrics, health and the API. All but metrics and health needs a token (`weir token
     /// add`).
     pub admin: Admin,
@@ -142,6 +144,7 @@ impl Default for Config {
             state: State::default(),
             cache: Cache::default(),
             files: FilesMemory::default(),
+            content: Content::default(),
             admin: Admin::default(),
             health: Health::default(),
             listen: vec![Listen::at(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))))],
@@ -188,6 +191,22 @@ pub struct Cache {
     /// Which responses are written to the drives. The others stay in memory alone, and are written once they
     /// qualify.
     pub admission: Admission,
+}
+
+/// Content by hand, which operators lay over URLs (`weir content put`). It lies in the state folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Content {
+    /// The most bytes of all of it, with what is on its way in. Each piece counts in steps of 4 KiB, and 4
+    /// KiB for itself; there are at most 65,536. More is refused (507), and what is laid stays. A token of
+    /// some sites may give each of them an equal part.
+    pub size: Size,
+}
+
+impl Default for Content {
+    fn default() -> Content {
+        Content { size: Size(1 << 30) }
+    }
 }
 
 /// What is written to the drives.

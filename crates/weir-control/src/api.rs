@@ -3,6 +3,7 @@
 //! listener alike.
 
 mod acts;
+mod content;
 mod jobs;
 mod live;
 mod log;
@@ -23,6 +24,10 @@ use self::table::TABLE;
 pub use self::operation::VERSION;
 pub(crate) use self::operation::{Act, Operation, Reach};
 
+/// What a refused method is told.
+const WHY_NOT_GET: &str = "GET changes nothing here: a link, a crawler or a web page must not";
+/// A variable that stands for all that follows, slashes included.
+const REST: &str = "uri}";
 /// The largest body of a request in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 
@@ -49,7 +54,10 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, S
             let refusal =
                 Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", format!("use {allowed} here"));
             Err(match http::HeaderValue::from_str(&allowed) {
-                Ok(value) => refusal.field(http::header::ALLOW, value),
+                Ok(value) => match *method {
+                    Method::GET => refusal.field(http::header::ALLOW, value).help(WHY_NOT_GET),
+                    _ => refusal.field(http::header::ALLOW, value),
+                },
                 Err(_) => refusal,
             })
         }
@@ -58,8 +66,9 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, S
 
 /// What stands for the variable, where the path is of that form; empty without a variable.
 fn matched<'p>(form: &str, path: &'p str) -> Option<&'p str> {
-    let Some((before, _)) = form.split_once('{') else { return (form == path).then_some("") };
-    path.strip_prefix(before).filter(|name| !name.is_empty() && !name.contains('/'))
+    let Some((before, variable)) = form.split_once('{') else { return (form == path).then_some("") };
+    let is_rest = variable == REST;
+    path.strip_prefix(before).filter(|name| !name.is_empty() && (is_rest || !name.contains('/')))
 }
 
 #[cfg(test)]

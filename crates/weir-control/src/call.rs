@@ -1,7 +1,7 @@
 //! A request of the API after the checks: the caller and the content.
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,8 @@ pub(crate) struct Call {
     pub(crate) query: String,
     /// The form of a stream that it accepts.
     pub(crate) form: Option<Form>,
+    /// The fields of the request, without its token.
+    pub(crate) fields: HeaderMap,
     pub(crate) body: Bytes,
     /// Of this request, in the history and the diagnostics.
     pub(crate) request_id: String,

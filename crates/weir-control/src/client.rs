@@ -1,5 +1,7 @@
 //! Sends commands to a running Weir: over its control socket, or over its admin listener with a token.
 
+mod sending;
+
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -19,6 +21,11 @@ use tokio::task::JoinHandle;
 use crate::answer::{JSON, Refused};
 use crate::streams::Form;
 use crate::{state, tls};
+
+pub use self::sending::Sending;
+
+/// What a request has as its content.
+type Content = Either<Full<Bytes>, Sending>;
 
 /// The longest line of a stream in bytes.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -200,6 +207,27 @@ pub fn ask(way: &Way, asked: Ask) -> Result<Asked, AskError> {
     }))
 }
 
+/// Sends a file to a running Weir, as the content of a request, and waits for its answer. `content_type` is
+/// said of it, where there is one.
+///
+/// # Errors
+/// When none runs there, it may not be asked or does not answer.
+pub fn send(
+    way: &Way,
+    asked: Ask,
+    content_type: Option<&HeaderValue>,
+    sending: Sending,
+) -> Result<Asked, AskError> {
+    runtime(way)?.block_on(in_time(way, asked.patience, async {
+        let mut request = request(way, asked)?.map(|_| Content::Right(sending));
+        match content_type {
+            Some(said) => drop(request.headers_mut().insert(http::header::CONTENT_TYPE, said.clone())),
+            None => drop(request.headers_mut().remove(http::header::CONTENT_TYPE)),
+        }
+        open_with(way, request, JSON).await?.whole(way).await
+    }))
+}
+
 fn runtime(way: &Way) -> Result<Runtime, AskError> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     built.map_err(|error| way.silent(error))
@@ -219,7 +247,7 @@ async fn in_time<T>(
 /// An answer whose head has come.
 struct Begun {
     response: Response<Incoming>,
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<Content>,
     connection: Connected,
 }
 
@@ -242,11 +270,15 @@ impl Begun {
 }
 
 async fn open(way: &Way, asked: Ask, accept: &'static str) -> Result<Begun, AskError> {
+    open_with(way, request(way, asked)?, accept).await
+}
+
+async fn open_with(way: &Way, request: Request<Content>, accept: &'static str) -> Result<Begun, AskError> {
     match way {
         Way::Folder(folder) => {
             let (socket, _open) = state::socket_of(folder).map_err(|error| way.unreachable(&error))?;
             let stream = connect(&socket).await.map_err(|error| way.unreachable(&error))?;
-            exchange(way, stream, asked, accept).await
+            exchange(way, stream, request, accept).await
         }
         Way::Url(remote) => {
             let host = remote.url.host().unwrap_or_default();
@@ -255,19 +287,23 @@ async fn open(way: &Way, asked: Ask, accept: &'static str) -> Result<Begun, AskE
             let port = remote.url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
             let stream = TcpStream::connect((host, port)).await.map_err(|error| way.unreachable(&error))?;
             if !is_https {
-                return exchange(way, stream, asked, accept).await;
+                return exchange(way, stream, request, accept).await;
             }
             let stream = tls::connect(stream, host, remote.roots.as_deref()).await;
-            exchange(way, stream.map_err(|error| way.silent(error))?, asked, accept).await
+            exchange(way, stream.map_err(|error| way.silent(error))?, request, accept).await
         }
     }
 }
 
-async fn exchange<S>(way: &Way, stream: S, asked: Ask, accept: &'static str) -> Result<Begun, AskError>
+async fn exchange<S>(
+    way: &Way,
+    stream: S,
+    mut request: Request<Content>,
+    accept: &'static str,
+) -> Result<Begun, AskError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut request = request(way, asked)?;
     request.headers_mut().insert(http::header::ACCEPT, HeaderValue::from_static(accept));
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| way.silent(error))?;
@@ -281,7 +317,7 @@ where
     Ok(Begun { response, sender, connection })
 }
 
-fn request(way: &Way, asked: Ask) -> Result<Request<Full<Bytes>>, AskError> {
+fn request(way: &Way, asked: Ask) -> Result<Request<Content>, AskError> {
     let host = match way {
         Way::Folder(_) => "weir",
         Way::Url(remote) => remote.url.authority().map_or("", |authority| authority.as_str()),
@@ -298,7 +334,8 @@ fn request(way: &Way, asked: Ask) -> Result<Request<Full<Bytes>>, AskError> {
         value.set_sensitive(true);
         request = request.header(http::header::AUTHORIZATION, value);
     }
-    request.body(Full::new(Bytes::from(asked.body))).map_err(|error| way.silent(error))
+    let content = Content::Left(Full::new(Bytes::from(asked.body)));
+    request.body(content).map_err(|error| way.silent(error))
 }
 
 /// Connects, and waits its turn where many clients ask at once.

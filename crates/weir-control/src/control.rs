@@ -17,8 +17,9 @@ use crate::answer::Refusal;
 use crate::call::{Caller, Door};
 use crate::clock;
 use crate::data_plane::{
-    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged,
-    Question, Retained, RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
+    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted,
+    DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged, Question,
+    Retained, RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
@@ -366,9 +367,10 @@ impl Control {
             Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
             Err(_) => return Err(PurgeError::Unwritten("the ledger's thread has ended".to_owned())),
         };
+        let by_hand = self.data_plane.content_within(&order);
         let scopes: Vec<_> = order.all().cloned().collect();
         tracing::info!(mark, ?scopes, soft = order.soft, "purged");
-        Ok(Purged { mark, scopes, soft: order.soft, held })
+        Ok(Purged { mark, scopes, soft: order.soft, held, by_hand })
     }
 
     /// Refuses an order that makes no sense.
@@ -462,6 +464,40 @@ impl Control {
     /// A sentence.
     pub fn list(&self, order: &ListOrder) -> Result<Listing, String> {
         self.data_plane.list(order)
+    }
+
+    /// Begins to lay content by hand. Blocks.
+    pub(crate) fn begin_content(
+        &self,
+        order: &ContentOrder,
+    ) -> Result<Box<dyn ContentUpload>, ContentRefusal> {
+        self.data_plane.begin_content(order)
+    }
+
+    /// Resets a URL. Blocks.
+    pub(crate) fn reset_content(&self, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
+        self.data_plane.reset_content(url)
+    }
+
+    /// A page of content by hand; of the site that is wanted, by its name or one of its hosts.
+    pub(crate) fn content(&self, wanted: &ContentWanted) -> Result<ContentListing, String> {
+        let mut wanted = wanted.clone();
+        if let Some(named) = wanted.site.take() {
+            // Sites that the configuration no longer has may have content still.
+            let name = self.site_named(&named).unwrap_or(named);
+            wanted.sites = Some(vec![name]);
+        }
+        self.data_plane.content(&wanted)
+    }
+
+    /// The name of the site that content over a URL is laid for, or would be.
+    pub(crate) fn site_of_content(&self, url: &str) -> Option<String> {
+        self.data_plane.site_of_content(url)
+    }
+
+    /// The name of the only site.
+    pub(crate) fn only_site(&self) -> Option<String> {
+        self.data_plane.only_site()
     }
 
     /// The accounts of sites.

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod checked;
+mod content;
 mod explained;
 mod listing;
 mod origins;
@@ -27,6 +28,10 @@ use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 pub use self::certificates::{CertificateUse, CertificatesUse, OrdersEnded};
 pub use self::checked::{AgentState, CheckState, TookUpTo};
+pub use self::content::{
+    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentUse,
+    ContentWanted,
+};
 pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
     SelectingField, Setting, StoredVariant,
@@ -141,6 +146,47 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question names nothing that there could be.
     fn list(&self, order: &ListOrder) -> Result<Listing, String>;
 
+    /// Begins to lay content by hand. Blocks.
+    ///
+    /// # Errors
+    /// See [`ContentRefusal`].
+    fn begin_content(&self, order: &ContentOrder) -> Result<Box<dyn ContentUpload>, ContentRefusal> {
+        Err(ContentRefusal::Unfit(format!("nothing can be laid over {} here", order.url)))
+    }
+
+    /// Resets a URL; none where nothing is laid over it. It is durable when this returns. Blocks.
+    ///
+    /// # Errors
+    /// See [`ContentRefusal`].
+    fn reset_content(&self, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
+        Err(ContentRefusal::Unfit(format!("nothing is laid over {url} here")))
+    }
+
+    /// A page of content by hand, and how much there is.
+    ///
+    /// # Errors
+    /// A sentence, when the question names nothing that there could be.
+    fn content(&self, wanted: &ContentWanted) -> Result<ContentListing, String> {
+        let ContentWanted { .. } = wanted;
+        Ok(ContentListing::default())
+    }
+
+    /// The name of the site that content over a URL is laid for, or would be.
+    fn site_of_content(&self, url: &str) -> Option<String> {
+        self.site_of_url(url)
+    }
+
+    /// The name of the only site; none where there are several.
+    fn only_site(&self) -> Option<String> {
+        None
+    }
+
+    /// How many pieces of content by hand lie where a purge is ordered, which leaves them alone.
+    fn content_within(&self, order: &PurgeOrder) -> u64 {
+        let PurgeOrder { .. } = order;
+        0
+    }
+
     /// The accounts of sites. May block for a while.
     ///
     /// # Errors
@@ -218,6 +264,8 @@ pub struct Inventory {
     pub cache: CacheUse,
     /// What each volume holds.
     pub volumes: Vec<VolumeUse>,
+    /// How much content by hand there is.
+    pub content: ContentUse,
     /// The state of the ledger.
     pub ledger: LedgerState,
     /// The state of the accounts.

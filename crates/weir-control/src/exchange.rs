@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Either, Limited};
@@ -87,18 +87,27 @@ impl Asking {
         if operation.reach == Reach::Whole {
             access::check_whole(&caller)?;
         }
-        check_content_type(head, &body)?;
         let query = head.uri.query().unwrap_or_default().to_owned();
         // What takes parameters says itself which it knows.
         if operation.query.is_empty() && !query.is_empty() {
             return Err(Refusal::unfit(format!("{query} is not known; there are no parameters here")));
         }
-        let body = whole(head, body).await?;
-        self.content = body.clone();
         let request_id = self.request_id.clone();
         let form = Form::accepted(head.headers.get(ACCEPT));
-        let call = Call { caller, name, query, form, body, request_id };
+        let mut fields = head.headers.clone();
+        fields.remove(AUTHORIZATION);
+        let call = Call { caller, name, query, form, fields, body: Bytes::new(), request_id };
+        if let Act::Takes(act) = operation.act {
+            let _work = worked(place)?;
+            return finished(tokio::spawn(act(control, call, body))).await;
+        }
+        check_content_type(head, &body)?;
+        let body = whole(head, body).await?;
+        self.content = body.clone();
+        let call = Call { body, ..call };
         match operation.act {
+            // It is above.
+            Act::Takes(_) => Err(Refusal::malformed("the content is not taken here")),
             // What has begun ends, and leaves its entry, also where the client goes.
             Act::Waits(act) => {
                 let _work = worked(place)?;

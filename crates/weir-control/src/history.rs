@@ -67,7 +67,8 @@ pub struct HistoryEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// What: `purge`, `purge-dry-run`, `ttl`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`,
-    /// `job-cancel`, `job-ended`, `origin-change`; of a refused attempt at something else the method and the
+    /// `job-cancel`, `job-ended`, `origin-change`, `content-put`, `content-reset`; of a refused attempt at
+    /// something else the method and the
     /// path.
     pub act: String,
     /// Method, path and query of a refused attempt.
@@ -160,6 +161,11 @@ fn time(text: &str, now: SystemTime) -> Result<String, String> {
 /// The act of a request: the word by which the history has it when it is done. Of a path that changes
 /// nothing, the method and the path.
 pub(crate) fn act_of(method: &Method, path: &str) -> String {
+    match path.strip_prefix("/cache/").filter(|_| *method == Method::POST) {
+        Some(rest) if rest.starts_with("add/") => return "content-put".to_owned(),
+        Some(rest) if rest.starts_with("reset/") => return "content-reset".to_owned(),
+        _ => {}
+    }
     let below = path.strip_prefix("/v1").unwrap_or_default();
     let is_below = |folder: &str| below.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
     let word = match (method, below) {
@@ -172,6 +178,8 @@ pub(crate) fn act_of(method: &Method, path: &str) -> String {
         (&Method::POST, "/tokens") => "token-add",
         (&Method::POST, "/origins") => "origin-change",
         (&Method::POST | &Method::PUT, "/origins/metrics") => "origin-metrics",
+        (&Method::PUT, "/content") => "content-put",
+        (&Method::DELETE, "/content") => "content-reset",
         (&Method::DELETE, _) if is_below("/tokens/") => "token-remove",
         (&Method::DELETE, _) if is_below("/jobs/") => "job-cancel",
         _ => return format!("{method} {path}"),

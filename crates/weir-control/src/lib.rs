@@ -45,19 +45,22 @@ mod tls;
 mod tokens;
 pub mod top;
 mod turns;
+mod upload;
 mod users;
 
 pub use answer::Refused;
 pub use call::Role;
-pub use client::{Ask, AskError, Asked, Followed, Remote, Way};
+pub use client::{Ask, AskError, Asked, Followed, Remote, Sending, Way};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::PickState;
 pub use data_plane::{
-    AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState, Counted,
-    DataPlane, Explained, ExplainedTls, HedgesState, HeldRange, Inventory, LedgerState, ListOrder, Listening,
-    Listing, OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount,
-    PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting,
-    StoredVariant, SwapError, Swapped, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState,
+    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentUse,
+    ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, HeldRange, Inventory,
+    LedgerState, ListOrder, Listening, Listing, OrdersEnded, OriginChoice, OriginConsidered, OriginRequest,
+    OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX,
+    SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped, TookUpTo, UpgradeOrder,
+    Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use data_plane::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,

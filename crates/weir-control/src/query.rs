@@ -1,5 +1,6 @@
 //! The queries of `/v1/objects` and `/v1/sites`, written by the command line and read by the API.
 
+mod content;
 mod live;
 mod log;
 mod objects;
@@ -10,6 +11,8 @@ use std::fmt::Write;
 use crate::history::HistoryOrder;
 use crate::sites::SitesOrder;
 
+pub use self::content::{CONTENT, ContentNamed, write_content, write_content_list};
+pub(crate) use self::content::{read_content, read_content_list};
 pub use self::live::LiveOrder;
 pub(crate) use self::live::read_live;
 pub(crate) use self::log::read_log;

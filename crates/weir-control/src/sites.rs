@@ -84,6 +84,9 @@ pub struct SiteAccount {
     /// absent where it holds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Holding>,
+    /// The content by hand of the site, which is not in `held`; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<Stock>,
     /// The part of `held` that is neither purged nor stale; absent where it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Stock>,

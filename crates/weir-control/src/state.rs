@@ -22,6 +22,8 @@ const SOCKETS: [&str; 2] = ["control.sock", "control-2.sock"];
 const FILES: [&str; 7] = ["ledger", "volumes", "frequencies", "written-", "audit", "tokens", "origins"];
 /// The folder of the accounts.
 pub const ACCOUNTS: &str = "accounts";
+/// The folder of content by hand.
+pub const CONTENT: &str = "content";
 /// The folder of ordered certificates.
 pub const ACME: &str = "acme";
 /// The longest path that fits into a socket address.
@@ -254,7 +256,10 @@ fn close_to_others(path: &Path, folder: &File) -> Result<(), StateError> {
 fn is_ours(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let is_file = FILES.iter().any(|file| name.starts_with(file));
-    name == LOCK || name == ACCOUNTS || name == ACME || SOCKETS.contains(&&*name) || is_file
+    name == LOCK
+        || [ACCOUNTS, ACME, CONTENT].iter().any(|folder| name == *folder)
+        || SOCKETS.contains(&&*name)
+        || is_file
 }
 
 fn lock(path: &Path) -> Result<File, StateError> {

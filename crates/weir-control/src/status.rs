@@ -9,8 +9,8 @@ use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
 use crate::data_plane::PickState;
 use crate::data_plane::{
-    CacheUse, CertificateUse, CertificatesUse, Inventory, LedgerState, Listening, Phase, UpstreamState,
-    VolumeUse,
+    CacheUse, CertificateUse, CertificatesUse, ContentUse, Inventory, LedgerState, Listening, Phase,
+    UpstreamState, VolumeUse,
 };
 
 /// A Weir at one moment.
@@ -58,6 +58,9 @@ pub struct Status {
     /// What each volume holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeUse>,
+    /// How much content by hand there is.
+    #[serde(default)]
+    pub content: ContentUse,
     /// The state of the ledger of purges and invalidations.
     pub ledger: LedgerState,
     /// Origin transfers into the cache.
@@ -228,6 +231,7 @@ impl Status {
             },
             cache: inventory.cache,
             volumes: inventory.volumes,
+            content: inventory.content,
             ledger: inventory.ledger,
             fills: Fills {
                 running: snapshot.now(&Level::FILLS),

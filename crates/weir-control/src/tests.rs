@@ -328,7 +328,7 @@ fn purge_answers_with_the_mark_or_says_why_not() {
     ] {
         let done = ask(&format!(r#"{{"scope":{scope},"soft":true}}"#));
         let done: Purged = serde_json::from_slice(&done.body).unwrap();
-        assert_eq!(done, Purged { mark: 17, scopes: vec![expect], soft: true, held: Some(3) });
+        assert_eq!(done, Purged { mark: 17, scopes: vec![expect], soft: true, held: Some(3), by_hand: 0 });
     }
     for (body, status, expect) in [
         (r#"{"scope":{"site":"x"}}"#, 422, "no site is named x"),

@@ -5,6 +5,7 @@ mod retention;
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
@@ -12,12 +13,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
+use weir_content::Shelf;
 use weir_store::volume::{EachDone, Stock};
 use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
 use weir_upstream::{
     Adjustments, CarriedOrigin, Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot,
 };
 
+use crate::content::laid::Content;
+use crate::content::orders as content;
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
 use crate::plan::Plan;
@@ -111,6 +115,8 @@ pub struct FromOutside {
     pub adjustments: HashMap<String, Adjustments>,
     /// What another process knew of the origins, by upstream.
     pub carried: HashMap<String, Vec<CarriedOrigin>>,
+    /// Content by hand, and its folder.
+    pub content: Option<(Shelf, PathBuf)>,
 }
 
 /// A listener's sockets: one for each worker, and the copies that are kept.
@@ -132,7 +138,8 @@ impl Edge {
         store: Store,
         from_outside: FromOutside,
     ) -> Result<Edge, StartError> {
-        let FromOutside { mut passed, certificates, proofs, mut adjustments, carried } = from_outside;
+        let FromOutside { mut passed, certificates, proofs, mut adjustments, carried, content } =
+            from_outside;
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
@@ -155,9 +162,11 @@ impl Edge {
         let before = Before::Start(&carried);
         let upstreams = make_upstreams(&plan, before, &mut settings, &mut adjustments, &keeper)?;
         store.watch(Arc::new(EvictionEvents(observatory.clone())));
-        let shared = Shared::new(store, workers, Running::new(plan, upstreams), observatory);
-        let shared = Arc::new(shared.showing(proofs));
-        keeper.sweep(shared.store.clone());
+        let content = content.map(|(shelf, folder)| Content::of(shelf, folder)).unwrap_or_default();
+        let running = Running::new(plan, upstreams).showing(&content);
+        let shared = Shared::new(store, workers, running, observatory);
+        let shared = Arc::new(shared.showing(proofs, content));
+        keeper.sweep(shared.clone());
         let modes: Vec<ListenerMode> = listeners.iter().map(|(_, mode)| *mode).collect();
         let mut handles = Vec::with_capacity(workers);
         let seats = seats(workers);
@@ -197,7 +206,10 @@ impl Edge {
             }
         }
         self.shared.files.limit(plan.hot_limits());
-        self.shared.running.store(Arc::new(Running::new(plan, upstreams)));
+        let still = self.shared.content.still();
+        let running = Running::new(plan, upstreams).showing(&self.shared.content);
+        self.shared.running.store(Arc::new(running));
+        drop(still);
         for Post { number, address, .. } in &state.listening {
             let Some((_, mode)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
             for worker in &self.workers {
@@ -522,13 +534,16 @@ impl Keeper {
         self.runtime.spawn(async move { upstream.probe(log).await });
     }
 
-    /// Gives back the space of what was invalidated, step by step, and logs where the ledger cannot be
-    /// written.
-    fn sweep(&self, store: Store) {
+    /// Gives back the space of what was invalidated, step by step, and that of content by hand which has
+    /// ended; and logs where the ledger cannot be written.
+    fn sweep(&self, shared: Arc<Shared>) {
         self.runtime.spawn(async move {
-            let mut failure = None;
+            let (store, mut failure) = (shared.store.clone(), None);
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
+                let own = shared.clone();
+                // What ends is not served from then on, whenever its file goes.
+                let _ = shared.files.apart(move || content::end_over(&own)).await;
                 let now = store.ledger().state().failure;
                 match (&failure, &now) {
                     (None, Some(why)) => {

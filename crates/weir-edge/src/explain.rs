@@ -27,6 +27,7 @@ use self::question::Request;
 use self::wording::{dropped, not_in_key, tags, triggers};
 use crate::affinity;
 use crate::cache_status::CacheStatus;
+use crate::content;
 use crate::decide::{self, Beside, Consulted, Decision, Fulfilled};
 use crate::fetch::stale::word;
 use crate::files;
@@ -180,6 +181,9 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     let asked = sessions::Asked { received: &received, left: &request.headers, target: view.path_and_query };
     let of_session = |upstream: &Arc<_>| affinity::of_question(upstream, &asked, clock::now().wall);
     let (session, bypass) = upstream.as_ref().map_or((None, Fulfilled(0)), of_session);
+    if let Some((reason, because)) = content::explained(&running, mark, route, &view) {
+        return Ok(local(explanation, reason, because));
+    }
     if let Some((reason, because)) = files::explained(route, &known) {
         return Ok(local(explanation, reason, because));
     }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_files::{
@@ -12,7 +13,7 @@ use weir_files::{
 };
 use weir_front::{Head, Prepared};
 use weir_observe::Outcome;
-use weir_policy::{Answer, Ask, Interval, answer, is_in_304};
+use weir_policy::{Answer, Ask, Interval, Stored, answer, is_in_304};
 
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::source::Source;
@@ -27,6 +28,9 @@ use crate::values::OfRequest;
 
 /// The word of logs and of `Cache-Status` for a file.
 pub(crate) const WORD: &str = "file";
+
+/// The same for content by hand.
+pub(crate) const BY_HAND: &str = "by-hand";
 
 /// The path that is looked for below the root.
 pub(crate) fn path_of(target: &str) -> &str {
@@ -93,7 +97,8 @@ fn no_file(exchange: &mut Exchange<'_, '_>) -> Response {
     local::answer(exchange, reply)
 }
 
-fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Response {
+/// The answer where a file cannot be read.
+pub(crate) fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Response {
     let reply = match failed {
         Failed::Denied => Reply::error(StatusCode::FORBIDDEN, "file-denied", "this file may not be read"),
         Failed::Changing => {
@@ -160,11 +165,26 @@ async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
 
 /// What a file is sent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     /// For its own path.
     Itself,
     /// For a path where there is nothing, as the `fallback`.
     Instead,
+    /// For a URL over which it is laid by hand.
+    ByHand,
+}
+
+/// What is sent as files are: with conditions, ranges and the fields of the route.
+pub(crate) struct Sending<'s> {
+    /// Its bytes are the first ones of this file.
+    pub(crate) file: Arc<File>,
+    /// How many.
+    pub(crate) length: u64,
+    /// Fields and validators.
+    pub(crate) stored: &'s Stored,
+    /// Where its head is kept once it is printed.
+    pub(crate) printed: Option<&'s ArcSwapOption<Printed>>,
+    pub(crate) purpose: Purpose,
 }
 
 /// What is sent of a file that is not sent whole.
@@ -182,22 +202,41 @@ fn send(
     purpose: Purpose,
 ) -> Option<Response> {
     let headers = &exchange.request.headers;
-    let ask = Ask::of_own(&exchange.request.method, headers)?;
     let coding = match found.has_siblings() {
         true => Accepted::read(headers).choose(|coding| found.sibling(coding).is_some()),
         false => None,
     };
     let file = coding.and_then(|coding| found.sibling(coding)).unwrap_or_else(|| found.plain());
-    exchange.outcome(Outcome::Local, WORD);
-    let whole = Interval::new(0, file.length());
-    let (status, interval, part) = match answer(&exchange.view(), &ask, &file.stored, Some(file.length())) {
+    let sending = Sending {
+        file: Arc::clone(file),
+        length: file.length(),
+        stored: &file.stored,
+        printed: Some(&file.printed),
+        purpose,
+    };
+    send_as(exchange, route, sending)
+}
+
+/// Sends what is sent as a file is, as the request's preconditions and range ask for it. None where the method
+/// asks for something else.
+pub(crate) fn send_as(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    sending: Sending<'_>,
+) -> Option<Response> {
+    let Sending { ref file, length: file_bytes, stored, purpose, .. } = sending;
+    let ask = Ask::of_own(&exchange.request.method, &exchange.request.headers)?;
+    let word = if purpose == Purpose::ByHand { BY_HAND } else { WORD };
+    exchange.outcome(Outcome::Local, word);
+    let whole = Interval::new(0, file_bytes);
+    let (status, interval, part) = match answer(&exchange.view(), &ask, stored, Some(file_bytes)) {
         Answer::Full => (StatusCode::OK, whole, None),
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::Partial(interval, range) => {
             (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range.value())))
         }
         Answer::Parts(parts) => {
-            let form = Form::new(parts, file.stored.headers.get(CONTENT_TYPE).cloned());
+            let form = Form::new(parts, stored.headers.get(CONTENT_TYPE).cloned());
             (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
         Answer::PreconditionFailed => {
@@ -217,7 +256,7 @@ fn send(
         None if status == StatusCode::NOT_MODIFIED => None,
         _ => Some(interval.length()),
     };
-    let head = head(exchange, route, file, &Shape { status, part: part.as_ref(), purpose });
+    let head = head(exchange, route, &sending, &Shape { status, part: part.as_ref() });
     let pace = limit::pace(exchange, route, status, None);
     let source = || {
         let bounds = (interval.start, interval.end);
@@ -228,19 +267,19 @@ fn send(
             _ => source,
         }
     };
-    let bare = response::bare(head, Late::file(WORD, exchange.now.wall));
+    let bare = response::bare(head, Late::file(word, exchange.now.wall));
     Some(response::paced(response::with_source(bare, &exchange.request.method, length, source), pace))
 }
 
 /// How a file is sent.
+#[derive(Clone, Copy)]
 struct Shape<'p> {
     status: StatusCode,
     part: Option<&'p Part>,
-    purpose: Purpose,
 }
 
-fn head(exchange: &Exchange<'_, '_>, route: &Route, file: &File, shape: &Shape<'_>) -> Head {
-    let Shape { status, part, purpose } = *shape;
+fn head(exchange: &Exchange<'_, '_>, route: &Route, sending: &Sending<'_>, shape: &Shape<'_>) -> Head {
+    let (Shape { status, part }, purpose) = (*shape, sending.purpose);
     let fields = |headers: Cow<'_, HeaderMap>| {
         let mut fields = headers.into_owned();
         if status == StatusCode::OK {
@@ -251,22 +290,29 @@ fn head(exchange: &Exchange<'_, '_>, route: &Route, file: &File, shape: &Shape<'
             fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         }
         route.secure(&mut fields, exchange.scheme);
-        route.present(&mut fields, status, 0);
+        match purpose {
+            // Browsers keep it for no longer than it is there.
+            Purpose::ByHand => route.edit_response(&mut fields),
+            Purpose::Itself | Purpose::Instead => route.present(&mut fields, status, 0),
+        }
         fields
     };
-    let stored = &file.stored.headers;
+    let stored = &sending.stored.headers;
     match (status, part) {
         (StatusCode::OK, _) => {
             // Requests by both schemes may share a file; the head of `https` may have a field more.
             let by = route.print_id | if exchange.scheme == "https" { 1 << 63 } else { 0 };
             let by = by | if purpose == Purpose::Instead { 1 << 62 } else { 0 };
-            if let Some(printed) = &*file.printed.load()
+            if let Some(kept) = sending.printed
+                && let Some(printed) = &*kept.load()
                 && printed.by == by
             {
                 return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
             }
             let prepared = Prepared::new(status, &fields(Cow::Borrowed(stored)));
-            file.printed.store(Some(Arc::new(Printed { by, head: prepared.text().clone() })));
+            if let Some(kept) = sending.printed {
+                kept.store(Some(Arc::new(Printed { by, head: prepared.text().clone() })));
+            }
             Head::Prepared(prepared)
         }
         (StatusCode::NOT_MODIFIED, _) => {

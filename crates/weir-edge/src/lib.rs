@@ -10,6 +10,7 @@
 mod affinity;
 mod cache_status;
 mod chunks;
+mod content;
 mod core;
 mod debug;
 mod decide;
@@ -54,6 +55,7 @@ mod upload;
 mod values;
 mod walk;
 
+pub use content::{ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted};
 pub use edge::{Edge, FromOutside, StartError, Unretained};
 pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
 pub use list::{Cached, ListOrder};

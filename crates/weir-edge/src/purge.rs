@@ -157,8 +157,18 @@ struct Place<'a> {
     path_and_query: String,
 }
 
-/// The URLs that a text names: one, or one for each scheme.
-fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
+/// A URL in words, read as far as it goes without a plan.
+pub(crate) struct Written<'t> {
+    /// One, or both.
+    pub(crate) schemes: Vec<Scheme>,
+    /// The host, with a port where it has one.
+    pub(crate) authority: &'t str,
+    /// From the slash on, without dot segments.
+    pub(crate) path_and_query: String,
+}
+
+/// Reads a URL, with its scheme or without.
+pub(crate) fn written(text: &str) -> Result<Written<'_>, String> {
     let (schemes, rest) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (vec![Scheme::Http], rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (vec![Scheme::Https], rest),
@@ -179,12 +189,18 @@ fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
         return Err(format!("{text}: write blanks and other than ASCII characters percent-encoded"));
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
+    let path_and_query = without_dots(&format!("{slash}{path}")).into_owned();
+    Ok(Written { schemes, authority, path_and_query })
+}
+
+/// The URLs that a text names: one, or one for each scheme.
+fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
+    let Written { schemes, authority, path_and_query } = written(text)?;
     let place = |scheme| {
         let host = Host::parse(&Bytes::copy_from_slice(authority.as_bytes()), Some(scheme))
             .map_err(|refusal| format!("{authority} is not a host ({})", refusal.reason()))?;
         let site = plan.site(host.name()).ok_or_else(|| format!("no site has the host {}", host.name()))?;
-        let path_and_query = without_dots(&format!("{slash}{path}")).into_owned();
-        Ok(Place { scheme, host, site, path_and_query })
+        Ok(Place { scheme, host, site, path_and_query: path_and_query.clone() })
     };
     schemes.into_iter().map(place).collect()
 }

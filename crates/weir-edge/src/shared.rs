@@ -10,6 +10,7 @@ use weir_files::Files;
 use weir_store::Store;
 use weir_upstream::Upstream;
 
+use crate::content::laid::{Content, LaidIndex};
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
 use crate::proofs::HttpProofs;
@@ -34,6 +35,8 @@ pub(crate) struct Running {
     pub(crate) debug: Option<Trusted>,
     /// Whether sessions of any upstream keep their origin.
     pub(crate) has_affinity: bool,
+    /// The content by hand, as requests of this plan find it.
+    pub(crate) laid: LaidIndex,
     /// Whether the log has said that an origin sets a cookie of Weir's name.
     has_told: AtomicBool,
 }
@@ -46,10 +49,16 @@ impl Running {
             trusted: Arc::new(plan.trusted()),
             debug: plan.debug(),
             has_told: AtomicBool::new(false),
+            laid: LaidIndex::default(),
             has_affinity: upstreams.values().any(|upstream| upstream.affinity().is_some()),
             plan: Arc::new(plan),
             upstreams,
         }
+    }
+
+    /// The same, in which requests find this content.
+    pub(crate) fn showing(self, content: &Content) -> Running {
+        Running { laid: content.index(&self.plan), ..self }
     }
 
     /// Says once in the log that an origin sets a cookie of Weir's name, which clients do not get.
@@ -80,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) observatory: Arc<Observatory>,
     /// Answers to a certificate authority.
     pub(crate) proofs: HttpProofs,
+    /// Content by hand.
+    pub(crate) content: Content,
     /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits that differ in every process.
     pub(crate) own_id: Arc<str>,
     draining: AtomicBool,
@@ -98,14 +109,15 @@ impl Shared {
             running: ArcSwap::from_pointee(running),
             observatory,
             proofs: HttpProofs::default(),
+            content: Content::default(),
             own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),
             draining: AtomicBool::new(false),
         }
     }
 
-    /// The same with these answers to a certificate authority.
-    pub(crate) fn showing(self, proofs: HttpProofs) -> Shared {
-        Shared { proofs, ..self }
+    /// The same with these answers to a certificate authority, and this content by hand.
+    pub(crate) fn showing(self, proofs: HttpProofs, content: Content) -> Shared {
+        Shared { proofs, content, ..self }
     }
 
     /// What the fills and readers of a core work with.

@@ -19,7 +19,7 @@ use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
 use crate::secured::is_early;
-use crate::{fetch, files, pass, purge, serve};
+use crate::{content, fetch, files, pass, purge, serve};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
@@ -39,6 +39,11 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     exchange.bound_content(route);
     exchange.take_cookies(route);
     let route = exchange.choose(route);
+    if let Some(laid) = content::find(exchange, route)
+        && let Some(response) = Box::pin(content::respond(exchange, route, laid)).await
+    {
+        return response;
+    }
     if exchange.rewrite(route).is_err() {
         return local::dot_segment(exchange);
     }

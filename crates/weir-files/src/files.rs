@@ -137,6 +137,14 @@ impl Files {
         self.0.hot.used_bytes()
     }
 
+    /// Does what may wait for a device on a thread for that. None where there is none and none can be started.
+    ///
+    /// # Cancel safety
+    /// Safe: what was begun is done, and its result dropped.
+    pub async fn apart<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        self.0.pool.run(act).await
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.0.pool
     }

@@ -32,6 +32,11 @@ const TEXTS: [&[u8]; 16] = [
     b"Makefile",
 ];
 
+/// The value of Content-Type for a file with this name, or for a path that ends with it.
+pub fn media_type(name: &[u8]) -> &'static str {
+    of(name).media_type
+}
+
 fn is_text(name: &[u8]) -> bool {
     TEXTS.iter().any(|text| text.eq_ignore_ascii_case(name))
 }

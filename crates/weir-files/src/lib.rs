@@ -30,6 +30,7 @@ pub use coding::{Accepted, Coding};
 pub use file::{File, Found, Printed};
 pub use files::{Failed, Files, Finding, Looking};
 pub use hot::HotLimits;
+pub use kind::media_type;
 pub use listing::{Listing, ListingForm};
 pub use reading::{Broken, Reading};
 pub use root::{Hidden, Root, RootRules, Siblings, Symlinks};

@@ -240,6 +240,11 @@ pub const REASONS: &[Reason] = {
             "folder",
             "301: the path of a folder below the route's `root` lacks the slash at its end.",
         ),
+        row(
+            Local,
+            "by-hand",
+            "Content that an operator has laid over the URL (`weir content list`; `weir content reset`).",
+        ),
         row(Local, "listing", "The list of a folder below the route's `root` (`files.listing`)."),
         row(
             Local,

@@ -161,7 +161,10 @@ pub(crate) fn held(edge: &Edge) -> Vec<(String, Holding)> {
 /// What is held of one site.
 fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
     let holdings = holdings(edge);
+    let by_hand: HashMap<Arc<str>, _> = edge.content_stocks().into_iter().collect();
     for account in accounts {
+        let laid = by_hand.get(&*account.site).filter(|laid| laid.objects > 0);
+        account.by_hand = laid.map(|laid| Stock { objects: laid.objects, bytes: laid.bytes });
         account.held = holdings.get(&site_hash(&account.site)).copied();
     }
 }

@@ -14,6 +14,7 @@ mod banner;
 mod certificates;
 mod checked;
 mod cli;
+mod content;
 mod demo;
 mod diagnostics;
 mod distributors;

@@ -27,6 +27,7 @@ use weir_store::{Disk, Ledger, MARKS_MAX, OsDisk, Past, Register, Settings, Stor
 use crate::accounts;
 use crate::acme::Ordering;
 use crate::certificates::Keeper;
+use crate::content;
 use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
 use crate::metrics;
@@ -154,6 +155,7 @@ impl Server {
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let configured = &loaded.config.cache.volume;
+        let content = content::open(loaded, state);
         let admission = volumes::admission(loaded, state);
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
@@ -177,6 +179,7 @@ impl Server {
             proofs,
             adjustments: known.changed.unwrap_or_else(|| origins.kept()),
             carried: known.carried,
+            content,
         };
         let edge = Edge::start(plan, workers, observatory.clone(), store, from_outside)?;
         let collector = metrics::start(loaded, &edge)?;

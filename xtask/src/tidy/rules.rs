@@ -184,6 +184,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-control/src/jobs.rs",
     "crates/weir-control/src/serve.rs",
     "crates/weir-control/src/streams.rs",
+    "crates/weir-control/src/upload.rs",
     "crates/weir-distributor/src/ask/lane.rs",
     "crates/weir-distributor/src/serve.rs",
     "crates/weir-distributor/src/serve/streams.rs",

@@ -181,7 +181,8 @@ pub(super) fn settled<T: Serialize>(
     Ok(answer::ok(&result.map_err(Refusal::recorded)?))
 }
 
-fn ended<T>(entry: &mut Entry, result: &Result<T, Refusal>) {
+/// Notes how a call ended.
+pub(super) fn ended<T>(entry: &mut Entry, result: &Result<T, Refusal>) {
     let Err(refusal) = result else { return };
     let is_refused = refusal.status.is_client_error();
     entry.result = if is_refused { Act::Refused } else { Act::Failed };

@@ -8,7 +8,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::operation::{Operation, Reach, VERSION};
+use super::operation::{Act, Operation, Reach, VERSION};
 use super::table::TABLE;
 use super::views::CSV;
 use crate::answer::{self, Answer, JSON, Refusal, Refused};
@@ -113,6 +113,9 @@ fn operation(row: &Operation, asked: &mut SchemaGenerator, told: &mut SchemaGene
     let parameters = parameters(row);
     if !parameters.is_empty() {
         operation["parameters"] = Value::from(parameters);
+    }
+    if let Act::Takes(_) = row.act {
+        operation["requestBody"] = json!({ "required": true, "content": { "*/*": { "schema": { "type": "string", "format": "binary" } } } });
     }
     if let Some(input) = row.input {
         operation["requestBody"] =

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
+use hyper::body::Incoming;
 use schemars::{Schema, SchemaGenerator};
 
 use crate::answer::{Answer, Refusal, Waiting};
@@ -64,4 +65,6 @@ pub(crate) enum Act {
     Blocks(fn(&Arc<Control>, &Call) -> Result<Answer, Refusal>),
     /// It waits without a thread.
     Waits(fn(Arc<Control>, Call) -> Waiting),
+    /// The same, and it takes content of any kind and length, as it arrives.
+    Takes(fn(Arc<Control>, Call, Incoming) -> Waiting),
 }

@@ -4,13 +4,13 @@ use http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
-use super::{acts, jobs, live, log, openapi, origins, tokens, top, views};
+use super::{acts, content, jobs, live, log, openapi, origins, tokens, top, views};
 use crate::answer::JSON;
 use crate::call::Role;
 use crate::control::Reloaded;
 use crate::data_plane::{
-    CertificateUse, Explained, Listing, PurgeOrder, Purged, Question, Retained, RetentionOrder, Retentions,
-    UpgradeOrder, Upgraded, VolumeUse,
+    CertificateUse, ContentLaid, ContentListing, ContentShown, Explained, Listing, PurgeOrder, Purged,
+    Question, Retained, RetentionOrder, Retentions, UpgradeOrder, Upgraded, VolumeUse,
 };
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;
@@ -389,8 +389,8 @@ pub(crate) static TABLE: &[Operation] = &[
             text(
                 "act",
                 "Only this act: `purge`, `purge-dry-run`, `ttl`, `reload`, `upgrade`, `verify`, `token-add`, \
-                 `token-remove`, `origin-change`, `origin-metrics` (refused ones), `job-cancel` or \
-                 `job-ended`.",
+                 `token-remove`, `origin-change`, `origin-metrics` (refused ones), `content-put`, \
+                 `content-reset`, `job-cancel` or `job-ended`.",
             ),
             text("result", "Only this result: `done`, `refused` or `failed`."),
             text(
@@ -437,7 +437,102 @@ pub(crate) static TABLE: &[Operation] = &[
         output: done("It is not good any more.", schema_of::<TokenShown>),
         act: Act::Blocks(tokens::remove),
     },
+    Operation {
+        method: Method::GET,
+        path: "/v1/content",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "A page of the content by hand, by URL.",
+        query: &[
+            text("site", "Only that of this site, by its name or one of its hosts."),
+            text("prefix", "Only URLs that begin with this text."),
+            number("limit", "The most pieces, 1 to 10000. Default: 100."),
+            text("after", "Where the page before ended: its `next`."),
+        ],
+        input: None,
+        output: done("A page.", schema_of::<ContentListing>),
+        act: Act::Blocks(content::list),
+    },
+    Operation {
+        method: Method::PUT,
+        path: "/v1/content",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "Lays the content of the request over a URL, or in place of what is laid there. It is \
+                  durable when it is answered: 201, or 200 where it replaces other content by hand.",
+        query: &[
+            text("url", "The URL, with its scheme or without: both get it."),
+            text("type", "Its media type. Default: the Content-Type, else by the ending of the URL's path."),
+            text("ttl", "After which time it ends by itself: `90s`, `1h`. Default: it stays."),
+        ],
+        input: None,
+        output: done("It is laid. 201 where nothing was by hand.", schema_of::<ContentLaid>),
+        act: Act::Takes(content::put),
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/content",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "Resets a URL: what is laid over it by hand is gone, and the cache and the origin answer.",
+        query: &[text("url", "The URL, with its scheme or without.")],
+        input: None,
+        output: done("What was laid.", schema_of::<ContentShown>),
+        act: Act::Blocks(content::reset),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/cache/add/{uri}",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "As PUT of `/v1/content`, at the address that the Monkey cache has for it.",
+        query: &[
+            text("site", "The host, where there are several sites, or several hosts of one."),
+            text("type", "Its media type. Default: by the ending of the path."),
+            text("ttl", "After which time it ends by itself."),
+        ],
+        input: None,
+        output: said("It is laid."),
+        act: Act::Takes(content::add),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/cache/reset/{uri}",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "As DELETE of `/v1/content`, at the address that the Monkey cache has for it; by POST, since \
+                  GET changes nothing.",
+        query: &[text("site", "The host, where there are several sites, or several hosts of one.")],
+        input: None,
+        output: said("Nothing is laid there any more."),
+        act: Act::Blocks(content::reset_uri),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/cache/stats",
+        role: Some(Role::View),
+        reach: Reach::OwnSites,
+        summary: "A page of the content by hand, as the Monkey cache shows it.",
+        query: &[
+            text("site", "Only that of this site, by its name or one of its hosts."),
+            text("prefix", "Only URLs that begin with this text."),
+            number("limit", "The most pieces, 1 to 10000. Default: 100."),
+            text("after", "Where the page before ended: its `next`."),
+        ],
+        input: None,
+        output: done("A page.", schema_of::<content::Stats>),
+        act: Act::Blocks(content::stats),
+    },
 ];
+
+/// A line of text.
+const fn said(meaning: &'static str) -> Output {
+    Output { status: StatusCode::OK, meaning, forms: &["text/plain; charset=utf-8"], schema: line_of_text }
+}
+
+fn line_of_text(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "type": "string" })
+}
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()

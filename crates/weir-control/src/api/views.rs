@@ -110,7 +110,7 @@ fn unread(error: io::Error) -> Refusal {
 }
 
 /// The site that a caller with sites means: the one it names, or its only one.
-fn own_site(control: &Control, caller: &Caller, named: Option<&str>) -> Result<String, Refusal> {
+pub(super) fn own_site(control: &Control, caller: &Caller, named: Option<&str>) -> Result<String, Refusal> {
     match (named, caller.sites.as_deref()) {
         (None, Some([only])) => Ok(only.clone()),
         (None, Some(own)) => {

@@ -58,6 +58,13 @@ pub struct Purged {
     /// How many objects were held of it; absent where finding that out would have taken a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
+    /// How many pieces of content by hand lie there; no purge touches them. Absent without any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_hand: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What a purge would take.

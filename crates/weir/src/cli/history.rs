@@ -20,7 +20,7 @@ pub(crate) struct ShowHistory {
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
     /// Only this act: purge, purge-dry-run, ttl, reload, upgrade, verify, token-add, token-remove,
-    /// origin-change, job-cancel, job-ended.
+    /// origin-change, content-put, content-reset, job-cancel, job-ended.
     #[arg(long, value_name = "ACT")]
     act: Option<String>,
     /// Only this result: done, refused, failed.

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod check;
+mod content;
 mod distributor;
 mod events;
 mod explain;
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Ttl(ttl::Ttl),
     /// List what the running Weir has cached: everything, or a site, a prefix, a tag.
     List(list::List),
+    /// Lay content over URLs by hand, list it, and reset URLs.
+    Content(content::Content),
     /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to
     /// bill by.
     Sites(sites::ShowSites),
@@ -112,6 +115,7 @@ impl Command {
             Command::Purge(purge) => purge.run(),
             Command::Ttl(ttl) => ttl.run(),
             Command::List(list) => list.run(),
+            Command::Content(content) => content.run(),
             Command::Sites(sites) => sites.run(),
             Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),

@@ -135,7 +135,11 @@ fn show(purged: &Purged) -> String {
         }
         _ => "",
     };
-    format!("{done}: {what} (mark {}){held}\n{hint}", purged.mark)
+    let by_hand = match usize::try_from(purged.by_hand).unwrap_or(usize::MAX) {
+        0 => String::new(),
+        count => format!("not touched: {} laid by hand\n", counted(count, "piece")),
+    };
+    format!("{done}: {what} (mark {}){held}\n{by_hand}{hint}", purged.mark)
 }
 
 /// What a scope names, for people.
@@ -172,10 +176,13 @@ mod tests {
             ),
             (PurgeScope::All, false, "purged: everything (mark 7)\n"),
         ] {
-            assert_eq!(show(&Purged { mark: 7, scopes: vec![scope], soft, held: None }), expect);
+            assert_eq!(show(&Purged { mark: 7, scopes: vec![scope], soft, held: None, by_hand: 0 }), expect);
         }
         let url = || PurgeScope::Url("a/b".into());
-        let held = |scopes, held| show(&Purged { mark: 7, scopes, soft: false, held: Some(held) });
+        let held =
+            |scopes, held| show(&Purged { mark: 7, scopes, soft: false, held: Some(held), by_hand: 0 });
+        let left = Purged { mark: 7, scopes: vec![PurgeScope::All], soft: false, held: None, by_hand: 2 };
+        assert_eq!(show(&left), "purged: everything (mark 7)\nnot touched: 2 pieces laid by hand\n");
         assert_eq!(held(vec![url()], 2), "purged: a/b (mark 7); 2 held\n");
         assert!(held(vec![url()], 0).starts_with("purged: a/b (mark 7); nothing is held\na URL has "));
         assert_eq!(held(vec![url(), url()], 0), "purged: 2 scopes (mark 7); nothing is held\n");

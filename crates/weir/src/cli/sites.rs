@@ -121,6 +121,9 @@ fn about(account: &SiteAccount, since: Option<&str>) -> String {
             size(volume.bytes)
         );
     }
+    if let Some(laid) = account.by_hand {
+        let _ = writeln!(text, "by hand      {} pieces, {}", laid.objects, size(laid.bytes));
+    }
     if let Some(live) = account.live {
         let _ = writeln!(text, "live         {} objects, {}", live.objects, size(live.bytes));
     }

@@ -32,15 +32,18 @@ impl Server {
         self.edge.shut(patience)
     }
 
-    /// Closes the ledger with all its marks, and leaves the accounts to the new process. Blocks.
+    /// Closes the ledger with all its marks, and leaves the accounts and the content by hand to the new
+    /// process. Blocks.
     pub(crate) fn release_ledger(&self) -> Result<(), String> {
         self.accounts.step_aside()?;
+        self.edge.release_content();
         self.edge.release_ledger().map_err(|error| sentence(&error.into()))
     }
 
     /// Resumes after [`Server::shut`] and [`Server::release_ledger`].
     pub(crate) fn resume(&self) {
         self.edge.resume_ledger();
+        self.edge.resume_content();
         self.edge.open();
         self.origins.thaw();
         if let Err(error) = self.ordering.resume() {

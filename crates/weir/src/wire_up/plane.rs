@@ -6,10 +6,11 @@ use std::time::Duration;
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
-    CachedObject, Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder,
-    MetricsPushed, MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress,
-    PurgeDone, PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped,
-    UpgradeOrder, Upgraded, Verified, rfc3339,
+    CachedObject, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted,
+    Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
+    MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone,
+    PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder,
+    Upgraded, Verified, rfc3339,
 };
 use weir_edge::{Cached, PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
 use weir_observe::{Observatory, Snapshot};
@@ -17,7 +18,7 @@ use weir_store::{Force, Stamp, Unwritten};
 
 use super::{Extent, Fixed, Server, compile};
 use crate::explained::{self, explained};
-use crate::{accounts, events, metrics, volumes};
+use crate::{accounts, content, events, metrics, volumes};
 
 impl DataPlane for Server {
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
@@ -33,6 +34,7 @@ impl DataPlane for Server {
         warnings.extend(self.edge.origin_warnings());
         self.edge.store().set_admission(volumes::admission_of(&loaded));
         self.edge.store().set_quotas(accounts::quotas(&loaded));
+        self.edge.limit_content(content::size_bytes(&loaded));
         self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
         *self.extent.lock() = Extent::of(&loaded);
         let events = events::settings(&loaded.config.events);
@@ -160,6 +162,34 @@ impl DataPlane for Server {
     fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
         let upgrader = self.upgrader.get().ok_or("this Weir has not started yet")?;
         upgrader(order).inspect_err(|why| tracing::error!("not upgraded: {why}"))
+    }
+
+    fn begin_content(&self, order: &ContentOrder) -> Result<Box<dyn ContentUpload>, ContentRefusal> {
+        content::begin(&self.edge, order)
+    }
+
+    fn reset_content(&self, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
+        content::reset(&self.edge, url)
+    }
+
+    fn content(&self, wanted: &ContentWanted) -> Result<ContentListing, String> {
+        content::list(&self.edge, wanted)
+    }
+
+    fn site_of_content(&self, url: &str) -> Option<String> {
+        self.edge.site_of_content(url)
+    }
+
+    fn only_site(&self) -> Option<String> {
+        let plan = self.edge.plan();
+        match plan.sites() {
+            [only] => Some(only.name.to_string()),
+            _ => None,
+        }
+    }
+
+    fn content_within(&self, order: &PurgeOrder) -> u64 {
+        self.edge.content_within(&purges(order))
     }
 
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String> {

@@ -8,7 +8,7 @@ use weir_control::{
 };
 
 use super::{Extent, Server};
-use crate::{accounts, checked, metrics, volumes};
+use crate::{accounts, checked, content, metrics, volumes};
 
 impl Server {
     /// What is there now.
@@ -36,6 +36,7 @@ impl Server {
                 not_admitted: self.edge.store().admission_usage().refused,
             },
             volumes: self.drives.reports().into_iter().map(volumes::told).collect(),
+            content: content::in_use(&self.edge),
             ledger: self.ledger(),
             accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),

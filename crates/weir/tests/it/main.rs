@@ -58,6 +58,14 @@ mod answer {
     mod variants;
 }
 
+/// Content by hand: what operators have laid over URLs.
+mod content {
+    mod confined;
+    mod kept;
+    mod kit;
+    mod laid;
+}
+
 /// What is fetched from origins and shared among readers, and what happens when an origin fails.
 mod fetch {
     mod chain;

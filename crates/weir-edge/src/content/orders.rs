@@ -1,0 +1,311 @@
+//! Laying content by hand, removing and listing it: what operators ask of the edge.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use weir_content::{Entry, Share, Shelf, ShelfError, Stock, Upload, Usage, Wanted};
+
+use super::laid::{Bytes, Laid};
+use super::named::{canonical, keys, site_of, split};
+use crate::edge::Edge;
+use crate::purge::{PurgeOrder, PurgeTarget, site};
+use crate::shared::Shared;
+
+/// Content that is to be laid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentOrder {
+    /// The URL, with its scheme or without: it is laid for both.
+    pub url: String,
+    /// Its media type; none: by the ending of the URL's path.
+    pub content_type: Option<String>,
+    /// After which time it ends by itself; none: it stays until it is removed.
+    pub ttl: Option<Duration>,
+    /// How many bytes come, where that is known.
+    pub body_bytes: Option<u64>,
+    /// Whether the caller is for some sites alone, and may give each of them an equal part of the room.
+    pub is_of_some_sites: bool,
+}
+
+/// Why content is not laid or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// The order makes no sense.
+    #[error("{0}")]
+    Unfit(String),
+    /// The folder cannot take it, or cannot be written.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+}
+
+/// A piece of content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentShown {
+    /// It.
+    pub entry: Arc<Entry>,
+    /// Whether requests are answered with it. Not where its URL leads to another site now, or to none, or it
+    /// is damaged.
+    pub is_shown: bool,
+    /// Whether its bytes are known not to be those that were laid.
+    pub is_damaged: bool,
+}
+
+/// Content that was laid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentLaid {
+    /// It.
+    pub entry: Arc<Entry>,
+    /// Whether it replaces other content by hand.
+    pub is_replaced: bool,
+}
+
+/// Which content is listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentWanted {
+    /// Only that of these sites, by name.
+    pub sites: Option<Vec<String>>,
+    /// Only URLs that begin with this text.
+    pub prefix: Option<String>,
+    /// The most pieces.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub after: Option<String>,
+}
+
+/// Content on its way in. One that is dropped before it is finished leaves nothing.
+pub struct ContentUpload {
+    upload: Upload,
+    shared: Arc<Shared>,
+}
+
+impl ContentUpload {
+    /// Adds bytes. Blocks.
+    ///
+    /// # Errors
+    /// See [`ShelfError`].
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), ShelfError> {
+        self.upload.write(bytes)
+    }
+
+    /// Lays the content: durable, and what requests get, when this returns. Blocks.
+    ///
+    /// # Errors
+    /// See [`ShelfError`]: what was there before stays.
+    pub fn finish(mut self) -> Result<ContentLaid, ShelfError> {
+        self.upload.sync()?;
+        let content = &self.shared.content;
+        let still = content.still();
+        let laid = self.upload.finish(weir_clock::now().wall)?;
+        let running = self.shared.running.load();
+        let shown = Laid::new(Arc::clone(&laid.entry), Bytes::Seen);
+        content.show(&still, &running.laid, &running.plan, shown);
+        Ok(ContentLaid { entry: laid.entry, is_replaced: laid.replaced.is_some() })
+    }
+}
+
+/// There is no folder for content.
+const NOWHERE: &str = "this Weir has no folder for content by hand";
+
+impl Edge {
+    /// Begins to lay content. Blocks.
+    ///
+    /// # Errors
+    /// See [`ContentError`].
+    pub fn lay(&self, order: &ContentOrder) -> Result<ContentUpload, ContentError> {
+        let shelf = self.shelf()?;
+        let url = canonical(&order.url).map_err(ContentError::Unfit)?;
+        let plan = self.plan();
+        let site = site_of(&plan, &url).map_err(ContentError::Unfit)?;
+        if keys(site, &url).is_empty() {
+            let why = format!("no route of {} takes GET for {url}: it would never be seen", site.name);
+            return Err(ContentError::Unfit(why));
+        }
+        let content_type = match &order.content_type {
+            Some(written) => checked_type(written)?,
+            None => by_name(&url).to_owned(),
+        };
+        let share = match order.is_of_some_sites {
+            true => Share::OneOf(plan.sites().len()),
+            false => Share::Whole,
+        };
+        let ends = order.ttl.map(|ttl| end(weir_clock::now().wall, ttl)).transpose()?;
+        let wanted = Wanted {
+            url: url.into(),
+            site: Arc::clone(&site.name),
+            content_type: content_type.into(),
+            ends,
+            body_bytes: order.body_bytes,
+            share,
+        };
+        Ok(ContentUpload { upload: Upload::begin(shelf, wanted)?, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Removes what is laid over a URL; none where nothing is. It is durable when this returns. Blocks.
+    ///
+    /// # Errors
+    /// See [`ContentError`].
+    pub fn unlay(&self, url: &str) -> Result<Option<Arc<Entry>>, ContentError> {
+        let shelf = self.shelf()?;
+        let url = canonical(url).map_err(ContentError::Unfit)?;
+        let content = &self.shared.content;
+        let still = content.still();
+        let Some(removed) = shelf.remove(&url)? else { return Ok(None) };
+        let running = self.shared.running.load();
+        content.hide(&still, &running.laid, &running.plan, &url);
+        Ok(Some(removed))
+    }
+
+    /// The site that content over a URL is laid for, or would be.
+    pub fn site_of_content(&self, url: &str) -> Option<String> {
+        let url = canonical(url).ok()?;
+        if let Some(laid) = self.shared.content.current(&url) {
+            return Some(laid.entry.site.to_string());
+        }
+        site_of(&self.plan(), &url).ok().map(|site| site.name.to_string())
+    }
+
+    /// A page of content, by URL, and where the next one begins; none on the last.
+    ///
+    /// # Errors
+    /// A sentence: the prefix is none.
+    pub fn content(&self, wanted: &ContentWanted) -> Result<(Vec<ContentShown>, Option<String>), String> {
+        let Some(shelf) = self.shared.content.shelf() else { return Ok((Vec::new(), None)) };
+        let prefix = wanted.prefix.as_deref().map(canonical).transpose()?;
+        let is_wanted = |entry: &Entry| {
+            prefix.as_ref().is_none_or(|prefix| entry.url.starts_with(prefix.as_str()))
+                && wanted.sites.as_ref().is_none_or(|sites| sites.iter().any(|site| *site == *entry.site))
+        };
+        let (entries, next) = shelf.page(wanted.after.as_deref(), wanted.limit, &is_wanted);
+        let running = self.shared.running.load();
+        let shown = |entry: Arc<Entry>| {
+            let laid = self.shared.content.current(&entry.url).filter(|laid| laid.entry == entry);
+            let is_damaged = laid.as_ref().is_some_and(|laid| laid.is_damaged());
+            let is_shown = laid.is_some_and(|laid| running.laid.shows(&running.plan, &laid));
+            ContentShown { entry, is_shown: is_shown && !is_damaged, is_damaged }
+        };
+        Ok((entries.into_iter().map(shown).collect(), next.map(|next| next.to_string())))
+    }
+
+    /// How much content there is.
+    pub fn content_usage(&self) -> Usage {
+        self.shared.content.shelf().map(|shelf| shelf.usage()).unwrap_or_default()
+    }
+
+    /// How much content there is of each site, by its name.
+    pub fn content_stocks(&self) -> Vec<(Arc<str>, Stock)> {
+        self.shared.content.shelf().map(|shelf| shelf.stocks()).unwrap_or_default()
+    }
+
+    /// How many pieces of content lie where a purge is ordered, which does not touch them.
+    pub fn content_within(&self, orders: &[PurgeOrder]) -> u64 {
+        within(&self.shared, orders)
+    }
+
+    /// Another size of all content from now on.
+    pub fn limit_content(&self, size_bytes: u64) {
+        if let Some(shelf) = self.shared.content.shelf() {
+            shelf.limit(size_bytes);
+        }
+    }
+
+    /// Leaves the folder of the content to another process. Blocks until what is being written is.
+    pub fn release_content(&self) {
+        if let Some(shelf) = self.shared.content.shelf() {
+            shelf.release();
+        }
+    }
+
+    /// Takes it back.
+    pub fn resume_content(&self) {
+        if let Some(shelf) = self.shared.content.shelf() {
+            shelf.resume();
+        }
+    }
+
+    fn shelf(&self) -> Result<&Arc<Shelf>, ContentError> {
+        self.shared.content.shelf().ok_or_else(|| ContentError::Unfit(NOWHERE.to_owned()))
+    }
+}
+
+/// Takes out what has ended by itself. Blocks where something has.
+pub(crate) fn end_over(shared: &Shared) {
+    let content = &shared.content;
+    let Some(shelf) = content.shelf() else { return };
+    let still = content.still();
+    let running = shared.running.load();
+    for over in shelf.end_over(weir_clock::now().wall) {
+        content.hide(&still, &running.laid, &running.plan, &over.url);
+    }
+}
+
+fn within(shared: &Shared, orders: &[PurgeOrder]) -> u64 {
+    let Some(shelf) = shared.content.shelf().filter(|shelf| shelf.usage().laid.objects > 0) else {
+        return 0;
+    };
+    let plan = shared.running.load().plan.clone();
+    let all = shelf.all();
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    for order in orders {
+        match &order.target {
+            PurgeTarget::All => return all.len() as u64,
+            PurgeTarget::Tags { .. } => {}
+            PurgeTarget::Site(name) => {
+                let Ok(site) = site(&plan, name) else { continue };
+                let of_site = all.iter().filter(|entry| *entry.site == *site.name);
+                found.extend(of_site.map(|entry| &*entry.url));
+            }
+            PurgeTarget::Url(url) => {
+                let at = canonical(url).ok();
+                let at = at.and_then(|url| all.binary_search_by(|entry| (*entry.url).cmp(&url)).ok());
+                found.extend(at.map(|at| &*all[at].url));
+            }
+            PurgeTarget::Prefix(prefix) => {
+                let Ok(prefix) = canonical(prefix) else { continue };
+                let from = all.partition_point(|entry| *entry.url < *prefix);
+                let begun = all[from..].iter().take_while(|entry| entry.url.starts_with(&prefix));
+                found.extend(begun.map(|entry| &*entry.url));
+            }
+        }
+    }
+    found.len() as u64
+}
+
+/// The longest time after which content ends by itself.
+const TTL_MAX: Duration = Duration::from_hours(100 * 366 * 24);
+
+fn end(now: SystemTime, ttl: Duration) -> Result<SystemTime, ContentError> {
+    let unfit = |why: &str| ContentError::Unfit(why.to_owned());
+    if ttl.is_zero() {
+        return Err(unfit("content that ends at once is never seen: name a longer time"));
+    }
+    let end = now.checked_add(ttl).filter(|_| ttl <= TTL_MAX);
+    end.ok_or_else(|| unfit("content stays for at most 100 years; without a time it stays until it is reset"))
+}
+
+/// The media type by the ending of a URL's path.
+fn by_name(url: &str) -> &'static str {
+    let path = split(url).1;
+    weir_files::media_type(path.split('?').next().unwrap_or_default().as_bytes())
+}
+
+/// A media type as it goes out (RFC 9110 §8.3.1).
+fn checked_type(written: &str) -> Result<String, ContentError> {
+    let written = written.trim();
+    let essence = written.split(';').next().unwrap_or_default().trim_end();
+    let is_token = |text: &str| {
+        let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        !text.is_empty() && text.bytes().all(is_of_token)
+    };
+    let is_type = essence.split_once('/').is_some_and(|(kind, form)| is_token(kind) && is_token(form));
+    let is_text = written.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    match is_type && is_text {
+        true => Ok(written.to_owned()),
+        false => Err(ContentError::Unfit(format!(
+            "{} is no media type; it has the form text/html or text/html; charset=utf-8",
+            written.escape_debug()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
