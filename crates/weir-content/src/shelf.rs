@@ -100,7 +100,7 @@ pub struct Shelf {
 pub(crate) struct Writing {
     pub(crate) number_next: u64,
     /// Files that count no more and could not be removed yet. Bounded: none is added while one cannot be.
-    needless: Vec<String>,
+    pub(crate) needless: Vec<String>,
     /// Whether names were removed since the folder was synced.
     pub(crate) is_unsynced: bool,
     pub(crate) is_released: bool,
@@ -258,12 +258,21 @@ impl Shelf {
         over.iter().for_each(|entry| state.forget(entry));
         state.ends_next = state.entries.values().filter_map(|entry| entry.ends).min();
         drop(state);
-        // An older file for the same URL must not come back, so that it goes first. What is not removed now is
-        // at the next start.
+        // An older file for the same URL must not come back, so that it goes first. What is not removed now
+        // is at the next start.
         if self.clear(&mut writing).is_ok() && self.synced(&mut writing).is_ok() {
             over.iter().for_each(|entry| self.discard(&mut writing, entry.file_name()));
         }
         over
+    }
+
+    /// Removes the files of what was replaced. Call it when nobody is shown them any more. What cannot be
+    /// removed now is before anything else is written. Blocks.
+    pub fn tidy(&self) {
+        let mut writing = self.writing.lock();
+        if !writing.is_released {
+            let _ = self.clear(&mut writing);
+        }
     }
 
     /// Removes the files that count no more.

@@ -106,7 +106,8 @@ impl Upload {
         Ok(self.file.sync_data()?)
     }
 
-    /// Lays the content, in place of what is laid over its URL. It is durable when this returns. Blocks.
+    /// Lays the content, in place of what is laid over its URL. It is durable when this returns. The file of
+    /// what it replaces is there until [`Shelf::tidy`]. Blocks.
     ///
     /// # Errors
     /// See [`ShelfError`]: what was laid before stays. After a power cut it may be there all the same, where
@@ -143,9 +144,7 @@ impl Upload {
         let replaced = state.keep(entry.clone());
         let entry = state.entries.get(&entry.url).cloned().unwrap_or_else(|| Arc::new(entry));
         drop(state);
-        if let Some(old) = &replaced {
-            shelf.discard(&mut writing, old.file_name());
-        }
+        writing.needless.extend(replaced.as_ref().map(|old| old.file_name()));
         Ok(Laid { entry, replaced })
     }
 }

@@ -68,8 +68,7 @@ pub struct HistoryEntry {
     pub address: Option<String>,
     /// What: `purge`, `purge-dry-run`, `ttl`, `reload`, `upgrade`, `verify`, `token-add`, `token-remove`,
     /// `job-cancel`, `job-ended`, `origin-change`, `content-put`, `content-reset`; of a refused attempt at
-    /// something else the method and the
-    /// path.
+    /// something else the method and the path.
     pub act: String,
     /// Method, path and query of a refused attempt.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -217,8 +217,8 @@ fn send(
     send_as(exchange, route, sending)
 }
 
-/// Sends what is sent as a file is, as the request's preconditions and range ask for it. None where the method
-/// asks for something else.
+/// Sends what is sent as a file is, as the request's preconditions and range ask for it. None where the
+/// method asks for something else.
 pub(crate) fn send_as(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,

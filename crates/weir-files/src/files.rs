@@ -137,7 +137,8 @@ impl Files {
         self.0.hot.used_bytes()
     }
 
-    /// Does what may wait for a device on a thread for that. None where there is none and none can be started.
+    /// Does what may wait for a device on a thread for that. None where there is none and none can be
+    /// started.
     ///
     /// # Cancel safety
     /// Safe: what was begun is done, and its result dropped.

@@ -25,7 +25,8 @@ pub(crate) fn open(loaded: &Loaded, state: &Path) -> Option<(Shelf, PathBuf)> {
         Ok((shelf, troubles)) => {
             for trouble in troubles {
                 let (file, why) = (folder.join(&trouble.file), trouble.why);
-                tracing::error!(file = %file.display(), why, "a file of content by hand cannot be used: move it away");
+                let file = file.display();
+                tracing::error!(%file, why, "a file of content by hand cannot be used: move it away");
             }
             Some((shelf, folder))
         }

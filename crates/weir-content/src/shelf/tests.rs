@@ -37,7 +37,9 @@ fn lay_as(shelf: &Arc<Shelf>, wanted: Wanted, bytes: &[u8]) -> Result<Laid, Shel
         upload.write(piece)?;
     }
     upload.sync()?;
-    upload.finish(at(0))
+    let laid = upload.finish(at(0));
+    shelf.tidy();
+    laid
 }
 
 fn lay(shelf: &Arc<Shelf>, url: &str, bytes: &[u8]) -> Result<Laid, ShelfError> {

@@ -115,7 +115,8 @@ fn operation(row: &Operation, asked: &mut SchemaGenerator, told: &mut SchemaGene
         operation["parameters"] = Value::from(parameters);
     }
     if let Act::Takes(_) = row.act {
-        operation["requestBody"] = json!({ "required": true, "content": { "*/*": { "schema": { "type": "string", "format": "binary" } } } });
+        let any = json!({ "type": "string", "format": "binary" });
+        operation["requestBody"] = json!({ "required": true, "content": { "*/*": { "schema": any } } });
     }
     if let Some(input) = row.input {
         operation["requestBody"] =

@@ -500,8 +500,8 @@ pub(crate) static TABLE: &[Operation] = &[
         path: "/cache/reset/{uri}",
         role: Some(Role::Admin),
         reach: Reach::OwnSites,
-        summary: "As DELETE of `/v1/content`, at the address that the Monkey cache has for it; by POST, since \
-                  GET changes nothing.",
+        summary: "As DELETE of `/v1/content`, at the address that the Monkey cache has for it; by POST, \
+                  since GET changes nothing.",
         query: &[text("site", "The host, where there are several sites, or several hosts of one.")],
         input: None,
         output: said("Nothing is laid there any more."),

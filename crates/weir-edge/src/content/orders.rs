@@ -75,6 +75,7 @@ pub struct ContentWanted {
 /// Content on its way in. One that is dropped before it is finished leaves nothing.
 pub struct ContentUpload {
     upload: Upload,
+    shelf: Arc<Shelf>,
     shared: Arc<Shared>,
 }
 
@@ -99,6 +100,8 @@ impl ContentUpload {
         let running = self.shared.running.load();
         let shown = Laid::new(Arc::clone(&laid.entry), Bytes::Seen);
         content.show(&still, &running.laid, &running.plan, shown);
+        // Only now nobody opens what it replaces.
+        self.shelf.tidy();
         Ok(ContentLaid { entry: laid.entry, is_replaced: laid.replaced.is_some() })
     }
 }
@@ -137,7 +140,8 @@ impl Edge {
             body_bytes: order.body_bytes,
             share,
         };
-        Ok(ContentUpload { upload: Upload::begin(shelf, wanted)?, shared: Arc::clone(&self.shared) })
+        let upload = Upload::begin(shelf, wanted)?;
+        Ok(ContentUpload { upload, shelf: Arc::clone(shelf), shared: Arc::clone(&self.shared) })
     }
 
     /// Removes what is laid over a URL; none where nothing is. It is durable when this returns. Blocks.
@@ -149,10 +153,14 @@ impl Edge {
         let url = canonical(url).map_err(ContentError::Unfit)?;
         let content = &self.shared.content;
         let still = content.still();
-        let Some(removed) = shelf.remove(&url)? else { return Ok(None) };
         let running = self.shared.running.load();
+        // Nobody opens what is being removed. Where that fails, it is shown again.
         content.hide(&still, &running.laid, &running.plan, &url);
-        Ok(Some(removed))
+        let removed = shelf.remove(&url);
+        if let Some(stays) = shelf.find(&url) {
+            content.show(&still, &running.laid, &running.plan, Laid::new(stays, Bytes::Unseen));
+        }
+        Ok(removed?)
     }
 
     /// The site that content over a URL is laid for, or would be.

@@ -205,10 +205,11 @@ mod tests {
             weir_control::ContentUse { objects: 2, bytes: 4096, used_bytes: 16_384, size_bytes: 1 << 30 };
         let listing =
             ContentListing { content: vec![content, gone], next: Some("b".into()), in_use: Some(in_use) };
-        let expect = "   2.0 KiB  2026-11-23T10:00:00Z  text/html  a.test/x\\u001b[2J\n   \
-                      2.0 KiB  2026-11-23T10:00:00Z  text/html  a.test/x\\u001b[2J  until 2026-11-24T10:00:00Z  \
-                      not shown: its host is not one of its site any more\n\
-                      there is more: --after 'b'\n2 pieces in all, 16.0 KiB of 1.0 GiB\n";
+        let line = "   2.0 KiB  2026-11-23T10:00:00Z  text/html  a.test/x\\u001b[2J";
+        let expect = format!(
+            "{line}\n{line}  until 2026-11-24T10:00:00Z  not shown: its host is not one of its site any more\n\
+             there is more: --after 'b'\n2 pieces in all, 16.0 KiB of 1.0 GiB\n"
+        );
         assert_eq!(listed(&listing, true), expect);
         assert_eq!(listed(&ContentListing::default(), true), "nothing like that is laid by hand\n");
     }

@@ -97,10 +97,9 @@ fn an_upgrade_under_requests_and_uploads_loses_none() {
                 let socket = weir_testkit::Address::Unix(folder.join("control.sock"));
                 let mut client = Client::connect(socket);
                 let content = number.to_string();
-                client.send(format!(
-                    "PUT /v1/content?url=localhost/x HTTP/1.1\r\nHost: weir\r\nContent-Length: {}\r\n\r\n{content}",
-                    content.len()
-                ));
+                let line = "PUT /v1/content?url=localhost/x HTTP/1.1";
+                let length = content.len();
+                client.send(format!("{line}\r\nHost: weir\r\nContent-Length: {length}\r\n\r\n{content}"));
                 match client.recv() {
                     Ok(answer) if answer.status() == 200 => laid.store(number, Ordering::Release),
                     _ => number -= 1,
