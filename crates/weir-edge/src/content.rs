@@ -24,8 +24,6 @@ use crate::shared::{Running, Shared};
 use self::laid::{Laid, Shelved};
 use self::named::SCHEME;
 
-pub use self::orders::{ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted};
-
 /// What is laid over the URL of a request; none where the method asks for something else.
 pub(crate) fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Option<Arc<Laid>> {
     let index = &exchange.running.laid;

@@ -55,7 +55,9 @@ mod upload;
 mod values;
 mod walk;
 
-pub use content::{ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted};
+pub use content::orders::{
+    ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted,
+};
 pub use edge::{Edge, FromOutside, StartError, Unretained};
 pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
 pub use list::{Cached, ListOrder};

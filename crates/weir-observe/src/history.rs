@@ -43,7 +43,7 @@ const QUEUE_MAX: usize = 16 << 10;
 /// Bytes of lines that may wait for the thread.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// The acts that an admin of some sites may do, for these.
-const ACTS_OF_SITES: [&str; 1] = ["ttl"];
+const ACTS_OF_SITES: [&str; 3] = ["ttl", "content-put", "content-reset"];
 /// The acts that the right to purge suffices for. All others take an admin.
 const ACTS_OF_PURGERS: [&str; 2] = ["purge", "job-cancel"];
 

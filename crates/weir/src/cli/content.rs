@@ -207,8 +207,8 @@ mod tests {
             ContentListing { content: vec![content, gone], next: Some("b".into()), in_use: Some(in_use) };
         let line = "   2.0 KiB  2026-11-23T10:00:00Z  text/html  a.test/x\\u001b[2J";
         let expect = format!(
-            "{line}\n{line}  until 2026-11-24T10:00:00Z  not shown: its host is not one of its site any more\n\
-             there is more: --after 'b'\n2 pieces in all, 16.0 KiB of 1.0 GiB\n"
+            "{line}\n{line}  until 2026-11-24T10:00:00Z  not shown: its host is not one of its site any \
+             more\nthere is more: --after 'b'\n2 pieces in all, 16.0 KiB of 1.0 GiB\n"
         );
         assert_eq!(listed(&listing, true), expect);
         assert_eq!(listed(&ContentListing::default(), true), "nothing like that is laid by hand\n");
