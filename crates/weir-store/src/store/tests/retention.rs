@@ -33,10 +33,10 @@ fn purge(store: &Store, mark: Mark) {
     store.purge(&[mark], now(), Box::new(|_| {}));
 }
 
-/// Whether it is fresh for about so long.
+/// Whether it is fresh for about so long: half of it may have gone by on a busy machine.
 fn is_left(generation: &Generation, left: Duration) -> bool {
     let found = freshness(&generation.head().stored, now()).left();
-    found <= left && found + Duration::from_secs(20) >= left
+    found <= left && found * 2 >= left
 }
 
 #[test]
