@@ -68,12 +68,10 @@ impl Limit {
     }
 }
 
+/// Without the server, which stands beside it in every report.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = ORDERS.iter().find(|(_, order)| *order == self.order).map_or("", |(sign, _)| sign);
-        if let Some(server) = &self.server {
-            write!(f, "{server}: ")?;
-        }
         write!(f, "{} {sign} {}", self.figure, self.bound)
     }
 }

@@ -119,7 +119,7 @@ impl Side {
     }
 
     fn used(&self, add: &mut impl FnMut(&str, f64)) {
-        let sum = |of: fn(&Turn) -> f64| self.turns.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&Turn) -> f64| self.turns.iter().map(of).fold(0.0, |sum, one| sum + one);
         let most = |of: fn(&Turn) -> u64| self.turns.iter().map(of).max().unwrap_or(0) as f64;
         add("origin_requests", sum(|turn| turn.origin_requests as f64));
         add("origin_bytes", sum(|turn| turn.origin_bytes as f64));
