@@ -85,14 +85,15 @@ fn parameter(name: &str, value: &[u8], out: &mut Vec<u8>) {
 fn strings<'s>(texts: impl Iterator<Item = &'s [u8]>, bytes_max: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for text in texts {
-        if out.len() + text.len() > bytes_max {
-            out.extend_from_slice(if out.is_empty() { b"cut" } else { b", cut" });
+        let mut own = if out.is_empty() { Vec::new() } else { b", ".to_vec() };
+        let separator = own.len();
+        string(text, &mut own);
+        if out.len() + own.len() > bytes_max {
+            out.extend_from_slice(&own[..separator]);
+            out.extend_from_slice(b"cut");
             break;
         }
-        if !out.is_empty() {
-            out.extend_from_slice(b", ");
-        }
-        string(text, &mut out);
+        out.append(&mut own);
     }
     out
 }
