@@ -7,6 +7,7 @@ mod content;
 mod jobs;
 mod live;
 mod log;
+mod objects;
 pub(crate) mod openapi;
 mod operation;
 mod origins;

@@ -119,6 +119,7 @@ pub struct Control {
     jobs: Jobs,
     streams: Arc<Streams>,
     turns: Turns,
+    searches: Turns,
 }
 
 #[derive(Default)]
@@ -134,7 +135,8 @@ impl Control {
         let started = (clock::mono(), clock::wall());
         let (reloads, guesses) = (Mutex::default(), Guesses::default());
         let (tokens, state) = (Tokens::of(state), state.to_owned());
-        let (jobs, streams, turns) = (Jobs::default(), Arc::default(), Turns::default());
+        let (jobs, streams) = (Jobs::default(), Arc::default());
+        let (turns, searches) = (Turns::default(), Turns::default());
         Arc::new(Control {
             data_plane,
             source,
@@ -146,6 +148,7 @@ impl Control {
             jobs,
             streams,
             turns,
+            searches,
         })
     }
 
@@ -159,6 +162,11 @@ impl Control {
 
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
+    }
+
+    /// The turns of searches, which take long: no other operation waits for them.
+    pub(crate) fn searches(&self) -> &Turns {
+        &self.searches
     }
 
     /// Opens a stream to a caller, for as long as its token is good. Call it on a runtime.
@@ -458,12 +466,12 @@ impl Control {
         self.data_plane.push_metrics(order)
     }
 
-    /// A page of what is cached.
+    /// Lists what is cached. Blocks for as long as that takes.
     ///
     /// # Errors
     /// A sentence.
-    pub fn list(&self, order: &ListOrder) -> Result<Listing, String> {
-        self.data_plane.list(order)
+    pub fn list(&self, order: &ListOrder, progress: &Progress) -> Result<Listing, String> {
+        self.data_plane.list(order, progress)
     }
 
     /// Begins to lay content by hand. Blocks.

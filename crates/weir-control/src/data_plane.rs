@@ -36,7 +36,7 @@ pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
     SelectingField, Setting, StoredVariant,
 };
-pub use self::listing::{CachedObject, ListOrder, Listing};
+pub use self::listing::{CachedObject, ListOrder, ListSum, Listing};
 pub use self::origins::{HedgesState, OriginState, SessionsState, UpstreamState};
 pub use self::picks::PicksCount;
 pub use self::purge::{Counted, PurgeDone, PurgeOrder, PurgeScope, Purged, SCOPES_MAX};
@@ -140,11 +140,11 @@ pub trait DataPlane: Send + Sync {
         Err(OriginRefusal::Unknown { message, help: String::new() })
     }
 
-    /// A page of what is cached. May block for a while.
+    /// Lists what is cached. May block for a while, and tells its progress.
     ///
     /// # Errors
-    /// A sentence, when the question names nothing that there could be.
-    fn list(&self, order: &ListOrder) -> Result<Listing, String>;
+    /// A sentence, when the question names nothing that there could be, or it was ended.
+    fn list(&self, order: &ListOrder, progress: &Progress) -> Result<Listing, String>;
 
     /// Begins to lay content by hand. Blocks.
     ///

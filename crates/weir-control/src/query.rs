@@ -170,8 +170,12 @@ mod tests {
             site: Some("a.test".to_owned()),
             prefix: Some("http://a.test/ö?x=1&y=%20 +".to_owned()),
             tag: Some(String::new()),
+            matching: Some("~^http://[a-z]+/\\?".to_owned()),
+            size: Some("1MiB..".to_owned()),
+            by_hand: Some(false),
+            is_sum: true,
             limit: 7,
-            after: None,
+            ..ListOrder::default()
         };
         let written = write(&order);
         let (path, query) = written.split_once('?').unwrap();
@@ -214,7 +218,17 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_refused() {
-        for query in ["limit=0", "limit=x", "limit=10001", "sites=a", "site=%", "site=%+1", "tag=%ff"] {
+        for query in [
+            "limit=0",
+            "limit=x",
+            "limit=10001",
+            "sites=a",
+            "sum=yes",
+            "by-hand=2",
+            "site=%",
+            "site=%+1",
+            "tag=%ff",
+        ] {
             assert!(read(query).is_err(), "{query}");
         }
     }

@@ -34,6 +34,8 @@ const FRAME_BYTES: usize = 32 << 10;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A stream on which nothing could be sent for so long is ended.
 const STALL_TIME_MAX: Duration = Duration::from_secs(60);
+/// Between two looks whether there is room again.
+const ROOM_PAUSE: Duration = Duration::from_millis(10);
 /// How often something is sent where nothing is told, so that both ends see that the other is there.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 
@@ -210,6 +212,50 @@ impl Sending {
         }
         (self.lost, self.full) = (0, None);
         true
+    }
+
+    /// Puts lines one after another as they are read: none is dropped. Returns once all are on their way, or
+    /// nobody reads any more.
+    pub(crate) async fn put_all(&mut self, lines: impl Iterator<Item = Vec<u8>>) {
+        let mut frames = BytesMut::new();
+        for line in lines {
+            frames.extend_from_slice(&self.form.frame(&line));
+            if frames.len() >= FRAME_BYTES && !self.put_waiting(frames.split().freeze()).await {
+                return;
+            }
+        }
+        if self.put_waiting(frames.freeze()).await {
+            self.wait_until(|queue| queue.bytes.load(Ordering::Relaxed) == 0).await;
+        }
+    }
+
+    /// Puts what is to be sent once there is room. False when nobody reads any more.
+    async fn put_waiting(&mut self, frames: Bytes) -> bool {
+        let bytes = frames.len();
+        let has_room = move |queue: &Queue| {
+            let waiting = queue.bytes.load(Ordering::Relaxed);
+            waiting == 0 || waiting + bytes <= QUEUE_BYTES_MAX
+        };
+        // Only this end adds to the queue. It has places for lines while it has room for bytes, or soon.
+        while self.wait_until(has_room).await {
+            if self.queued(frames.clone()) {
+                return true;
+            }
+            tokio::time::sleep(ROOM_PAUSE).await;
+        }
+        false
+    }
+
+    /// Waits until the queue is so. False when nobody reads any more.
+    async fn wait_until(&mut self, is_so: impl Fn(&Queue) -> bool) -> bool {
+        while !is_so(&self.queue) {
+            if !self.is_open() || !self.stalls() {
+                return false;
+            }
+            tokio::time::sleep(ROOM_PAUSE).await;
+        }
+        self.full = None;
+        self.is_open()
     }
 
     /// Counts lines that never came here.

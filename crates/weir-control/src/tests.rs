@@ -152,7 +152,7 @@ impl DataPlane for Scripted {
         vec![("a".to_owned(), Holding { total: both, ..Holding::default() })]
     }
 
-    fn list(&self, order: &ListOrder) -> Result<Listing, String> {
+    fn list(&self, order: &ListOrder, _: &Progress) -> Result<Listing, String> {
         match order.site.as_deref() {
             Some(name) => Err(format!("no site is named {name}")),
             None => Ok(Listing { next: order.after.clone(), ..Listing::default() }),

@@ -23,7 +23,7 @@ use weir_upstream::{
 use crate::content::laid::Content;
 use crate::content::orders as content;
 use crate::explain::{self, Explanation, Question};
-use crate::list::{self, Cached, ListOrder};
+use crate::list::{self, CachedPage, ListOrder};
 use crate::plan::Plan;
 use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
@@ -252,12 +252,13 @@ impl Edge {
         &self.shared.store
     }
 
-    /// A page of what is cached, and where the next page begins; `None` on the last one. Blocks.
+    /// Lists what is cached. Calls `each` for each object looked at; a break ends it. Blocks for as long as
+    /// that takes.
     ///
     /// # Errors
     /// A sentence.
-    pub fn list(&self, order: &ListOrder) -> Result<(Vec<Cached>, Option<Vec<u8>>), String> {
-        list::list(&self.plan(), &self.shared.store, order)
+    pub fn list(&self, order: &ListOrder, each: EachDone<'_>) -> Result<CachedPage, String> {
+        list::list(&self.plan(), &self.shared.store, order, each)
     }
 
     /// What the store holds.

@@ -1,18 +1,17 @@
 //! Listing what is cached: turns a question in words into hashes and texts of keys, and the results into
-//! words again.
+//! words again. [`wanted`] reads the conditions.
+
+mod wanted;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use weir_policy::tags;
-use weir_store::{Listed, Listing, Page, Store};
+use weir_store::volume::EachDone;
+use weir_store::{Form, Listed, Listing, Page, Store, Sum};
 
 use crate::plan::Plan;
 use crate::purge;
 use weir_clock as clock;
-
-/// How long a page without an object is gone on from.
-const SEARCH_MAX: Duration = Duration::from_secs(1);
 
 /// What to list. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +22,27 @@ pub struct ListOrder {
     pub prefix: Option<String>,
     /// Only objects with this tag.
     pub tag: Option<String>,
-    /// The most objects in a page.
+    /// Only URLs that this glob takes as a whole, or behind `~` a regular expression in part.
+    pub matching: Option<String>,
+    /// Only these statuses: `404,5xx`.
+    pub status: Option<String>,
+    /// Only these media types: `text/html,image/*`.
+    pub media_type: Option<String>,
+    /// Only so many bytes held: `1MiB..`.
+    pub size: Option<String>,
+    /// Only of that age: `..1h`.
+    pub age: Option<String>,
+    /// `fresh`, `stale`, or a time: what expires within it.
+    pub freshness: Option<String>,
+    /// `part` or `whole`.
+    pub held: Option<String>,
+    /// `memory`, or a volume's name.
+    pub place: Option<String>,
+    /// What comes first: `url`, `size`, `age` or `expires`.
+    pub sort: Option<String>,
+    /// Whether only the sum of all is wanted.
+    pub is_sum: bool,
+    /// The most objects.
     pub limit: usize,
     /// Where the previous page ended.
     pub after: Vec<u8>,
@@ -38,42 +57,62 @@ pub struct Cached {
     pub listed: Listed,
 }
 
-/// A page of objects, and where it ends unless it is the last one.
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachedPage {
+    /// Objects.
+    pub objects: Vec<Cached>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<Vec<u8>>,
+    /// The sum of all that fits, where an order or a sum is wanted.
+    pub sum: Option<Sum>,
+    /// The volumes that are walked, since they have no rows that are up to date.
+    pub walked: Vec<Arc<str>>,
+}
+
+/// Lists what is cached. `each` is called for each object looked at, and may end it.
 pub(crate) fn list(
     plan: &Plan,
     store: &Store,
     order: &ListOrder,
-) -> Result<(Vec<Cached>, Option<Vec<u8>>), String> {
+    each: EachDone<'_>,
+) -> Result<CachedPage, String> {
     let site = order.site.as_ref().map(|name| purge::site(plan, name)).transpose()?;
     let mut prefixes = order.prefix.as_ref().map(|text| purge::texts(plan, text)).transpose()?;
+    let form = match (wanted::sorted(order)?, order.is_sum) {
+        (_, true) => Form::Sum,
+        (Some(first), false) => Form::First(first),
+        (None, false) => Form::Page,
+    };
+    if form != Form::Page && !order.after.is_empty() {
+        let most = weir_store::LISTED_MAX;
+        return Err(format!(
+            "an order and a sum have one page: raise limit, up to {most}, or narrow the search"
+        ));
+    }
+    let wanted = wanted::wanted(order)?;
     if let (Some(site), Some(prefixes)) = (site, &mut prefixes) {
         // Nothing of another site is looked at: where a page ends is a key.
         prefixes.retain(|(of, _)| *of == site.mark);
         if prefixes.is_empty() {
-            return Ok((Vec::new(), None));
+            let sum = (form != Form::Page).then(Sum::default);
+            return Ok(CachedPage { sum, ..CachedPage::default() });
         }
     }
-    let mut listing = Listing {
+    let listing = Listing {
         site: site.map(|site| site.mark),
         prefixes: prefixes.unwrap_or_default(),
         tag: order.tag.as_ref().map(|tag| tags::tag_hash(tag.trim_ascii().as_bytes())),
+        wanted,
+        form,
         limit: order.limit,
         after: order.after.clone(),
     };
-    let begun = clock::now();
-    let (objects, next) = loop {
-        let Page { objects, next } = store.list(&listing, clock::now()).map_err(|error| error.to_string())?;
-        match next {
-            // Nothing of what was looked at is wanted.
-            Some(next) if objects.is_empty() && clock::now().since(begun.mono) < SEARCH_MAX => {
-                listing.after = next;
-            }
-            next => break (objects, next),
-        }
-    };
+    let found = store.list(&listing, clock::now(), each).map_err(|error| error.to_string())?;
+    let Page { objects, next, sum, walked } = found;
     let named = |listed: Listed| {
         let site = plan.sites().iter().find(|site| site.mark == listed.key.site);
         Cached { site: site.map(|site| Arc::clone(&site.name)), listed }
     };
-    Ok((objects.into_iter().map(named).collect(), next))
+    Ok(CachedPage { objects: objects.into_iter().map(named).collect(), next, sum, walked })
 }

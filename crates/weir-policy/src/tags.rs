@@ -86,6 +86,13 @@ impl Tags {
         Tags { hashes: hashes.into_boxed_slice(), extent }
     }
 
+    /// Tags of which only the hashes are known, as [`Tags::hashes`] gave them; whether they are all.
+    pub fn of_hashes(mut hashes: Vec<u64>, is_complete: bool) -> Tags {
+        shrink(&mut hashes);
+        let extent = if is_complete { Extent::All } else { Extent::Some };
+        Tags { hashes: hashes.into_boxed_slice(), extent }
+    }
+
     /// The hashes in order, each once.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes

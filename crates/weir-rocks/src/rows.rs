@@ -60,20 +60,31 @@ impl Rows for RocksRows {
     }
 
     fn scan(&self, from: &[u8], visit: &mut Visit<'_>) -> Result<(), RowsError> {
-        let mut options = ReadOptions::default();
-        // A search reads much and seldom the same twice. The cache is for the tables' indexes.
-        options.fill_cache(false);
-        // RocksDB's own thread unlinks files that were replaced during a search, not the searching thread.
-        options.set_background_purge_on_iterator_cleanup(true);
         let database = self.database.read();
         let database = database.as_ref().ok_or_else(|| closed("read rows"))?;
-        let mut rows = database.raw_iterator_opt(options);
+        let mut rows = database.raw_iterator_opt(reading());
         rows.seek(from);
         while let Some((key, value)) = rows.item() {
             if let ControlFlow::Break(()) = visit(key, value) {
                 return Ok(());
             }
             rows.next();
+        }
+        rows.status().map_err(|error| failed("read rows", error))
+    }
+
+    fn find(&self, keys: &[Vec<u8>], visit: &mut Visit<'_>) -> Result<(), RowsError> {
+        let database = self.database.read();
+        let database = database.as_ref().ok_or_else(|| closed("read rows"))?;
+        // One iterator keeps the block that it is in: keys in order are often in the same one.
+        let mut rows = database.raw_iterator_opt(reading());
+        for key in keys {
+            rows.seek(key);
+            if let Some((own, value)) = rows.item().filter(|(own, _)| own == key)
+                && visit(own, value).is_break()
+            {
+                return Ok(());
+            }
         }
         rows.status().map_err(|error| failed("read rows", error))
     }
@@ -120,6 +131,15 @@ impl RocksRows {
         }
         listed.bytes
     }
+}
+
+/// How searches read: much, and seldom the same twice. The cache is for the tables' indexes.
+fn reading() -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.fill_cache(false);
+    // RocksDB's own thread unlinks files that were replaced during a search, not the searching thread.
+    options.set_background_purge_on_iterator_cleanup(true);
+    options
 }
 
 fn bytes_of(folder: &Path) -> u64 {

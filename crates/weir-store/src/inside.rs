@@ -21,7 +21,10 @@ pub use self::emptying::Emptied;
 pub(crate) use self::emptying::Emptying;
 pub use self::layout::Twice;
 pub(crate) use self::listing::list;
-pub use self::listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
+pub use self::listing::{
+    Extent, Form, Freshness, LISTED_BYTES_MAX, LISTED_MAX, Listed, Listing, MediaRange, Order, Page, PlaceOf,
+    Sum, Unlisted, UrlMatch, Wanted,
+};
 pub use self::load::Ask;
 pub use self::stocks::{Live, SiteStocks};
 pub(crate) use self::stocks::{count, count_in_memory, is_unswept, live, share_quotas, stocks};

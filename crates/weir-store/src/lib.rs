@@ -47,7 +47,10 @@ pub use generation::{
     BLOCK_BYTES, Generation, Head, HeadRef, PIECE_BYTES_MAX, Piece, Printed, Read, Retirement,
 };
 pub use in_use::InUse;
-pub use inside::{Ask, LISTED_MAX, LOOKED_MAX, Listed, Listing, Live, Page, SiteStocks, Twice, Unlisted};
+pub use inside::{
+    Ask, Extent, Form, Freshness, LISTED_BYTES_MAX, LISTED_MAX, Listed, Listing, Live, MediaRange, Order,
+    Page, PlaceOf, SiteStocks, Sum, Twice, Unlisted, UrlMatch, Wanted,
+};
 pub use ledger::{
     Acknowledge, Asking, Change, Force, Judged, LIFETIME_MAX, Ledger, LedgerState, MARKS_MAX, Mark,
     OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, TooMany, Unreadable,

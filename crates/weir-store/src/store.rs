@@ -209,13 +209,14 @@ impl Store {
         live(&self.inside, now)
     }
 
-    /// A page of what is cached. Walks over memory's index, and reads a bounded number of records of the
-    /// volumes. Blocks for as long as that takes.
+    /// Lists what is cached. Walks over memory's index, and over the rows of volumes, or where there are none
+    /// over the volumes. Blocks for as long as that takes, with pauses once it takes longer. Calls `each` for
+    /// each object looked at; a break ends it.
     ///
     /// # Errors
     /// [`Unlisted`].
-    pub fn list(&self, listing: &Listing, now: Now) -> Result<Page, Unlisted> {
-        list(&self.inside, listing, now)
+    pub fn list(&self, listing: &Listing, now: Now, each: EachDone<'_>) -> Result<Page, Unlisted> {
+        list(&self.inside, listing, now, each)
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One

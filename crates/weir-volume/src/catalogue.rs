@@ -5,10 +5,14 @@
 //! takes longer.
 
 mod cover;
+mod objects;
 mod recount;
 mod rows;
 pub mod schema;
+pub(crate) mod summary;
 
 pub use cover::{Catalogue, CatalogueUsage, Progress, Uncovered, VisitRow, wanted};
+pub use objects::{Looked, Search, Seen, name_by_key};
 pub use recount::Recounted;
 pub use rows::{Change, Rows, RowsError, RowsUsage, Visit, Wanted};
+pub use summary::{Held, ROW_SEGMENTS_MAX, ROW_TAGS_MAX, Summary};

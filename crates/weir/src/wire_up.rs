@@ -1,6 +1,7 @@
 //! The one place where the parts are joined: it compiles the configuration to a plan, starts the edge with
 //! it, and gives the edge to the control plane (`plane`, `shown`).
 
+mod inventory;
 mod plane;
 mod shown;
 

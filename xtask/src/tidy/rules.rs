@@ -178,6 +178,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-accounts/src/keeper.rs",
     "crates/weir-acme/src/acme.rs",
     "crates/weir-acme/src/transport.rs",
+    "crates/weir-control/src/api/objects.rs",
     "crates/weir-control/src/api/top.rs",
     "crates/weir-control/src/client.rs",
     "crates/weir-control/src/exchange.rs",

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
-use super::{acts, content, jobs, live, log, openapi, origins, tokens, top, views};
+use super::{acts, content, jobs, live, log, objects, openapi, origins, tokens, top, views};
 use crate::answer::JSON;
 use crate::call::Role;
 use crate::control::Reloaded;
@@ -134,17 +134,36 @@ pub(crate) static TABLE: &[Operation] = &[
         path: "/v1/objects",
         role: Some(Role::View),
         reach: Reach::OwnSites,
-        summary: "A page of what is cached. A token of several sites names one of them.",
+        summary: "What is cached: a page, the first of an order, or a sum. Conditions must all hold. As a \
+                  stream: lines with `event` `progress` first, then the objects, then a line with `event` \
+                  `end` and `next`, `sum` and `walked`, or `failed` and a `message`. A token of several \
+                  sites names one of them.",
         query: &[
             text("site", "Only this site, by its name or one of its hosts."),
             text("prefix", "Only URLs that begin with this text."),
             text("tag", "Only objects with this tag."),
+            text("match", "Only URLs that this glob takes as a whole, or behind `~` a regular expression."),
+            text("status", "Only these statuses: `404`, `200-299,404`, `5xx`."),
+            text("type", "Only these media types: `text/html,image/*`."),
+            text("size", "Only so many bytes held: `1MiB..`, `..10KiB`, `1KiB..2KiB`."),
+            text("age", "Only of that age: `1h..`, `..10m`."),
+            text("freshness", "`fresh`, `stale`, or a time: what is fresh and expires within it: `10m`."),
+            text("held", "`part` or `whole`."),
+            text("place", "`memory`, or the name of a volume."),
+            number("by-hand", "1: only what was put by hand; 0: only what was not."),
+            text("sort", "What comes first: `url`, `size`, `age` or `expires`; it has one page."),
+            number("sum", "1: only how many objects and bytes there are. Default: 0."),
             number("limit", "The most objects, 1 to 10000. Default: 100."),
             text("after", "Where the page before ended: its `next`."),
         ],
         input: None,
-        output: done("A page of objects.", schema_of::<Listing>),
-        act: Act::Blocks(views::objects),
+        output: Output {
+            status: StatusCode::OK,
+            meaning: "Objects.",
+            forms: &[JSON, Form::LINES, Form::EVENTS],
+            schema: schema_of::<Listing>,
+        },
+        act: Act::Waits(objects::list),
     },
     Operation {
         method: Method::GET,

@@ -31,17 +31,6 @@ pub(super) fn volumes(control: &Arc<Control>, _: &Call) -> Result<Answer, Refusa
     Ok(answer::ok(&control.status().volumes))
 }
 
-pub(super) fn objects(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
-    let mut order = query::read(&call.query).map_err(Refusal::unfit)?;
-    if call.caller.sites.is_some() {
-        order.site = Some(own_site(control, &call.caller, order.site.as_deref())?);
-        if let Some(prefix) = &order.prefix {
-            call.caller.check_site(control.site_of_url(prefix).as_deref())?;
-        }
-    }
-    Ok(answer::ok(&control.list(&order).map_err(Refusal::unfit)?))
-}
-
 pub(super) fn explain(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let question: Question = call.content("a question")?;
     let explained = control.explain(&question, own(&call.caller).as_ref());

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What to list. Several conditions must all hold.
+/// What to list. Several conditions must all hold. They are words here: the data plane reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOrder {
     /// Only this site.
@@ -12,13 +12,35 @@ pub struct ListOrder {
     pub prefix: Option<String>,
     /// Only objects with this tag.
     pub tag: Option<String>,
+    /// Only URLs that this glob takes as a whole, or behind `~` a regular expression in part.
+    pub matching: Option<String>,
+    /// Only these statuses: `404,5xx`.
+    pub status: Option<String>,
+    /// Only these media types: `text/html,image/*`.
+    pub media_type: Option<String>,
+    /// Only so many bytes held: `1MiB..`, `..10KiB`, `1KiB..2KiB`.
+    pub size: Option<String>,
+    /// Only of that age: `1h..`, `..10m`.
+    pub age: Option<String>,
+    /// `fresh`, `stale`, or a time: what is fresh and expires within it.
+    pub freshness: Option<String>,
+    /// `part` or `whole`.
+    pub held: Option<String>,
+    /// `memory`, or the name of a volume.
+    pub place: Option<String>,
+    /// Only what was put by hand, or only what was not.
+    pub by_hand: Option<bool>,
+    /// What comes first: `url`, `size`, `age` or `expires`.
+    pub sort: Option<String>,
+    /// Whether only the sum of all is wanted.
+    pub is_sum: bool,
     /// The most objects.
     pub limit: usize,
     /// Where the page before ended.
     pub after: Option<String>,
 }
 
-/// A page of what is cached.
+/// What is cached: a page, the first of an order, or a sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listing {
     /// Some objects.
@@ -26,6 +48,22 @@ pub struct Listing {
     /// Where the next page begins; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// All that fits, also beyond these objects; absent unless an order or a sum was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<ListSum>,
+    /// How many volumes were or will be read from end to end for this, since they have no rows that are up to
+    /// date: it takes longer.
+    #[serde(default)]
+    pub walked: usize,
+}
+
+/// How much fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ListSum {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their bodies that are held.
+    pub held_bytes: u64,
 }
 
 /// A cached object.
@@ -41,6 +79,9 @@ pub struct CachedObject {
     pub site: Option<String>,
     /// The status.
     pub status: u16,
+    /// The media type without parameters; absent where the response names none.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
     /// The length of its body in bytes, where it is known.
     pub body_bytes: Option<u64>,
     /// Bytes of the body that are held, in memory and on the volume together.
@@ -53,8 +94,17 @@ pub struct CachedObject {
     pub age_s: u64,
     /// How long it is fresh, in seconds.
     pub lifetime_s: u64,
+    /// Whether it is fresh: within its lifetime, and not softly purged.
+    #[serde(default)]
+    pub fresh: bool,
     /// Whether its bytes are in memory.
     pub memory: bool,
-    /// Whether it is on the volume.
+    /// Whether it is on a volume.
     pub volume: bool,
+    /// The name of that volume; absent for a token of some sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_name: Option<String>,
+    /// Whether it was put by hand.
+    #[serde(default)]
+    pub by_hand: bool,
 }

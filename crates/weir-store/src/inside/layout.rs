@@ -154,9 +154,4 @@ impl Tiers {
             }
         }
     }
-
-    /// Whether a volume has a generation too. May wait for the drive.
-    pub(crate) fn hold(&self, generation: &Generation) -> bool {
-        self.layout.load().iter().any(|tier| tier.holds(generation))
-    }
 }

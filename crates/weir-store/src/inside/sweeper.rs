@@ -380,7 +380,7 @@ impl Pass<'_> {
                 Stamp::of(row.stamp) < self.tier.dead_before()
                     || self.inside.memory.ledger.judge(&key, &Tags::default(), stamp) != Judged::Alive
             }
-            By::Tag(_) | By::ManyTags => true,
+            By::Tag(_) | By::ManyTags | By::Object => true,
         }
     }
 

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use weir_policy::{Now, Tags};
+use weir_policy::Now;
 
 use super::rows::{Change, Rows, RowsError, Wanted};
 use super::schema;
 use super::schema::{MARKER, Marker, Named, Row, key_of};
+use super::summary::Summary;
 use crate::format::codec;
 use crate::key::split as split_key;
 use crate::volume::log::Logged;
@@ -140,15 +141,19 @@ impl Catalogue {
     /// What the catalogue takes, and how far it is.
     pub fn usage(&self) -> CatalogueUsage {
         let usage = self.rows.usage();
-        let covered = self.state.lock().covered.unwrap_or(Place::BEGIN);
         CatalogueUsage {
             disk_bytes: usage.disk_bytes,
             memory_bytes: usage.memory_bytes,
             written_bytes: usage.written_bytes,
             records: self.records.load(Ordering::Relaxed),
-            behind_bytes: self.volume.log_bytes_behind(covered),
+            behind_bytes: self.behind_bytes(),
             is_broken: self.is_broken.load(Ordering::Relaxed),
         }
+    }
+
+    /// The bytes of the log that are not covered yet.
+    pub fn behind_bytes(&self) -> u64 {
+        self.volume.log_bytes_behind(self.state.lock().covered.unwrap_or(Place::BEGIN))
     }
 
     /// Whether the rows have the whole log before a place and can be read.
@@ -172,6 +177,11 @@ impl Catalogue {
 
     pub(super) fn volume(&self) -> &Volume {
         &self.volume
+    }
+
+    /// Notes that the rows have failed: searches walk the volume from now on.
+    pub(super) fn give_up(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
     }
 
     /// Whether something has failed, so that searches walk the volume.
@@ -330,17 +340,22 @@ pub(super) fn rows_of(volume: &Volume, logged: &Logged<'_>, now: Now) -> Vec<(Ve
     let Some((site, full)) = split_key(logged.key).filter(|_| volume.may_be(hash, logged.place)) else {
         return Vec::new();
     };
-    let row = Row { place: logged.place, hash, stamp: logged.stamp }.to_bytes();
-    let mut rows = vec![(key_of(Named::Key { site, full }, logged.number), row.clone())];
-    let tags = tags_of(&Bytes::copy_from_slice(logged.head), now);
-    rows.extend(tags.hashes().iter().map(|tag| (key_of(Named::Tag(*tag), logged.number), row.clone())));
+    let row = Row { place: logged.place, hash, stamp: logged.stamp };
+    let by_key = key_of(Named::Key { site, full }, logged.number);
+    // Nobody can use a head that cannot be read; the sweeper finds it by its key.
+    let Ok(stored) = codec::decode(&Bytes::copy_from_slice(logged.head), now) else {
+        return vec![(by_key, row.by_key(None))];
+    };
+    let summary = Summary::of(&stored, logged.length, logged.held.clone(), now);
+    let mut rows = vec![(by_key, row.by_key(Some(&summary)))];
+    let tags = &stored.tags;
+    let by_tag = |tag: &u64| (key_of(Named::Tag(*tag), logged.number), row.to_bytes());
+    rows.extend(tags.hashes().iter().map(by_tag));
+    if !tags.hashes().is_empty() {
+        rows.push((key_of(Named::Object, logged.number), row.by_number(&summary, site, full)));
+    }
     if !tags.is_complete() {
-        rows.push((key_of(Named::ManyTags, logged.number), row));
+        rows.push((key_of(Named::ManyTags, logged.number), row.to_bytes()));
     }
     rows
-}
-
-/// The tags of a head; none if it cannot be read, since nobody can use it then.
-fn tags_of(head: &Bytes, now: Now) -> Tags {
-    codec::decode(head, now).map(|stored| stored.tags).unwrap_or_default()
 }

@@ -56,8 +56,8 @@ impl Catalogue {
         if record.place() >= covered {
             return Ok(0);
         }
-        let Record { number, stamp, digest, ref key, ref head, .. } = *record;
-        let logged = Logged { place: record.place(), number, stamp, digest, key, head };
+        let logged = Logged::of(record);
+        let digest = logged.digest;
         let mut lacking = Vec::new();
         for (key, value) in rows_of(self.volume(), &logged, now) {
             let mut is_there = false;

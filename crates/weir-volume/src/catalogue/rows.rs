@@ -67,6 +67,26 @@ pub trait Rows: Send + Sync + fmt::Debug {
     /// Rows that were visited before are right.
     fn scan(&self, from: &[u8], visit: &mut Visit<'_>) -> Result<(), RowsError>;
 
+    /// Visits the rows that have exactly these keys, which are in order, until `visit` breaks.
+    ///
+    /// # Errors
+    /// As [`Rows::scan`].
+    fn find(&self, keys: &[Vec<u8>], visit: &mut Visit<'_>) -> Result<(), RowsError> {
+        let mut flow = ControlFlow::Continue(());
+        for key in keys {
+            self.scan(key, &mut |own, value| {
+                if own == key {
+                    flow = visit(own, value);
+                }
+                ControlFlow::Break(())
+            })?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes durable what was applied before.
     ///
     /// # Errors

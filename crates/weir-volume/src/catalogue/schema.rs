@@ -6,15 +6,17 @@
 
 use bytes::{Buf, BufMut};
 
+use super::summary::Summary;
 use crate::Place;
 
 /// The version of the schema.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The key of the marker.
 pub(crate) const MARKER: &[u8] = &[0];
 const BY_KEY: u8 = 1;
 const BY_TAG: u8 = 2;
 const BY_MANY: u8 = 3;
+const BY_OBJECT: u8 = 4;
 /// The bytes of an object's number at the end of a key.
 const NUMBER_BYTES: usize = 8;
 const PLACE_BYTES: usize = 12;
@@ -54,6 +56,8 @@ pub enum Named<'a> {
     Tag(u64),
     /// It has more tags than are kept.
     ManyTags,
+    /// Its number alone: where a row by tag leads to.
+    Object,
 }
 
 impl Marker {
@@ -84,12 +88,49 @@ impl Row {
         out
     }
 
+    /// What every row begins with.
     pub(crate) fn read(bytes: &[u8]) -> Option<Row> {
-        let mut cursor: &[u8] = bytes;
-        let place = place(&mut cursor)?;
-        let row = Row { place, hash: cursor.try_get_u64_le().ok()?, stamp: cursor.try_get_u64_le().ok()? };
-        (cursor.is_empty()).then_some(row)
+        Row::begin(&mut { bytes })
     }
+
+    fn begin(cursor: &mut &[u8]) -> Option<Row> {
+        let place = place(cursor)?;
+        Some(Row { place, hash: cursor.try_get_u64_le().ok()?, stamp: cursor.try_get_u64_le().ok()? })
+    }
+
+    /// The value of a row by key. Without a summary for a head that cannot be read.
+    pub(crate) fn by_key(self, summary: Option<&Summary>) -> Vec<u8> {
+        let mut out = self.to_bytes();
+        if let Some(summary) = summary {
+            summary.put(&mut out);
+        }
+        out
+    }
+
+    /// The value of a row by number: what a row by key says in key and value.
+    pub(crate) fn by_number(self, summary: &Summary, site: u64, full: &[u8]) -> Vec<u8> {
+        let mut out = self.by_key(Some(summary));
+        out.put_u64_le(site);
+        out.put_slice(full);
+        out
+    }
+}
+
+/// The row by key and its summary; `None` for another's value, and where the head could not be read.
+pub(crate) fn read_by_key(value: &[u8]) -> Option<(Row, Summary)> {
+    let mut cursor: &[u8] = value;
+    let row = Row::begin(&mut cursor)?;
+    let summary = Summary::read(&mut cursor)?;
+    cursor.is_empty().then_some((row, summary))
+}
+
+/// The row by number, its summary, and the site and full key of its object.
+pub(crate) fn read_by_number(value: &[u8]) -> Option<(Row, Summary, u64, &[u8])> {
+    let mut cursor: &[u8] = value;
+    let row = Row::begin(&mut cursor)?;
+    let summary = Summary::read(&mut cursor)?;
+    let site = cursor.try_get_u64_le().ok()?;
+    Some((row, summary, site, cursor))
 }
 
 fn put_place(out: &mut Vec<u8>, place: Place) {
@@ -114,6 +155,8 @@ pub fn of_site(site: u64, full: &[u8]) -> Vec<u8> {
 pub const KEYS: &[u8] = &[BY_KEY];
 /// What the keys of the rows of objects begin with whose tags are too many.
 pub const MANY: &[u8] = &[BY_MANY];
+/// What the keys of all rows by number begin with.
+pub(crate) const OBJECTS: &[u8] = &[BY_OBJECT];
 
 /// What the keys of a tag's rows begin with.
 pub fn of_tag(tag: u64) -> Vec<u8> {
@@ -129,6 +172,7 @@ pub(crate) fn key_of(named: Named<'_>, object: u64) -> Vec<u8> {
         Named::Key { site, full } => of_site(site, full),
         Named::Tag(tag) => of_tag(tag),
         Named::ManyTags => MANY.to_vec(),
+        Named::Object => OBJECTS.to_vec(),
     };
     key.extend_from_slice(&object.to_be_bytes());
     key
@@ -147,6 +191,7 @@ pub(crate) fn read_key(key: &[u8]) -> Option<(Named<'_>, u64)> {
         }
         BY_TAG => Named::Tag(u64::from_be_bytes(name.try_into().ok()?)),
         BY_MANY if name.is_empty() => Named::ManyTags,
+        BY_OBJECT if name.is_empty() => Named::Object,
         _ => return None,
     };
     Some((named, number))

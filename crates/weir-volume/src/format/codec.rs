@@ -289,7 +289,8 @@ const SOURCES: [LifetimeSource; 9] = [
     LifetimeSource::Nothing,
 ];
 
-fn source_code(source: LifetimeSource) -> u8 {
+/// The byte for where a lifetime came from.
+pub(crate) fn source_code(source: LifetimeSource) -> u8 {
     match source {
         LifetimeSource::Override => 0,
         LifetimeSource::CdnCacheControl => 1,
@@ -303,7 +304,8 @@ fn source_code(source: LifetimeSource) -> u8 {
     }
 }
 
-fn source_of(code: u8) -> Option<LifetimeSource> {
+/// What such a byte means.
+pub(crate) fn source_of(code: u8) -> Option<LifetimeSource> {
     SOURCES.get(usize::from(code)).copied()
 }
 

@@ -5,7 +5,7 @@
 //! [`Script`] makes the n-th of them again, and each writes its number beside its rows. It panics where a
 //! test would have to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,6 +122,8 @@ pub fn like_a_map(seed: u64, open: &mut Open<'_>) {
                 let (from, count) = (key(random.below(KEYS)), random.below(40) as usize);
                 let place = format!("seed {seed}, batch {number}, {count} from {from:?}");
                 assert_eq!(some(&*rows, &from, count), expected(&model, &from, count), "{place}");
+                let keys: BTreeSet<Vec<u8>> = (0..count).map(|_| key(random.below(KEYS))).collect();
+                check_found(&*rows, &model, &keys.into_iter().collect::<Vec<_>>(), &place);
             }
             _ => {}
         }
@@ -165,6 +167,23 @@ pub fn removes_only_unwanted_rows(seed: u64, open: &mut Open<'_>) {
         }
     }
     check_wanted(&*rows, &model, &wanted, seed);
+}
+
+/// What is found by its keys is what the model has of them.
+fn check_found(rows: &dyn Rows, model: &Model, keys: &[Vec<u8>], place: &str) {
+    let (mut found, most) = (Vec::new(), keys.len() / 2);
+    let found_all = rows.find(keys, &mut |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    });
+    let expect: Vec<_> = keys.iter().filter_map(|key| Some((key.clone(), model.get(key)?.clone()))).collect();
+    assert_eq!((found_all, &found), (Ok(()), &expect), "{place}");
+    let mut count = 0;
+    let broken = rows.find(keys, &mut |_, _| {
+        count += 1;
+        if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    assert_eq!((broken, count), (Ok(()), expect.len().min(most.max(1))), "{place}");
 }
 
 fn check_wanted(rows: &dyn Rows, model: &Model, wanted: &Wanted, seed: u64) {

@@ -7,8 +7,9 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::catalogue::summary::{Held, Summary};
 use crate::format::record::preamble::SEGMENT_HEADER_BYTES;
-use crate::format::record::{Described, Kind, Place, UNIT_BYTES};
+use crate::format::record::{Described, Kind, LENGTH_UNKNOWN, Place, UNIT_BYTES};
 use crate::format::single::{OPENED, SWEPT};
 use crate::index::segment::{Charge, Segment};
 use crate::index::{KeyHash, Location};
@@ -31,6 +32,29 @@ pub(crate) struct Logged<'a> {
     pub(crate) digest: u128,
     pub(crate) key: &'a [u8],
     pub(crate) head: &'a [u8],
+    /// The length of the body in bytes, if it is known.
+    pub(crate) length: Option<u64>,
+    pub(crate) held: Held,
+}
+
+impl<'a> Logged<'a> {
+    /// The same of a record that was read.
+    pub(crate) fn of(record: &'a Record) -> Logged<'a> {
+        let Record { number, stamp, digest, ref key, ref head, length, ref extents, .. } = *record;
+        let (place, held) = (record.place(), Held::of(extents, record.segment(), length));
+        Logged { place, number, stamp, digest, key, head, length, held }
+    }
+
+    fn described(described: &Described<'a>, place: Place) -> Logged<'a> {
+        let Described { header, key, head, .. } = *described;
+        let length = (header.span != LENGTH_UNKNOWN).then_some(header.span);
+        let held = match header.kind {
+            Kind::Head => Held::of(&described.extents(), place.segment, length),
+            Kind::Object | Kind::Extent | Kind::Gone => Held::Whole,
+        };
+        let (number, stamp, digest) = (header.number, header.stamp, header.digest);
+        Logged { place, number, stamp, digest, key, head, length, held }
+    }
 }
 
 impl Volume {
@@ -84,12 +108,10 @@ impl Volume {
             ReadError::Device(error)
         };
         let reached = scan_some(&self.shared, segment, range, |found| {
-            let Described { header, key, head, .. } = found.described;
-            if !matches!(header.kind, Kind::Object | Kind::Head) {
+            if !matches!(found.described.header.kind, Kind::Object | Kind::Head) {
                 return ControlFlow::Continue(());
             }
-            let (number, stamp) = (header.number, header.stamp);
-            let flow = each(&Logged { place: found.place, number, stamp, digest: header.digest, key, head });
+            let flow = each(&Logged::described(&found.described, found.place));
             is_broken = flow.is_break();
             flow
         });
@@ -103,10 +125,7 @@ impl Volume {
             }
             reached = place.offset() + UNIT_BYTES;
             match self.shared.any_record(self.shared.segments.geometry.location(place)) {
-                Ok(record) => {
-                    let Record { number, stamp, digest, ref key, ref head, .. } = record;
-                    is_broken = each(&Logged { place, number, stamp, digest, key, head }).is_break();
-                }
+                Ok(record) => is_broken = each(&Logged::of(&record)).is_break(),
                 Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
                 // The record is damaged, or was dropped in the meantime.
                 Err(ReadError::Gone | ReadError::NotResident) => {}
@@ -129,6 +148,28 @@ impl Volume {
     /// Whether the index has a record of that hash at that place.
     pub(crate) fn has_record(&self, hash: u64, place: Place) -> bool {
         self.shared.has_record(hash, place)
+    }
+
+    /// Whether the index has a record of that hash at or behind a place: rows that were made before may not
+    /// know of it.
+    pub(crate) fn has_behind(&self, hash: u64, place: Place) -> bool {
+        let locations = self.shared.index.find(KeyHash(hash));
+        locations
+            .into_iter()
+            .filter_map(|location| self.shared.segments.place(location))
+            .any(|own| own >= place)
+    }
+
+    /// How many bytes of a body are held, as a row knows them; `None` where it does not.
+    pub fn held_bytes(&self, summary: &Summary) -> Option<u64> {
+        match &summary.held {
+            Held::Whole => summary.length,
+            Held::In(segments) => {
+                let there = segments.iter().filter(|(segment, _)| self.shared.segments.has(*segment));
+                Some(there.map(|(_, bytes)| bytes).sum())
+            }
+            Held::Elsewhere => None,
+        }
     }
 
     /// Whether a record is there, or may come back after a crash.

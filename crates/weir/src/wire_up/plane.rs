@@ -6,17 +6,16 @@ use std::time::Duration;
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
-    CachedObject, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted,
-    Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
-    MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone,
-    PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder,
-    Upgraded, Verified, rfc3339,
+    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted,
+    DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed, MetricsShown,
+    OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope,
+    Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, Verified,
 };
-use weir_edge::{Cached, PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
+use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
 use weir_observe::{Observatory, Snapshot};
 use weir_store::{Force, Stamp, Unwritten};
 
-use super::{Extent, Fixed, Server, compile};
+use super::{Extent, Fixed, Server, compile, inventory};
 use crate::explained::{self, explained};
 use crate::{accounts, content, events, metrics, volumes};
 
@@ -148,15 +147,8 @@ impl DataPlane for Server {
         self.origins.change(&self.edge, order)
     }
 
-    fn list(&self, order: &ListOrder) -> Result<Listing, String> {
-        let after = match &order.after {
-            Some(text) => of_hex(text).ok_or("no page ends there; begin again")?,
-            None => Vec::new(),
-        };
-        let ListOrder { site, prefix, tag, limit, .. } = order.clone();
-        let (objects, next) = self.edge.list(&weir_edge::ListOrder { site, prefix, tag, limit, after })?;
-        let next = next.map(|next| next.iter().map(|byte| format!("{byte:02x}")).collect());
-        Ok(Listing { objects: objects.into_iter().map(cached).collect(), next })
+    fn list(&self, order: &ListOrder, progress: &Progress) -> Result<Listing, String> {
+        inventory::list(&self.edge, order, progress)
     }
 
     fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
@@ -220,37 +212,6 @@ impl DataPlane for Server {
     fn phase(&self) -> Phase {
         if self.edge.is_draining() { Phase::Draining } else { Phase::Serving }
     }
-}
-
-fn cached(cached: Cached) -> CachedObject {
-    let listed = cached.listed;
-    let text = String::from_utf8_lossy(&listed.key.full);
-    let mut lines = text.lines().map(str::to_owned);
-    CachedObject {
-        url: lines.next().unwrap_or_default(),
-        key: lines.collect(),
-        site: cached.site.map(|site| site.to_string()),
-        status: listed.status,
-        body_bytes: listed.body_bytes,
-        held_bytes: listed.held_bytes,
-        part: listed.is_part(),
-        stored: rfc3339(listed.received),
-        age_s: listed.age.as_secs(),
-        lifetime_s: listed.lifetime.as_secs(),
-        memory: listed.is_in_memory,
-        volume: listed.is_on_volume,
-    }
-}
-
-/// Bytes from hexadecimal digits.
-fn of_hex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
-        _ => None,
-    };
-    pairs.map(byte).collect()
 }
 
 /// The purges of an order, as the edge takes them.

@@ -25,3 +25,12 @@ pub type Server = weir_testkit::Server<Weir>;
 pub fn server(origins: &[&Origin]) -> Server {
     Server::new(binary(), origins, Setup::run_config)
 }
+
+/// What `weir list --json` has printed: the objects, and the end.
+pub fn listed(printed: &str) -> (Vec<serde_json::Value>, serde_json::Value) {
+    let mut lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let end = lines.pop().unwrap();
+    assert_eq!(end["event"], "end", "{printed}");
+    (lines, end)
+}

@@ -249,8 +249,8 @@ fn it_is_listed_in_the_history_told_and_outlasts_upgrades() {
     until("the volume has come", || stored(&weir, "http://localhost/x")["source"] == "retention");
     assert!(is_about(left(&weir, "/x"), 7200));
     let listed = weir.command(&["list", "--json"]).stdout;
-    let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert!(listed["objects"][0]["lifetime_s"].as_u64() >= Some(7000), "{listed}");
+    let (objects, _) = crate::server::listed(&listed);
+    assert!(objects[0]["lifetime_s"].as_u64() >= Some(7000), "{listed}");
     let shown: Value = serde_json::from_str(&ttl(&weir, &["--json"]).stdout).unwrap();
     let rows = shown["retentions"].as_array().unwrap();
     assert_eq!(rows.len(), 2, "{shown}");

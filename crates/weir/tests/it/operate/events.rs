@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_testkit::{Origin, Resource, Weir, free_port, pattern, until};
 
-use crate::server::{server, setup};
+use crate::server::{listed, server, setup};
 
 fn told(weir: &Weir) -> Vec<Value> {
     let text = std::fs::read_to_string(weir.folder().join("events.json")).unwrap_or_default();
@@ -168,8 +168,7 @@ fn a_reader_of_events_that_stalls_delays_nobody_and_losses_are_counted() {
 fn on_volume(weir: &Weir) -> HashSet<String> {
     let output = weir.command(&["list", "--json", "--limit", "10000"]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    let page: Value = serde_json::from_str(&output.stdout).unwrap();
-    let below = page["objects"].as_array().unwrap().iter().filter(|object| object["volume"] == true);
+    let below = listed(&output.stdout).0.into_iter().filter(|object| object["volume"] == true);
     below.map(|object| object["url"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -94,6 +94,10 @@ fn what_strangers_write_does_nothing_where_it_is_shown() {
             &["explain", &format!("http://localhost/{TEXT}")],
             &["list"],
             &["list", "--json"],
+            &["list", "--columns", "url,key,site,type"],
+            &["list", "--sort", "url"],
+            &["list", "--match", TEXT],
+            &["list", "--place", TEXT],
             &["list", "--tag", TEXT],
             &["list", "--site", TEXT],
             &["list", "--prefix", &format!("localhost/{TEXT}")],
@@ -109,6 +113,10 @@ fn what_strangers_write_does_nothing_where_it_is_shown() {
         ] {
             check_output(&format!("{args:?}"), &weir.command(args));
         }
+        // RFC 4180: lines of CSV end with both.
+        let csv = weir.command(&["list", "--csv"]).stdout;
+        assert!(csv.ends_with("\r\n"), "{csv:?}");
+        check("list --csv", csv.replace("\r\n", "\n").as_bytes());
         let listed = weir.command(&["list"]).stdout;
         assert!(listed.contains("x-country:x\\u202e"), "{listed}");
         let explained = weir.command(&["explain", "http://localhost/x", "-H", "X-Country: x"]).stdout;

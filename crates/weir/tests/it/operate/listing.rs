@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
-use crate::server::server;
+use crate::server::{listed, server};
 
 /// Runs `weir list` with these arguments until there is no further page. Returns the URLs' paths.
 fn list(weir: &Weir, arguments: &[&str]) -> Vec<String> {
@@ -14,17 +14,16 @@ fn list(weir: &Weir, arguments: &[&str]) -> Vec<String> {
         all.extend(after.iter().flat_map(|after| ["--after", after]));
         let output = weir.command(&all);
         assert_eq!(output.code, Some(0), "{output:?}");
-        let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-        let is_empty = page["objects"].as_array().unwrap().is_empty();
-        assert!(!is_empty || page["next"].is_null(), "{arguments:?}: {page}");
-        for object in page["objects"].as_array().unwrap() {
+        let (objects, end) = listed(&output.stdout);
+        assert!(!objects.is_empty() || end["next"].is_null(), "{arguments:?}: {end}");
+        for object in objects {
             assert!(object["memory"] == true || object["volume"] == true, "{object}");
             assert!(object["stored"].as_str().unwrap().starts_with("20"), "{object}");
             assert_eq!((&object["status"], &object["body_bytes"]), (&200.into(), &1000.into()), "{object}");
             let url = object["url"].as_str().unwrap();
             found.push(url.splitn(4, '/').last().unwrap().to_owned());
         }
-        match page["next"].as_str() {
+        match end["next"].as_str() {
             Some(next) => after = Some(next.to_owned()),
             None => return found,
         }
@@ -108,8 +107,7 @@ fn a_part_is_listed_with_stored_and_whole_length() {
         weir.get_with("/part", &[("Range", "bytes=3000000-3100000")]);
         let object = |path: &str| -> serde_json::Value {
             let output = weir.command(&["list", "--json", "--prefix", &format!("localhost{path}")]);
-            let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-            page["objects"][0].clone()
+            listed(&output.stdout).0.first().cloned().unwrap_or_default()
         };
         let of_whole = |object: &serde_json::Value| (object["held_bytes"].clone(), object["part"].clone());
         until("both are held", || object("/part")["part"] == true && !object("/whole").is_null());
@@ -122,4 +120,65 @@ fn a_part_is_listed_with_stored_and_whole_length() {
         let shown = weir.command(&["list", "--prefix", "localhost/whole"]).stdout;
         assert!(!shown.contains("part") && shown.contains("1000 B"), "{shown}");
     }
+}
+
+/// Each condition, order and sum by the command, in all its forms.
+#[test]
+fn what_is_cached_is_searched_sorted_and_summed_up() {
+    let origin = Origin::start();
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
+    let more = format!("[cache]\nmemory = \"32MiB\"\n{volume}");
+    let weir = server(&[&origin]).more(&more).start();
+    for number in 0..20usize {
+        let kind = if number < 5 { "image/png" } else { "text/html; charset=utf-8" };
+        let resource = Resource::fresh(vec![7; 100 * number]).header("Content-Type", kind);
+        let max_age = if number.is_multiple_of(2) { "max-age=60" } else { "max-age=86400" };
+        origin.put(&format!("/{number}.x"), resource.header("Cache-Control", max_age));
+        weir.get(&format!("/{number}.x"));
+    }
+    until("all is on the volume", || weir.metric("weir_volume_objects") == Some(20.0));
+    let numbers = |arguments: &[&str]| -> Vec<usize> {
+        let output = weir.command(&[&["list", "--json"], arguments].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let number = |object: &serde_json::Value| {
+            let url = object["url"].as_str().unwrap();
+            url.rsplit('/').next().unwrap().strip_suffix(".x").unwrap().parse().unwrap()
+        };
+        listed(&output.stdout).0.iter().map(number).collect()
+    };
+    let sorted = |arguments: &[&str]| {
+        let mut all = numbers(arguments);
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(sorted(&["--type", "image/*"]), [0, 1, 2, 3, 4]);
+    assert_eq!(sorted(&["--match", "*/1?.x", "--size", "1700B.."]), [17, 18, 19]);
+    assert_eq!(sorted(&["--match", "~/[0-3]\\.x$", "--whole"]), [0, 1, 2, 3]);
+    assert_eq!(sorted(&["--freshness", "10m", "--size", "..400B"]), [0, 2, 4]);
+    assert_eq!(sorted(&["--status", "200", "--age", "..1h", "--freshness", "fresh"]).len(), 20);
+    assert!(sorted(&["--status", "4xx"]).is_empty() && sorted(&["--part"]).is_empty());
+    assert!(sorted(&["--by-hand"]).is_empty() && sorted(&["--place", "nowhere"]).is_empty());
+    assert_eq!(numbers(&["--sort", "size", "--limit", "3"]), [19, 18, 17]);
+    assert_eq!(sorted(&["--sort", "expires", "--limit", "10"]), [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]);
+    let sum = weir.command(&["list", "--sum"]).stdout;
+    assert_eq!(sum, "20 objects, 18.6 KiB held\n");
+    let shown = weir.command(&["list", "--all", "--columns", "status,size,url"]).stdout;
+    assert!(shown.starts_with("status   size          url\n") && shown.lines().count() == 21, "{shown}");
+    let csv = weir.command(&["list", "--csv", "--limit", "5"]);
+    assert!(csv.stdout.starts_with("url,key,site,status,type,size,"), "{csv:?}");
+    assert!(csv.stdout.lines().count() == 6 && csv.stderr.contains("--after "), "{csv:?}");
+    for (arguments, expect) in [
+        (&["--size", "1MiB"][..], "1MiB.."),
+        (&["--match", "~("], "no regular expression"),
+        (&["--status", "1"], "status"),
+        (&["--sort", "name"], "sort is url"),
+        (&["--limit", "0"], "limit is between"),
+    ] {
+        let refused = weir.command(&[&["list"], arguments].concat());
+        assert!(refused.code == Some(1) && refused.stderr.contains(expect), "{refused:?}");
+    }
+    let one = weir.admin_get_with("/v1/objects?sum=1&type=image/png", &weir.token("view", &[])).text();
+    assert!(one.contains("\"sum\":{\"objects\":5,\"held_bytes\":1000}"), "{one}");
+    let of_site = weir.admin_get_with("/v1/objects?limit=1", &weir.token("view", &["*"])).text();
+    assert!(!of_site.contains("volume_name") && of_site.contains("\"objects\":[{"), "{of_site}");
 }

@@ -41,8 +41,7 @@ fn verified(weir: &Weir) -> (u64, u64) {
 fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
     let output = weir.command(&["list", "--json", "--limit", "10000", "--site", site]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    let page: Value = serde_json::from_str(&output.stdout).unwrap();
-    let objects = page["objects"].as_array().unwrap().iter();
+    let objects = crate::server::listed(&output.stdout).0.into_iter();
     let below = objects.filter(|object| object["volume"] == true);
     let path = |url: &str| url.splitn(4, '/').last().unwrap_or_default().to_owned();
     below

@@ -115,8 +115,8 @@ fn objects_fetched_before_the_volume_moved_outlive_a_kill() {
         // What came before there was a volume is written to it when it is used again.
         assert!(hot.iter().all(|path| weir.client().get("x", path, &[]).is_hit()));
         let listed = weir.command(&["list", "--json", "--prefix", "x/hit", "--limit", "100"]).stdout;
-        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-        let objects = listed["objects"].as_array().unwrap().iter();
+        let (objects, _) = crate::server::listed(&listed);
+        let objects = objects.iter();
         // What both processes fetched may lie there twice.
         let below: HashSet<_> =
             objects.filter(|object| object["volume"] == true).map(|object| &object["url"]).collect();
