@@ -129,6 +129,7 @@ impl Inflight {
                     return Plan::Separate;
                 }
                 if let Some(guard) = fill.join(asker.core) {
+                    fill.hurry();
                     return Plan::Join(guard);
                 }
             }

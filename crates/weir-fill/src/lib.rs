@@ -38,7 +38,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
-use weir_upstream::{OriginError, OriginResponse};
+use weir_upstream::{Hurry, OriginError, OriginResponse};
 
 use self::asks::Asks;
 use self::machine::{Actions, Event, Machine, State};
@@ -166,6 +166,8 @@ pub struct Fill {
     answered: OnceLock<OriginAnswer>,
     /// The memory that its readers hold of a body that is whole; counted while they read.
     lag: OnceLock<Lag>,
+    /// Told when a client joins a fill that none waited for.
+    hurry: OnceLock<Arc<Hurry>>,
     /// Stops before its end where another transfer loads the rest.
     transfer: Transfer,
 }
@@ -208,6 +210,7 @@ impl Fill {
             origin: OnceLock::new(),
             answered: OnceLock::new(),
             lag: OnceLock::new(),
+            hurry: OnceLock::new(),
             transfer: Transfer::new(Machine::new(), Interval::new(0, u64::MAX), bells, begun),
         })
     }
@@ -326,6 +329,18 @@ impl Fill {
     /// The machine as it is now.
     pub fn machine(&self) -> Machine {
         self.transfer.machine()
+    }
+
+    /// No client waits for it until one joins.
+    pub fn gives_way(&self, hurry: Arc<Hurry>) {
+        let _ = self.hurry.set(hurry);
+    }
+
+    /// A client waits for it.
+    pub(crate) fn hurry(&self) {
+        if let Some(hurry) = self.hurry.get() {
+            hurry.tell();
+        }
     }
 
     /// Joins as a reader, until the guard is dropped. None where the fill has ended without being whole.

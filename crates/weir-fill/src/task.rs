@@ -13,7 +13,9 @@ use tokio::sync::{Notify, oneshot};
 use weir_observe::Purpose;
 use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
 use weir_store::{Generation, Writer};
-use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
+use weir_upstream::{
+    Blame, Hurry, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share,
+};
 
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
@@ -61,6 +63,8 @@ pub struct FillRequest {
     pub cold: Option<Cold>,
     /// Whether a client waits for it when it begins.
     pub waiting: Waiting,
+    /// Told when a client waits for what a warming has begun.
+    pub hurry: Option<Arc<Hurry>>,
     /// Keeps a detached fill alive.
     pub parked: ParkedGuard,
     /// Counts among the fills at its upstream.
@@ -77,6 +81,8 @@ pub enum Waiting {
     Client,
     /// Nobody: it runs in the background.
     Nobody,
+    /// A warming, until a client joins.
+    Warming,
 }
 
 /// Whether others may join the fill.
@@ -127,6 +133,7 @@ pub fn start(
     interim: Option<InterimSender>,
 ) -> oneshot::Receiver<ForLead> {
     request.refetch.expect(|| fill.asks());
+    request.hurry.iter().for_each(|hurry| fill.gives_way(hurry.clone()));
     let (to_lead, for_lead) = oneshot::channel();
     tokio::spawn(Box::pin(run(request, fill, interim, to_lead)));
     for_lead
@@ -245,6 +252,7 @@ impl FillRequest {
     fn purpose(&self) -> Purpose {
         match (self.waiting, &self.validating, self.cold) {
             (Waiting::Nobody, ..) => Purpose::Background,
+            (Waiting::Warming, ..) => Purpose::Warm,
             (Waiting::Client, Some(_), _) => Purpose::Revalidation,
             (Waiting::Client, None, Some(_)) => Purpose::Range,
             (Waiting::Client, None, None) => Purpose::Fill,
@@ -260,7 +268,8 @@ impl FillRequest {
         }
         // Where its client has its share of the connections it waits. After a while a request that joined
         // leads another fill, for another client.
-        OriginRequest { share: Share::Bounded, ..self.refetch.request(headers) }
+        let share = if self.hurry.is_some() { Share::Spare } else { Share::Bounded };
+        OriginRequest { share, hurry: self.hurry.clone(), ..self.refetch.request(headers) }
     }
 
     /// The request as the policy sees it.

@@ -24,6 +24,8 @@ pub enum Purpose {
     Revalidation,
     /// The same without a client that waits.
     Background,
+    /// For the cache, by a warming: without a client.
+    Warm,
     /// A client's own request, past the cache.
     Pass,
     /// No request: a connection at the start, to warn of origins that are down.
@@ -34,13 +36,14 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 9] = [
+    pub const ALL: [Purpose; 10] = [
         Purpose::Fill,
         Purpose::Range,
         Purpose::Gap,
         Purpose::Rest,
         Purpose::Revalidation,
         Purpose::Background,
+        Purpose::Warm,
         Purpose::Pass,
         Purpose::Probe,
         Purpose::Check,
@@ -55,6 +58,7 @@ impl Purpose {
             Purpose::Rest => "rest",
             Purpose::Revalidation => "revalidation",
             Purpose::Background => "background",
+            Purpose::Warm => "warm",
             Purpose::Pass => "pass",
             Purpose::Probe => "probe",
             Purpose::Check => "check",

@@ -58,6 +58,8 @@ pub enum Actor {
     Client(String),
     /// The sender of a signal.
     Signal,
+    /// What the configuration wants at the start, or again and again.
+    Configuration,
     /// Nobody known, by the address.
     #[default]
     Nobody,
@@ -73,6 +75,7 @@ impl Actor {
             Actor::Token(name, from) => (format!("token:{name}"), Some(from)),
             Actor::Client(address) => (format!("client:{address}"), None),
             Actor::Signal => ("signal".to_owned(), None),
+            Actor::Configuration => ("configuration".to_owned(), None),
             Actor::Nobody => ("unknown".to_owned(), None),
             Actor::Stranger(address) => ("unknown".to_owned(), Some(address)),
         }

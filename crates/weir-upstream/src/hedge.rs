@@ -77,7 +77,11 @@ impl Course<'_> {
     pub(crate) fn hedge_after(&self, body: Option<&OutBody>) -> Option<After> {
         let per_mille = self.upstream.settings.retries.hedge_per_mille?;
         let request = self.request;
-        if body.is_none() || request.retry != Retry::Once || request.upgrade.is_some() {
+        if body.is_none()
+            || request.retry != Retry::Once
+            || request.upgrade.is_some()
+            || request.hurry.is_some()
+        {
             return None;
         }
         if self.is_hedged || !self.is_free() {

@@ -98,7 +98,7 @@ pub use page::{Feed, PageFault, PageServer};
 pub use pick::{
     Asked, HashOf, Metered, MeteredSettings, Pick, PickWord, Picked, Picking, Reason, Whose, host_point,
 };
-pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
+pub use request::{Hurry, Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{Length, OriginResponse, Times};
 pub use session_end::SessionEnd;
 pub use settings::{

@@ -13,6 +13,8 @@
 //! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read under it, and no
 //! waiter woken. Dropping a permit takes the lock, so it must not be dropped under it.
 
+use std::future::pending;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -23,7 +25,7 @@ use crate::clock;
 use crate::connection::{Connection, Home};
 use crate::error::Bound;
 use crate::origin::Busy;
-use crate::request::Share;
+use crate::request::{Hurry, Share};
 
 mod bounds;
 mod state;
@@ -32,6 +34,9 @@ pub(crate) use bounds::PoolBounds;
 use bounds::SharedBounds;
 pub(crate) use state::{Client, Demand};
 use state::{Free, Idle, State, Waiter};
+
+/// How long a request that no client waits for waits for a connection.
+const SPARE_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// The right to have one connection open. Dropped, it goes to a waiter, or back to the pool.
 #[derive(Debug)]
@@ -191,6 +196,12 @@ impl Pool {
             && self.state.lock().count(client).open >= self.bounds().share_of(self.bounds().open_max)
     }
 
+    /// Whether a request that no client waits for may have a connection: nobody waits, and some are left.
+    pub(crate) fn has_spare(&self) -> bool {
+        let state = self.state.lock();
+        state.waiting.is_empty() && state.busy() < self.bounds().spare_from()
+    }
+
     /// How many connections requests may have open.
     pub(crate) fn open_max(&self) -> usize {
         self.bounds.open_max()
@@ -264,10 +275,11 @@ impl Pool {
     pub(crate) async fn acquire<T>(
         self: &Arc<Self>,
         demand: Demand,
-        (client, share): (Client, Share),
-        elsewhere: impl Future<Output = T>,
+        (client, mut share): (Client, Share),
+        (elsewhere, hurry): (impl Future<Output = T>, Option<&Hurry>),
     ) -> Result<Took<T>, Bound> {
         let home = Home::current();
+        let mut elsewhere = pin!(elsewhere);
         loop {
             let step = self.step(home, demand, (client, share));
             let (granted, ticket) = match step {
@@ -279,11 +291,24 @@ impl Pool {
                 Step::Wait(granted, ticket) => (granted, ticket),
             };
             let _place = Place { pool: self, ticket };
-            let granted = tokio::time::timeout(self.bounds().wait_max, granted);
+            let patience = if share == Share::Spare { SPARE_WAIT_MAX } else { self.bounds().wait_max };
+            let granted = tokio::time::timeout(patience, granted);
+            let hurry = hurry.filter(|_| share == Share::Spare);
+            let hurried = async {
+                match hurry {
+                    Some(hurry) => hurry.told().await,
+                    None => pending().await,
+                }
+            };
             let granted = tokio::select! {
                 biased;
                 granted = granted => granted,
-                moved = elsewhere => return Ok(Took::There(moved)),
+                moved = &mut elsewhere => return Ok(Took::There(moved)),
+                // A client waits for it by now, and may find what was left for clients.
+                () = hurried => {
+                    share = Share::Bounded;
+                    continue;
+                }
             };
             let Ok(Ok(grant)) = granted else {
                 let is_spent = share == Share::Bounded && self.is_spent(client);
@@ -317,7 +342,7 @@ impl Pool {
             // It counts against no client until another one gets it.
             let client = offered.permit().client.take();
             state.change(client, |count| count.open -= 1);
-            let Some(waiter) = state.next(self.bounds().share_of(self.bounds().open_max)) else {
+            let Some(waiter) = state.next(&self.bounds()) else {
                 match offered {
                     Grant::Idle(Lease { connection, permit, .. }) => {
                         state.idle.push(Idle { connection, until });
@@ -364,7 +389,9 @@ impl Pool {
         let is_spent = client.is_some()
             && share == Share::Bounded
             && state.count(client).open >= self.share_of(open_max);
-        let free = if is_spent { None } else { state.free(home, demand, open_max) };
+        let is_late = share == Share::Spare
+            && (!state.waiting.is_empty() || state.busy() >= self.bounds().spare_from());
+        let free = if is_spent || is_late { None } else { state.free(home, demand, open_max) };
         state.change(client.filter(|_| free.is_some()), |count| count.open += 1);
         free.ok_or(is_spent)
     }
@@ -377,7 +404,7 @@ impl Pool {
         };
         let waiting_max = self.bounds().waiting_max;
         let of_client = state.count(client);
-        if state.waiting.len() >= waiting_max {
+        if share != Share::Spare && state.waiting_in_turn() >= waiting_max {
             return Step::Full(if is_spent { Bound::ClientShare } else { Bound::Connections });
         }
         if client.is_some() && of_client.waiting >= self.bounds().share_of(waiting_max) {
@@ -400,7 +427,7 @@ impl Pool {
                 state.open -= 1;
                 return;
             }
-            let Some(waiter) = state.next(self.bounds().share_of(self.bounds().open_max)) else {
+            let Some(waiter) = state.next(&self.bounds()) else {
                 state.open -= 1;
                 return;
             };

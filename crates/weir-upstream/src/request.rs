@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::affinity::Session;
 use crate::attempt::AttemptLog;
@@ -49,6 +50,8 @@ pub struct OriginRequest {
     pub client: Option<IpAddr>,
     /// What happens where that share is used up.
     pub share: Share,
+    /// With [`Share::Spare`]: tells that a client waits for it by now.
+    pub hurry: Option<Arc<Hurry>>,
 }
 
 /// The witness that stands for all clients that cannot be told from others. It does not count beside others.
@@ -62,6 +65,40 @@ pub enum Share {
     Bounded,
     /// It counts and does not wait. For transfers of gaps, which other clients wait for as well.
     Counted,
+    /// No client waits for the request: it takes a connection only where some are left for others, and waits
+    /// behind all of them ([`crate::Upstream::has_spare`]).
+    Spare,
+}
+
+/// Tells a request with [`Share::Spare`] that a client waits for it: from then on it waits in its turn.
+#[derive(Debug, Default)]
+pub struct Hurry {
+    is_told: AtomicBool,
+    told: Notify,
+}
+
+impl Hurry {
+    /// A client waits for the request.
+    pub fn tell(&self) {
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            self.told.notify_one();
+        }
+    }
+
+    /// Whether a client waits for it.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a client does.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(crate) async fn told(&self) {
+        while !self.is_told() {
+            self.told.notified().await;
+        }
+    }
 }
 
 impl OriginRequest {
@@ -83,6 +120,7 @@ impl OriginRequest {
             witness: None,
             client: None,
             share: Share::default(),
+            hurry: None,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::pool::{Client, Grant, Took};
 use crate::request::Share;
 use crate::roster::Roster;
 use crate::send::Course;
+use crate::upstream::Upstream;
 
 /// So many origins that have room are asked for a connection at a time.
 const LOOKS_MAX: usize = 4;
@@ -38,7 +39,21 @@ impl Room for Arc<Origin> {
     }
 
     fn is_for(&self, (client, share): (Client, Share)) -> bool {
-        share == Share::Counted || !self.pool().is_spent(client)
+        match share {
+            Share::Counted => true,
+            Share::Bounded => !self.pool().is_spent(client),
+            Share::Spare => self.pool().has_spare(),
+        }
+    }
+}
+
+impl Upstream {
+    /// Whether a request that no client waits for may go to an origin now: at one that takes requests nobody
+    /// waits for a connection, and some are left for others.
+    pub fn has_spare(&self) -> bool {
+        let roster = self.roster();
+        let takes_share = |at: &usize| roster.takes_share(*at);
+        (0..roster.members.len()).filter(takes_share).any(|at| roster.origin(at).pool().has_spare())
     }
 }
 
@@ -51,7 +66,10 @@ impl Course<'_> {
         let begun = clock::now();
         let origin = self.roster.origin(self.picked.at);
         let busy = Busy::begin(origin);
-        let took = origin.pool().acquire(self.demand, self.who(), self.elsewhere()).await;
+        let took = origin
+            .pool()
+            .acquire(self.demand, self.who(), (self.elsewhere(), self.request.hurry.as_deref()))
+            .await;
         match took {
             Ok(Took::Here(grant)) => Seat { granted: Ok(grant), busy, begun },
             Err(bound) => Seat { granted: Err(bound), busy, begun },
@@ -64,7 +82,9 @@ impl Course<'_> {
     }
 
     fn who(&self) -> (Client, Share) {
-        (self.request.client, self.request.share)
+        let is_waited_for = self.request.hurry.as_ref().is_some_and(|hurry| hurry.is_told());
+        let share = if is_waited_for { Share::Bounded } else { self.request.share };
+        (self.request.client, share)
     }
 
     /// Whether it may be answered by any origin as well as by the one that was picked.

@@ -17,6 +17,12 @@ pub(crate) struct PoolBounds {
 }
 
 impl PoolBounds {
+    /// How many connections may be busy before what no client waits for begins no other one: a quarter is
+    /// left, and one at least where there are several.
+    pub(super) fn spare_from(&self) -> usize {
+        (self.open_max - (self.open_max / 4).max(1)).max(1)
+    }
+
     /// What one client may use of so many, at least one.
     pub(super) fn share_of(&self, all: usize) -> usize {
         (all.saturating_mul(self.share_percent) / 100).max(1)

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use super::bounds::PoolBounds;
 use crate::connection::{Connection, Home};
 use crate::request::Share;
 
@@ -80,6 +81,11 @@ impl<G> State<G> {
         Some(Free::Permit(Some(self.idle.remove(0))))
     }
 
+    /// Connections with a request under way.
+    pub(super) fn busy(&self) -> usize {
+        self.open - self.idle.len()
+    }
+
     pub(super) fn count(&self, client: Client) -> Count {
         client.and_then(|client| self.clients.get(&client)).copied().unwrap_or_default()
     }
@@ -93,13 +99,27 @@ impl<G> State<G> {
         }
     }
 
-    /// Takes the next request out of the queue and counts a connection for it: of those whose clients may
-    /// have more connections, one whose client has the fewest.
-    pub(super) fn next(&mut self, open_max: usize) -> Option<Waiter<G>> {
+    /// How many wait that a client waits for. Those that none waits for take no place of the queue.
+    pub(super) fn waiting_in_turn(&self) -> usize {
+        self.waiting.iter().filter(|waiter| waiter.share != Share::Spare).count()
+    }
+
+    /// Takes the next request out of the queue and counts a connection for it, one that has just been freed
+    /// and is still counted: of those whose clients may have more connections, one whose client has the
+    /// fewest.
+    pub(super) fn next(&mut self, bounds: &PoolBounds) -> Option<Waiter<G>> {
+        let open_max = bounds.share_of(bounds.open_max);
+        let has_spare = self.busy() <= bounds.spare_from();
         let mut best = None;
         for (at, waiter) in self.waiting.iter().enumerate() {
-            let open = self.count(waiter.client).open;
-            let is_within = waiter.client.is_none() || waiter.share == Share::Counted || open < open_max;
+            // What no client waits for comes behind all that one waits for.
+            let is_spare = waiter.share == Share::Spare;
+            let open = if is_spare { usize::MAX - 1 } else { self.count(waiter.client).open };
+            let is_within = match waiter.share {
+                Share::Spare => has_spare,
+                Share::Counted => true,
+                Share::Bounded => waiter.client.is_none() || open < open_max,
+            };
             if is_within && best.is_none_or(|(fewest, _)| open < fewest) {
                 best = Some((open, at));
                 if open == 0 {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::scripted::{fetch, get, head, ok, serve, settings, text, upstream};
-use crate::{Bound, OriginError, OriginRequest, Share, Upstream};
+use crate::{Bound, Hurry, OriginError, OriginRequest, Share, Upstream};
 
 fn capped(url: String, connections: usize, queue: usize) -> Arc<Upstream> {
     let mut settings = settings(&[url]);
@@ -285,4 +285,63 @@ async fn who_has_fewest_connections_comes_first() {
     assert!(!first.is_finished());
     held[0].abort();
     assert_eq!(first.await.unwrap().unwrap(), 1);
+}
+
+fn spare(hurry: &Arc<Hurry>, path: &str) -> OriginRequest {
+    OriginRequest { share: Share::Spare, hurry: Some(hurry.clone()), ..get(path) }
+}
+
+/// What no client waits for leaves a connection, and stands behind all others.
+#[tokio::test]
+async fn what_no_client_waits_for_comes_last_and_leaves_some() {
+    let asked: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
+    let (seen, gate) = (asked.clone(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let opens = gate.clone();
+    let origin = serve(move |mut peer| {
+        let (seen, opens) = (seen.clone(), opens.clone());
+        async move {
+            while let Some(request) = peer.request().await {
+                let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+                let is_held = path.starts_with("/w");
+                seen.lock().push(path);
+                if is_held {
+                    opens.acquire().await.unwrap().forget();
+                }
+                peer.send(ok("fine")).await;
+            }
+        }
+    })
+    .await;
+    let mut settings = settings(&[origin.url()]);
+    settings.bounds.connections_max = 4;
+    settings.bounds.queue_max = 1;
+    settings.timeouts.queue = Duration::from_secs(20);
+    let upstream = Upstream::new(settings).unwrap();
+    let hurries: Vec<Arc<Hurry>> = (0..8).map(|_| Arc::default()).collect();
+    let warm = |number: usize| {
+        let (upstream, request) = (upstream.clone(), spare(&hurries[number], &format!("/w{number}")));
+        tokio::spawn(async move { fetch(&upstream, request).await })
+    };
+    assert!(upstream.has_spare());
+    let all: Vec<_> = (0..8).map(warm).collect();
+    while asked.lock().len() < 3 || upstream.snapshot().origins[0].waiting < 5 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!upstream.has_spare());
+    // The last connection is for clients, again and again, and so is the queue.
+    for _ in 0..10 {
+        assert_eq!(fetch(&upstream, get("/c")).await.unwrap(), "fine");
+    }
+    assert_eq!(asked.lock().iter().filter(|path| path.starts_with("/w")).count(), 3);
+    // One that a client waits for by now takes what was left for clients.
+    hurries[7].tell();
+    while !asked.lock().contains(&"/w7".to_owned()) {
+        tokio::task::yield_now().await;
+    }
+    gate.add_permits(8);
+    for one in all {
+        assert_eq!(one.await.unwrap().unwrap(), "fine");
+    }
+    assert!(upstream.has_spare());
+    assert!(upstream.snapshot().origins[0].connections_open <= 4);
 }
