@@ -3,7 +3,7 @@
 
 use weir_policy::{
     Answer, Ask, AskKind, CacheRules, Consult, Interval, MissReason, Now, PassReason, RequestView, Reusable,
-    Revalidation, StaleUse, Verdict, answer, consult, verdict,
+    RevalidateReason, Revalidation, StaleUse, Verdict, answer, consult, verdict,
 };
 use weir_store::Generation;
 
@@ -96,6 +96,17 @@ pub(crate) enum Decision {
     Fetch(MissReason),
     /// 504: the client accepts only a stored response, and none can be used (RFC 9111 §5.2.1.7).
     GatewayTimeout,
+}
+
+/// What a warming does in place of a client: it does not content itself with what is stale.
+pub(crate) fn warmed(decision: Decision) -> Decision {
+    match decision {
+        Decision::Serve(Reuse { reusable, stale: Some(_), .. }) => {
+            let freshness = reusable.freshness();
+            Decision::Revalidate(Revalidation { why: RevalidateReason::Stale, freshness })
+        }
+        decision => decision,
+    }
 }
 
 /// How the stored response is used.

@@ -23,7 +23,7 @@ use weir_wire::Target;
 use crate::affinity;
 use crate::core::{Core, HeldPlan};
 use crate::debug::Shown;
-use crate::decide::Beside;
+use crate::decide::{Beside, Fulfilled};
 use crate::notes::Notes;
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
@@ -34,6 +34,7 @@ use crate::seen;
 use crate::transform::client::client_of;
 use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
 use crate::values::{Circumstances, OfLog, OfRequest, OfResponse, Rendered, RouteWords};
+use crate::warm::Warming;
 use weir_fill::OriginAnswer;
 use weir_fill::asks::Cause;
 use weir_fill::inflight::Asker;
@@ -74,6 +75,8 @@ pub(crate) struct Note<'c> {
     pub(crate) rewritten: Option<Rewritten>,
     /// The fields that the origin sent to the lead of a fill, where they differ from the stored ones.
     pub(crate) own_fields: Option<Box<HeaderMap>>,
+    /// What it is for, where there is no client.
+    pub(crate) warming: Option<&'c Warming>,
     /// How the missing bytes of the response are brought, where they were already asked for.
     pub(crate) refill: Option<Box<Refill>>,
     /// Whether the request found a part that cannot be completed.
@@ -178,6 +181,20 @@ impl<'c> Note<'c> {
         shown: Shown,
     ) -> Note<'c> {
         core.observer.counters().request_begun();
+        Note::new(core, running, request, shown)
+    }
+
+    /// Begins an exchange without a client. It is counted nowhere, and not to be finished.
+    pub(crate) fn warming(
+        core: &'c Core,
+        running: &'c HeldPlan,
+        (request, shown): (&'c Request, Shown),
+        warming: &'c Warming,
+    ) -> Note<'c> {
+        Note { warming: Some(warming), ..Note::new(core, running, request, shown) }
+    }
+
+    fn new(core: &'c Core, running: &'c HeldPlan, request: &'c Request, shown: Shown) -> Note<'c> {
         Note {
             core,
             scheme: scheme(&request.headers, request.peer.trust, request.peer.scheme),
@@ -194,6 +211,7 @@ impl<'c> Note<'c> {
             answered: None,
             rewritten: None,
             own_fields: None,
+            warming: None,
             refill: None,
             found_gone: false,
             had_age: false,
@@ -229,8 +247,18 @@ impl<'c> Note<'c> {
         Beside {
             is_too_large: self.request.is_too_large(self.content_limits(route)),
             is_upgrade: self.request.upgrade.is_some(),
-            fulfilled: of_client.unwrap_or_default().and(by_maps).and(affinity::fulfilled(self, route)),
+            fulfilled: of_client
+                .unwrap_or_default()
+                .and(by_maps)
+                .and(affinity::fulfilled(self, route))
+                .and(self.refresh()),
         }
+    }
+
+    /// Whether a warming fetches what is fresh.
+    fn refresh(&self) -> Fulfilled {
+        let is_refresh = self.warming.is_some_and(|warming| warming.refresh);
+        if is_refresh { Fulfilled(Fulfilled::REFRESH) } else { Fulfilled::default() }
     }
 
     /// How large and how slow the request's content may be.
@@ -241,9 +269,11 @@ impl<'c> Note<'c> {
 
     /// Path and query for the origin: what the key leaves of them, or what the route makes of that.
     pub(crate) fn target(&self, route: &Route) -> Cow<'_, str> {
-        match &self.rewritten {
-            Some(rewritten) => Cow::Borrowed(&rewritten.target),
-            None => forwarded(route, self.path_and_query()),
+        let instead = self.warming.and_then(|warming| warming.instead.as_ref());
+        match (instead, &self.rewritten) {
+            (Some((_, target)), _) => Cow::Borrowed(target),
+            (None, Some(rewritten)) => Cow::Borrowed(&rewritten.target),
+            (None, None) => forwarded(route, self.path_and_query()),
         }
     }
 

@@ -27,7 +27,7 @@ use crate::lookup;
 use crate::parts::{self, Confirmed};
 use crate::response::{self, Response};
 use crate::upload::Upload;
-use crate::{affinity, outgoing, pass, serve};
+use crate::{affinity, outgoing, pass, serve, warm};
 use weir_clock as clock;
 use weir_fill::inflight::{self, Asker, Plan, Wanted};
 use weir_fill::recent::digest_of_visitors;
@@ -122,6 +122,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
                 job.cache_status = CacheStatus::pass(PassReason::Uncacheable).not_stored(reason);
                 return passed(job).await;
             }
+            Plan::Separate if job.warming.is_some() => return warm::gave_way(job.exchange),
             Plan::Separate => break,
             Plan::Failed(failure) => {
                 return failed(job, &failure);
@@ -159,7 +160,8 @@ fn is_a_visitors(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<NotStored> {
 /// Whether the key has been asked for as often as the route wants before it stores anything of it. If not,
 /// this request is noted.
 fn is_earned(job: &Job<'_, '_, '_>, key: &CacheKey) -> bool {
-    let least = u32::from(job.route.rules.min_uses.memory);
+    // Whoever warms a URL wants it stored.
+    let least = if job.warming.is_some() { 1 } else { u32::from(job.route.rules.min_uses.memory) };
     let store = &job.core.shared.store;
     if least < 2 || job.validating.is_some() || store.uses(key) + 1 >= least {
         return true;
@@ -196,6 +198,9 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let is_spent = refetch.upstream.is_spent(refetch.client);
     let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
+        if job.warming.is_some() {
+            return warm::gave_way(job.exchange);
+        }
         return match stale_instead(job, Failure::Slow) {
             Some(after) => after,
             None => passed(job).await,

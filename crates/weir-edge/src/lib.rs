@@ -54,6 +54,7 @@ pub mod transform;
 mod upload;
 mod values;
 mod walk;
+mod warm;
 
 pub use content::orders::{
     ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted,
@@ -64,3 +65,4 @@ pub use list::{Cached, CachedPage, ListOrder};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;
 pub use purge::{PurgeOrder, PurgeTarget};
+pub use warm::{Document, Warm, Warmed};

@@ -77,8 +77,10 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender)
 /// How this request asks the origin for a whole representation; none where the route's upstream does not
 /// exist.
 pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Refetch>> {
+    let instead = exchange.warming.and_then(|warming| warming.instead.as_ref());
+    let upstream = instead.map(|(upstream, _)| upstream).or_else(|| exchange.running.upstream(route));
     Some(Arc::new(Refetch {
-        upstream: exchange.running.upstream(route)?.clone(),
+        upstream: upstream?.clone(),
         target: exchange.target(route).into_owned(),
         headers: for_fill(exchange, route),
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
@@ -130,14 +132,17 @@ pub(crate) fn noted(
     let Some(cause) = exchange.cause() else { return request };
     let asks = Arc::<Asks>::default();
     cause.reads(&asks);
-    let log = Some(asks.begin(cause, upstream.name(), Purpose::Pass, &request));
+    let purpose = if exchange.warming.is_some() { Purpose::Warm } else { Purpose::Pass };
+    let log = Some(asks.begin(cause, upstream.name(), purpose, &request));
     OriginRequest { log, ..request }
 }
 
 /// A place among the upstream's fills.
 pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<FillPermit> {
     let upstream = &refetch.upstream;
-    let all = FILLS_PER_ORIGIN_MAX * upstream.origins_count();
+    let most = FILLS_PER_ORIGIN_MAX * upstream.origins_count();
+    // Clients find places, however many URLs are warmed.
+    let all = if exchange.warming.is_some() { most / 2 } else { most };
     let most = FillsMax { all, of_client: upstream.client_max(all) };
     exchange.core.shared.inflight.upstreams.permit(upstream.name(), refetch.client, most)
 }
@@ -161,7 +166,8 @@ pub(crate) fn fill_request(
         validating: None,
         shared,
         cold: None,
-        waiting: Waiting::Client,
+        waiting: if exchange.warming.is_some() { Waiting::Warming } else { Waiting::Client },
+        hurry: exchange.warming.map(|warming| warming.hurry.clone()),
         parked: Arc::default(),
         _permit: permit,
     }

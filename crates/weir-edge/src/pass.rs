@@ -45,6 +45,7 @@ use weir_fill::{Concern, NO_ANSWER, OriginAnswer, OriginFailure};
 
 use self::hold::{Held, hold};
 use self::posted::Posted;
+use crate::warm::{self, Aim};
 use crate::{affinity, limit, local, lookup, outgoing, present};
 
 /// `Retry-After` of an event stream that found no place, in seconds.
@@ -91,6 +92,11 @@ pub(crate) async fn try_pass(
 ) -> Result<Response, Box<OriginFailure>> {
     if exchange.count().is_err() {
         return Ok(local::too_many(exchange));
+    }
+    match exchange.warming.map(|warming| warming.aim) {
+        Some(Aim::Store) => return Ok(warm::not_stored(exchange, cache_status)),
+        Some(Aim::Read) if !warm::may_ask(exchange, route) => return Ok(warm::gave_way(exchange)),
+        _ => {}
     }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {
         return Ok(local::no_upstream(exchange));
@@ -178,6 +184,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
         witness: Some(exchange.witness().number()),
         client: exchange.sharer(),
         share: Share::Bounded,
+        hurry: None,
     }
 }
 

@@ -29,7 +29,9 @@ pub(crate) async fn now(
         return fetch::fetch(job).await;
     }
     job.validating = Some(generation);
-    if let Some(instead) = fetch::stale::instead_of_asking(job) {
+    if job.warming.is_none()
+        && let Some(instead) = fetch::stale::instead_of_asking(job)
+    {
         job.step(|| Step::Refreshing);
         in_background(job);
         return fetch::stale::stale_out(job, instead);

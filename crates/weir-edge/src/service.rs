@@ -9,18 +9,35 @@ use weir_observe::Observer;
 use weir_wire::Target;
 
 use crate::core::{Core, HeldPlan};
+use crate::debug::Shown;
 use crate::exchange::Note;
 use crate::late::Late;
 use crate::limit::Pace;
 use crate::response::{Content, Response};
 use crate::shared::Shared;
-use crate::{debug, local, secured, walk};
+use crate::{debug, local, secured, walk, warm};
 
 /// The core of a worker, whose ring it answers. It must be called within that worker's runtime.
 pub(crate) fn of_worker(number: usize, shared: Arc<Shared>) -> Rc<Core> {
     let bells = shared.bells.clone();
     tokio::task::spawn_local(async move { bells.answer(number).await });
-    Rc::new(Core::new(number, shared))
+    let core = Rc::new(Core::new(number, shared));
+    tokio::task::spawn_local(warm::attend(core.clone()));
+    core
+}
+
+/// Makes a request ready for the walk. What its response shows of it.
+pub(crate) fn prepare(plan: &HeldPlan, request: &mut Request) -> Shown {
+    // The key and the variant are made from the fields that the origin gets.
+    weir_policy::strip_named(&mut request.headers);
+    let shown = debug::take(plan, request);
+    secured::client_certificate(&plan.plan, request);
+    if let Target::Path(path) = &request.target
+        && let Some(path) = path.without_dots()
+    {
+        request.target = Target::Path(path);
+    }
+    shown
 }
 
 impl Service for Core {
@@ -35,15 +52,7 @@ impl Service for Core {
     }
 
     fn begin<'c>(&'c self, plan: &'c HeldPlan, request: &'c mut Request) -> Note<'c> {
-        // The key and the variant are made from the fields that the origin gets.
-        weir_policy::strip_named(&mut request.headers);
-        let shown = debug::take(plan, request);
-        secured::client_certificate(&plan.plan, request);
-        if let Target::Path(path) = &request.target
-            && let Some(path) = path.without_dots()
-        {
-            request.target = Target::Path(path);
-        }
+        let shown = prepare(plan, request);
         Note::begin(self, plan, request, shown)
     }
 

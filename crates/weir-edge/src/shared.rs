@@ -14,6 +14,7 @@ use crate::content::laid::{Content, LaidIndex};
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
 use crate::proofs::HttpProofs;
+use crate::warm::Walks;
 use weir_fill::inflight::Inflight;
 use weir_fill::resources::Resources;
 use weir_fill::waiters::Bells;
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) hold: Arc<HoldRoom>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
+    /// Walks without a client.
+    pub(crate) walks: Walks,
     /// Answers to a certificate authority.
     pub(crate) proofs: HttpProofs,
     /// Content by hand.
@@ -108,6 +111,7 @@ impl Shared {
             clients: Arc::default(),
             running: ArcSwap::from_pointee(running),
             observatory,
+            walks: Walks::default(),
             proofs: HttpProofs::default(),
             content: Content::default(),
             own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),

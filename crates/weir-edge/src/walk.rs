@@ -19,7 +19,7 @@ use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
 use crate::secured::is_early;
-use crate::{content, fetch, files, pass, purge, serve};
+use crate::{content, fetch, files, pass, purge, serve, warm};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
@@ -69,6 +69,10 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     exchange.decided(&decision);
     let cache_status = CacheStatus::miss(MissReason::Gone);
+    let decision = if exchange.warming.is_some() { decide::warmed(decision) } else { decision };
+    if !matches!(decision, Decision::Serve(_)) && !warm::may_ask(exchange, route) {
+        return warm::gave_way(exchange);
+    }
     if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
         return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
     }
