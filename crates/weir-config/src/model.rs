@@ -23,6 +23,7 @@ mod rules;
 mod site;
 mod tls;
 mod upstream;
+mod warm;
 mod written;
 
 pub use acme::{Acme, AcmeChallenge, AcmeFallback, ExternalAccount};
@@ -54,6 +55,7 @@ pub use tls::{
     Certificate, ClientCertificate, ClientCertificateMode, Hsts, HstsTable, Https, Protocol, SiteCertificate,
 };
 pub use upstream::{OriginEntry, OriginTable, Resolve, Tls, Upstream};
+pub use warm::Warm;
 pub use written::{Measured, ScriptItem, ScriptValue, WrittenPick};
 
 use crate::value::{
@@ -126,6 +128,9 @@ pub struct Config {
     /// Tables of what a text of the request becomes: `[map.NAME]`, used as `{map.NAME}`.
     #[schemars(extend("propertyNames" = { "format": "weir-map-name" }))]
     pub map: BTreeMap<String, Map>,
+    /// What Weir asks for by itself. Default: nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warm: Vec<Warm>,
     /// What all sites inherit.
     pub defaults: Rules,
     /// Sites, chosen by the host of a request. A request whose host no site names is answered 421.
@@ -159,6 +164,7 @@ impl Default for Config {
             metrics: BTreeMap::new(),
             distributor: None,
             map: BTreeMap::new(),
+            warm: Vec::new(),
             defaults: Rules::default(),
             site: Vec::new(),
         }

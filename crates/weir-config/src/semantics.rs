@@ -17,6 +17,7 @@ mod rewrites;
 mod routes;
 mod statuses;
 mod vary;
+mod warm;
 
 use self::exclusive::exclusive;
 use crate::{
@@ -104,6 +105,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
     picks::written(config, tree, mistakes);
     metrics::check(config, tree, mistakes);
     distributors::check(config, tree, mistakes);
+    warm::check(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
         if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
             upstream_tables(upstream, node, config, mistakes);

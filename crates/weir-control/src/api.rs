@@ -15,6 +15,7 @@ mod table;
 mod tokens;
 mod top;
 mod views;
+mod warm;
 
 use http::{Method, StatusCode};
 
@@ -22,8 +23,10 @@ use crate::answer::Refusal;
 
 use self::table::TABLE;
 
+pub(crate) use self::jobs::refusal as job_refusal;
 pub use self::operation::VERSION;
 pub(crate) use self::operation::{Act, Operation, Reach};
+pub(crate) use self::warm::refusal as warm_refusal;
 
 /// What a refused method is told.
 const WHY_NOT_GET: &str = "GET changes nothing here: a link, a crawler or a web page must not";

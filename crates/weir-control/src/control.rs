@@ -152,6 +152,10 @@ impl Control {
         })
     }
 
+    pub(crate) fn data_plane(&self) -> &dyn DataPlane {
+        &*self.data_plane
+    }
+
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
     }
@@ -391,7 +395,7 @@ impl Control {
 
     /// Waits while volumes are being opened, at most for a minute: what they hold is not known before.
     /// Blocks.
-    fn await_volumes(&self, progress: &Progress) {
+    pub(crate) fn await_volumes(&self, progress: &Progress) {
         let until = clock::mono() + OPENING_TIME_MAX;
         let is_opening = || {
             let volumes = self.inventory().volumes;

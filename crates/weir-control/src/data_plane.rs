@@ -11,6 +11,7 @@ mod purge;
 mod retention;
 mod upgrade;
 mod volumes;
+mod warm;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,6 +46,7 @@ pub use self::retention::{
 };
 pub use self::upgrade::{UpgradeOrder, Upgraded};
 pub use self::volumes::{CatalogueUse, Verified, VolumeUse};
+pub use self::warm::{WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed};
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.
@@ -111,6 +113,39 @@ pub trait DataPlane: Send + Sync {
     /// # Errors
     /// A sentence, where there is no volume or its drive fails.
     fn verify(&self, progress: &Progress) -> Result<Verified, String>;
+
+    /// Begins a warming. Its list may still have to come. Returns its id.
+    ///
+    /// # Errors
+    /// See [`WarmRefusal`].
+    fn warm_begin(&self, order: &WarmOrder, by: &WarmBy) -> Result<String, WarmRefusal> {
+        let _ = (order, by);
+        Err(WarmRefusal::Unfit("this Weir cannot warm".to_owned()))
+    }
+
+    /// Takes a further piece of its list. Returns how many URLs have come.
+    ///
+    /// # Errors
+    /// See [`WarmRefusal`].
+    fn warm_add(&self, id: &str, piece: &WarmPiece) -> Result<u64, WarmRefusal> {
+        let _ = piece;
+        Err(WarmRefusal::Unknown(format!("there is no warming {id}")))
+    }
+
+    /// Goes through a warming, and blocks until it has ended, or `progress` asks it to end. One that is
+    /// interrupted is kept for the next process.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn warm_run(&self, id: &str, progress: &Progress) -> Result<Warmed, String> {
+        let _ = progress;
+        Err(format!("there is no warming {id}"))
+    }
+
+    /// Forgets a warming that has not begun.
+    fn warm_drop(&self, id: &str) {
+        let _ = id;
+    }
 
     /// The origins of each upstream.
     fn origins(&self) -> Vec<OriginsOf> {

@@ -174,6 +174,7 @@ pub(crate) fn act_of(method: &Method, path: &str) -> String {
         (&Method::POST, "/reload") => "reload",
         (&Method::POST, "/upgrade") => "upgrade",
         (&Method::POST, "/verify") => "verify",
+        (&Method::POST, "/warm") => "warm",
         (&Method::POST, "/tokens") => "token-add",
         (&Method::POST, "/origins") => "origin-change",
         (&Method::POST | &Method::PUT, "/origins/metrics") => "origin-metrics",

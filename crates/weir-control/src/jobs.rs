@@ -1,5 +1,5 @@
 //! What takes long: jobs, each on a thread of its own. They are asked for their progress, followed and
-//! cancelled by their id, and end with the process.
+//! cancelled by their id, and end with the process; a later one may go on with some, under the same id.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -42,7 +42,8 @@ pub enum JobState {
     Failed,
     /// It was cancelled. What it had done stays done.
     Cancelled,
-    /// An upgrade has ended it: a new process has taken over. Begin it again.
+    /// An upgrade has ended it: a new process has taken over. Begin it again. A warming goes on there by
+    /// itself, under the same id.
     Interrupted,
 }
 
@@ -51,7 +52,7 @@ pub enum JobState {
 pub struct JobShown {
     /// Its id.
     pub id: String,
-    /// What it does: `verify`, `purge-dry-run`.
+    /// What it does: `verify`, `purge-dry-run`, `warm`.
     pub kind: String,
     /// Its state.
     pub state: JobState,
@@ -64,7 +65,7 @@ pub struct JobShown {
     /// How much there was of it when it began, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// What is counted: `objects`.
+    /// What is counted: `objects`, `URLs`.
     pub unit: String,
     /// How much was done in a second, on average.
     pub rate: f64,
@@ -81,7 +82,11 @@ pub(crate) type Work = Box<dyn FnOnce(&Progress) -> Result<Value, String> + Send
 
 /// A job that is wanted.
 pub(crate) struct Wanted {
+    /// Its id, where it goes on from an earlier process; else one is made.
+    pub(crate) id: Option<String>,
     pub(crate) kind: &'static str,
+    /// What is counted.
+    pub(crate) unit: &'static str,
     /// Whether there is one of its kind at a time.
     pub(crate) is_alone: bool,
     pub(crate) actor: String,
@@ -126,7 +131,7 @@ impl Jobs {
     /// # Errors
     /// See [`JobError`].
     pub(crate) fn begin(&self, wanted: Wanted) -> Result<Arc<Job>, JobError> {
-        let Wanted { kind, is_alone, actor, owner, work, ended } = wanted;
+        let Wanted { id, kind, unit, is_alone, actor, owner, work, ended } = wanted;
         let mut all = self.all.lock();
         let running = || all.iter().filter(|job| job.is_running());
         if let Some(same) = running().find(|job| is_alone && job.kind == kind) {
@@ -138,13 +143,13 @@ impl Jobs {
             return Err(JobError::TooMany(if own >= RUNNING_OF_ONE_MAX { own } else { of_all }));
         }
         // Another process of an upgrade must not take it for its own.
-        let id = format!("{:016x}", fastrand::u64(..));
+        let id = id.unwrap_or_else(|| format!("{:016x}", fastrand::u64(..)));
         let shown = JobShown {
             id: id.clone(),
             kind: kind.to_owned(),
             actor,
             started: rfc3339(clock::wall()),
-            unit: "objects".to_owned(),
+            unit: unit.to_owned(),
             ..JobShown::default()
         };
         let (shown, begun, progress) = (Mutex::new(shown), clock::mono(), Progress::default());
@@ -164,6 +169,11 @@ impl Jobs {
     /// The job of this id, if the caller may see it.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Job>> {
         self.all.lock().iter().find(|job| job.id == id && job.is_shown_to(caller)).cloned()
+    }
+
+    /// Whether the job of this id is under way.
+    pub(crate) fn is_running(&self, id: &str) -> bool {
+        self.all.lock().iter().any(|job| job.id == id && job.is_running())
     }
 
     /// Asks all to end, since a new process takes over.
@@ -224,6 +234,11 @@ impl Job {
             shown.rate = (shown.done as f64 / elapsed.max(0.001) * 10.0).round() / 10.0;
         }
         shown
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
     }
 
     pub(crate) fn is_running(&self) -> bool {

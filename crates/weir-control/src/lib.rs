@@ -47,6 +47,7 @@ pub mod top;
 mod turns;
 mod upload;
 mod users;
+mod warm;
 
 pub use answer::Refused;
 pub use call::Role;
@@ -57,10 +58,7 @@ pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState,
     ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentUse,
     ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, HeldRange, Inventory,
-    LedgerState, ListOrder, ListSum, Listening, Listing, OrdersEnded, OriginChoice, OriginConsidered,
-    OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
-    SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped, TookUpTo,
-    UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    LedgerState, ListOrder, ListSum, Listening, Listing, OrdersEnded, OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse, WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed,
 };
 pub use data_plane::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,

@@ -36,6 +36,16 @@ impl Progress {
         }
     }
 
+    /// Whether it is to end.
+    pub fn is_over(&self) -> bool {
+        self.ends().is_some()
+    }
+
+    /// Whether it is to end because another process takes over.
+    pub fn is_interrupted(&self) -> bool {
+        self.ends() == Some(Ends::Interrupted)
+    }
+
     /// How much is done, and how much there is, if that is known.
     pub(crate) fn now(&self) -> (u64, Option<u64>) {
         let total = self.total.load(Ordering::Relaxed);

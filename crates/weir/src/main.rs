@@ -28,6 +28,7 @@ mod process;
 mod service;
 mod upgrade;
 mod volumes;
+mod warming;
 mod wire_up;
 mod written_picks;
 

@@ -35,6 +35,7 @@ use crate::metrics;
 use crate::origins::Origins;
 use crate::upgrade;
 use crate::volumes;
+use crate::warming::Warmings;
 use crate::written_picks;
 
 /// The data plane as it runs in this process.
@@ -46,6 +47,7 @@ pub(crate) struct Server {
     pub(crate) certificates: Keeper,
     pub(crate) ordering: Ordering,
     pub(crate) origins: Origins,
+    pub(crate) warmings: Arc<Warmings>,
     collector: Collector,
     picks: written_picks::Maker,
     choice: LogChoice,
@@ -153,6 +155,8 @@ impl Server {
         (handover.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
+        let warmings = Arc::new(Warmings::of(state));
+        warmings.configure(loaded);
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let configured = &loaded.config.cache.volume;
@@ -194,6 +198,7 @@ impl Server {
             certificates,
             ordering,
             origins,
+            warmings,
             collector,
             picks,
             choice,
@@ -238,6 +243,7 @@ impl Server {
     /// Accepts no more connections and lets existing ones finish. Blocks.
     pub(crate) fn drain(&self) {
         self.ordering.stop();
+        self.edge.stop_warming();
         self.edge.drain(self.patience());
     }
 

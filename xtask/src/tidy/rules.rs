@@ -200,6 +200,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-observe/src/log.rs",
     "crates/weir-observe/src/popular.rs",
     "crates/weir-edge/src/service.rs",
+    "crates/weir-edge/src/warm.rs",
     "crates/weir-front/src/h2/serve.rs",
     "crates/weir-front/src/handshakes.rs",
     "crates/weir-front/src/worker.rs",
@@ -227,6 +228,8 @@ const SPAWNERS: &[&str] = &[
     "crates/weir/src/cli/top/asking.rs",
     "crates/weir/src/demo/mod.rs",
     "crates/weir/src/upgrade/old.rs",
+    "crates/weir/src/warming.rs",
+    "crates/weir/src/warming/folder.rs",
     "crates/weir/src/written_picks/scripts.rs",
 ];
 

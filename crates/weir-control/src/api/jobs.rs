@@ -51,20 +51,23 @@ pub(super) fn count_purged(control: &Arc<Control>, call: &Call) -> Result<Answer
 /// A job of the caller, which leaves no entry when it ends.
 fn wanted(call: &Call, kind: &'static str, work: Work) -> Wanted {
     let (actor, owner) = (call.caller.actor.to_string(), call.caller.identity.clone());
-    Wanted { kind, is_alone: false, actor, owner, work, ended: Box::new(|_| {}) }
+    Wanted { id: None, kind, unit: "objects", is_alone: false, actor, owner, work, ended: Box::new(|_| {}) }
 }
 
 fn begin(control: &Control, wanted: Wanted) -> Result<Arc<Job>, Refusal> {
-    control.jobs().begin(wanted).map_err(|error| {
-        let status = match error {
-            JobError::TooMany(_) | JobError::Same(_) => StatusCode::CONFLICT,
-            JobError::Thread(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Refusal::new(status, "job", error.to_string()).help("see `weir jobs`")
-    })
+    control.jobs().begin(wanted).map_err(|error| refusal(&error))
 }
 
-fn accepted(job: &JobShown) -> Answer {
+/// What is answered where no job can begin.
+pub(crate) fn refusal(error: &JobError) -> Refusal {
+    let status = match error {
+        JobError::TooMany(_) | JobError::Same(_) => StatusCode::CONFLICT,
+        JobError::Thread(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Refusal::new(status, "job", error.to_string()).help("see `weir jobs`")
+}
+
+pub(super) fn accepted(job: &JobShown) -> Answer {
     let mut answer = answer::json(StatusCode::ACCEPTED, job);
     if let Ok(place) = HeaderValue::from_str(&format!("{}/jobs/{}", VERSION, job.id)) {
         answer.headers_mut().insert(LOCATION, place);
@@ -106,6 +109,15 @@ pub(super) fn cancel(control: &Arc<Control>, call: &Call) -> Result<Answer, Refu
         Ok(job.shown())
     });
     settled(control, entry, cancelled)
+}
+
+/// The job of this id, if the caller has begun it.
+pub(super) fn find_own(control: &Control, call: &Call) -> Result<Arc<Job>, Refusal> {
+    let job = find(control, call)?;
+    match job.is_of(&call.caller) {
+        true => Ok(job),
+        false => Err(Refusal::new(StatusCode::CONFLICT, "job", "another has begun the job")),
+    }
 }
 
 fn find(control: &Control, call: &Call) -> Result<Arc<Job>, Refusal> {

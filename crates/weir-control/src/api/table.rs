@@ -4,13 +4,14 @@ use http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
-use super::{acts, content, jobs, live, log, objects, openapi, origins, tokens, top, views};
+use super::{acts, content, jobs, live, log, objects, openapi, origins, tokens, top, views, warm};
 use crate::answer::JSON;
 use crate::call::Role;
 use crate::control::Reloaded;
 use crate::data_plane::{
     CertificateUse, ContentLaid, ContentListing, ContentShown, Explained, Listing, PurgeOrder, Purged,
     Question, Retained, RetentionOrder, Retentions, UpgradeOrder, Upgraded, VolumeUse,
+    WarmOrder, WarmPiece, WarmTaken,
 };
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;
@@ -281,6 +282,29 @@ pub(crate) static TABLE: &[Operation] = &[
         act: Act::Blocks(jobs::verify),
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/warm",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "Asks for URLs without a client, so that they are held: a job, whose `result` is a `Warmed`. \
+                  It goes on after a restart. Clients go first. Only the control socket may name a folder.",
+        query: &[],
+        input: Some(schema_of::<WarmOrder>),
+        output: begun(schema_of::<JobShown>),
+        act: Act::Blocks(warm::begin),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/warm/{id}",
+        role: Some(Role::Admin),
+        reach: Reach::OwnSites,
+        summary: "Sends more URLs to a warming that was begun with `more`.",
+        query: &[],
+        input: Some(schema_of::<WarmPiece>),
+        output: done("They are taken.", schema_of::<WarmTaken>),
+        act: Act::Blocks(warm::add),
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/jobs",
         role: None,
@@ -409,7 +433,7 @@ pub(crate) static TABLE: &[Operation] = &[
                 "act",
                 "Only this act: `purge`, `purge-dry-run`, `ttl`, `reload`, `upgrade`, `verify`, `token-add`, \
                  `token-remove`, `origin-change`, `origin-metrics` (refused ones), `content-put`, \
-                 `content-reset`, `job-cancel` or `job-ended`.",
+                 `content-reset`, `job-cancel`, `job-ended` or `warm`.",
             ),
             text("result", "Only this result: `done`, `refused` or `failed`."),
             text(

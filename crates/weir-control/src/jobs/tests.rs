@@ -19,7 +19,9 @@ fn wanted(
     work: impl FnOnce(&Progress) -> Result<Value, String> + Send + 'static,
 ) -> Wanted {
     Wanted {
+        id: None,
         kind,
+        unit: "objects",
         is_alone: true,
         actor: actor.to_string(),
         owner: actor.to_string(),

@@ -16,7 +16,7 @@ use super::live;
 use crate::print::plain;
 
 /// The path.
-const JOBS: &str = "/v1/jobs";
+pub(super) const JOBS: &str = "/v1/jobs";
 /// How often a job is begun again, after so many upgrades.
 const BEGUN_MAX: u32 = 10;
 
@@ -76,7 +76,7 @@ pub(super) fn carry_out(find: &Find, path: &str, body: Vec<u8>) -> anyhow::Resul
 }
 
 /// Waits until the job at a path has ended. `None` where that was by an upgrade.
-fn wait(find: &Find, path: &str) -> anyhow::Result<Option<JobShown>> {
+pub(super) fn wait(find: &Find, path: &str) -> anyhow::Result<Option<JobShown>> {
     let way = find.way()?;
     let mut progress = Progress { is_shown: io::stderr().is_terminal(), columns: 0 };
     loop {
@@ -106,7 +106,7 @@ fn wait(find: &Find, path: &str) -> anyhow::Result<Option<JobShown>> {
 }
 
 /// What a job found, as the answer of a command.
-fn outcome(job: &JobShown) -> anyhow::Result<Asked> {
+pub(super) fn outcome(job: &JobShown) -> anyhow::Result<Asked> {
     let answer = |status, body: Vec<u8>| Asked { status, body: Bytes::from(body) };
     let message = match (job.state, &job.result) {
         (JobState::Done, Some(found)) => return Ok(answer(StatusCode::OK, serde_json::to_vec(found)?)),

@@ -28,6 +28,7 @@ mod ttl;
 mod upgrade;
 mod verify;
 mod volumes;
+mod warm;
 
 use std::process::ExitCode;
 
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     Picks(picks::Picks),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
+    /// Have the running Weir ask for URLs, so that it holds them before clients want them: those of a list or
+    /// a sitemap, or the files of a folder.
+    Warm(warm::Warm),
     /// Show what takes long and is under way or has ended; follow or cancel it.
     Jobs(jobs::Jobs),
     /// Print events as they happen, of what is stored and of origins: a line of JSON each.
@@ -123,6 +127,7 @@ impl Command {
             #[cfg(feature = "script")]
             Command::Picks(picks) => picks.run(),
             Command::Verify(verify) => verify.run(),
+            Command::Warm(warm) => warm.run(),
             Command::Jobs(jobs) => jobs.run(),
             Command::Events(events) => events.run(),
             Command::Log(log) => log.run(),

@@ -30,6 +30,7 @@ use crate::process::{self, Signals, Wish};
 use crate::service::{self, Service};
 use crate::upgrade::new::{OldProcess, UpgradeOffer};
 use crate::upgrade::old::{Invocation, Upgrader};
+use crate::warming;
 use crate::wire_up::{Handover, Server};
 
 /// How long the end waits for what is still to be written.
@@ -148,6 +149,10 @@ impl Run {
             Some(upgrader) => upgrader.upgrade(order),
             None => Err("this Weir is ending".to_owned()),
         });
+        let own = server.clone();
+        let is_over = move || own.edge.is_draining() || own.warmings.is_leaving();
+        warming::attend(server.warmings.clone(), control.clone(), is_over)
+            .context("cannot start a thread for warmings")?;
         let old_process =
             old_process.map(|old_process| attend_old_process(old_process, &server)).transpose()?;
         upgrader.service.ready(start.line());

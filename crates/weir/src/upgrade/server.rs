@@ -29,6 +29,7 @@ impl Server {
     /// Lets no request begin. Returns whether that succeeded. Blocks.
     pub(crate) fn shut(&self, patience: Duration) -> bool {
         self.ordering.stop();
+        self.edge.stop_warming();
         self.edge.shut(patience)
     }
 
@@ -45,6 +46,7 @@ impl Server {
         self.edge.resume_ledger();
         self.edge.resume_content();
         self.edge.open();
+        self.edge.resume_warming();
         self.origins.thaw();
         if let Err(error) = self.ordering.resume() {
             tracing::error!(%error, "certificates are not ordered any more; restart Weir");
@@ -59,6 +61,7 @@ impl Server {
     /// Sends connections to the new process from now on, each where its next request would begin.
     pub(crate) fn leave(&self, handover: &HandoverSender) {
         self.edge.leave(handover);
+        self.warmings.leave();
     }
 
     /// Waits for the requests under way after [`Server::leave`]. Blocks.

@@ -6,10 +6,7 @@ use std::time::Duration;
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
-    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted,
-    DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed, MetricsShown,
-    OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope,
-    Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, Verified,
+    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed, MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, Verified, CachedObject, WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed, rfc3339,
 };
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
 use weir_observe::{Observatory, Snapshot};
@@ -35,6 +32,7 @@ impl DataPlane for Server {
         self.edge.store().set_quotas(accounts::quotas(&loaded));
         self.edge.limit_content(content::size_bytes(&loaded));
         self.drives.configure(&volumes::wanted(&loaded.config.cache.volume));
+        self.warmings.configure(&loaded);
         *self.extent.lock() = Extent::of(&loaded);
         let events = events::settings(&loaded.config.events);
         let before = std::mem::replace(&mut *self.loaded.lock(), Arc::new(loaded));
@@ -129,6 +127,22 @@ impl DataPlane for Server {
             sum.rows_removed += found.rows_superfluous;
         }
         Ok(sum)
+    }
+
+    fn warm_begin(&self, order: &WarmOrder, by: &WarmBy) -> Result<String, WarmRefusal> {
+        self.warmings.begin(order, by)
+    }
+
+    fn warm_add(&self, id: &str, piece: &WarmPiece) -> Result<u64, WarmRefusal> {
+        self.warmings.add(id, piece)
+    }
+
+    fn warm_run(&self, id: &str, progress: &Progress) -> Result<Warmed, String> {
+        self.warmings.run(id, &self.edge, progress)
+    }
+
+    fn warm_drop(&self, id: &str) {
+        self.warmings.remove(id);
     }
 
     fn origins(&self) -> Vec<OriginsOf> {

@@ -216,6 +216,7 @@ mod operate {
     mod observe;
     mod top;
     mod upstream_log;
+    mod warming;
 }
 
 /// The process itself: it starts, reloads, is upgraded and ends.

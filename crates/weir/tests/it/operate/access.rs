@@ -87,6 +87,8 @@ const ROWS: &[(Ask<'static>, &str, bool)] = &[
     (Ask("POST", "/v1/reload", ""), "admin", false),
     (Ask("POST", "/v1/upgrade", r#"{"program":"/bin/false"}"#), "admin", false),
     (Ask("POST", "/v1/verify", ""), "admin", false),
+    (Ask("POST", "/v1/warm", r#"{"urls":["http://a.test/none"]}"#), "admin", true),
+    (Ask("POST", "/v1/warm/none", r#"{"at":0,"urls":[]}"#), "admin", true),
     (Ask("GET", "/v1/jobs", ""), "any", true),
     (Ask("GET", "/v1/jobs/none", ""), "any", true),
     (Ask("DELETE", "/v1/jobs/none", ""), "any", true),

@@ -1,0 +1,62 @@
+//! `[[warm]]`: what Weir asks for by itself.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use crate::value::{Duration, PathText};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// URLs that Weir asks for by itself once it has started, so that it holds them before clients want them:
+/// those of `urls`, `list`, `sitemaps` and `folder`. Entries are gone through one after another. A reload
+/// begins those that are new. `weir warm` does the same at any time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Warm {
+    /// URLs, as clients ask for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<String>,
+    /// A file with a URL a line. Weir reads it each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<PathText>,
+    /// URLs of sitemaps or of indexes of sitemaps, of the sites of this Weir.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sitemaps: Vec<String>,
+    /// A folder whose files are put in as if the origin had answered with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathText>,
+    /// The URL of `folder`.
+    #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Fields of each request, such as `Accept-Encoding`, to warm that variant.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// URLs a second at most. Default: as fast as clients leave room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<NonZeroU32>,
+    /// URLs at a time at most, 1 to 64.
+    pub parallel: u16,
+    /// Whether what is fresh is fetched as well.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refresh: bool,
+    /// The time after which it begins again. Default: only once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<Duration>,
+}
+
+impl Default for Warm {
+    fn default() -> Warm {
+        Warm {
+            urls: Vec::new(),
+            list: None,
+            sitemaps: Vec::new(),
+            folder: None,
+            url: None,
+            headers: BTreeMap::new(),
+            rate: None,
+            parallel: 4,
+            refresh: false,
+            every: None,
+        }
+    }
+}
