@@ -34,7 +34,7 @@ use crate::seen;
 use crate::transform::client::client_of;
 use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
 use crate::values::{Circumstances, OfLog, OfRequest, OfResponse, Rendered, RouteWords};
-use crate::warm::Warming;
+use crate::warming::Warming;
 use weir_fill::OriginAnswer;
 use weir_fill::asks::Cause;
 use weir_fill::inflight::Asker;

@@ -27,7 +27,7 @@ use crate::lookup;
 use crate::parts::{self, Confirmed};
 use crate::response::{self, Response};
 use crate::upload::Upload;
-use crate::{affinity, outgoing, pass, serve, warm};
+use crate::{affinity, give_way, outgoing, pass, serve};
 use weir_clock as clock;
 use weir_fill::inflight::{self, Asker, Plan, Wanted};
 use weir_fill::recent::digest_of_visitors;
@@ -122,7 +122,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
                 job.cache_status = CacheStatus::pass(PassReason::Uncacheable).not_stored(reason);
                 return passed(job).await;
             }
-            Plan::Separate if job.warming.is_some() => return warm::gave_way(job.exchange),
+            Plan::Separate if job.warming.is_some() => return give_way::gave_way(job.exchange),
             Plan::Separate => break,
             Plan::Failed(failure) => {
                 return failed(job, &failure);
@@ -199,7 +199,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
         if job.warming.is_some() {
-            return warm::gave_way(job.exchange);
+            return give_way::gave_way(job.exchange);
         }
         return match stale_instead(job, Failure::Slow) {
             Some(after) => after,

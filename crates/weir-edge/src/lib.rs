@@ -20,6 +20,7 @@ mod exchange;
 mod explain;
 mod fetch;
 mod files;
+mod give_way;
 mod handover;
 mod hold;
 mod job;
@@ -55,6 +56,8 @@ mod upload;
 mod values;
 mod walk;
 mod warm;
+mod warmer;
+mod warming;
 
 pub use content::orders::{
     ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted,
@@ -65,4 +68,4 @@ pub use list::{Cached, CachedPage, ListOrder};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;
 pub use purge::{PurgeOrder, PurgeTarget};
-pub use warm::{Document, Warm, Warmed};
+pub use warming::{Document, Warm, Warmed};

@@ -45,7 +45,8 @@ use weir_fill::{Concern, NO_ANSWER, OriginAnswer, OriginFailure};
 
 use self::hold::{Held, hold};
 use self::posted::Posted;
-use crate::warm::{self, Aim};
+use crate::give_way;
+use crate::warming::Aim;
 use crate::{affinity, limit, local, lookup, outgoing, present};
 
 /// `Retry-After` of an event stream that found no place, in seconds.
@@ -94,8 +95,8 @@ pub(crate) async fn try_pass(
         return Ok(local::too_many(exchange));
     }
     match exchange.warming.map(|warming| warming.aim) {
-        Some(Aim::Store) => return Ok(warm::not_stored(exchange, cache_status)),
-        Some(Aim::Read) if !warm::may_ask(exchange, route) => return Ok(warm::gave_way(exchange)),
+        Some(Aim::Store) => return Ok(give_way::not_stored(exchange, cache_status)),
+        Some(Aim::Read) if !give_way::may_ask(exchange, route) => return Ok(give_way::gave_way(exchange)),
         _ => {}
     }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {

@@ -14,7 +14,7 @@ use crate::content::laid::{Content, LaidIndex};
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
 use crate::proofs::HttpProofs;
-use crate::warm::Walks;
+use crate::warming::Walks;
 use weir_fill::inflight::Inflight;
 use weir_fill::resources::Resources;
 use weir_fill::waiters::Bells;

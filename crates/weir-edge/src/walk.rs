@@ -19,7 +19,7 @@ use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
 use crate::secured::is_early;
-use crate::{content, fetch, files, pass, purge, serve, warm};
+use crate::{content, fetch, files, give_way, pass, purge, serve};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
@@ -70,8 +70,8 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     exchange.decided(&decision);
     let cache_status = CacheStatus::miss(MissReason::Gone);
     let decision = if exchange.warming.is_some() { decide::warmed(decision) } else { decision };
-    if !matches!(decision, Decision::Serve(_)) && !warm::may_ask(exchange, route) {
-        return warm::gave_way(exchange);
+    if !matches!(decision, Decision::Serve(_)) && !give_way::may_ask(exchange, route) {
+        return give_way::gave_way(exchange);
     }
     if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
         return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;

@@ -21,9 +21,12 @@ const WARM: &str = "/v1/warm";
 const AGAIN_MAX: u32 = 60;
 const AGAIN_EVERY: Duration = Duration::from_secs(1);
 
+/// Where URLs come from.
+const WHAT: [&str; 4] = ["urls", "list", "sitemap", "folder"];
+
 /// The command line of `weir warm`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["urls", "list", "sitemap", "folder"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(WHAT)))]
 pub(crate) struct Warm {
     /// URLs, as clients ask for them.
     #[arg(value_name = "URL")]
@@ -192,13 +195,15 @@ mod tests {
 
     #[test]
     fn it_says_what_came_of_the_urls() {
-        let words = |pairs: &[(&str, u64)]| pairs.iter().map(|(word, count)| ((*word).to_owned(), *count));
+        let words = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            pairs.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
+        };
         let warmed = Warmed {
             stored: 5,
             confirmed: 1,
             fresh: 2,
-            not_stored: words(&[("no-store", 3), ("set-cookie", 4)]).collect(),
-            failed: words(&[("503", 1)]).collect(),
+            not_stored: words(&[("no-store", 3), ("set-cookie", 4)]),
+            failed: words(&[("503", 1)]),
             examples: vec![WarmExample { url: "http://a.test/".to_owned(), why: "503".to_owned() }],
         };
         let expect = "stored 5, confirmed by the origin 1, fresh already 2\n\

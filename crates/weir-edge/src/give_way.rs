@@ -1,0 +1,34 @@
+//! Where a warming gives way to clients, and what it does not ask origins for.
+
+use weir_observe::Outcome;
+
+use crate::cache_status::CacheStatus;
+use crate::exchange::{Exchange, Note};
+use crate::plan::Route;
+use crate::response::{self, Response};
+
+/// The word where clients go first.
+pub(crate) const GAVE_WAY: &str = "gave-way";
+
+/// Answers that clients go first; the URL is to be asked for again.
+pub(crate) fn gave_way(exchange: &mut Exchange<'_, '_>) -> Response {
+    exchange.outcome(Outcome::Local, GAVE_WAY);
+    response::none()
+}
+
+/// Answers that a warming stores nothing here, so that no origin is asked.
+pub(crate) fn not_stored(exchange: &mut Exchange<'_, '_>, cache_status: CacheStatus) -> Response {
+    cache_status.note(&mut exchange.facts);
+    exchange.facts.outcome = Outcome::Pass;
+    response::none()
+}
+
+/// Whether a warming may go to the origins of a route now. Always true of a client's request.
+pub(crate) fn may_ask(note: &Note<'_>, route: &Route) -> bool {
+    let Some(warming) = note.warming else { return true };
+    let Some(upstream) = note.running.upstream(route).filter(|_| warming.instead.is_none()) else {
+        return true;
+    };
+    // One that is down is tried now and then, and not by each URL.
+    upstream.has_spare() && note.core.shared.inflight.upstreams.may_try(upstream.name(), note.now.mono)
+}
