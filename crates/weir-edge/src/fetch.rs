@@ -160,7 +160,7 @@ fn is_a_visitors(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<NotStored> {
 /// Whether the key has been asked for as often as the route wants before it stores anything of it. If not,
 /// this request is noted.
 fn is_earned(job: &Job<'_, '_, '_>, key: &CacheKey) -> bool {
-    // Whoever warms a URL wants it stored.
+    // A URL is warmed to be stored.
     let least = if job.warming.is_some() { 1 } else { u32::from(job.route.rules.min_uses.memory) };
     let store = &job.core.shared.store;
     if least < 2 || job.validating.is_some() || store.uses(key) + 1 >= least {

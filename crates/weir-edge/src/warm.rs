@@ -22,12 +22,14 @@ use crate::exchange::{Exchange, Note};
 use crate::give_way::GAVE_WAY;
 use crate::lookup;
 use crate::response::Response;
-use crate::warming::{Aim, Errand, Warm, Warmed, Warming};
+use crate::warming::{Aim, Wanted, Warm, Warmed, Warming};
 use crate::{service, walk};
 use weir_clock as clock;
 
 /// The longest walk of one URL. A fill that is stored goes on without it.
 const WALK_TIME_MAX: Duration = Duration::from_secs(3600);
+/// The word for a walk that took longer.
+const OVERDUE: &str = "overdue";
 /// The size of the pieces in which a body is read, in bytes.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 /// So much is read of a response that is not stored, so that its connection can be used again.
@@ -35,25 +37,25 @@ const PASSED_BYTES_MAX: usize = 64 << 10;
 
 /// Does the walks of a worker until the process ends.
 pub(crate) async fn attend(core: Rc<Core>) {
-    let (sender, mut errands) = mpsc::unbounded_channel();
-    core.shared.walks.errands.lock().push(sender);
-    while let Some(errand) = errands.recv().await {
+    let (sender, mut incoming) = mpsc::unbounded_channel();
+    core.shared.walks.workers.lock().push(sender);
+    while let Some(wanted) = incoming.recv().await {
         let Some(walk) = core.shared.walks.begin() else {
-            match errand {
-                Errand::Warm(_, done) | Errand::Read(_, _, done) => done(Warmed::GaveWay),
+            match wanted {
+                Wanted::Warm(_, done) | Wanted::Read(_, _, done) => done(Warmed::GaveWay),
             }
             continue;
         };
         let core = core.clone();
         tokio::task::spawn_local(async move {
             let _walk = walk;
-            match errand {
-                Errand::Warm(warm, done) => {
+            match wanted {
+                Wanted::Warm(warm, done) => {
                     let walked = Box::pin(self::warm(&core, *warm));
                     let walked = tokio::time::timeout(WALK_TIME_MAX, walked).await;
-                    done(walked.unwrap_or(Warmed::Failed("too-slow")));
+                    done(walked.unwrap_or(Warmed::Failed(OVERDUE)));
                 }
-                Errand::Read(warm, pieces, done) => Box::pin(read(&core, *warm, &pieces, done)).await,
+                Wanted::Read(warm, pieces, done) => Box::pin(read(&core, *warm, &pieces, done)).await,
             }
         });
     }

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use crate::edge::Edge;
-use crate::warming::{Document, Errand, Warm, Warmed};
+use crate::warming::{Document, Wanted, Warm, Warmed};
 
 /// Pieces of a document that wait for its reader.
 const PIECES_MAX: usize = 4;
@@ -11,7 +11,7 @@ const PIECES_MAX: usize = 4;
 impl Edge {
     /// Warms a URL. `done` is called with what came of it, from any thread, perhaps at once.
     pub fn warm(&self, warm: Warm, done: Box<dyn FnOnce(Warmed) + Send>) {
-        if let Err(Errand::Warm(_, done)) = self.shared.walks.send(Errand::Warm(Box::new(warm), done)) {
+        if let Err(Wanted::Warm(_, done)) = self.shared.walks.send(Wanted::Warm(Box::new(warm), done)) {
             done(Warmed::GaveWay);
         }
     }
@@ -30,8 +30,8 @@ impl Edge {
     /// came of its head before the first piece comes: anything but [`Warmed::Stored`] means that none will.
     pub fn read(&self, warm: Warm, done: Box<dyn FnOnce(Warmed) + Send>) -> Document {
         let (pieces, document) = mpsc::channel(PIECES_MAX);
-        if let Err(Errand::Read(_, _, done)) =
-            self.shared.walks.send(Errand::Read(Box::new(warm), pieces, done))
+        if let Err(Wanted::Read(_, _, done)) =
+            self.shared.walks.send(Wanted::Read(Box::new(warm), pieces, done))
         {
             done(Warmed::GaveWay);
         }

@@ -48,7 +48,7 @@ pub enum Warmed {
 pub type Document = mpsc::Receiver<Result<Bytes, &'static str>>;
 
 /// A walk that a worker is to do.
-pub(crate) enum Errand {
+pub(crate) enum Wanted {
     Warm(Box<Warm>, Box<dyn FnOnce(Warmed) + Send>),
     Read(Box<Warm>, mpsc::Sender<Result<Bytes, &'static str>>, Box<dyn FnOnce(Warmed) + Send>),
 }
@@ -76,7 +76,7 @@ pub(crate) struct Warming {
 #[derive(Default)]
 pub(crate) struct Walks {
     /// One for each worker.
-    pub(crate) errands: Mutex<Vec<mpsc::UnboundedSender<Errand>>>,
+    pub(crate) workers: Mutex<Vec<mpsc::UnboundedSender<Wanted>>>,
     under_way: Arc<AtomicUsize>,
     turn: AtomicUsize,
     /// While an upgrade is under way none begins.
@@ -105,11 +105,11 @@ impl Walks {
         self.stops.store(stops, Ordering::Relaxed);
     }
 
-    /// Gives an errand to the next worker; back where there is none.
-    pub(crate) fn send(&self, errand: Errand) -> Result<(), Errand> {
-        let errands = self.errands.lock();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % errands.len().max(1);
-        let Some(worker) = errands.get(turn) else { return Err(errand) };
-        worker.send(errand).map_err(|unsent| unsent.0)
+    /// Gives a wish to the next worker; back where there is none.
+    pub(crate) fn send(&self, wanted: Wanted) -> Result<(), Wanted> {
+        let workers = self.workers.lock();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % workers.len().max(1);
+        let Some(worker) = workers.get(turn) else { return Err(wanted) };
+        worker.send(wanted).map_err(|unsent| unsent.0)
     }
 }

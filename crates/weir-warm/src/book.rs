@@ -126,7 +126,7 @@ impl Book {
     }
 
     /// The warmings of an earlier process, which go on where they were. Those whose list had not come are
-    /// removed: whoever sent it has had no answer.
+    /// removed: their caller has had no answer.
     ///
     /// # Errors
     /// The folder cannot be read.

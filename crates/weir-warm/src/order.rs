@@ -44,7 +44,7 @@ pub struct Folder {
 /// How far the list of a warming is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// More URLs are to come from whoever has ordered it.
+    /// More URLs are to come from the caller.
     Receiving,
     /// All of these have come: so many bytes, and so many URLs. Sitemaps and the folder are not read yet.
     Received {
@@ -126,7 +126,7 @@ impl Order {
         Some((order, stage))
     }
 
-    /// Whether URLs come from elsewhere than whoever has ordered it.
+    /// Whether URLs come from elsewhere than the caller.
     pub(crate) fn has_sources(&self) -> bool {
         !self.sitemaps.is_empty() || self.folder.is_some()
     }

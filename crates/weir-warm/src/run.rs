@@ -18,7 +18,7 @@ use crate::order::{Folder, Order, Stage};
 use crate::report::{Outcome, Report};
 use crate::sitemap::{self, Entry, is_url};
 
-/// How long whoever has begun a list may take for its next piece.
+/// How long the caller of a list may take for its next piece.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(600);
 /// How often it is looked whether the job is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ pub trait Outside: Send + Sync {
     fn site(&self, url: &str) -> Option<String>;
 }
 
-/// Whoever watches a job.
+/// What watches a job.
 pub trait Watch: Send + Sync {
     /// There is so much.
     fn expect(&self, total: u64);

@@ -52,7 +52,7 @@ pub enum SitemapError {
     /// It is XML of something else.
     #[error("is no sitemap, but `{0}`")]
     Other(String),
-    /// Whoever takes the entries takes no more.
+    /// The receiver of the entries takes no more.
     #[error("{0}")]
     Refused(String),
 }

@@ -53,15 +53,17 @@ pub(crate) struct Warmings {
 }
 
 impl Warmings {
-    /// Those of a state folder.
-    pub(crate) fn of(state: &Path) -> Warmings {
-        Warmings {
+    /// Those of a state folder and of a configuration.
+    pub(crate) fn of(state: &Path, loaded: &Loaded) -> Warmings {
+        let warmings = Warmings {
             book: Book::of(Arc::new(OsDisk::at(state))),
             state: state.to_owned(),
             entries: Mutex::default(),
             lock: Mutex::default(),
             is_leaving: AtomicBool::new(false),
-        }
+        };
+        warmings.configure(loaded);
+        warmings
     }
 
     /// Begins one; its list may have to come.

@@ -155,8 +155,7 @@ impl Server {
         (handover.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
-        let warmings = Arc::new(Warmings::of(state));
-        warmings.configure(loaded);
+        let warmings = Arc::new(Warmings::of(state, loaded));
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let configured = &loaded.config.cache.volume;

@@ -286,8 +286,9 @@ pub(crate) static TABLE: &[Operation] = &[
         path: "/v1/warm",
         role: Some(Role::Admin),
         reach: Reach::OwnSites,
-        summary: "Asks for URLs without a client, so that they are held: a job, whose `result` is a `Warmed`. \
-                  It goes on after a restart. Clients go first. Only the control socket may name a folder.",
+        summary: "Asks for URLs without a client, so that they are held: a job, whose `result` is a \
+                  `Warmed`. It goes on after a restart. Clients go first. Only the control socket may name a \
+                  folder.",
         query: &[],
         input: Some(schema_of::<WarmOrder>),
         output: begun(schema_of::<JobShown>),

@@ -79,7 +79,7 @@ pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
 
 /// When the stored response may be served in place of the awaited one; never, where it may not.
 pub(super) fn slow_at(job: &Job<'_, '_, '_>, fill: &Fill) -> Option<Instant> {
-    // Whoever warms waits.
+    // A warming waits.
     usable(job, Failure::Slow).filter(|_| job.warming.is_none())?;
     Some(fill.begun() + job.route.revalidation_wait)
 }

@@ -120,7 +120,7 @@ fn it_ends_whatever_goes_on() {
 }
 
 #[test]
-fn whoever_takes_no_more_is_obeyed() {
+fn a_receiver_that_takes_no_more_is_obeyed() {
     let error = read(SITEMAP.as_bytes(), &mut |_| Err("enough".to_owned())).unwrap_err();
     assert_eq!(error.to_string(), "enough");
 }
