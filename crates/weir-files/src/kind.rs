@@ -41,11 +41,6 @@ fn is_text(name: &[u8]) -> bool {
     TEXTS.iter().any(|text| text.eq_ignore_ascii_case(name))
 }
 
-/// The media type of a file with this name.
-pub fn media_type(name: &[u8]) -> &'static str {
-    of(name).media_type
-}
-
 /// The kind of a file with this name.
 pub(crate) fn of(name: &[u8]) -> Kind {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

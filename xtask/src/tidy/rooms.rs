@@ -79,7 +79,6 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-distributor",
             "weir-clock",
             "weir-observe",
-            "weir-files",
             "weir-front",
             "weir-edge",
             "weir-control",

@@ -10,8 +10,8 @@ use crate::call::Role;
 use crate::control::Reloaded;
 use crate::data_plane::{
     CertificateUse, ContentLaid, ContentListing, ContentShown, Explained, Listing, PurgeOrder, Purged,
-    Question, Retained, RetentionOrder, Retentions, UpgradeOrder, Upgraded, VolumeUse,
-    WarmOrder, WarmPiece, WarmTaken,
+    Question, Retained, RetentionOrder, Retentions, UpgradeOrder, Upgraded, VolumeUse, WarmOrder, WarmPiece,
+    WarmTaken,
 };
 use crate::history::HistoryShown;
 use crate::jobs::JobShown;

@@ -6,7 +6,11 @@ use std::time::Duration;
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
-    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed, MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, Verified, CachedObject, WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed, rfc3339,
+    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted,
+    DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed, MetricsShown,
+    OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope,
+    Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, Verified,
+    WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed,
 };
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
 use weir_observe::{Observatory, Snapshot};
