@@ -155,10 +155,8 @@ impl Server {
         (handover.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
-        let warmings = Arc::new(Warmings::of(state, loaded));
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        let configured = &loaded.config.cache.volume;
         let content = content::open(loaded, state);
         let admission = volumes::admission(loaded, state);
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
@@ -168,7 +166,7 @@ impl Server {
         let drives = Drives::start(
             store.clone(),
             register,
-            &volumes::wanted(configured),
+            &volumes::wanted(&loaded.config.cache.volume),
             volumes::settings(memory_bytes),
             begin,
         )?;
@@ -197,7 +195,7 @@ impl Server {
             certificates,
             ordering,
             origins,
-            warmings,
+            warmings: Arc::new(Warmings::of(state, loaded)),
             collector,
             picks,
             choice,
