@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn columns_stand_below_their_names() {
         let columns = [Column::Status, Column::Expires, Column::Type, Column::Url];
-        let text = head(&columns) + &row(&columns, &object());
+        let text = head(&columns) + row(&columns, &object()).as_str();
         assert_eq!(text, "status   expires    type  url\n200      55         -  http://a/b\n");
-        let csv = csv_head(&columns) + &csv_row(&columns, &object());
+        let csv = csv_head(&columns) + csv_row(&columns, &object()).as_str();
         assert_eq!(csv, "status,expires,type,url\r\n200,55,,http://a/b\r\n");
         let old = CachedObject { age_s: 100, ..object() };
         assert_eq!(csv_row(&[Column::Expires], &old), "-40\r\n");
