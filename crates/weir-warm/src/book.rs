@@ -310,6 +310,7 @@ impl Warming {
             bytes: 0,
             unsynced: 0,
             is_done: vec![0; usize::try_from(urls.div_ceil(64)).unwrap_or_default()],
+            urls,
             report: Report::default(),
         };
         let text = self.disk.read(&path, DONE_BYTES_MAX)?.unwrap_or_default();
@@ -393,16 +394,17 @@ pub(crate) struct Done {
     unsynced: u32,
     /// A bit for each URL.
     is_done: Vec<u64>,
+    /// How many URLs the list has.
+    urls: u64,
     /// What came of those.
     pub(crate) report: Report,
 }
 
 impl Done {
-    /// Whether a URL is done.
+    /// Whether a URL is done. What is not in the list is never asked for.
     pub(crate) fn has(&self, number: u64) -> bool {
         let word = self.is_done.get(usize::try_from(number / 64).unwrap_or(usize::MAX));
-        // What is not in the list is never asked for.
-        word.is_none_or(|word| word & (1 << (number % 64)) != 0)
+        number >= self.urls || word.is_none_or(|word| word & (1 << (number % 64)) != 0)
     }
 
     fn mark(&mut self, number: u64) {

@@ -316,7 +316,7 @@ fn a_recount_mends_the_catalogue() {
     world.settle();
     world.rows.tidy_by(None);
     let full = world.rows.content();
-    assert_eq!(full.len(), 1 + 20 * 3);
+    assert_eq!(full.len(), 1 + 20 * 4);
     let verify = |world: &World| {
         let verified = world.store.verify(&|| std::ops::ControlFlow::Continue(())).remove(0).1.unwrap();
         (verified.objects, verified.rows_missing, verified.rows_superfluous)
@@ -328,13 +328,15 @@ fn a_recount_mends_the_catalogue() {
     world.rows.apply(&lost).unwrap();
     world.rows.apply(&more).unwrap();
     assert_eq!(verify(&world), (20, lost.len() as u64, 2));
-    assert_eq!(world.rows.content(), full);
+    // A row that is made again tells the time of its response to some milliseconds.
+    let keys = |rows: &[(Vec<u8>, Vec<u8>)]| rows.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    assert!(keys(&world.rows.content()) == keys(&full), "the rows are not mended");
     assert_eq!(verify(&world), (20, 0, 0));
     // What is not covered yet is not missing, and what has left keeps its rows for a while.
     world.store(30, 1000, 3);
     world.store(0, 1000, 4);
     assert!(world.store.sync_for_tests());
-    assert_eq!(verify(&world), (21, 0, 3));
+    assert_eq!(verify(&world), (21, 0, 4));
     world.settle();
     assert_eq!(verify(&world), (21, 0, 0));
 }
