@@ -68,7 +68,8 @@ fn files_that_are_replaced_are_always_sent_whole() {
         let whole = read_while(&weir, "/file", Duration::from_secs(2), |number| {
             replace(&www, "file", version(number, length));
         });
-        assert!(whole > 10, "{length}: {whole}");
+        // How many there are says how fast the machine is, and nothing else.
+        assert!(whole > 2, "{length}: {whole}");
         // Whatever was held in memory is seen to be old within a second.
         replace(&www, "file", version(25, length));
         until("the last version is served", || weir.get("/file").body == version(25, length));

@@ -106,7 +106,7 @@ fn the_node_exporter_tells_of_its_host_and_of_each_origin() {
         until("it is a share", || fresh(&weir, 1, share).is_some_and(|share| (0.0..=1.0).contains(&share)));
     }
     let more = ["load", "network", "context_switches", "node_load5"];
-    assert!(more.iter().all(|name| fresh(&weir, 0, name).is_some()), "{}", metrics(&weir));
+    until("all of them are there at a time", || more.iter().all(|name| fresh(&weir, 0, name).is_some()));
     assert_eq!(why(&weir, 0, "none").unwrap(), "no series group_cpu{group=\"c\"}");
     exporter.says("group_cpu", "group", &[("a", 0.1), ("b", 0.2)]);
     until("it follows", || fresh(&weir, 0, "group") == Some(0.1));
