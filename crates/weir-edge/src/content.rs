@@ -4,7 +4,7 @@
 //! `named` says what a URL in words means, `laid` knows what is laid, `orders` lays and removes.
 
 pub(crate) mod laid;
-mod named;
+pub(crate) mod named;
 pub(crate) mod orders;
 
 use std::borrow::Cow;

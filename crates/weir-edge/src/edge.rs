@@ -258,7 +258,7 @@ impl Edge {
     /// # Errors
     /// A sentence.
     pub fn list(&self, order: &ListOrder, each: EachDone<'_>) -> Result<CachedPage, String> {
-        list::list(&self.plan(), &self.shared.store, order, each)
+        list::list(&self.shared, order, each)
     }
 
     /// What the store holds.

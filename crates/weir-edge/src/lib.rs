@@ -64,7 +64,7 @@ pub use content::orders::{
 };
 pub use edge::{Edge, FromOutside, StartError, Unretained};
 pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
-pub use list::{Cached, CachedPage, ListOrder};
+pub use list::{Cached, CachedPage, ListOrder, ListedByHand};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;
 pub use purge::{PurgeOrder, PurgeTarget};

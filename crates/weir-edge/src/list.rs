@@ -1,17 +1,22 @@
 //! Listing what is cached: turns a question in words into hashes and texts of keys, and the results into
-//! words again. [`wanted`] reads the conditions.
+//! words again. [`wanted`] reads the conditions, `by_hand` has the content by hand.
 
+mod by_hand;
 mod wanted;
 
 use std::sync::Arc;
 
+use weir_clock as clock;
 use weir_policy::tags;
 use weir_store::volume::EachDone;
-use weir_store::{Form, Listed, Listing, Page, Store, Sum};
+use weir_store::{Form, Listed, Listing, Page, PlaceOf, Sum};
 
-use crate::plan::Plan;
 use crate::purge;
-use weir_clock as clock;
+use crate::shared::Shared;
+
+pub use by_hand::ListedByHand;
+
+use by_hand::ByHand;
 
 /// What to list. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub struct ListOrder {
     pub held: Option<String>,
     /// `memory`, or a volume's name.
     pub place: Option<String>,
+    /// Only content by hand, or only what is not.
+    pub by_hand: Option<bool>,
     /// What comes first: `url`, `size`, `age` or `expires`.
     pub sort: Option<String>,
     /// Whether only the sum of all is wanted.
@@ -51,10 +58,13 @@ pub struct ListOrder {
 /// A cached object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// The name of its site; `None` where the configuration no longer has it.
+    /// The name of its site; `None` where the configuration no longer has it. Of content by hand: the site
+    /// that it was laid for.
     pub site: Option<Arc<str>>,
     /// What the store says about it.
     pub listed: Listed,
+    /// Content by hand, where it is that.
+    pub by_hand: Option<ListedByHand>,
 }
 
 /// What was found.
@@ -71,12 +81,9 @@ pub struct CachedPage {
 }
 
 /// Lists what is cached. `each` is called for each object looked at, and may end it.
-pub(crate) fn list(
-    plan: &Plan,
-    store: &Store,
-    order: &ListOrder,
-    each: EachDone<'_>,
-) -> Result<CachedPage, String> {
+pub(crate) fn list(shared: &Shared, order: &ListOrder, each: EachDone<'_>) -> Result<CachedPage, String> {
+    let running = shared.running.load_full();
+    let plan = &running.plan;
     let site = order.site.as_ref().map(|name| purge::site(plan, name)).transpose()?;
     let mut prefixes = order.prefix.as_ref().map(|text| purge::texts(plan, text)).transpose()?;
     let form = match (wanted::sorted(order)?, order.is_sum) {
@@ -90,14 +97,21 @@ pub(crate) fn list(
             "an order and a sum have one page: raise limit, up to {most}, or narrow the search"
         ));
     }
-    let wanted = wanted::wanted(order)?;
+    let mut wanted = wanted::wanted(order)?;
+    let mut is_by_hand_alone = order.by_hand == Some(true);
     if let (Some(site), Some(prefixes)) = (site, &mut prefixes) {
         // Nothing of another site is looked at: where a page ends is a key.
         prefixes.retain(|(of, _)| *of == site.mark);
-        if prefixes.is_empty() {
+        is_by_hand_alone |= prefixes.is_empty();
+    }
+    let now = clock::now();
+    let by_hand = ByHand::find(&shared.content, order, site, wanted.url.as_ref(), now)?;
+    if is_by_hand_alone {
+        if wanted.place.is_some() {
             let sum = (form != Form::Page).then(Sum::default);
             return Ok(CachedPage { sum, ..CachedPage::default() });
         }
+        wanted.place = Some(PlaceOf::Besides);
     }
     let listing = Listing {
         site: site.map(|site| site.mark),
@@ -108,11 +122,15 @@ pub(crate) fn list(
         limit: order.limit,
         after: order.after.clone(),
     };
-    let found = store.list(&listing, clock::now(), each).map_err(|error| error.to_string())?;
+    let found = shared.store.list(&listing, &mut by_hand.listed(), now, each);
+    let found = found.map_err(|error| error.to_string())?;
     let Page { objects, next, sum, walked } = found;
     let named = |listed: Listed| {
+        if let Some(shown) = by_hand.shown(&listed, &running) {
+            return Cached { site: Some(Arc::clone(&shown.entry.site)), listed, by_hand: Some(shown) };
+        }
         let site = plan.sites().iter().find(|site| site.mark == listed.key.site);
-        Cached { site: site.map(|site| Arc::clone(&site.name)), listed }
+        Cached { site: site.map(|site| Arc::clone(&site.name)), listed, by_hand: None }
     };
     Ok(CachedPage { objects: objects.into_iter().map(named).collect(), next, sum, walked })
 }

@@ -3,6 +3,7 @@
 //! It knows what is held, not what it means: the caller's `select` says which generation answers a request.
 //! No header is read here.
 
+mod listing;
 mod retention;
 mod writer;
 mod written;
@@ -27,7 +28,6 @@ use crate::generation::{BLOCK_BYTES, Body, Piece};
 use crate::generation::{Generation, Retirement};
 use crate::generation::{Head, detached, head_bytes};
 use crate::inside::{Ask, Inside, VolumeWrite};
-use crate::inside::{Listing, Page, Unlisted, list};
 use crate::inside::{Live, SiteStocks, count, count_in_memory, live, share_quotas, stocks};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::memory::{Limits, overhead_bytes};
@@ -207,16 +207,6 @@ impl Store {
     /// The drive fails.
     pub fn live(&self, now: Now) -> Result<Live, ReadError> {
         live(&self.inside, now)
-    }
-
-    /// Lists what is cached. Walks over memory's index, and over the rows of volumes, or where there are none
-    /// over the volumes. Blocks for as long as that takes, with pauses once it takes longer. Calls `each` for
-    /// each object looked at; a break ends it.
-    ///
-    /// # Errors
-    /// [`Unlisted`].
-    pub fn list(&self, listing: &Listing, now: Now, each: EachDone<'_>) -> Result<Page, Unlisted> {
-        list(&self.inside, listing, now, each)
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One

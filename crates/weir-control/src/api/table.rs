@@ -151,7 +151,7 @@ pub(crate) static TABLE: &[Operation] = &[
             text("freshness", "`fresh`, `stale`, or a time: what is fresh and expires within it: `10m`."),
             text("held", "`part` or `whole`."),
             text("place", "`memory`, or the name of a volume."),
-            number("by-hand", "1: only what was put by hand; 0: only what was not."),
+            number("by-hand", "1: only content by hand; 0: only what is not."),
             text("sort", "What comes first: `url`, `size`, `age` or `expires`; it has one page."),
             number("sum", "1: only how many objects and bytes there are. Default: 0."),
             number("limit", "The most objects, 1 to 10000. Default: 100."),

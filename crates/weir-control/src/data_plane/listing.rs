@@ -28,7 +28,7 @@ pub struct ListOrder {
     pub held: Option<String>,
     /// `memory`, or the name of a volume.
     pub place: Option<String>,
-    /// Only what was put by hand, or only what was not.
+    /// Only content by hand, or only what is not.
     pub by_hand: Option<bool>,
     /// What comes first: `url`, `size`, `age` or `expires`.
     pub sort: Option<String>,
@@ -69,7 +69,7 @@ pub struct ListSum {
 /// A cached object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedObject {
-    /// Its URL as it stands in the key.
+    /// Its URL as it stands in the key; that of content by hand has no scheme, since it is there for both.
     pub url: String,
     /// What else is in its key, a line for each field and cookie.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,12 +88,13 @@ pub struct CachedObject {
     pub held_bytes: u64,
     /// Whether it is a part: some of its body is missing.
     pub part: bool,
-    /// When the response came, RFC 3339.
+    /// When the response came, or the content was laid; RFC 3339.
     pub stored: String,
     /// Its age in seconds (RFC 9111 §4.2.3).
     pub age_s: u64,
-    /// How long it is fresh, in seconds.
-    pub lifetime_s: u64,
+    /// How long it is fresh, in seconds. Absent: it is content by hand that stays until it is reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime_s: Option<u64>,
     /// Whether it is fresh: within its lifetime, and not softly purged.
     #[serde(default)]
     pub fresh: bool,
@@ -104,7 +105,11 @@ pub struct CachedObject {
     /// The name of that volume; absent for a token of some sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_name: Option<String>,
-    /// Whether it was put by hand.
+    /// Whether it is content by hand.
     #[serde(default)]
     pub by_hand: bool,
+    /// Whether requests are answered with this content by hand: not where its URL leads to another site by
+    /// now, or to none, or it is damaged. Absent where it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<bool>,
 }

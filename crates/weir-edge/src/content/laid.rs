@@ -73,7 +73,7 @@ impl Laid {
     }
 
     /// Whether it is known to be damaged.
-    pub(super) fn is_damaged(&self) -> bool {
+    pub(crate) fn is_damaged(&self) -> bool {
         self.sound.get() == Some(&false)
     }
 
@@ -124,7 +124,7 @@ impl LaidIndex {
     }
 
     /// Whether any request finds a piece.
-    pub(super) fn shows(&self, plan: &Plan, laid: &Laid) -> bool {
+    pub(crate) fn shows(&self, plan: &Plan, laid: &Laid) -> bool {
         let is_first = |key: &Box<[u8]>| self.find(key).is_some_and(|found| found.entry == laid.entry);
         LaidIndex::keys(plan, &laid.entry).iter().any(is_first)
     }
@@ -203,6 +203,11 @@ impl Content {
     /// The index of a plan.
     pub(crate) fn index(&self, plan: &Plan) -> LaidIndex {
         LaidIndex::of(plan, self.all.lock().values())
+    }
+
+    /// All that is laid, by URL.
+    pub(crate) fn all(&self) -> Vec<Arc<Laid>> {
+        self.all.lock().values().cloned().collect()
     }
 
     /// What is laid over a URL.

@@ -18,7 +18,7 @@ pub(super) const SCHEME: &str = "http";
 ///
 /// # Errors
 /// A sentence.
-pub(super) fn canonical(text: &str) -> Result<String, String> {
+pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let Written { schemes, authority, path_and_query } = written(text)?;
     let host = host(authority, *schemes.first().unwrap_or(&Scheme::Http))?;
     Ok(format!("{}{path_and_query}", host.as_str()))

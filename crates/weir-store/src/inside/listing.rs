@@ -5,6 +5,8 @@
 //! volume without rows that are up to date is walked afterwards, in the order of writing (`lister`). What is
 //! met is compared with what is wanted (`wanted`) and taken into the answer (`taken`).
 //!
+//! The caller may have more to list, which the store does not know: it comes first.
+//!
 //! A page is full unless it is the last one. An object that comes or goes while pages are asked for may be
 //! listed or not. None is listed twice, except on a walked volume: one whose head is written between two
 //! pages. What a purge has made dead is not listed. Rows carry all that is asked of them; a head is read from

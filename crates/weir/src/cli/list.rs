@@ -56,9 +56,12 @@ pub(crate) struct List {
     /// Only what is in memory, or on the volume of that name.
     #[arg(long, value_name = "memory|VOLUME")]
     place: Option<String>,
-    /// Only what was put by hand.
+    /// Only content by hand, which operators have laid over URLs.
     #[arg(long)]
     by_hand: bool,
+    /// Everything but content by hand.
+    #[arg(long, conflicts_with = "by_hand")]
+    not_by_hand: bool,
     /// Show the first of an order: the URLs, the largest, the oldest, or what expires soonest.
     #[arg(long, value_name = "url|size|age|expires", conflicts_with_all = ["after", "all"])]
     sort: Option<String>,
@@ -130,7 +133,7 @@ impl List {
             freshness: self.freshness,
             held,
             place: self.place,
-            by_hand: self.by_hand.then_some(true),
+            by_hand: self.by_hand.then_some(true).or(self.not_by_hand.then_some(false)),
             sort: self.sort,
             is_sum: self.sum,
             limit: if self.all { query::LIMIT_MAX } else { self.limit },

@@ -13,11 +13,8 @@ pub(super) fn list(edge: &Edge, order: &ListOrder, progress: &Progress) -> Resul
         Some(text) => of_hex(text).ok_or("no page ends there; begin again")?,
         None => Vec::new(),
     };
-    if order.by_hand == Some(true) {
-        return Ok(Listing { sum: order.is_sum.then(ListSum::default), ..Listing::default() });
-    }
     let ListOrder { site, prefix, tag, matching, status, media_type, size, age, .. } = order.clone();
-    let ListOrder { freshness, held, place, sort, is_sum, limit, .. } = order.clone();
+    let ListOrder { freshness, held, place, by_hand, sort, is_sum, limit, .. } = order.clone();
     let order = weir_edge::ListOrder {
         site,
         prefix,
@@ -30,6 +27,7 @@ pub(super) fn list(edge: &Edge, order: &ListOrder, progress: &Progress) -> Resul
         freshness,
         held,
         place,
+        by_hand,
         sort,
         is_sum,
         limit,
@@ -37,7 +35,12 @@ pub(super) fn list(edge: &Edge, order: &ListOrder, progress: &Progress) -> Resul
     };
     if order.site.is_none() && order.prefix.is_none() && order.tag.is_none() {
         let store = edge.store();
-        progress.expect(store.usage().objects + store.objects_on_volumes());
+        let laid = edge.content_usage().laid.objects;
+        progress.expect(match order.by_hand {
+            Some(true) => laid,
+            Some(false) => store.usage().objects + store.objects_on_volumes(),
+            None => store.usage().objects + store.objects_on_volumes() + laid,
+        });
     }
     let found = edge.list(&order, &|| progress.step())?;
     let next = found.next.map(|next| next.iter().map(|byte| format!("{byte:02x}")).collect());
@@ -47,6 +50,7 @@ pub(super) fn list(edge: &Edge, order: &ListOrder, progress: &Progress) -> Resul
 }
 
 fn cached(cached: Cached) -> CachedObject {
+    let by_hand = cached.by_hand.as_ref();
     let listed = cached.listed;
     let text = String::from_utf8_lossy(&listed.key.full);
     let mut lines = text.lines().map(str::to_owned);
@@ -61,12 +65,16 @@ fn cached(cached: Cached) -> CachedObject {
         part: listed.is_part(),
         stored: rfc3339(listed.received),
         age_s: listed.age.as_secs(),
-        lifetime_s: listed.lifetime.as_secs(),
+        lifetime_s: match by_hand {
+            Some(laid) if laid.entry.ends.is_none() => None,
+            _ => Some(listed.lifetime.as_secs()),
+        },
         fresh: listed.is_fresh,
         memory: listed.is_in_memory,
         volume: listed.volume.is_some(),
         volume_name: listed.volume.as_deref().map(str::to_owned),
-        by_hand: false,
+        by_hand: by_hand.is_some(),
+        shown: by_hand.map(|laid| laid.is_shown),
     }
 }
 

@@ -62,7 +62,7 @@ mod answer {
 mod content {
     mod confined;
     mod kept;
-    mod kit;
+    pub(crate) mod kit;
     mod laid;
 }
 
@@ -207,6 +207,7 @@ mod log {
 mod operate {
     mod access;
     pub(crate) mod accounts;
+    mod by_hand;
     mod confined;
     mod control;
     mod events;

@@ -42,6 +42,8 @@ pub struct Listed {
     pub is_in_memory: bool,
     /// The volume that it is on.
     pub volume: Option<Arc<str>>,
+    /// Its number with the caller, where it is listed besides what the store has.
+    pub besides: Option<usize>,
 }
 
 impl Listed {

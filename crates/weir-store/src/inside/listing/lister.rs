@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use roaring::RoaringTreemap;
 use weir_policy::{CacheKey, Facts, Intervals, Now, Stored, StoredFlags, media_type};
 
@@ -13,7 +14,7 @@ use super::listed::{Listed, Page, Unlisted};
 use super::streams::{InMemory, OfRows};
 use super::taken::Taken;
 use super::token::{At, Token};
-use super::wanted::{Listing, PlaceOf};
+use super::wanted::Listing;
 use crate::catalogue::{Catalogue, Seen};
 use crate::generation::{Generation, Residence};
 use crate::inside::Inside;
@@ -34,13 +35,14 @@ const LOOKED_AT_ONCE: u64 = 4096;
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// Lists what is cached. Blocks for as long as that takes, with pauses once it takes longer; calls `each` for
-/// each object looked at, and ends where that breaks.
+/// each object looked at, and ends where that breaks. `besides` is listed first: see [`crate::Store::list`].
 ///
 /// # Errors
 /// [`Unlisted`].
 pub(crate) fn list(
     inside: &Arc<Inside>,
     listing: &Listing,
+    besides: &mut dyn Iterator<Item = Listed>,
     now: Now,
     each: EachDone<'_>,
 ) -> Result<Page, Unlisted> {
@@ -64,8 +66,13 @@ pub(crate) fn list(
     let (walked, merged): (Vec<_>, Vec<_>) =
         tiers.iter().partition(|tier| token.walked.contains(&tier.volume().id()));
     let mut next = None;
+    if let At::Besides(after) = &token.at {
+        next = lister.besides(besides, after)?.map(At::Besides);
+    }
     let mut from = (0, Place { segment: 0, unit: 0 });
     match &token.at {
+        At::Besides(_) if next.is_none() => next = lister.merge(&merged, &walked, &[])?.map(At::Merged),
+        At::Besides(_) => {}
         At::Merged(after) => next = lister.merge(&merged, &walked, after)?.map(At::Merged),
         At::Walked(id, place) => from = (*id, *place),
     }
@@ -83,7 +90,7 @@ fn first(tiers: &[Arc<VolumeTier>]) -> Token {
     let numbers_end = tiers.iter().map(|tier| tier.volume().next_number()).max().unwrap_or(u64::MAX);
     let without = tiers.iter().filter(|tier| !has_rows_in_time(tier));
     let walked = without.map(|tier| tier.volume().id()).collect();
-    Token { numbers_end, walked, at: At::Merged(Vec::new()) }
+    Token { numbers_end, walked, at: At::Besides(Vec::new()) }
 }
 
 /// Whether there is a catalogue that covers all that has been written, now or soon: it follows what is
@@ -151,6 +158,28 @@ struct Shown {
 }
 
 impl Lister<'_> {
+    /// What is listed besides, behind a key. Returns where the next page begins.
+    fn besides(
+        &mut self,
+        besides: &mut dyn Iterator<Item = Listed>,
+        after: &[u8],
+    ) -> Result<Option<Vec<u8>>, Unlisted> {
+        let mut last = Bytes::copy_from_slice(after);
+        for listed in besides.filter(|listed| *listed.key.full > *after) {
+            if self.taken.is_full() {
+                return Ok(Some(last.to_vec()));
+            }
+            if (self.pace.each)().is_break() {
+                return Err(Unlisted::Ended);
+            }
+            last = listed.key.full.clone();
+            if self.listing.wanted.takes_by_all_but_url(&listed) {
+                self.taken.take(listed);
+            }
+        }
+        Ok(None)
+    }
+
     /// What memory has and the rows say, in the order of names, behind a name. Returns where the next page
     /// begins.
     fn merge(
@@ -165,12 +194,12 @@ impl Lister<'_> {
             match tier.catalogue.as_ref().filter(|rows| is_of_use(rows)) {
                 Some(own) => rows.push(OfRows::new(tier, own, self.listing, after, limit)),
                 // It came meanwhile, or its rows have failed.
-                None if after.is_empty() => {}
+                None if self.listing.after.is_empty() => {}
                 None => return Err(Unlisted::After),
             }
         }
-        let is_on_volume = matches!(self.listing.wanted.place, Some(PlaceOf::Volume(_)));
-        let mut memory = if is_on_volume { InMemory::none() } else { InMemory::new(limit) };
+        let may_be = self.listing.wanted.may_be_in_memory();
+        let mut memory = if may_be { InMemory::new(limit) } else { InMemory::none() };
         let mut last = after.to_vec();
         while let Some(name) = self.next_name(&mut memory, &mut rows, &last)? {
             if self.taken.is_full() {
@@ -408,6 +437,7 @@ impl Lister<'_> {
             is_fresh: age < facts.lifetime && !judged.is_purged(&facts),
             is_in_memory: false,
             volume: None,
+            besides: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! All that lives is listed, once, whatever it is found by.
 
+mod besides;
 mod coming;
 
 mod oracle;
@@ -51,7 +52,7 @@ fn put(store: &Store, number: u64, length: usize) {
 
 /// A listing that nobody ends.
 fn list(store: &Store, listing: &Listing) -> Result<Page, Unlisted> {
-    store.list(listing, now(), &|| ControlFlow::Continue(()))
+    store.list(listing, &mut std::iter::empty(), now(), &|| ControlFlow::Continue(()))
 }
 
 /// All pages of a listing: keys with how often each was met, and how many pages there were.
@@ -191,7 +192,7 @@ fn a_listing_ends_where_it_is_told_to() {
     on_volume.cover_for_tests(u64::MAX);
     for form in [Form::Page, Form::Sum, Form::First(Order::Size)] {
         let listing = Listing { form, limit: 10, ..Listing::default() };
-        let ended = on_volume.list(&listing, now(), &|| ControlFlow::Break(()));
+        let ended = on_volume.list(&listing, &mut std::iter::empty(), now(), &|| ControlFlow::Break(()));
         assert_eq!(ended, Err(Unlisted::Ended), "{form:?}");
     }
     on_volume.close();

@@ -8,6 +8,7 @@ use crate::volume::Place;
 
 const MERGED: u8 = 0;
 const WALKED: u8 = 1;
+const BESIDES: u8 = 2;
 /// The most volumes that a token names.
 const VOLUMES_MAX: usize = 255;
 
@@ -24,6 +25,8 @@ pub(super) struct Token {
 /// The place itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum At {
+    /// Behind this key among what is listed besides; empty: at its beginning.
+    Besides(Vec<u8>),
     /// Behind this name among all that is merged; empty: at its beginning.
     Merged(Vec<u8>),
     /// At this place of this volume; of those that are walked, the ones before it are done.
@@ -32,12 +35,16 @@ pub(super) enum At {
 
 impl Token {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = vec![if matches!(self.at, At::Merged(_)) { MERGED } else { WALKED }];
+        let mut out = vec![match self.at {
+            At::Besides(_) => BESIDES,
+            At::Merged(_) => MERGED,
+            At::Walked(..) => WALKED,
+        }];
         out.put_u64(self.numbers_end);
         out.put_u8(self.walked.len().min(VOLUMES_MAX) as u8);
         self.walked.iter().take(VOLUMES_MAX).for_each(|id| out.put_u128(*id));
         match &self.at {
-            At::Merged(name) => out.put_slice(name),
+            At::Besides(name) | At::Merged(name) => out.put_slice(name),
             At::Walked(id, place) => {
                 out.put_u128(*id);
                 out.put_u64(place.segment);
@@ -60,6 +67,7 @@ impl Token {
         let count = cursor.try_get_u8().ok()?;
         let walked = (0..count).map(|_| cursor.try_get_u128().ok()).collect::<Option<_>>()?;
         let at = match kind {
+            BESIDES => At::Besides(cursor.to_vec()),
             MERGED => At::Merged(cursor.to_vec()),
             WALKED => {
                 let id = cursor.try_get_u128().ok()?;
@@ -81,7 +89,8 @@ mod tests {
         let merged = Token { numbers_end: 7, walked: vec![1, u128::MAX], at: At::Merged(b"\x01ab".to_vec()) };
         let walked = At::Walked(9, Place { segment: 1 << 40, unit: 3 });
         let walked = Token { numbers_end: u64::MAX, walked: Vec::new(), at: walked };
-        for token in [merged, walked.clone()] {
+        let besides = Token { at: At::Besides(b"a.test/".to_vec()), ..merged.clone() };
+        for token in [merged, besides, walked.clone()] {
             assert_eq!(Token::read(&token.to_bytes()), Ok(token));
         }
         let bytes = walked.to_bytes();

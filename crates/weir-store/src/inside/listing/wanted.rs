@@ -115,6 +115,8 @@ pub enum PlaceOf {
     Memory,
     /// On the volume of that name.
     Volume(String),
+    /// Not in the store: what is listed besides.
+    Besides,
 }
 
 /// A judge of URLs. It is asked for each object, and must take time in proportion to the URL.
@@ -151,6 +153,11 @@ impl Freshness {
 impl Wanted {
     /// Whether an object is wanted. Numbers are compared first.
     pub(super) fn takes(&self, object: &Listed) -> bool {
+        self.takes_by_all_but_url(object) && self.url.as_ref().is_none_or(|url| (url.0)(object.key.url()))
+    }
+
+    /// The same, for an object whose URL is wanted.
+    pub(super) fn takes_by_all_but_url(&self, object: &Listed) -> bool {
         let has_status = |range: &RangeInclusive<u16>| range.contains(&object.status);
         (self.statuses.is_empty() || self.statuses.iter().any(has_status))
             && self.held_bytes.as_ref().is_none_or(|range| range.contains(&object.held_bytes))
@@ -159,7 +166,6 @@ impl Wanted {
             && self.extent.is_none_or(|extent| (extent == Extent::Part) == object.is_part())
             && self.place.as_ref().is_none_or(|place| place.has(object))
             && self.has_media_type(object)
-            && self.url.as_ref().is_none_or(|url| (url.0)(object.key.url()))
     }
 
     fn has_media_type(&self, object: &Listed) -> bool {
@@ -169,7 +175,16 @@ impl Wanted {
 
     /// Whether something on that volume may be wanted.
     pub(super) fn may_be_on(&self, volume: &str) -> bool {
-        !matches!(&self.place, Some(PlaceOf::Volume(own)) if own != volume)
+        self.place.as_ref().is_none_or(|place| match place {
+            PlaceOf::Memory => true,
+            PlaceOf::Volume(own) => own == volume,
+            PlaceOf::Besides => false,
+        })
+    }
+
+    /// Whether something in memory may be wanted.
+    pub(super) fn may_be_in_memory(&self) -> bool {
+        matches!(self.place, None | Some(PlaceOf::Memory))
     }
 }
 
@@ -178,6 +193,7 @@ impl PlaceOf {
         match self {
             PlaceOf::Memory => object.is_in_memory,
             PlaceOf::Volume(own) => object.volume.as_deref() == Some(own),
+            PlaceOf::Besides => object.besides.is_some(),
         }
     }
 }

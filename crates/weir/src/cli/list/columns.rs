@@ -39,8 +39,10 @@ pub(super) enum Column {
     Place,
     /// The name of its volume.
     Volume,
-    /// Whether it was put by hand.
+    /// Whether it is content by hand.
     ByHand,
+    /// Whether requests are answered with this content by hand.
+    Shown,
 }
 
 /// A cell: numbers and words of ours, or a text of others.
@@ -51,7 +53,7 @@ enum Cell {
 
 impl Column {
     /// All, as CSV has them.
-    pub(super) const ALL: [Column; 16] = [
+    pub(super) const ALL: [Column; 17] = [
         Column::Url,
         Column::Key,
         Column::Site,
@@ -68,6 +70,7 @@ impl Column {
         Column::Place,
         Column::Volume,
         Column::ByHand,
+        Column::Shown,
     ];
 
     fn name(self) -> String {
@@ -81,13 +84,15 @@ impl Column {
             Column::Stored => 20,
             Column::Size | Column::Length => 12,
             Column::Age | Column::Lifetime | Column::Expires => 9,
-            Column::Status | Column::Part | Column::Fresh | Column::Place | Column::ByHand => 7,
+            Column::Status | Column::Part | Column::Fresh | Column::Shown => 7,
+            Column::Place | Column::ByHand => 7,
         }
     }
 
     fn cell(self, object: &CachedObject) -> Cell {
         let text = |text: &Option<String>| Cell::Theirs(text.clone().unwrap_or_default());
         let own = |value: &dyn ToString| Cell::Own(value.to_string());
+        let known = |value: Option<i128>| Cell::Own(value.map(|value| value.to_string()).unwrap_or_default());
         match self {
             Column::Url => Cell::Theirs(object.url.clone()),
             Column::Key => Cell::Theirs(object.key.join("; ")),
@@ -95,16 +100,19 @@ impl Column {
             Column::Status => own(&object.status),
             Column::Type => text(&object.media_type),
             Column::Size => own(&object.held_bytes),
-            Column::Length => own(&object.body_bytes.map(|bytes| bytes.to_string()).unwrap_or_default()),
+            Column::Length => known(object.body_bytes.map(i128::from)),
             Column::Part => own(&object.part),
             Column::Age => own(&object.age_s),
-            Column::Lifetime => own(&object.lifetime_s),
-            Column::Expires => own(&(i128::from(object.lifetime_s) - i128::from(object.age_s))),
+            Column::Lifetime => known(object.lifetime_s.map(i128::from)),
+            Column::Expires => {
+                known(object.lifetime_s.map(|lifetime| i128::from(lifetime) - i128::from(object.age_s)))
+            }
             Column::Fresh => own(&object.fresh),
             Column::Stored => own(&object.stored),
             Column::Place => own(&place(object)),
             Column::Volume => text(&object.volume_name),
             Column::ByHand => own(&object.by_hand),
+            Column::Shown => Cell::Own(object.shown.map(|shown| shown.to_string()).unwrap_or_default()),
         }
     }
 }
@@ -127,8 +135,10 @@ pub(super) fn line(object: &CachedObject) -> String {
     };
     let (place, held) = (place(object), size(object.held_bytes));
     let key: String = object.key.iter().map(|line| format!("  {line}")).collect();
-    let CachedObject { url, status, age_s, lifetime_s, .. } = object;
-    one_line(&format!("{place:<6} {held:>10} {status} {age_s:>7}s of {lifetime_s}s{part}  {url}{key}"))
+    let lifetime = object.lifetime_s.map(|lifetime| format!(" of {lifetime}s")).unwrap_or_default();
+    let state = if object.shown == Some(false) { "  not shown: see `weir content list`" } else { "" };
+    let CachedObject { url, status, age_s, .. } = object;
+    one_line(&format!("{place:<7} {held:>10} {status} {age_s:>7}s{lifetime}{part}  {url}{key}{state}"))
 }
 
 fn one_line(text: &str) -> String {
@@ -187,7 +197,7 @@ mod tests {
             body_bytes: Some(2048),
             held_bytes: 2048,
             age_s: 5,
-            lifetime_s: 60,
+            lifetime_s: Some(60),
             memory: true,
             ..CachedObject::default()
         }
@@ -196,9 +206,15 @@ mod tests {
     #[test]
     fn a_line_each() {
         let part = CachedObject { body_bytes: Some(2 << 30), held_bytes: 65_536, part: true, ..object() };
-        assert_eq!(line(&object()), "memory    2.0 KiB 200       5s of 60s  http://a/b  accept:x\n");
-        let expect = "memory   64.0 KiB 200       5s of 60s  part of 2.0 GiB  http://a/b  accept:x\n";
+        assert_eq!(line(&object()), "memory     2.0 KiB 200       5s of 60s  http://a/b  accept:x\n");
+        let expect = "memory    64.0 KiB 200       5s of 60s  part of 2.0 GiB  http://a/b  accept:x\n";
         assert_eq!(line(&part), expect);
+        let by_hand = CachedObject { key: Vec::new(), lifetime_s: None, by_hand: true, ..object() };
+        assert_eq!(line(&by_hand), "by hand    2.0 KiB 200       5s  http://a/b\n");
+        assert_eq!(csv_row(&[Column::Lifetime, Column::Expires, Column::Shown], &by_hand), ",,\r\n");
+        let hidden = CachedObject { shown: Some(false), ..by_hand };
+        assert!(line(&hidden).ends_with("http://a/b  not shown: see `weir content list`\n"));
+        assert_eq!(csv_row(&[Column::Place, Column::Shown], &hidden), "by hand,false\r\n");
     }
 
     #[test]
