@@ -2,6 +2,7 @@
 
 mod besides;
 mod coming;
+mod many;
 
 mod oracle;
 
