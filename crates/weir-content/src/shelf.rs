@@ -24,6 +24,9 @@ use crate::room::{NoRoom, Reservation, Room, Share, Stock, Usage};
 
 /// What the name of a file begins with whose content is on its way in.
 pub(crate) const UNFINISHED: &str = "new-";
+/// How far the number of a file that cannot be read may lie beyond those of all others. One that is further is
+/// none that was given: nobody lays so much between two starts.
+const GAP_MAX: u64 = 1 << 32;
 /// How much is read at a time to check content.
 const CHECKED_BYTES: usize = 256 << 10;
 
@@ -45,6 +48,11 @@ pub enum ShelfError {
     /// As many uploads are under way as there may be.
     #[error("too many uploads are under way")]
     Busy,
+    /// A file of the folder that is none of ours has the last number that there is.
+    #[error(
+        "{0} in the folder of the content leaves no number for another file: move it away, and start again"
+    )]
+    NoNumber(String),
     /// Another process has the folder now.
     #[error("another process has the folder now")]
     Released,
@@ -116,7 +124,7 @@ pub(crate) struct State {
 
 impl Shelf {
     /// Opens the folder, or makes it, for `size_bytes` of content. Removes what was not finished, what newer
-    /// content has replaced, and what has ended. Blocks.
+    /// content has replaced, and what has ended. What is none of ours stays, and is in nobody's way. Blocks.
     ///
     /// # Errors
     /// The folder cannot be made or listed.
@@ -127,17 +135,30 @@ impl Shelf {
             Writing { number_next: 1, needless: Vec::new(), is_unsynced: false, is_released: false };
         let shelf = Shelf { disk, writing: Mutex::new(writing), state: Mutex::new(state) };
         let mut troubles = Vec::new();
-        let mut needless = Vec::new();
+        let (mut needless, mut unread) = (Vec::new(), Vec::new());
         let (mut writing, mut state) = (shelf.writing.lock(), shelf.state.lock());
         for name in shelf.disk.list("")? {
             let Some(number) = number_of(&name) else {
-                needless.extend(name.starts_with(UNFINISHED).then_some(name));
+                let why = if name.starts_with(UNFINISHED) { shelf.drop_unfinished(&name) } else { Ok(()) };
+                troubles.extend(why.err().map(|why| Trouble { file: name, why }));
                 continue;
             };
-            writing.number_next = writing.number_next.max(number.saturating_add(1));
             match shelf.read(&name, number) {
-                Ok(entry) => needless.extend(state.keep(entry).map(|old| old.file_name())),
-                Err(why) => troubles.push(Trouble { file: name, why }),
+                Ok(entry) => {
+                    writing.number_next = writing.number_next.max(number.saturating_add(1));
+                    needless.extend(state.keep(entry).map(|old| old.file_name()));
+                }
+                Err(why) => {
+                    unread.push(number);
+                    troubles.push(Trouble { file: name, why });
+                }
+            }
+        }
+        // One that can be read again some day must not be newer than what is laid from now on.
+        unread.sort_unstable();
+        for number in unread {
+            if number.saturating_sub(writing.number_next) < GAP_MAX {
+                writing.number_next = writing.number_next.max(number.saturating_add(1));
             }
         }
         writing.needless = needless;
@@ -147,6 +168,19 @@ impl Shelf {
         shelf.end_over(now);
         troubles.sort_by(|one, other| one.file.cmp(&other.file));
         Ok((shelf, troubles))
+    }
+
+    /// Removes what an upload has left; not what has another name, and not a folder.
+    fn drop_unfinished(&self, name: &str) -> Result<(), String> {
+        if name.strip_prefix(UNFINISHED).and_then(number_of).is_none() {
+            return Err("it is no upload".to_owned());
+        }
+        match self.disk.unlink(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("the rest of an upload cannot be removed: {error}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads what the end of a file says.
@@ -343,10 +377,17 @@ impl Shelf {
         Ok(self.state.lock().room.begin(site, body_bytes, share)?)
     }
 
-    pub(crate) fn number_now(writing: &mut Writing) -> u64 {
-        let number = writing.number_next;
-        writing.number_next += 1;
-        number
+    /// A number that no file of the folder has.
+    pub(crate) fn number_now(&self, writing: &mut Writing) -> Result<u64, ShelfError> {
+        loop {
+            let number = writing.number_next;
+            let next = number.checked_add(1).ok_or_else(|| ShelfError::NoNumber(file_name(number)))?;
+            writing.number_next = next;
+            // A foreign file may have come since the start.
+            if self.disk.identity(&file_name(number))?.is_none() {
+                return Ok(number);
+            }
+        }
     }
 }
 

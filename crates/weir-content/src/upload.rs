@@ -85,6 +85,11 @@ impl Upload {
         Ok(Upload { shelf, file, name, wanted, reservation, hash: Xxh3::new(), written: 0 })
     }
 
+    /// What is to be laid.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
     /// Adds bytes. Blocks.
     ///
     /// # Errors
@@ -121,7 +126,7 @@ impl Upload {
         shelf.clear(&mut writing)?;
         let Wanted { url, site, content_type, ends, .. } = self.wanted.clone();
         let entry = Entry {
-            number: Shelf::number_now(&mut writing),
+            number: shelf.number_now(&mut writing)?,
             url,
             site,
             content_type,

@@ -72,7 +72,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, S
 fn matched<'p>(form: &str, path: &'p str) -> Option<&'p str> {
     let Some((before, variable)) = form.split_once('{') else { return (form == path).then_some("") };
     let is_rest = variable == REST;
-    path.strip_prefix(before).filter(|name| !name.is_empty() && (is_rest || !name.contains('/')))
+    path.strip_prefix(before).filter(|name| is_rest || !(name.is_empty() || name.contains('/')))
 }
 
 #[cfg(test)]

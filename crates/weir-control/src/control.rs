@@ -17,9 +17,9 @@ use crate::answer::Refusal;
 use crate::call::{Caller, Door};
 use crate::clock;
 use crate::data_plane::{
-    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted,
-    DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged, Question,
-    Retained, RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
+    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
+    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged,
+    Question, Retained, RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
@@ -487,8 +487,12 @@ impl Control {
     }
 
     /// Resets a URL. Blocks.
-    pub(crate) fn reset_content(&self, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
-        self.data_plane.reset_content(url)
+    pub(crate) fn reset_content(
+        &self,
+        url: &str,
+        sites: Option<&[String]>,
+    ) -> Result<Option<ContentShown>, ContentRefusal> {
+        self.data_plane.reset_content(url, sites)
     }
 
     /// A page of content by hand; of the site that is wanted, by its name or one of its hosts.
@@ -502,9 +506,9 @@ impl Control {
         self.data_plane.content(&wanted)
     }
 
-    /// The name of the site that content over a URL is laid for, or would be.
-    pub(crate) fn site_of_content(&self, url: &str) -> Option<String> {
-        self.data_plane.site_of_content(url)
+    /// The sites that content over a URL has to do with.
+    pub(crate) fn sites_of_content(&self, url: &str) -> Result<ContentSites, ContentRefusal> {
+        self.data_plane.sites_of_content(url)
     }
 
     /// The name of the only site.

@@ -30,8 +30,8 @@ use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 pub use self::certificates::{CertificateUse, CertificatesUse, OrdersEnded};
 pub use self::checked::{AgentState, CheckState, TookUpTo};
 pub use self::content::{
-    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentUse,
-    ContentWanted,
+    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload,
+    ContentUse, ContentWanted,
 };
 pub use self::explained::{
     Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
@@ -193,7 +193,12 @@ pub trait DataPlane: Send + Sync {
     ///
     /// # Errors
     /// See [`ContentRefusal`].
-    fn reset_content(&self, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
+    fn reset_content(
+        &self,
+        url: &str,
+        sites: Option<&[String]>,
+    ) -> Result<Option<ContentShown>, ContentRefusal> {
+        let _ = sites;
         Err(ContentRefusal::Unfit(format!("nothing is laid over {url} here")))
     }
 
@@ -206,9 +211,12 @@ pub trait DataPlane: Send + Sync {
         Ok(ContentListing::default())
     }
 
-    /// The name of the site that content over a URL is laid for, or would be.
-    fn site_of_content(&self, url: &str) -> Option<String> {
-        self.site_of_url(url)
+    /// The sites that content over a URL has to do with.
+    ///
+    /// # Errors
+    /// It is no URL.
+    fn sites_of_content(&self, url: &str) -> Result<ContentSites, ContentRefusal> {
+        Ok(ContentSites { now: self.site_of_url(url), laid: None })
     }
 
     /// The name of the only site; none where there are several.

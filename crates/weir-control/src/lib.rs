@@ -56,13 +56,13 @@ pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use data_plane::PickState;
 pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState,
-    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentUse,
-    ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, HeldRange, Inventory,
-    LedgerState, ListOrder, ListSum, Listening, Listing, OrdersEnded, OriginChoice, OriginConsidered,
-    OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
-    SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped, TookUpTo,
-    UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse, WarmBy, WarmExample, WarmFolder, WarmOrder,
-    WarmPiece, WarmRefusal, WarmTaken, Warmed,
+    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload,
+    ContentUse, ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, HeldRange,
+    Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OrdersEnded, OriginChoice,
+    OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope,
+    Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped,
+    TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse, WarmBy, WarmExample, WarmFolder,
+    WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed,
 };
 pub use data_plane::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,

@@ -122,6 +122,8 @@ pub(crate) fn refusal(why: ContentRefusal) -> Refusal {
     let full = "reset what is not needed (`weir content list`), or raise `[content] size`";
     match why {
         ContentRefusal::Unfit(why) => Refusal::unfit(why),
+        ContentRefusal::OtherSite(why) => Refusal::new(StatusCode::FORBIDDEN, "other-site", why)
+            .help("name a URL of one of its sites, or use another token"),
         ContentRefusal::TooLarge(why) => {
             Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", why).help("raise `[content] size`")
         }

@@ -58,18 +58,19 @@ pub(crate) async fn respond(
     let found = loop {
         match open(&shared, shelved, &laid).await {
             Ok(found) => break found,
-            Err(Failed::Crowded) => return Some(files::refused(exchange, Failed::Crowded)),
-            Err(failed) => {
+            Err(Unread::Crowded) => return Some(files::refused(exchange, Failed::Crowded)),
+            Err(Unread::Why(why)) => {
                 // It may have been replaced or removed a moment ago.
                 let now = shared.content.current(&laid.entry.url)?;
                 if now.entry.number == laid.entry.number {
-                    laid.tell_damaged(&failed.to_string());
+                    laid.tell_damaged(&why);
                     return None;
                 }
                 laid = now;
             }
         }
     };
+    laid.tell_read();
     let stored = match laid.entry.ends {
         None => Cow::Borrowed(&laid.stored),
         Some(ends) => {
@@ -91,21 +92,43 @@ pub(crate) async fn respond(
     files::send_as(exchange, route, sending)
 }
 
+/// Why content cannot be sent.
+enum Unread {
+    /// Too many files are open: it may be sent in a moment.
+    Crowded,
+    /// In words.
+    Why(String),
+}
+
+impl From<Failed> for Unread {
+    fn from(failed: Failed) -> Unread {
+        match failed {
+            Failed::Crowded => Unread::Crowded,
+            failed => Unread::Why(failed.to_string()),
+        }
+    }
+}
+
 /// The file of what is laid, where its bytes are those that were laid.
-async fn open(shared: &Shared, shelved: &Shelved, laid: &Laid) -> Result<Arc<Found>, Failed> {
+async fn open(shared: &Shared, shelved: &Shelved, laid: &Laid) -> Result<Arc<Found>, Unread> {
+    let because = |why: &str| Unread::Why(why.to_owned());
     let path = laid.path();
     // Invariant: a path of hexadecimal digits is plain.
-    let Ok(way) = Way::read(&path, Hidden::NotServed) else { return Err(Failed::System(0)) };
+    let Ok(way) = Way::read(&path, Hidden::NotServed) else { return Err(because("it has no file")) };
     let found = match shared.files.at_hand(&shelved.root, &way, weir_clock::mono()) {
         Some(found) => found,
         None => match shared.files.find(&shelved.root, &way).await? {
             Finding::File(found) => found,
-            _ => return Err(Failed::System(0)),
+            _ => return Err(because("its file is not there any more, or is none")),
         },
     };
+    if found.plain().length() < laid.entry.body_bytes {
+        return Err(because("its file has become shorter"));
+    }
     match laid.is_sound(shelved, &shared.files).await {
-        true => Ok(found),
-        false => Err(Failed::System(0)),
+        Some(true) => Ok(found),
+        Some(false) => Err(because("its bytes are not those that were laid")),
+        None => Err(because("its file cannot be read to the end")),
     }
 }
 

@@ -60,7 +60,7 @@ mod warmer;
 mod warming;
 
 pub use content::orders::{
-    ContentError, ContentLaid, ContentOrder, ContentShown, ContentUpload, ContentWanted,
+    ContentError, ContentLaid, ContentOrder, ContentShown, ContentSites, ContentUpload, ContentWanted,
 };
 pub use edge::{Edge, FromOutside, StartError, Unretained};
 pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};

@@ -8,8 +8,8 @@ use weir_config::Loaded;
 use weir_content::{Entry, Shelf, ShelfError, Usage};
 use weir_control::state::CONTENT;
 use weir_control::{
-    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentUse,
-    ContentWanted, rfc3339,
+    ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload,
+    ContentUse, ContentWanted, rfc3339,
 };
 use weir_edge::{ContentError, Edge};
 use weir_store::OsDisk;
@@ -58,7 +58,7 @@ impl ContentUpload for Uploading {
     }
 
     fn finish(self: Box<Self>) -> Result<ContentLaid, ContentRefusal> {
-        let laid = self.0.finish().map_err(refused)?;
+        let laid = self.0.finish().map_err(refusal)?;
         Ok(ContentLaid { replaced: laid.is_replaced, content: shown(&laid.entry, true) })
     }
 }
@@ -68,9 +68,9 @@ impl ContentUpload for Uploading {
 /// # Errors
 /// See [`ContentRefusal`].
 pub(crate) fn begin(edge: &Edge, order: &ContentOrder) -> Result<Box<dyn ContentUpload>, ContentRefusal> {
-    let ContentOrder { url, content_type, ttl_s, body_bytes, is_of_some_sites } = order.clone();
+    let ContentOrder { url, content_type, ttl_s, body_bytes, sites } = order.clone();
     let ttl = ttl_s.map(Duration::from_secs);
-    let order = weir_edge::ContentOrder { url, content_type, ttl, body_bytes, is_of_some_sites };
+    let order = weir_edge::ContentOrder { url, content_type, ttl, body_bytes, sites };
     Ok(Box::new(Uploading(edge.lay(&order).map_err(refusal)?)))
 }
 
@@ -78,9 +78,22 @@ pub(crate) fn begin(edge: &Edge, order: &ContentOrder) -> Result<Box<dyn Content
 ///
 /// # Errors
 /// See [`ContentRefusal`].
-pub(crate) fn reset(edge: &Edge, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
-    let removed = edge.unlay(url).map_err(refusal)?;
+pub(crate) fn reset(
+    edge: &Edge,
+    url: &str,
+    sites: Option<&[String]>,
+) -> Result<Option<ContentShown>, ContentRefusal> {
+    let removed = edge.unlay(url, sites).map_err(refusal)?;
     Ok(removed.map(|entry| shown(&entry, false)))
+}
+
+/// The sites that a URL has to do with.
+///
+/// # Errors
+/// It is no URL.
+pub(crate) fn sites(edge: &Edge, url: &str) -> Result<ContentSites, ContentRefusal> {
+    let weir_edge::ContentSites { now, laid } = edge.sites_of_content(url).map_err(refusal)?;
+    Ok(ContentSites { now, laid })
 }
 
 /// A page.
@@ -92,6 +105,7 @@ pub(crate) fn list(edge: &Edge, wanted: &ContentWanted) -> Result<ContentListing
     let (page, next) = edge.content(&weir_edge::ContentWanted { sites, prefix, limit, after })?;
     let piece = |one: weir_edge::ContentShown| ContentShown {
         damaged: one.is_damaged,
+        covered_by: one.covered_by.as_ref().map(ToString::to_string),
         ..shown(&one.entry, one.is_shown)
     };
     let content = page.into_iter().map(piece).collect();
@@ -109,12 +123,14 @@ fn shown(entry: &Entry, is_shown: bool) -> ContentShown {
         ends: entry.ends.map(rfc3339),
         shown: is_shown,
         damaged: false,
+        covered_by: None,
     }
 }
 
 fn refusal(error: ContentError) -> ContentRefusal {
     match error {
         ContentError::Unfit(why) => ContentRefusal::Unfit(why),
+        ContentError::OtherSite => ContentRefusal::OtherSite(error.to_string()),
         ContentError::Shelf(error) => refused(error),
     }
 }
@@ -136,6 +152,6 @@ fn refused(error: ShelfError) -> ContentRefusal {
         ShelfError::DiskFull(_) => {
             ContentRefusal::DiskFull("the drive of the state folder has no room left".to_owned())
         }
-        ShelfError::Disk(_) => ContentRefusal::Failed(error.to_string()),
+        ShelfError::NoNumber(_) | ShelfError::Disk(_) => ContentRefusal::Failed(error.to_string()),
     }
 }

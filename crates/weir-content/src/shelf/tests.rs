@@ -150,6 +150,53 @@ fn a_damaged_file_is_told_of_and_left_where_it_is() {
     assert_ne!(laid.entry.file_name(), file);
 }
 
+/// A file that anybody may have put there blocks nothing, takes no number from others, and loses no content.
+#[test]
+fn foreign_names_are_told_of_and_are_in_nobodys_way() {
+    let disk = CrashDisk::new(1);
+    let shelf = open(&disk, at(0));
+    let first = lay(&shelf, "a/x", b"one").unwrap().entry.number;
+    for name in ["ffffffffffffffff", "fffffffffffffff0", "new-foo", "new-0000000000000001"] {
+        disk.put(name, Some(b"foreign"));
+    }
+    // Where a number would come next.
+    disk.put(&file_name(first + 1), Some(b"foreign"));
+    for _ in 0..2 {
+        let (shelf, mut troubles) = Shelf::open(Arc::new(disk.process()), SIZE, at(0)).unwrap();
+        troubles.retain(|trouble| trouble.file != file_name(first + 1));
+        let told: Vec<_> = troubles.iter().map(|trouble| trouble.file.as_str()).collect();
+        assert_eq!(told, ["fffffffffffffff0", "ffffffffffffffff", "new-foo"]);
+        let shelf = Arc::new(shelf);
+        for bytes in [b"two", b"six"] {
+            let laid = lay(&shelf, "a/x", bytes).unwrap();
+            assert!(laid.entry.number > first + 1 && laid.entry.number < first + 10);
+        }
+        assert!(shelf.remove("a/x").unwrap().is_some());
+        // One that comes while it runs is not written over.
+        let next = shelf.writing.lock().number_next;
+        disk.put(&file_name(next), Some(b"foreign"));
+        assert_eq!(lay(&shelf, "a/y", b"y").unwrap().entry.number, next + 1);
+        assert_eq!(disk.content(&file_name(next)).unwrap(), b"foreign");
+        disk.put(&file_name(next), None);
+    }
+    assert_eq!(disk.content("ffffffffffffffff").unwrap(), b"foreign");
+    assert!(!disk.paths().contains(&"new-0000000000000001".to_owned()));
+    let (shelf, _) = Shelf::open(Arc::new(disk.process()), SIZE, at(0)).unwrap();
+    assert_eq!(content(&disk, &shelf, "a/y").unwrap(), b"y");
+}
+
+#[test]
+fn without_a_number_left_nothing_is_laid_and_nothing_is_lost() {
+    let disk = CrashDisk::new(1);
+    let shelf = open(&disk, at(0));
+    lay(&shelf, "a/x", b"one").unwrap();
+    shelf.writing.lock().number_next = u64::MAX;
+    let refused = lay(&shelf, "a/x", b"two").unwrap_err();
+    assert!(matches!(&refused, ShelfError::NoNumber(file) if file == "ffffffffffffffff"), "{refused}");
+    assert_eq!(content(&disk, &shelf, "a/x").unwrap(), b"one");
+    assert_eq!(disk.paths().len(), 1);
+}
+
 #[test]
 fn the_room_bounds_what_is_coming_and_refusals_leave_nothing() {
     let disk = CrashDisk::new(1);

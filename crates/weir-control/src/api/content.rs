@@ -77,9 +77,12 @@ async fn lay(
     let mut entry = entry(call, "content-put");
     let ttl_s = named.ttl.map(|ttl| ttl.as_secs());
     entry.scope = json!({ "url": url, "ttl_s": ttl_s });
-    let site = control.site_of_content(&url);
-    entry.sites = site.iter().cloned().collect();
-    let laid = match call.caller.check_site(site.as_deref()) {
+    // It is of the site that the URL leads to now, whatever lies there.
+    let may = control.sites_of_content(&url).map_err(upload::refusal).and_then(|sites| {
+        entry.sites = sites.now.iter().cloned().collect();
+        call.caller.check_site(sites.now.as_deref())
+    });
+    let laid = match may {
         Err(refusal) => Err(refusal),
         Ok(()) => {
             let order = ContentOrder {
@@ -87,7 +90,7 @@ async fn lay(
                 content_type: named.content_type.or_else(|| type_of(&call.fields)),
                 ttl_s,
                 body_bytes: body.size_hint().exact(),
-                is_of_some_sites: call.caller.sites.is_some(),
+                sites: call.caller.sites.clone(),
             };
             let waits = call.fields.contains_key(http::header::EXPECT);
             let own = control.clone();
@@ -126,10 +129,14 @@ pub(super) fn reset_uri(control: &Arc<Control>, call: &Call) -> Result<Answer, R
 fn removed(control: &Arc<Control>, call: &Call, url: String) -> Result<Answer, Refusal> {
     let mut entry = entry(call, "content-reset");
     entry.scope = json!({ "url": url });
-    let site = control.site_of_content(&url);
-    entry.sites = site.iter().cloned().collect();
-    let removed = call.caller.check_site(site.as_deref()).and_then(|()| {
-        let removed = control.reset_content(&url).map_err(upload::refusal)?;
+    let may = control.sites_of_content(&url).map_err(upload::refusal).and_then(|sites| {
+        // What was laid for a site is its own, also where its host has gone to another.
+        let own = sites.laid.filter(|laid| call.caller.has(laid)).or(sites.now);
+        entry.sites = own.iter().cloned().collect();
+        call.caller.check_site(own.as_deref())
+    });
+    let removed = may.and_then(|()| {
+        let removed = control.reset_content(&url, call.caller.sites.as_deref()).map_err(upload::refusal)?;
         removed.ok_or_else(|| {
             Refusal::new(StatusCode::NOT_FOUND, "not-laid", format!("nothing is laid over {url} by hand"))
                 .help("see `weir content list`")

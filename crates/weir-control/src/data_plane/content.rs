@@ -14,8 +14,17 @@ pub struct ContentOrder {
     pub ttl_s: Option<u64>,
     /// How many bytes come, where that is known.
     pub body_bytes: Option<u64>,
-    /// Whether the caller is for some sites alone.
-    pub is_of_some_sites: bool,
+    /// The sites that the caller is for alone, by name; none: all.
+    pub sites: Option<Vec<String>>,
+}
+
+/// The sites that a URL has to do with, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentSites {
+    /// The one that it leads to now.
+    pub now: Option<String>,
+    /// The one that what lies over it was laid for.
+    pub laid: Option<String>,
 }
 
 /// Content on its way in. One that is dropped before it is finished leaves nothing.
@@ -38,6 +47,8 @@ pub trait ContentUpload: Send {
 pub enum ContentRefusal {
     /// The order makes no sense.
     Unfit(String),
+    /// The URL is none of the caller's sites.
+    OtherSite(String),
     /// It is larger than it may be.
     TooLarge(String),
     /// There is no room in `[content] size`.
@@ -70,11 +81,16 @@ pub struct ContentShown {
     /// When it ends by itself, RFC 3339; absent: it stays until it is reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<String>,
-    /// Whether requests are answered with it. Not where its URL leads to another site by now, or to none.
+    /// Whether requests are answered with it. Not where its URL leads to another site by now, or to none, it
+    /// is damaged, or newer content covers it.
     pub shown: bool,
-    /// Whether its bytes are not those that were laid. It is then as if not laid.
+    /// Whether its bytes are not those that were laid, or could not be read when it was asked for last. It is
+    /// then as if not laid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub damaged: bool,
+    /// The URL of newer content that requests for this one get: the route's keys are the same for both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered_by: Option<String>,
 }
 
 /// Content that was laid.

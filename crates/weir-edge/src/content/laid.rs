@@ -28,7 +28,8 @@ pub(crate) struct Laid {
     pub(crate) printed: ArcSwapOption<Printed>,
     /// Whether its bytes are those that were laid; each process looks once.
     sound: OnceCell<bool>,
-    has_told: AtomicBool,
+    /// Whether it could not be read when it was asked for last.
+    is_unread: AtomicBool,
 }
 
 /// Whether the bytes of a piece were seen.
@@ -53,7 +54,7 @@ impl Laid {
         let fields: HeaderMap = texts.into_iter().filter_map(value).collect();
         let sound = if bytes == Bytes::Seen { OnceCell::new_with(Some(true)) } else { OnceCell::new() };
         let stored = Stored::of_own(StatusCode::OK, fields, weir_clock::now());
-        Laid { entry, stored, printed: ArcSwapOption::empty(), sound, has_told: AtomicBool::new(false) }
+        Laid { entry, stored, printed: ArcSwapOption::empty(), sound, is_unread: AtomicBool::new(false) }
     }
 
     /// The path of its file below the root.
@@ -61,27 +62,34 @@ impl Laid {
         format!("/{}", self.entry.file_name())
     }
 
-    /// Whether its bytes are those that were laid. Reads them on a thread for that, once.
-    pub(super) async fn is_sound(&self, shelved: &Shelved, files: &Files) -> bool {
+    /// Whether its bytes are those that were laid; none where they cannot be read. Reads them on a thread for
+    /// that, once.
+    pub(super) async fn is_sound(&self, shelved: &Shelved, files: &Files) -> Option<bool> {
         if let Some(known) = self.sound.get() {
-            return *known;
+            return Some(*known);
         }
         let (shelf, entry) = (Arc::clone(&shelved.shelf), Arc::clone(&self.entry));
         let look = || async { files.apart(move || shelf.is_sound(&entry).ok()).await.flatten().ok_or(()) };
         // A drive that fails for a moment is asked again.
-        self.sound.get_or_try_init(look).await.is_ok_and(|sound| *sound)
+        self.sound.get_or_try_init(look).await.ok().copied()
     }
 
-    /// Whether it is known to be damaged.
+    /// Whether it is known to be damaged, or could not be read when it was asked for last.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.sound.get() == Some(&false)
+        self.sound.get() == Some(&false) || self.is_unread.load(Ordering::Relaxed)
     }
 
-    /// Says once in the log that it cannot be sent.
+    /// It has been read.
+    pub(super) fn tell_read(&self) {
+        if self.is_unread.load(Ordering::Relaxed) {
+            self.is_unread.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Says in the log that it cannot be sent, once until it can.
     pub(super) fn tell_damaged(&self, why: &str) {
-        if !self.has_told.swap(true, Ordering::Relaxed) {
+        if !self.is_unread.swap(true, Ordering::Relaxed) {
             let (url, file) = (&*self.entry.url, self.entry.file_name());
-            let why = if self.is_damaged() { "its bytes are not those that were laid" } else { why };
             tracing::error!(
                 url,
                 file,
@@ -127,6 +135,13 @@ impl LaidIndex {
     pub(crate) fn shows(&self, plan: &Plan, laid: &Laid) -> bool {
         let is_first = |key: &Box<[u8]>| self.find(key).is_some_and(|found| found.entry == laid.entry);
         LaidIndex::keys(plan, &laid.entry).iter().any(is_first)
+    }
+
+    /// The newer content that requests for the URL of a piece find in its place, if they find it never.
+    pub(super) fn covering(&self, plan: &Plan, laid: &Laid) -> Option<Arc<Laid>> {
+        let keys = LaidIndex::keys(plan, &laid.entry);
+        let found: Vec<_> = keys.iter().filter_map(|key| self.find(key)).collect();
+        if found.iter().any(|found| found.entry == laid.entry) { None } else { found.into_iter().next() }
     }
 
     fn insert(&self, plan: &Plan, laid: &Arc<Laid>) {

@@ -23,8 +23,17 @@ pub struct ContentOrder {
     pub ttl: Option<Duration>,
     /// How many bytes come, where that is known.
     pub body_bytes: Option<u64>,
-    /// Whether the caller is for some sites alone, and may give each of them an equal part of the room.
-    pub is_of_some_sites: bool,
+    /// The sites that the caller is for alone, by name; none: all. It may give each an equal part of the room.
+    pub sites: Option<Vec<String>>,
+}
+
+/// The sites that a URL has to do with, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentSites {
+    /// The one that it leads to now.
+    pub now: Option<String>,
+    /// The one that what lies over it was laid for.
+    pub laid: Option<String>,
 }
 
 /// Why content is not laid or removed.
@@ -33,6 +42,9 @@ pub enum ContentError {
     /// The order makes no sense.
     #[error("{0}")]
     Unfit(String),
+    /// The caller is for other sites.
+    #[error("the URL leads to none of the caller's sites")]
+    OtherSite,
     /// The folder cannot take it, or cannot be written.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
@@ -46,8 +58,10 @@ pub struct ContentShown {
     /// Whether requests are answered with it. Not where its URL leads to another site now, or to none, or it
     /// is damaged.
     pub is_shown: bool,
-    /// Whether its bytes are known not to be those that were laid.
+    /// Whether its bytes are known not to be those that were laid, or cannot be read.
     pub is_damaged: bool,
+    /// The URL of newer content that all requests for this one get, since the route makes one key of both.
+    pub covered_by: Option<Arc<str>>,
 }
 
 /// Content that was laid.
@@ -91,13 +105,18 @@ impl ContentUpload {
     /// Lays the content: durable, and what requests get, when this returns. Blocks.
     ///
     /// # Errors
-    /// See [`ShelfError`]: what was there before stays.
-    pub fn finish(mut self) -> Result<ContentLaid, ShelfError> {
+    /// See [`ContentError`]: what was there before stays.
+    pub fn finish(mut self) -> Result<ContentLaid, ContentError> {
         self.upload.sync()?;
         let content = &self.shared.content;
         let still = content.still();
-        let laid = self.upload.finish(weir_clock::now().wall)?;
         let running = self.shared.running.load();
+        // A reload may have given the host to another site since.
+        let Wanted { url, site, .. } = self.upload.wanted();
+        if site_of(&running.plan, url).ok().is_none_or(|now| now.name != *site) {
+            return Err(ContentError::Unfit(MOVED.to_owned()));
+        }
+        let laid = self.upload.finish(weir_clock::now().wall)?;
         let shown = Laid::new(Arc::clone(&laid.entry), Bytes::Seen);
         content.show(&still, &running.laid, &running.plan, shown);
         // Only now nobody opens what it replaces.
@@ -108,6 +127,8 @@ impl ContentUpload {
 
 /// There is no folder for content.
 const NOWHERE: &str = "this Weir has no folder for content by hand";
+/// The host has come to another site since it was begun.
+const MOVED: &str = "a reload has given the URL to another site while the content came: lay it again";
 
 impl Edge {
     /// Begins to lay content. Blocks.
@@ -118,7 +139,12 @@ impl Edge {
         let shelf = self.shelf()?;
         let url = canonical(&order.url).map_err(ContentError::Unfit)?;
         let plan = self.plan();
-        let site = site_of(&plan, &url).map_err(ContentError::Unfit)?;
+        let site = site_of(&plan, &url);
+        if let Some(own) = &order.sites {
+            let is_own = site.as_ref().is_ok_and(|site| own.iter().any(|own| *own == *site.name));
+            is_own.then_some(()).ok_or(ContentError::OtherSite)?;
+        }
+        let site = site.map_err(ContentError::Unfit)?;
         if keys(site, &url).is_empty() {
             let why = format!("no route of {} takes GET for {url}: it would never be seen", site.name);
             return Err(ContentError::Unfit(why));
@@ -127,9 +153,9 @@ impl Edge {
             Some(written) => checked_type(written)?,
             None => by_name(&url).to_owned(),
         };
-        let share = match order.is_of_some_sites {
-            true => Share::OneOf(plan.sites().len()),
-            false => Share::Whole,
+        let share = match order.sites {
+            Some(_) => Share::OneOf(plan.sites().len()),
+            None => Share::Whole,
         };
         let ends = order.ttl.map(|ttl| end(weir_clock::now().wall, ttl)).transpose()?;
         let wanted = Wanted {
@@ -144,16 +170,22 @@ impl Edge {
         Ok(ContentUpload { upload, shelf: Arc::clone(shelf), shared: Arc::clone(&self.shared) })
     }
 
-    /// Removes what is laid over a URL; none where nothing is. It is durable when this returns. Blocks.
+    /// Removes what is laid over a URL; none where nothing is. It is durable when this returns. Blocks. A
+    /// caller for some `sites` removes what was laid for one of them, and what lies where one of them is now.
     ///
     /// # Errors
     /// See [`ContentError`].
-    pub fn unlay(&self, url: &str) -> Result<Option<Arc<Entry>>, ContentError> {
+    pub fn unlay(&self, url: &str, sites: Option<&[String]>) -> Result<Option<Arc<Entry>>, ContentError> {
         let shelf = self.shelf()?;
         let url = canonical(url).map_err(ContentError::Unfit)?;
         let content = &self.shared.content;
         let still = content.still();
         let running = self.shared.running.load();
+        if let Some(own) = sites {
+            let ContentSites { now, laid } = self.sites_of_content(&url)?;
+            let is_own = [now, laid].iter().flatten().any(|site| own.contains(site));
+            is_own.then_some(()).ok_or(ContentError::OtherSite)?;
+        }
         // Nobody opens what is being removed. Where that fails, it is shown again.
         content.hide(&still, &running.laid, &running.plan, &url);
         let removed = shelf.remove(&url);
@@ -163,13 +195,14 @@ impl Edge {
         Ok(removed?)
     }
 
-    /// The site that content over a URL is laid for, or would be.
-    pub fn site_of_content(&self, url: &str) -> Option<String> {
-        let url = canonical(url).ok()?;
-        if let Some(laid) = self.shared.content.current(&url) {
-            return Some(laid.entry.site.to_string());
-        }
-        site_of(&self.plan(), &url).ok().map(|site| site.name.to_string())
+    /// The sites that a URL has to do with.
+    ///
+    /// # Errors
+    /// It is no URL.
+    pub fn sites_of_content(&self, url: &str) -> Result<ContentSites, ContentError> {
+        let url = canonical(url).map_err(ContentError::Unfit)?;
+        let laid = self.shared.content.current(&url).map(|laid| laid.entry.site.to_string());
+        Ok(ContentSites { now: site_of(&self.plan(), &url).ok().map(|site| site.name.to_string()), laid })
     }
 
     /// A page of content, by URL, and where the next one begins; none on the last.
@@ -188,8 +221,10 @@ impl Edge {
         let shown = |entry: Arc<Entry>| {
             let laid = self.shared.content.current(&entry.url).filter(|laid| laid.entry == entry);
             let is_damaged = laid.as_ref().is_some_and(|laid| laid.is_damaged());
+            let covering = laid.as_ref().and_then(|laid| running.laid.covering(&running.plan, laid));
+            let covered_by = covering.map(|newer| Arc::clone(&newer.entry.url));
             let is_shown = laid.is_some_and(|laid| running.laid.shows(&running.plan, &laid));
-            ContentShown { entry, is_shown: is_shown && !is_damaged, is_damaged }
+            ContentShown { entry, is_shown: is_shown && !is_damaged, is_damaged, covered_by }
         };
         Ok((entries.into_iter().map(shown).collect(), next.map(|next| next.to_string())))
     }

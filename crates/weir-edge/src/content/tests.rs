@@ -85,6 +85,7 @@ fn requests_find_what_is_laid_over_their_url() {
         assert_eq!(found(&index, &plan, &Method::POST, url), None);
     }
     assert!(index.shows(&plan, &all[0]) && !index.shows(&plan, &all[5]));
+    assert!(index.covering(&plan, &all[0]).is_none() && index.covering(&plan, &all[5]).is_none());
     assert!(LaidIndex::default().is_empty() && !index.is_empty());
 }
 
@@ -102,6 +103,8 @@ fn of_several_urls_with_one_key_the_newest_answers() {
     show(1, "a.test/plain/x?1");
     show(2, "a.test/plain/x?2");
     assert_eq!(finds(), Some(2));
+    let covering = index.covering(&plan, &laid(1, "a.test/plain/x?1", "a.test"));
+    assert_eq!(&*covering.unwrap().entry.url, "a.test/plain/x?2");
     show(3, "a.test/plain/x?1");
     assert_eq!(finds(), Some(3));
     content.hide(&still, &index, &plan, "a.test/plain/x?1");

@@ -1,11 +1,12 @@
 //! `weir content`: lays content over URLs by hand, lists it, and resets URLs.
 
 use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use http::{HeaderValue, Method, StatusCode};
 use weir_control::query::{self, ContentNamed};
@@ -21,6 +22,8 @@ const SPEED_MIN: u64 = 64 << 10;
 /// How often content is sent again where a new process takes over, and how long before each.
 const SENT_MAX: usize = 10;
 const PAUSE: Duration = Duration::from_millis(500);
+/// What stands for the standard input.
+const STDIN: &str = "-";
 /// The media type of what has no known ending.
 const UNKNOWN: &str = "application/octet-stream";
 
@@ -46,7 +49,7 @@ struct Put {
     /// The URL, as clients ask for it, with its query. It is laid for http and https alike.
     #[arg(value_name = "URL")]
     url: String,
-    /// The file with the content.
+    /// The file with the content; `-` reads it from the standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Its media type [default: by the ending of the URL's path, else of FILE].
@@ -96,18 +99,29 @@ impl Content {
                 let asked = find.ask(Method::GET, &query::write_content_list(&wanted), Vec::new())?;
                 find.answer(&asked, |listing| listed(listing, is_first))
             }
-            Act::Reset(Reset { urls, find }) => {
-                for url in urls {
-                    let named = ContentNamed { url: Some(url), ..ContentNamed::default() };
-                    let asked = find.ask(Method::DELETE, &query::write_content(&named), Vec::new())?;
-                    let code = find.answer(&asked, |gone: &ContentShown| format!("reset: {}\n", gone.url))?;
-                    if code != ExitCode::SUCCESS {
-                        return Ok(code);
-                    }
-                }
-                Ok(ExitCode::SUCCESS)
+            Act::Reset(reset) => reset.run(),
+        }
+    }
+}
+
+impl Reset {
+    /// Resets each URL, also where another could not be.
+    fn run(self) -> anyhow::Result<ExitCode> {
+        let Reset { urls, find } = self;
+        let mut all = ExitCode::SUCCESS;
+        for url in urls {
+            let named = ContentNamed { url: Some(url), ..ContentNamed::default() };
+            let asked = find.ask(Method::DELETE, &query::write_content(&named), Vec::new())?;
+            let reset = find.answer(&asked, |gone: &ContentShown| format!("reset: {}\n", gone.url));
+            let code = reset.or_else(|error| {
+                let why = plain(&crate::print::sentence(&error));
+                writeln!(io::stderr(), "weir: {why}").map(|()| ExitCode::FAILURE)
+            })?;
+            if code != ExitCode::SUCCESS {
+                all = code;
             }
         }
+        Ok(all)
     }
 }
 
@@ -118,21 +132,50 @@ impl Put {
         let ttl = ttl.map(|ttl| ttl.0);
         let named = ContentNamed { url: Some(url), site: None, content_type, ttl };
         let path = query::write_content(&named);
+        let content = open(&file)?;
+        let send = || {
+            let mut content = content.try_clone()?;
+            content.rewind()?;
+            send(&find, &path, content).with_context(|| format!("cannot send {}", file.display()))
+        };
         for _ in 1..SENT_MAX {
-            let asked = send(&find, &path, &file)?;
+            let asked = send()?;
             if asked.status != StatusCode::SERVICE_UNAVAILABLE {
                 return find.answer(&asked, laid);
             }
             std::thread::sleep(PAUSE);
         }
-        let asked = send(&find, &path, &file)?;
+        let asked = send()?;
         find.answer(&asked, laid)
     }
 }
 
-fn send(find: &Find, path: &str, file: &Path) -> anyhow::Result<Asked> {
-    let opened = File::open(file).and_then(Sending::of);
-    let sending = opened.with_context(|| format!("cannot read {}", file.display()))?;
+/// The file that is to be sent. What has no length beforehand, such as the standard input or a pipe, is read into
+/// a file without a name first: it may have to be sent again.
+fn open(path: &Path) -> anyhow::Result<File> {
+    let cannot = || format!("cannot read {}", path.display());
+    if path == Path::new(STDIN) {
+        return spooled(io::stdin().lock()).with_context(|| "cannot read the standard input");
+    }
+    let file = File::open(path).with_context(cannot)?;
+    let kind = file.metadata().with_context(cannot)?.file_type();
+    if kind.is_dir() {
+        bail!("{} is a folder: name a file; each URL has one of its own", path.display());
+    }
+    if kind.is_file() { Ok(file) } else { spooled(file).with_context(cannot) }
+}
+
+/// The bytes of a stream, in a file without a name.
+fn spooled(mut stream: impl Read) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mut file = File::from(open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)?);
+    io::copy(&mut stream, &mut file)?;
+    Ok(file)
+}
+
+fn send(find: &Find, path: &str, file: File) -> anyhow::Result<Asked> {
+    let sending = Sending::of(file)?;
     let patience = PATIENCE + Duration::from_secs(sending.left() / SPEED_MIN);
     let asked = Ask { method: Method::PUT, path: path.to_owned(), body: Vec::new(), patience };
     Ok(client::send(&find.way()?, asked, None::<&HeaderValue>, sending)?)
@@ -175,10 +218,13 @@ fn listed(listing: &ContentListing, is_first: bool) -> String {
 }
 
 fn line(content: &ContentShown) -> String {
-    let state = match (content.shown, content.damaged) {
-        (_, true) => "  damaged: lay it again",
-        (false, false) => "  not shown: its host is not one of its site any more",
-        (true, false) => "",
+    let state = match (content.shown, content.damaged, &content.covered_by) {
+        (_, true, _) => "  damaged: lay it again".to_owned(),
+        (false, false, Some(url)) => {
+            format!("  not shown: {url} covers it, which has the same key and is newer")
+        }
+        (false, false, None) => "  not shown: its URL leads to none of its site's routes any more".to_owned(),
+        (true, false, _) => String::new(),
     };
     let until = content.ends.as_ref().map(|ends| format!("  until {ends}")).unwrap_or_default();
     let ContentShown { url, content_type, laid, body_bytes, .. } = content;
@@ -207,8 +253,8 @@ mod tests {
             ContentListing { content: vec![content, gone], next: Some("b".into()), in_use: Some(in_use) };
         let line = "   2.0 KiB  2026-11-23T10:00:00Z  text/html  a.test/x\\u001b[2J";
         let expect = format!(
-            "{line}\n{line}  until 2026-11-24T10:00:00Z  not shown: its host is not one of its site any \
-             more\nthere is more: --after 'b'\n2 pieces in all, 16.0 KiB of 1.0 GiB\n"
+            "{line}\n{line}  until 2026-11-24T10:00:00Z  not shown: its URL leads to none of its site's \
+             routes any more\nthere is more: --after 'b'\n2 pieces in all, 16.0 KiB of 1.0 GiB\n"
         );
         assert_eq!(listed(&listing, true), expect);
         assert_eq!(listed(&ContentListing::default(), true), "nothing like that is laid by hand\n");

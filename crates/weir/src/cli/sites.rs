@@ -28,6 +28,9 @@ pub(crate) struct ShowSites {
     /// Only this site, by its name or one of its hosts, day by day.
     #[arg(value_name = "SITE")]
     site: Option<String>,
+    /// The same.
+    #[arg(long = "site", value_name = "SITE", conflicts_with = "site")]
+    named: Option<String>,
     /// Only use from this day (2026-11-22), this month (2026-11) or this long ago (36h, 30d, 4w) on; days are
     /// whole days of UTC.
     #[arg(long, value_name = "WHEN")]
@@ -45,7 +48,8 @@ pub(crate) struct ShowSites {
 
 impl ShowSites {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let ShowSites { site, since, csv: as_csv, live, find } = self;
+        let ShowSites { site, named, since, csv: as_csv, live, find } = self;
+        let site = site.or(named);
         let days = as_csv || find.json || site.is_some();
         let path = query::write_sites(&SitesOrder { site, since, more: More { days, live } });
         let asked = find.ask_for(Method::GET, &path, Vec::new(), PATIENCE)?;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
-    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentUpload, ContentWanted, Counted,
-    DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed, MetricsShown,
-    OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone, PurgeOrder, PurgeScope,
-    Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder, Upgraded, Verified,
-    WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed,
+    ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
+    Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
+    MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone,
+    PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder,
+    Upgraded, Verified, WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed,
 };
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
 use weir_observe::{Observatory, Snapshot};
@@ -178,16 +178,20 @@ impl DataPlane for Server {
         content::begin(&self.edge, order)
     }
 
-    fn reset_content(&self, url: &str) -> Result<Option<ContentShown>, ContentRefusal> {
-        content::reset(&self.edge, url)
+    fn reset_content(
+        &self,
+        url: &str,
+        sites: Option<&[String]>,
+    ) -> Result<Option<ContentShown>, ContentRefusal> {
+        content::reset(&self.edge, url, sites)
     }
 
     fn content(&self, wanted: &ContentWanted) -> Result<ContentListing, String> {
         content::list(&self.edge, wanted)
     }
 
-    fn site_of_content(&self, url: &str) -> Option<String> {
-        self.edge.site_of_content(url)
+    fn sites_of_content(&self, url: &str) -> Result<ContentSites, ContentRefusal> {
+        content::sites(&self.edge, url)
     }
 
     fn only_site(&self) -> Option<String> {

@@ -34,6 +34,9 @@ fn a_token_of_one_site_lays_lists_and_resets_there_alone() {
         ("GET /cache/stats?site=b.test", &of_a, (403, "other-site")),
         ("POST /cache/add/y?site=b.test", &of_a, (403, "other-site")),
         ("POST /cache/reset/x?site=b.test", &of_a, (403, "other-site")),
+        ("PUT /v1/content?url=ftp://a.test/x", &of_a, (422, "unfit")),
+        ("DELETE /v1/content?url=a.test/x%23y", &of_a, (422, "unfit")),
+        ("POST /cache/add/x?site=a%20b", &of_a, (422, "unfit")),
         ("PUT /v1/content?url=a.test/y", &view, (403, "role")),
         ("DELETE /v1/content?url=www.a.test/x.html", &view, (403, "role")),
         ("POST /cache/add/y", &view, (403, "role")),
@@ -144,6 +147,59 @@ fn a_site_that_loses_its_host_shows_its_content_to_no_other() {
     assert_eq!(get(&weir, "www.a.test", "/x").text(), "of a");
 }
 
+/// Content of a site that had the host before gives its token no way to lay more there, and none to hinder the
+/// site that has the host now.
+#[test]
+fn a_host_that_has_moved_is_laid_and_reset_by_its_new_site() {
+    let origin = Origin::start();
+    let weir = of_three_sites(&origin, "");
+    let (of_a, of_b) = (bearer(&weir.token("admin", &["a.test"])), bearer(&weir.token("admin", &["b.test"])));
+    let api = |line: &str, fields: &str, content: &str| ask(weir.admin(), line, fields, content.as_bytes());
+    for path in ["x", "y", "z"] {
+        assert_eq!(api(&format!("PUT /v1/content?url=www.a.test/{path}"), &of_a, "of a").status(), 201);
+    }
+    let moved = "[[site]]\nhosts = [\"a.test\"]\nupstream = \"main\"\n\
+                 [[site]]\nhosts = [\"b.test\", \"www.a.test\"]\nupstream = \"main\"\n";
+    weir.rewrite_config(&server(&[&origin]).more(moved).text());
+    assert_eq!(weir.reload().code, Some(0));
+    let again = api("PUT /v1/content?url=www.a.test/x", &of_a, "still of a");
+    assert_eq!(word(&again), (403, "other-site".to_owned()));
+    assert_eq!(get(&weir, "www.a.test", "/x").status(), 404);
+    assert_eq!(api("PUT /v1/content?url=www.a.test/x", &of_b, "of b").status(), 200);
+    assert_eq!(get(&weir, "www.a.test", "/x").text(), "of b");
+    // What is b's by now is not a's to reset; what is still a's both may.
+    let reset = api("DELETE /v1/content?url=www.a.test/x", &of_a, "");
+    assert_eq!(word(&reset), (403, "other-site".to_owned()));
+    assert_eq!(api("DELETE /v1/content?url=www.a.test/y", &of_a, "").status(), 200);
+    assert_eq!(api("DELETE /v1/content?url=www.a.test/z", &of_b, "").status(), 200);
+    let listed = list(&weir, &[]);
+    assert_eq!(listed["content"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["content"][0]["site"], "b.test");
+}
+
+/// The check at the beginning is not enough: a reload may come between.
+#[test]
+fn a_host_that_moves_while_its_content_comes_takes_none() {
+    let origin = Origin::start();
+    let weir = of_three_sites(&origin, "");
+    let token = bearer(&weir.token("admin", &["a.test"]));
+    let mut client = Client::connect(weir.admin());
+    let head = "PUT /v1/content?url=www.a.test/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n";
+    client.send(format!("{head}{token}\r\nof").into_bytes());
+    let files = || std::fs::read_dir(weir.state().join("content")).map_or(0, Iterator::count);
+    weir_testkit::until("it has begun", || files() == 1);
+    let moved = "[[site]]\nhosts = [\"a.test\"]\nupstream = \"main\"\n\
+                 [[site]]\nhosts = [\"b.test\", \"www.a.test\"]\nupstream = \"main\"\n";
+    weir.rewrite_config(&server(&[&origin]).more(moved).text());
+    assert_eq!(weir.reload().code, Some(0));
+    client.send(b" a".to_vec());
+    let refused = client.recv().unwrap();
+    assert_eq!(word(&refused), (422, "unfit".to_owned()), "{}", refused.text());
+    assert_eq!(get(&weir, "www.a.test", "/x").status(), 404);
+    assert_eq!(list(&weir, &[])["content"], Value::Array(Vec::new()));
+    weir_testkit::until("nothing is left of it", || files() == 0);
+}
+
 #[test]
 fn the_addresses_of_the_monkey_cache_work_with_a_token() {
     let origin = Origin::start();
@@ -160,6 +216,10 @@ fn the_addresses_of_the_monkey_cache_work_with_a_token() {
     assert_eq!(answer.text(), "hello");
     assert_eq!(answer.header("content-type").as_deref(), Some("text/plain; charset=utf-8"));
     assert_eq!(api("POST /cache/add/own", &of_b, "of b").status(), 200, "its only site");
+    assert_eq!(api("POST /cache/add/?site=b.test", &admin, "start").status(), 200, "its start page");
+    assert_eq!(get(&weir, "b.test", "/").text(), "start");
+    assert_eq!(api("POST /cache/reset/?site=b.test", &admin, "").status(), 200);
+    assert_eq!(get(&weir, "b.test", "/").status(), 404);
     let stats: Value = serde_json::from_slice(&api("GET /cache/stats", &admin, "").body).unwrap();
     assert_eq!(stats["files"][0]["uri"], "b.test/own");
     assert_eq!((&stats["files"][1]["size"], stats["files"].as_array().unwrap().len()), (&Value::from(5), 2));

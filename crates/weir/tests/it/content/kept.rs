@@ -45,6 +45,32 @@ fn content_outlasts_restarts_kills_and_reloads() {
 }
 
 /// Uploads that are cut by a kill leave nothing, and what was there stays.
+/// What somebody else has put into the folder is named in the log, and hinders nothing.
+#[test]
+fn foreign_names_in_the_folder_hinder_nothing() {
+    let origin = Origin::start();
+    let mut weir = server(&[&origin]).start();
+    lay(&weir, "localhost/x", "one");
+    let folder = weir.state().join("content");
+    for name in ["new-foo", "new-00000000000000aa", "00000000000000ff"] {
+        std::fs::create_dir(folder.join(name)).unwrap();
+    }
+    std::fs::write(folder.join("ffffffffffffffff"), "foreign").unwrap();
+    for bytes in ["two", "three"] {
+        kill(&mut weir);
+        for name in ["new-foo", "new-00000000000000aa", "00000000000000ff", "ffffffffffffffff"] {
+            weir.await_stderr(name);
+        }
+        lay(&weir, "localhost/x", bytes);
+        lay(&weir, "localhost/y", bytes);
+        reset(&weir, "localhost/y");
+        assert_eq!(weir.get("/x").text(), bytes);
+    }
+    kill(&mut weir);
+    assert_eq!(weir.get("/x").text(), "three");
+    assert_eq!(std::fs::read(folder.join("ffffffffffffffff")).unwrap(), b"foreign");
+}
+
 #[test]
 fn a_kill_between_leaves_the_old_or_the_new_and_no_rest() {
     let origin = Origin::start();

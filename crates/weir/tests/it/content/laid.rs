@@ -227,4 +227,59 @@ fn a_damaged_file_is_as_if_it_was_not_laid() {
     assert!(listed.stdout.contains("damaged: lay it again"), "{listed:?}");
     lay(&weir, "localhost/cached", "mended");
     assert_eq!(weir.get("/cached").text(), "mended");
+    // A file that somebody has removed while Weir runs.
+    let folder = weir.state().join("content");
+    lay(&weir, "localhost/gone", "for now");
+    let newest = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).max().unwrap();
+    std::fs::remove_file(newest).unwrap();
+    until("its file is missed", || weir.get("/gone").text() != "for now");
+    weir.await_stderr("its file is not there any more");
+    let listed = weir.command(&["content", "list", "--prefix", "localhost/gone"]);
+    assert!(listed.stdout.contains("damaged: lay it again"), "{listed:?}");
+    lay(&weir, "localhost/gone", "back");
+    assert_eq!(weir.get("/gone").text(), "back");
+}
+
+/// Of two URLs with one key the newer is shown, and the list says which it is.
+#[test]
+fn the_list_says_what_covers_a_piece() {
+    let origin = origin();
+    let route =
+        "[[site]]\nhosts = [\"k.test\"]\nupstream = \"main\"\nkey = { query = { drop = [\"utm_*\"] } }\n";
+    let weir = server(&[&origin]).more(route).start();
+    lay(&weir, "k.test/x?utm_a=1", "older");
+    lay(&weir, "k.test/x?utm_a=2", "newer");
+    let listed = weir.command(&["content", "list"]).stdout;
+    assert!(listed.contains("k.test/x?utm_a=1  not shown: k.test/x?utm_a=2 covers it"), "{listed}");
+    let all = list(&weir, &[]);
+    assert_eq!((&all["content"][0]["shown"], &all["content"][1]["shown"]), (&false.into(), &true.into()));
+    assert_eq!(all["content"][0]["covered_by"], "k.test/x?utm_a=2");
+    // What could not be reset hinders nothing.
+    let reset = weir.command(&["content", "reset", "k.test/none", "k.test/x?utm_a=2"]);
+    assert_eq!((reset.code, reset.stdout.as_str()), (Some(1), "reset: k.test/x?utm_a=2\n"), "{reset:?}");
+    assert!(reset.stderr.contains("nothing is laid over k.test/none"), "{reset:?}");
+    assert!(!weir.command(&["content", "list"]).stdout.contains("not shown"));
+    // By its first host, or as a word of its own.
+    let (one, other) = (weir.command(&["sites", "k.test"]), weir.command(&["sites", "--site", "k.test"]));
+    assert!(one.code == Some(0) && one.stdout.contains("by hand"), "{one:?}");
+    assert_eq!(one.stdout, other.stdout);
+}
+
+/// A folder is refused with what to do; a pipe is read to its end.
+#[test]
+fn content_comes_from_files_and_pipes() {
+    let origin = origin();
+    let weir = server(&[&origin]).start();
+    let folder = weir.folder().to_str().unwrap().to_owned();
+    let refused = weir.command(&["content", "put", "localhost/x", &folder]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("is a folder: name a file"), "{refused:?}");
+    let pipe = weir.folder().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let bytes = pattern(9, 300_000);
+    let (path, sent) = (pipe.clone(), bytes.clone());
+    let writer = std::thread::spawn(move || std::fs::write(path, sent).unwrap());
+    let laid = weir.command(&["content", "put", "localhost/x", pipe.to_str().unwrap()]);
+    assert_eq!(laid.code, Some(0), "{laid:?}");
+    writer.join().unwrap();
+    assert!(weir.get("/x").body == bytes);
 }
