@@ -24,8 +24,8 @@ use crate::room::{NoRoom, Reservation, Room, Share, Stock, Usage};
 
 /// What the name of a file begins with whose content is on its way in.
 pub(crate) const UNFINISHED: &str = "new-";
-/// How far the number of a file that cannot be read may lie beyond those of all others. One that is further is
-/// none that was given: nobody lays so much between two starts.
+/// How far the number of a file that cannot be read may lie beyond those of all others. One that is further
+/// is none that was given: nobody lays so much between two starts.
 const GAP_MAX: u64 = 1 << 32;
 /// How much is read at a time to check content.
 const CHECKED_BYTES: usize = 256 << 10;

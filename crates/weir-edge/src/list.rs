@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_clock as clock;
 use weir_policy::tags;
 use weir_store::volume::EachDone;
-use weir_store::{Form, Listed, Listing, Page, PlaceOf, Sum};
+use weir_store::{Form, Listed, Listing, Page, PlaceOf, Store, Sum};
 
 use crate::purge;
 use crate::shared::Shared;
@@ -80,6 +80,22 @@ pub struct CachedPage {
     pub walked: Vec<Arc<str>>,
 }
 
+/// Checks that there is such a volume.
+///
+/// # Errors
+/// A sentence with the names of those that there are.
+fn check_volume(store: &Store, name: &str) -> Result<(), String> {
+    let volumes = store.volumes();
+    if volumes.iter().any(|volume| *volume.name == *name) {
+        return Ok(());
+    }
+    let names: Vec<_> = volumes.iter().map(|volume| &*volume.name).collect();
+    Err(match names.is_empty() {
+        true => format!("no volume has the name {name}: there is none, so name memory"),
+        false => format!("no volume has the name {name}: name memory or {}", names.join(", ")),
+    })
+}
+
 /// Lists what is cached. `each` is called for each object looked at, and may end it.
 pub(crate) fn list(shared: &Shared, order: &ListOrder, each: EachDone<'_>) -> Result<CachedPage, String> {
     let running = shared.running.load_full();
@@ -98,6 +114,9 @@ pub(crate) fn list(shared: &Shared, order: &ListOrder, each: EachDone<'_>) -> Re
         ));
     }
     let mut wanted = wanted::wanted(order)?;
+    if let Some(PlaceOf::Volume(name)) = &wanted.place {
+        check_volume(&shared.store, name)?;
+    }
     let mut is_by_hand_alone = order.by_hand == Some(true);
     if let (Some(site), Some(prefixes)) = (site, &mut prefixes) {
         // Nothing of another site is looked at: where a page ends is a key.

@@ -29,6 +29,9 @@ const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The nice value of the thread: requests go first where both share a core.
 const NICENESS: i32 = 10;
 
+/// The place that is no volume.
+const MEMORY: &str = "memory";
+
 type Found = Result<Listing, String>;
 
 /// What is cached; as a stream, lines of progress, then a line for each object, then the end.
@@ -59,6 +62,10 @@ fn ordered(control: &Control, call: &Call) -> Result<ListOrder, Refusal> {
         order.site = Some(own_site(control, &call.caller, order.site.as_deref())?);
         if let Some(prefix) = &order.prefix {
             call.caller.check_site(control.site_of_url(prefix).as_deref())?;
+        }
+        // What the whole Weir is made of is none of its business, so that it cannot name it either.
+        if order.place.as_deref().is_some_and(|place| place != MEMORY) {
+            return Err(Refusal::unfit("for a token of some sites the place is `memory`: leave others out"));
         }
     }
     Ok(order)

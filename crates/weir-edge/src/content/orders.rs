@@ -23,7 +23,8 @@ pub struct ContentOrder {
     pub ttl: Option<Duration>,
     /// How many bytes come, where that is known.
     pub body_bytes: Option<u64>,
-    /// The sites that the caller is for alone, by name; none: all. It may give each an equal part of the room.
+    /// The sites that the caller is for alone, by name; none: all. It may give each an equal part of the
+    /// room.
     pub sites: Option<Vec<String>>,
 }
 

@@ -150,8 +150,8 @@ impl Put {
     }
 }
 
-/// The file that is to be sent. What has no length beforehand, such as the standard input or a pipe, is read into
-/// a file without a name first: it may have to be sent again.
+/// The file that is to be sent. What has no length beforehand, such as the standard input or a pipe, is read
+/// into a file without a name first: it may have to be sent again.
 fn open(path: &Path) -> anyhow::Result<File> {
     let cannot = || format!("cannot read {}", path.display());
     if path == Path::new(STDIN) {

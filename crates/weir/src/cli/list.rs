@@ -225,6 +225,9 @@ impl Printing {
         }
         self.clear();
         let object: CachedObject = serde_json::from_slice(line)?;
+        if let (Form::Lines, 0) = (&self.form, self.objects) {
+            say(&columns::line_head())?;
+        }
         self.objects += 1;
         say(&match &self.form {
             Form::Json => plain(&String::from_utf8_lossy(line)) + "\n",

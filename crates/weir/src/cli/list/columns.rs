@@ -2,6 +2,7 @@
 //! program that reads tables.
 
 use clap::ValueEnum;
+use weir_config::value::Duration;
 use weir_control::CachedObject;
 
 use crate::print::{plain, size};
@@ -126,19 +127,55 @@ fn place(object: &CachedObject) -> &'static str {
     }
 }
 
-/// An object as a line.
+/// What stands above the lines of objects.
+pub(super) fn line_head() -> String {
+    let cells = Cells { place: "place", held: "held", status: "status", age: "age", lifetime: "lifetime" };
+    one_line(&cells.before("url"))
+}
+
+/// What stands before the URL in a line.
+struct Cells<'t> {
+    place: &'t str,
+    held: &'t str,
+    status: &'t str,
+    age: &'t str,
+    lifetime: &'t str,
+}
+
+impl Cells<'_> {
+    fn before(&self, url: &str) -> String {
+        let Cells { place, held, status, age, lifetime } = self;
+        format!("{place:<7}  {held:>10}  {status:>6}  {age:>8}  {lifetime:>8}  {url}")
+    }
+}
+
+/// A time by its two largest units: `30d`, `1h5m`.
+fn short(seconds: u64) -> String {
+    let finest = match seconds {
+        0..3600 => 1,
+        3600..86_400 => 60,
+        _ => 3600,
+    };
+    Duration::seconds(seconds - seconds % finest).to_string()
+}
+
+/// An object as a line, below [`line_head`].
 pub(super) fn line(object: &CachedObject) -> String {
     let part = match (object.part, object.body_bytes) {
         (false, _) => String::new(),
-        (true, Some(length)) => format!("  part of {}", size(length)),
-        (true, None) => "  part".to_owned(),
+        (true, Some(length)) => format!("  (part of {})", size(length)),
+        (true, None) => "  (part)".to_owned(),
     };
-    let (place, held) = (place(object), size(object.held_bytes));
+    let cells = Cells {
+        place: place(object),
+        held: &size(object.held_bytes),
+        status: &object.status.to_string(),
+        age: &short(object.age_s),
+        lifetime: &object.lifetime_s.map_or_else(|| "-".to_owned(), short),
+    };
     let key: String = object.key.iter().map(|line| format!("  {line}")).collect();
-    let lifetime = object.lifetime_s.map(|lifetime| format!(" of {lifetime}s")).unwrap_or_default();
     let state = if object.shown == Some(false) { "  not shown: see `weir content list`" } else { "" };
-    let CachedObject { url, status, age_s, .. } = object;
-    one_line(&format!("{place:<7} {held:>10} {status} {age_s:>7}s{lifetime}{part}  {url}{key}{state}"))
+    one_line(&(cells.before(&object.url) + part.as_str() + key.as_str() + state))
 }
 
 fn one_line(text: &str) -> String {
@@ -206,11 +243,21 @@ mod tests {
     #[test]
     fn a_line_each() {
         let part = CachedObject { body_bytes: Some(2 << 30), held_bytes: 65_536, part: true, ..object() };
-        assert_eq!(line(&object()), "memory     2.0 KiB 200       5s of 60s  http://a/b  accept:x\n");
-        let expect = "memory    64.0 KiB 200       5s of 60s  part of 2.0 GiB  http://a/b  accept:x\n";
+        assert_eq!(line_head(), "place          held  status       age  lifetime  url\n");
+        assert_eq!(
+            line(&object()),
+            "memory      2.0 KiB     200        5s        1m  http://a/b  accept:x\n"
+        );
+        let expect =
+            "memory     64.0 KiB     200        5s        1m  http://a/b  (part of 2.0 GiB)  accept:x\n";
         assert_eq!(line(&part), expect);
+        for (seconds, expect) in
+            [(0, "0s"), (90, "1m30s"), (3661, "1h1m"), (30 * 86_400, "30d"), (90_061, "1d1h")]
+        {
+            assert_eq!(short(seconds), expect);
+        }
         let by_hand = CachedObject { key: Vec::new(), lifetime_s: None, by_hand: true, ..object() };
-        assert_eq!(line(&by_hand), "by hand    2.0 KiB 200       5s  http://a/b\n");
+        assert_eq!(line(&by_hand), "by hand     2.0 KiB     200        5s         -  http://a/b\n");
         assert_eq!(csv_row(&[Column::Lifetime, Column::Expires, Column::Shown], &by_hand), ",,\r\n");
         let hidden = CachedObject { shown: Some(false), ..by_hand };
         assert!(line(&hidden).ends_with("http://a/b  not shown: see `weir content list`\n"));

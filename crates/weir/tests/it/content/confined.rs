@@ -147,8 +147,8 @@ fn a_site_that_loses_its_host_shows_its_content_to_no_other() {
     assert_eq!(get(&weir, "www.a.test", "/x").text(), "of a");
 }
 
-/// Content of a site that had the host before gives its token no way to lay more there, and none to hinder the
-/// site that has the host now.
+/// Content of a site that had the host before gives its token no way to lay more there, and none to hinder
+/// the site that has the host now.
 #[test]
 fn a_host_that_has_moved_is_laid_and_reset_by_its_new_site() {
     let origin = Origin::start();

@@ -116,7 +116,7 @@ fn a_part_is_listed_with_stored_and_whole_length() {
         let held = part["held_bytes"].as_u64().unwrap();
         assert!(part["body_bytes"] == LENGTH && (100_001..LENGTH).contains(&held), "{part}");
         let shown = weir.command(&["list", "--prefix", "localhost/part"]).stdout;
-        assert!(shown.contains("  part of 8.0 MiB  http://localhost/part\n"), "{shown}");
+        assert!(shown.contains("  http://localhost/part  (part of 8.0 MiB)\n"), "{shown}");
         let shown = weir.command(&["list", "--prefix", "localhost/whole"]).stdout;
         assert!(!shown.contains("part") && shown.contains("1000 B"), "{shown}");
     }
@@ -177,6 +177,13 @@ fn what_is_cached_is_searched_sorted_and_summed_up() {
         let refused = weir.command(&[&["list"], arguments].concat());
         assert!(refused.code == Some(1) && refused.stderr.contains(expect), "{refused:?}");
     }
+    let nowhere = weir.command(&["list", "--place", "nowhere"]);
+    let expect = "no volume has the name nowhere: name memory or ";
+    assert!(nowhere.code == Some(1) && nowhere.stderr.contains(expect), "{nowhere:?}");
+    let of_one = weir.admin_get_with("/v1/objects?place=nowhere", &weir.token("view", &["*"])).text();
+    assert!(of_one.contains("\"unfit\"") && !of_one.contains("name memory or"), "{of_one}");
+    let shown = weir.command(&["list", "--limit", "1"]).stdout;
+    assert!(shown.starts_with("place ") && shown.lines().count() >= 2, "{shown}");
     let one = weir.admin_get_with("/v1/objects?sum=1&type=image/png", &weir.token("view", &[])).text();
     assert!(one.contains("\"sum\":{\"objects\":5,\"held_bytes\":1000}"), "{one}");
     let of_site = weir.admin_get_with("/v1/objects?limit=1", &weir.token("view", &["*"])).text();
