@@ -240,6 +240,14 @@ impl Control {
         self.data_plane.site_named(name)
     }
 
+    /// Says to a caller that no site has this name. One of some sites hears of these alone.
+    pub(crate) fn unknown_site(&self, caller: &Caller, name: &str) -> Refusal {
+        Refusal::unfit(match &caller.sites {
+            None => self.data_plane.unknown_site(name),
+            Some(own) => format!("no site is named {name}; this token is for {} alone", own.join(", ")),
+        })
+    }
+
     /// The name of the site that a URL leads to.
     pub(crate) fn site_of_url(&self, url: &str) -> Option<String> {
         self.data_plane.site_of_url(url)
@@ -327,7 +335,7 @@ impl Control {
         let (Some(site), Some(key)) = (&explained.site, &explained.key) else { return };
         for variant in &mut explained.stored {
             let concerns = |scope: &_, tags: &[String]| self.data_plane.concerns(scope, site, key, tags);
-            if let Err(error) = retentions::tell(&self.state, own, variant, concerns) {
+            if let Err(error) = retentions::tell(&self.state, clock::wall(), own, variant, concerns) {
                 tracing::warn!(%error, "cannot read the history");
             }
         }

@@ -249,6 +249,11 @@ pub trait DataPlane: Send + Sync {
     /// The name of the site that has this name or this host.
     fn site_named(&self, name: &str) -> Option<String>;
 
+    /// Says that no site has this name or this host, and which there are.
+    fn unknown_site(&self, name: &str) -> String {
+        format!("no site is named {name}")
+    }
+
     /// The name of the site that a URL leads to, with its scheme or without.
     fn site_of_url(&self, url: &str) -> Option<String>;
 

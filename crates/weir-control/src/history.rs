@@ -20,6 +20,24 @@ use self::backwards::Set;
 pub(crate) const RETENTION: &str = "ttl";
 /// The ways in which an act ends.
 pub const RESULTS: [&str; 3] = ["done", "refused", "failed"];
+/// The words of what can be done; of refused attempts at anything else the history has method and path.
+pub const ACTS: [&str; 15] = [
+    "purge",
+    "purge-dry-run",
+    RETENTION,
+    "reload",
+    "upgrade",
+    "verify",
+    "warm",
+    "token-add",
+    "token-remove",
+    "origin-change",
+    "origin-metrics",
+    "content-put",
+    "content-reset",
+    "job-cancel",
+    "job-ended",
+];
 /// What the shortest time that a question may name is completed with.
 const TIME_REST: &str = "0000-01-01T00:00:00Z";
 
@@ -125,6 +143,11 @@ impl HistoryOrder {
     pub(crate) fn checked(mut self, now: SystemTime) -> Result<HistoryOrder, String> {
         if let Some(unknown) = self.result.as_ref().filter(|result| !RESULTS.contains(&result.as_str())) {
             return Err(format!("{unknown} is no result; there are {}", RESULTS.join(", ")));
+        }
+        let is_path = |act: &str| act.contains('/');
+        if let Some(unknown) = self.act.as_ref().filter(|act| !is_path(act) && !ACTS.contains(&act.as_str()))
+        {
+            return Err(format!("{unknown} is no act; there are {}", ACTS.join(", ")));
         }
         if let Some(since) = self.since.take() {
             self.since = Some(time(&since, now)?);

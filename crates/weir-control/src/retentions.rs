@@ -1,7 +1,12 @@
 //! The list of retentions. The ledger knows them by hashes alone; what each named, who gave it and when is in
 //! the history, which the list is read from.
+//!
+//! The history is written in the order of what happened, whatever the clock says: where a clock was set back,
+//! entries are later than those behind them. Then the list shows no order that must have ended, and none for
+//! longer than was ordered.
 
-use std::collections::HashSet;
+mod superseded;
+
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,10 +15,11 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::clock;
 use crate::data_plane::{PurgeScope, RetentionShown, Retentions, StoredVariant};
 use crate::history::{self, HistoryEntry, Own, RETENTION};
 use crate::status::rfc3339;
+
+use self::superseded::Newer;
 
 /// The most rows of a list.
 const ROWS_MAX: usize = 1000;
@@ -21,6 +27,8 @@ const ROWS_MAX: usize = 1000;
 const LOOKED_MAX: usize = 20_000;
 /// How far the end of a lifetime may be from what its entry says: that was written once it was durable.
 const ENTRY_DELAY: Duration = Duration::from_secs(5);
+/// An entry that lies further ahead of a later one, or of now, is of a clock that was set back since.
+const CLOCK_STEP_MAX: Duration = Duration::from_secs(60);
 
 /// The retentions in force by the history of a state folder; those that `own` may see alone, where it is
 /// given. Blocks.
@@ -29,19 +37,20 @@ const ENTRY_DELAY: Duration = Duration::from_secs(5);
 /// A file cannot be read.
 pub(crate) fn in_force(state: &Path, now: SystemTime, own: Option<&Own<'_>>) -> io::Result<Retentions> {
     let mut found = Retentions::default();
-    let mut known: HashSet<String> = HashSet::new();
-    each_order(state, |given| {
-        if own.is_some_and(|own| !own.sees(&given.entry)) {
-            return ControlFlow::Continue(());
-        }
-        found.more |= given.is_cut;
+    let mut newer = Newer::default();
+    each_order(state, now, |given, clocks| {
+        let is_shown = own.is_none_or(|own| own.sees(&given.entry));
+        found.more |= is_shown && given.is_cut;
         for row in given.rows(now) {
-            let name = serde_json::to_string(&row.scope).unwrap_or_default();
-            // An older one of the same scope decides nothing, even where this one has ended.
-            if known.insert(name) && row.left_s > 0 {
-                found.retentions.push(row);
+            // An older one within a scope decides nothing, even where this one has ended.
+            if !newer.covers(&row) && is_shown && row.left_s > 0 {
+                match clocks.is_in_doubt(given.time, given.until) {
+                    true => found.more = true,
+                    false => found.retentions.push(row),
+                }
             }
         }
+        given.scopes.iter().for_each(|scope| newer.note(scope, &given.entry.sites));
         match found.retentions.len() > ROWS_MAX {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -55,26 +64,41 @@ pub(crate) fn in_force(state: &Path, now: SystemTime, own: Option<&Own<'_>>) -> 
 }
 
 /// Says of a stored response that has its lifetime from a retention which order that was: the newest that
-/// ends at that time, concerns it, and may be seen by `own`, where it is given. Blocks.
+/// ends at that time, concerns it, and may be seen by `own`, where it is given. Where the clock was set back
+/// since, times say nothing: then the newest that concerns it. Blocks.
 ///
 /// # Errors
 /// A file of the history cannot be read.
 pub(crate) fn tell(
     state: &Path,
+    now: SystemTime,
     own: Option<&Own<'_>>,
     variant: &mut StoredVariant,
     concerns: impl Fn(&PurgeScope, &[String]) -> bool,
 ) -> io::Result<()> {
     let Some(retained) = &mut variant.retained else { return Ok(()) };
     let Some(until) = time(&retained.until) else { return Ok(()) };
-    each_order(state, |given| {
-        let is_it = own.is_none_or(|own| own.sees(&given.entry))
-            && given.until().is_some_and(|said| apart(said, until) <= ENTRY_DELAY);
-        let mut rows = if is_it { given.rows(clock::wall()) } else { Vec::new() };
+    let (mut newest, mut was_set_back) = (None, false);
+    each_order(state, now, |given, clocks| {
+        was_set_back |= clocks.were_set_back;
+        let mut rows = given.rows(now);
         rows.retain(|row| concerns(&row.scope, &variant.tags));
-        retained.order = rows.into_iter().next();
-        if retained.order.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
+        let row = rows.into_iter().next();
+        let is_seen = own.is_none_or(|own| own.sees(&given.entry));
+        if is_seen && row.is_some() && apart(given.until, until) <= ENTRY_DELAY {
+            retained.order = row;
+            return ControlFlow::Break(());
+        }
+        // What is not seen, or not known whole, may be the one as well: then none is named.
+        if newest.is_none() && (row.is_some() || given.is_cut) {
+            newest = Some(row.filter(|_| is_seen && !given.is_cut));
+        }
+        ControlFlow::Continue(())
+    })?;
+    if was_set_back && retained.order.is_none() {
+        retained.order = newest.flatten();
+    }
+    Ok(())
 }
 
 /// An order as the history has it.
@@ -82,6 +106,8 @@ struct Given {
     entry: HistoryEntry,
     scopes: Vec<PurgeScope>,
     lifetime_s: u64,
+    time: SystemTime,
+    until: SystemTime,
     /// Some of its scopes are not in the history.
     is_cut: bool,
 }
@@ -93,22 +119,22 @@ impl Given {
         let all = entry.scope.get("scope").into_iter().chain(several);
         let all: Vec<Option<PurgeScope>> = all.map(|one| serde_json::from_value(one.clone()).ok()).collect();
         let is_cut = all.iter().any(Option::is_none);
-        Some(Given { entry, scopes: all.into_iter().flatten().collect(), lifetime_s, is_cut })
-    }
-
-    fn until(&self) -> Option<SystemTime> {
-        time(&self.entry.time)?.checked_add(Duration::from_secs(self.lifetime_s))
+        let time = time(&entry.time)?;
+        let until = time.checked_add(Duration::from_secs(lifetime_s))?;
+        let scopes = all.into_iter().flatten().collect();
+        Some(Given { entry, scopes, lifetime_s, time, until, is_cut })
     }
 
     /// A row for each scope.
     fn rows(&self, now: SystemTime) -> Vec<RetentionShown> {
-        let Some(until) = self.until() else { return Vec::new() };
-        let left = until.duration_since(now).unwrap_or_default();
+        // No longer than was ordered, though the clock may have been set back.
+        let left = self.until.duration_since(now).unwrap_or_default();
+        let left = left.min(Duration::from_secs(self.lifetime_s));
         let row = |scope: &PurgeScope| RetentionShown {
             scope: scope.clone(),
             lifetime_s: self.lifetime_s,
             given: self.entry.time.clone(),
-            until: rfc3339(until),
+            until: rfc3339(self.until),
             left_s: left.as_secs() + u64::from(left.subsec_nanos() > 0),
             actor: self.entry.actor.clone(),
             mark: self.entry.mark.clone(),
@@ -118,15 +144,53 @@ impl Given {
     }
 }
 
+/// What the entries of the history say of the clock, from now back to one of them.
+struct Clocks {
+    now: SystemTime,
+    /// The latest time of an entry that is newer.
+    latest: SystemTime,
+    /// The earliest.
+    earliest: SystemTime,
+    /// Some entry is later than one behind it, or than now.
+    were_set_back: bool,
+}
+
+impl Clocks {
+    /// Notes the next older entry.
+    fn note(&mut self, time: SystemTime) {
+        self.were_set_back |= is_after(time, self.earliest);
+        (self.latest, self.earliest) = (self.latest.max(time), self.earliest.min(time));
+    }
+
+    /// Whether an order that was given at that time may have ended, though its end has not come: it lies
+    /// ahead of now, or its end came before the clock was set back.
+    fn is_in_doubt(&self, given: SystemTime, until: SystemTime) -> bool {
+        is_after(given, self.now) || until <= self.latest
+    }
+}
+
+/// Whether a time is later than a later one.
+fn is_after(time: SystemTime, later: SystemTime) -> bool {
+    time.duration_since(later).is_ok_and(|ahead| ahead > CLOCK_STEP_MAX)
+}
+
 /// Hands on the orders of the history that were carried out, the newest first.
-fn each_order(state: &Path, mut each: impl FnMut(Given) -> ControlFlow<()>) -> io::Result<()> {
+fn each_order(
+    state: &Path,
+    now: SystemTime,
+    mut each: impl FnMut(Given, &Clocks) -> ControlFlow<()>,
+) -> io::Result<()> {
     let mut looked = 0;
+    let mut clocks = Clocks { now, latest: now, earliest: now, were_set_back: false };
     history::newest_of_sites(state, |entry| {
         looked += 1;
+        if let Some(time) = time(&entry.time) {
+            clocks.note(time);
+        }
         let given = if entry.act == RETENTION && entry.result == "done" { Given::of(entry) } else { None };
         match given {
             _ if looked > LOOKED_MAX => ControlFlow::Break(()),
-            Some(given) => each(given),
+            Some(given) => each(given, &clocks),
             None => ControlFlow::Continue(()),
         }
     })

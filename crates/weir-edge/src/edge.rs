@@ -310,6 +310,11 @@ impl Edge {
         purge::site(&self.plan(), name).ok().map(|site| site.name.to_string())
     }
 
+    /// Says that no site has this name or this host, and which there are.
+    pub fn unknown_site(&self, name: &str) -> String {
+        purge::site(&self.plan(), name).err().unwrap_or_default()
+    }
+
     /// The name of the site that a URL leads to, as [`Edge::purge`] reads it.
     pub fn site_of_url(&self, url: &str) -> Option<String> {
         purge::site_of_url(&self.plan(), url).map(|site| site.name.to_string())

@@ -12,7 +12,7 @@ use weir_clock::Now;
 use weir_front::listen::{Counted, Peer, TooMany};
 use weir_front::{Client, ContentLimits, Done, End, PeerInfo, Request, Secured, Trust};
 use weir_observe::trace::Moment;
-use weir_observe::{AskedId, Completion, Description, Detail, Facts, Outcome, Tls};
+use weir_observe::{AskedId, Completion, Description, Detail, Facts, Outcome, Storing, Tls};
 use weir_policy::RequestView;
 use weir_policy::value::{Style, Value};
 use weir_store::Stamp;
@@ -24,7 +24,7 @@ use crate::affinity;
 use crate::core::{Core, HeldPlan};
 use crate::debug::Shown;
 use crate::decide::{Beside, Fulfilled};
-use crate::notes::Notes;
+use crate::notes::{self, Notes};
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
@@ -479,6 +479,11 @@ impl Note<'_> {
                 End::Cut(word) => {
                     facts.completion = Completion::Cut;
                     facts.detail = word;
+                    let is_stored = matches!(facts.storing, Storing::Stored { .. });
+                    if is_stored && notes::breaks_fill(word) {
+                        facts.storing = Storing::NotAsked;
+                        self.notes.iter_mut().for_each(|notes| notes.take_back_stored());
+                    }
                     self.core.observer.counters().error(word);
                 }
                 End::ClientGone => facts.completion = Completion::ClientGone,

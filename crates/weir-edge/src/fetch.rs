@@ -325,8 +325,9 @@ fn head_alone(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, guard: &Re
 }
 
 fn note_stored(job: &mut Job<'_, '_, '_>, generation: &Generation) {
-    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
+    let stored = &generation.head().stored;
+    let left_s = weir_policy::freshness(stored, clock::now()).left_s();
+    job.cache_status = job.cache_status.stored(left_s, stored.facts.lifetime_from());
 }
 
 /// Another fill may have published between this request's look-up and its plan. Then the origin is not asked

@@ -43,6 +43,17 @@ impl Notes {
             self.left_out += 1;
         }
     }
+
+    /// What was being stored broke off.
+    pub(crate) fn take_back_stored(&mut self) {
+        self.steps.retain(|(_, step)| !matches!(step, Step::Stored { .. }));
+    }
+}
+
+/// Whether what was being stored broke off with a response that was cut for this reason. The fill of a client
+/// that is too slow goes on.
+pub(crate) fn breaks_fill(cut: &str) -> bool {
+    !matches!(cut, "send-stall" | "read-rate")
 }
 
 /// How much of a generation's body there is.

@@ -247,8 +247,8 @@ pub(crate) fn relay(
     // What begins a session is stored for nobody.
     let posted = if cookie.is_none() { posted::begin(exchange, route, &response) } else { None };
     let cache_status = cache_status.answered(response.status);
-    let cache_status = match posted.as_ref().map(Posted::freshness) {
-        Some(freshness) => cache_status.stored(freshness.left_s(), freshness.source.word()),
+    let cache_status = match posted.as_ref().map(Posted::lifetime) {
+        Some((left_s, source)) => cache_status.stored(left_s, source),
         None => cache_status,
     };
     cache_status.note(&mut exchange.facts);

@@ -20,6 +20,9 @@ use crate::plan::{Plan, Site};
 use crate::route::Unknown;
 use crate::values::{OfRequest, Unasked};
 
+/// The most sites that a sentence names.
+const SITES_TOLD_MAX: usize = 50;
+
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeTarget {
@@ -119,8 +122,10 @@ pub(crate) fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
     let by_name = plan.sites().iter().find(|site| *site.name == *name);
     let found = by_name.or_else(|| plan.site_written(name));
     found.map(|site| &**site).ok_or_else(|| {
-        let names: Vec<&str> = plan.sites().iter().map(|site| &*site.name).collect();
-        format!("no site is named {name}; there are: {}", names.join(", "))
+        let names: Vec<&str> = plan.sites().iter().take(SITES_TOLD_MAX).map(|site| &*site.name).collect();
+        let more = plan.sites().len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("no site is named {name}; there are: {}{more}", names.join(", "))
     })
 }
 

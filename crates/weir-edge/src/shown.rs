@@ -30,7 +30,8 @@ pub(crate) fn fields(note: &Note<'_>) -> Vec<(HeaderName, Vec<u8>)> {
         let head = generation.head();
         let freshness = weir_policy::freshness(&head.stored, clock::now());
         let (left_s, age_s) = (freshness.left_s(), freshness.age_s());
-        let lifetime = format!("{left_s}; age={age_s}; source={}", freshness.source.word());
+        let source = head.stored.facts.lifetime_from();
+        let lifetime = format!("{left_s}; age={age_s}; source={source}");
         fields.push((LIFETIME, lifetime.into_bytes()));
         let mut held = notes::extent(generation).word().as_bytes().to_vec();
         match notes::place(generation) {
@@ -81,7 +82,8 @@ fn parameter(name: &str, value: &[u8], out: &mut Vec<u8>) {
     string(value, out);
 }
 
-/// A list of strings of so many bytes at most; the token `cut` ends one that has more.
+/// A list of strings of so many bytes at most; the token `cut` ends one that has more. Of a first string that
+/// is too long by itself the beginning is in it.
 fn strings<'s>(texts: impl Iterator<Item = &'s [u8]>, bytes_max: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for text in texts {
@@ -89,13 +91,33 @@ fn strings<'s>(texts: impl Iterator<Item = &'s [u8]>, bytes_max: usize) -> Vec<u
         let separator = own.len();
         string(text, &mut own);
         if out.len() + own.len() > bytes_max {
-            out.extend_from_slice(&own[..separator]);
-            out.extend_from_slice(b"cut");
+            if out.is_empty() {
+                beginning(text, bytes_max.saturating_sub(b", cut".len()), &mut out);
+                out.extend_from_slice(b", cut");
+            } else {
+                out.extend_from_slice(&own[..separator]);
+                out.extend_from_slice(b"cut");
+            }
             break;
         }
         out.append(&mut own);
     }
     out
+}
+
+/// The beginning of a text as a string of so many bytes at most, with its quotes.
+fn beginning(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
+    let mut bytes = b"\"\"".len();
+    let mut fits = |byte: &u8| {
+        bytes += match byte {
+            b'"' | b'\\' => 2,
+            0x20..=0x7e => 1,
+            _ => 3,
+        };
+        bytes <= bytes_max
+    };
+    let end = text.iter().take_while(|byte| fits(byte)).count();
+    string(&text[..end], out);
 }
 
 /// A string (RFC 9651 §3.3.3). Bytes that it cannot have are written as in URLs, `%0A`.
@@ -122,7 +144,8 @@ mod tests {
         assert_eq!(list(&[b"a", b"b\"c\\"], 100), r#""a", "b\"c\\""#);
         assert_eq!(list(&[b"\r\n\x1b\xff\x80"], 100), r#""%0D%0A%1B%FF%80""#);
         assert_eq!(list(&[b"abcdef", b"ghijkl", b"m"], 16), r#""abcdef", cut"#);
-        assert_eq!(list(&[&[b'x'; 200]], 100), "cut");
+        assert_eq!(list(&[&[b'x'; 200]], 100), format!("\"{}\", cut", "x".repeat(93)));
+        assert_eq!(list(&[b"ab\"\xff\xffcdef", b"e"], 15), r#""ab\"%FF", cut"#);
         assert_eq!(list(&[], 100), "");
     }
 }

@@ -158,7 +158,7 @@ fn found(generation: &Generation, now: weir_policy::Now) -> Found {
         status: head.stored.status.as_u16(),
         age_s: freshness.age_s(),
         ttl_left_s: freshness.left_s(),
-        source: freshness.source.word(),
+        source: head.stored.facts.lifetime_from(),
         extent: extent(generation),
         place: place(generation),
     }

@@ -40,7 +40,7 @@ pub use history::{
 pub use latency::{Latency, bounds_us};
 pub use lines::{Colour, escaped, plain_json, steers};
 pub use listener::{Listener, Told};
-pub use log::{Detail, LogError, LogFormat, LogSettings, LogTarget, OpenLogs, TooManyReaders, Wish};
+pub use log::{Detail, LogError, LogFormat, LogSettings, LogTarget, OpenLogs, ReadBy, TooManyReaders, Wish};
 pub use observatory::{Observatory, Observer, text};
 pub use past::{PastKind, PastList};
 pub use popular::{LISTS_BYTES_MAX, Seen, TopBy, TopList, TopOrder, TopQuestion, TopRow, TopWindow, Traffic};

@@ -28,7 +28,7 @@ use super::listener::{Listener, Told};
 use super::record::{Facts, Record};
 use super::site::SiteId;
 
-pub use self::readers::{Detail, Wish};
+pub use self::readers::{Detail, ReadBy, TooManyReaders, Wish};
 
 /// Lines that may wait for a log's thread, for each worker; those beyond are dropped and counted.
 const QUEUE_LINES_MAX: usize = 4096;
@@ -97,11 +97,6 @@ pub enum LogError {
     #[error("cannot start the thread of a log: {0}; raise the limit of threads for this user")]
     Thread(#[source] io::Error),
 }
-
-/// A log has as many readers as it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("too many read the log at a time")]
-pub struct TooManyReaders;
 
 /// Logs that are open and not yet written to.
 pub struct OpenLogs {
@@ -359,7 +354,7 @@ impl<L: Line> Log<L> {
         wish: Wish,
         number: &dyn Fn(&str) -> Option<SiteId>,
     ) -> Result<(), TooManyReaders> {
-        let reader = self.shared.readers.join(wish, self.queues.len(), number).ok_or(TooManyReaders)?;
+        let reader = self.shared.readers.join(wish, self.queues.len(), number)?;
         if !self.tell(Command::Listen(hearer, reader.clone())) {
             self.shared.readers.leave(&reader);
         }

@@ -36,7 +36,7 @@ pub(super) fn sites(
     let Some(named) = named else { return Ok(call.caller.sites.clone()) };
     let site = control.site_named(named);
     call.caller.check_site(site.as_deref())?;
-    let site = site.ok_or_else(|| Refusal::unfit(format!("no site is named {named}")))?;
+    let site = site.ok_or_else(|| control.unknown_site(&call.caller, named))?;
     Ok(Some(vec![site]))
 }
 

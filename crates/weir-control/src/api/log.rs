@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use weir_observe::{Condition, TooManyReaders, Wish};
+use weir_observe::{Condition, ReadBy, TooManyReaders, Wish};
 
 use super::live::{hearing, sites};
 use crate::answer::{self, Answer, Refusal, Waiting};
-use crate::call::Call;
+use crate::call::{Call, Caller, Door};
 use crate::control::Control;
 use crate::past::PastShown;
 use crate::query::{LogKind, LogOrder, read_log};
@@ -18,7 +18,8 @@ pub(super) fn log(control: Arc<Control>, call: Call) -> Waiting {
         let order = read_log(&call.query).map_err(Refusal::unfit)?;
         let condition = condition(&control, &call, &order)?;
         let (hearing, stream) = hearing(&control, &call, order.site.as_deref())?;
-        let wish = Wish { condition, sites: hearing.sites.clone(), detail: order.detail };
+        let wish =
+            Wish { condition, sites: hearing.sites.clone(), detail: order.detail, by: by(&call.caller) };
         let listener = Box::new(hearing);
         let heard = match order.kind {
             LogKind::Origin => control.observatory().hear_asked(listener, wish),
@@ -37,7 +38,8 @@ pub(super) fn past(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusa
     }
     let condition = condition(control, call, &order)?;
     let sites = sites(control, call, order.site.as_deref())?;
-    let list = control.observatory().past(&Wish { condition, sites, detail: order.detail });
+    let list =
+        control.observatory().past(&Wish { condition, sites, detail: order.detail, ..Wish::default() });
     Ok(answer::ok(&PastShown::of(&list)))
 }
 
@@ -45,8 +47,16 @@ pub(super) fn past(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusa
 fn condition(control: &Control, call: &Call, order: &LogOrder) -> Result<Option<Condition>, Refusal> {
     let Some(mut condition) = order.read_condition().map_err(Refusal::unfit)? else { return Ok(None) };
     let named = |name: &str| control.site_named(name).filter(|site| call.caller.has(site));
-    condition.name_sites(&named).map_err(|name| Refusal::unfit(format!("no site is named {name}")))?;
+    condition.name_sites(&named).map_err(|name| control.unknown_site(&call.caller, &name))?;
     Ok(Some(condition))
+}
+
+/// Whose place a reader takes.
+fn by(caller: &Caller) -> ReadBy {
+    match caller.door {
+        Door::Socket => ReadBy::Socket,
+        Door::Listener => ReadBy::Token(caller.sites.clone()),
+    }
 }
 
 fn busy(error: TooManyReaders) -> Refusal {

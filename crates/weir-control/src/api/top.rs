@@ -26,7 +26,7 @@ pub(super) fn show(control: Arc<Control>, call: Call) -> Waiting {
             Some(named) => {
                 let site = control.site_named(named);
                 call.caller.check_site(site.as_deref())?;
-                Some(vec![site.ok_or_else(|| Refusal::unfit(format!("no site is named {named}")))?])
+                Some(vec![site.ok_or_else(|| control.unknown_site(&call.caller, named))?])
             }
         };
         let asked = Asked { control: control.clone(), caller: call.caller.clone(), wanted, sites };

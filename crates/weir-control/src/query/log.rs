@@ -79,6 +79,9 @@ impl LogOrder {
     /// What is wrong with it, with its place.
     pub(crate) fn read_condition(&self) -> Result<Option<Condition>, String> {
         let Some(text) = &self.condition else { return Ok(None) };
+        if text.trim().is_empty() {
+            return Err("the condition is empty: write one, as status >= 500, or leave it out".to_owned());
+        }
         Condition::read(text, self.kind.log()).map(Some).map_err(|error| said(text, &error))
     }
 }

@@ -66,6 +66,7 @@ fn the_newest_order_of_a_scope_decides_until_it_ends() {
     assert_eq!(rows(&later), [(of_shop.0, of_shop.1, 2820)]);
     assert!(in_force(&state.0, at("2026-11-27T20:15:00Z"), None).unwrap().retentions.is_empty());
     let own = Own { sites: &["a".to_owned()], actor: "token:a".to_owned() };
+    let state = State::with("newest-own", &entries[..3]);
     let seen = in_force(&state.0, at("2026-11-26T20:03:30Z"), Some(&own)).unwrap();
     assert_eq!(rows(&seen).len(), 1, "{seen:?}");
 }
@@ -91,7 +92,7 @@ fn the_order_that_gave_a_lifetime_is_named() {
     let told = |until: &str, own: Option<&Own<'_>>, concerns: bool| {
         let retained = RetainedUntil { until: until.to_owned(), order: None };
         let mut variant = StoredVariant { retained: Some(retained), ..StoredVariant::default() };
-        tell(&state.0, own, &mut variant, |_, _| concerns).unwrap();
+        tell(&state.0, at("2026-11-26T20:04:00Z"), own, &mut variant, |_, _| concerns).unwrap();
         variant.retained.unwrap().order.and_then(|order| order.mark)
     };
     // Two of them end at that time; the newer one decides.
@@ -101,4 +102,77 @@ fn the_order_that_gave_a_lifetime_is_named() {
     assert_eq!(told("2026-11-26T20:30:00Z", None, true), None);
     let own = Own { sites: &["a".to_owned()], actor: "token:a".to_owned() };
     assert_eq!(told("2026-11-26T20:11:00Z", Some(&own), true), None, "it is of all sites");
+}
+
+#[test]
+fn an_order_within_a_newer_one_is_not_listed() {
+    let url = |url: &str| json!({ "url": url });
+    let listed = |older: &[(Value, &[&str])], newer: &Value, sites: &[&str]| {
+        let mut entries: Vec<Value> =
+            older.iter().map(|(scope, sites)| entry(1, scope, 7200, sites)).collect();
+        // It has ended, and has replaced what it concerned all the same.
+        entries.push(entry(2, newer, 1, sites));
+        let state = State::with("within", &entries);
+        let found = in_force(&state.0, at("2026-11-26T20:05:00Z"), None).unwrap();
+        rows(&found).into_iter().map(|(scope, ..)| scope).collect::<Vec<_>>()
+    };
+    let older = [
+        (url("a.test/x/1"), &["a"][..]),
+        (url("https://a.test/x/2?q"), &["a"]),
+        (json!({ "prefix": "https://a.test/x/y/" }), &["a"]),
+        (json!({ "tags": ["t"] }), &[]),
+        (json!({ "site": "b.test" }), &["b"]),
+    ];
+    let names: Vec<String> = older.iter().rev().map(|(scope, _)| scope.to_string()).collect();
+    let left_out = |newer: &Value, sites: &[&str]| {
+        let left = listed(&older, newer, sites);
+        names.iter().rev().map(|name| u8::from(!left.contains(name))).collect::<Vec<_>>()
+    };
+    assert_eq!(left_out(&json!("all"), &[]), [1, 1, 1, 1, 1]);
+    assert_eq!(left_out(&json!({ "site": "a.test" }), &["a"]), [1, 1, 1, 0, 0]);
+    // A query is not compared: its order may be another in the key.
+    assert_eq!(left_out(&json!({ "prefix": "a.test/x/" }), &["a"]), [1, 0, 1, 0, 0]);
+    assert_eq!(left_out(&json!({ "prefix": "https://a.test/x/" }), &["a"]), [0, 0, 1, 0, 0]);
+    assert_eq!(left_out(&json!({ "prefix": "a.test" }), &["a"]), [0, 0, 0, 0, 0]);
+    assert_eq!(left_out(&json!({ "tags": ["u", "t"] }), &[]), [0, 0, 0, 1, 0]);
+    assert_eq!(left_out(&json!({ "tags": ["u"] }), &[]), [0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_lengthens_nothing() {
+    let (news, url) = (json!({ "tags": ["news"] }), json!({ "url": "a/b" }));
+    let entries = [
+        entry(1, &news, 600, &[]),
+        entry(5, &url, 3600, &["a"]),
+        json!({ "time": "2026-11-26T20:30:00.000Z", "act": "reload", "result": "done" }),
+    ];
+    let state = State::with("set-back", &entries);
+    // The first had ended at half past, the second lies ahead: neither is told as if it were sure.
+    let found = in_force(&state.0, at("2026-11-26T20:03:00Z"), None).unwrap();
+    assert_eq!((rows(&found).len(), found.more), (0, true));
+    let found = in_force(&state.0, at("2026-11-26T20:08:00Z"), None).unwrap();
+    assert_eq!((rows(&found).len(), rows(&found)[0].2, found.more), (1, 3420, true));
+    // Some seconds are no reason to hide one; it has not more left than was ordered.
+    let found = in_force(&state.0, at("2026-11-26T20:04:30Z"), None).unwrap();
+    assert_eq!((rows(&found).len(), rows(&found)[0].2), (1, 3600));
+}
+
+#[test]
+fn the_order_is_found_after_the_clock_was_set_back() {
+    let (news, url) = (json!({ "tags": ["news"] }), json!({ "url": "a/b" }));
+    let entries = [entry(1, &news, 600, &[]), entry(2, &url, 600, &["a"])];
+    let state = State::with("told-set-back", &entries);
+    let told = |now: &str, own: Option<&Own<'_>>, concerns: &dyn Fn(&PurgeScope) -> bool| {
+        let retained = RetainedUntil { until: "2026-11-26T19:09:00Z".to_owned(), order: None };
+        let mut variant = StoredVariant { retained: Some(retained), ..StoredVariant::default() };
+        tell(&state.0, at(now), own, &mut variant, |scope, _| concerns(scope)).unwrap();
+        variant.retained.unwrap().order.and_then(|order| order.mark)
+    };
+    let is_tag = |scope: &PurgeScope| matches!(scope, PurgeScope::Tags(_));
+    assert_eq!(told("2026-11-26T19:00:00Z", None, &|_| true).as_deref(), Some("2"));
+    assert_eq!(told("2026-11-26T19:00:00Z", None, &is_tag).as_deref(), Some("1"));
+    assert_eq!(told("2026-11-26T20:03:00Z", None, &|_| true), None, "the clock is as it was");
+    // The newest that concerns it may not be seen by this one; then none is named.
+    let own = Own { sites: &["b".to_owned()], actor: "token:b".to_owned() };
+    assert_eq!(told("2026-11-26T19:00:00Z", Some(&own), &|_| true), None);
 }

@@ -91,8 +91,9 @@ pub(super) async fn in_part(
         }
         Confirmed::Left => return job.left(),
     }
-    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
+    let stored = &generation.head().stored;
+    let left_s = weir_policy::freshness(stored, clock::now()).left_s();
+    job.cache_status = job.cache_status.stored(left_s, stored.facts.lifetime_from());
     serve::in_part(job, generation, guard)
 }
 

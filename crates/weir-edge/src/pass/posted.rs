@@ -7,9 +7,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use weir_policy::value::Known;
-use weir_policy::{
-    BodyEnd, CacheKey, Freshness, Interval, KeyParts, RequestView, ResponseView, freshness, storable,
-};
+use weir_policy::{BodyEnd, CacheKey, Interval, KeyParts, RequestView, ResponseView, freshness, storable};
 use weir_store::{Generation, Writer};
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginResponse};
@@ -96,9 +94,10 @@ fn for_get(refetch: &Refetch) -> Refetch {
 }
 
 impl Posted {
-    /// Its freshness.
-    pub(crate) fn freshness(&self) -> Freshness {
-        freshness(&self.generation.head().stored, clock::now())
+    /// For how many seconds it is fresh, and where that comes from.
+    pub(crate) fn lifetime(&self) -> (i64, &'static str) {
+        let stored = &self.generation.head().stored;
+        (freshness(stored, clock::now()).left_s(), stored.facts.lifetime_from())
     }
 
     /// Starts the fill with the response's body, and reads it.

@@ -10,13 +10,20 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use thiserror::Error;
 
 use crate::condition::Condition;
 use crate::record::Facts;
 use crate::site::SiteId;
 
-/// The most readers of a log at a time.
-const READERS_MAX: usize = 60;
+/// The most readers of a log at a time by the control socket.
+const READERS_OF_SOCKET_MAX: usize = 20;
+/// The most of them by tokens.
+const READERS_OF_TOKENS_MAX: usize = 40;
+/// Those by tokens of one site.
+const READERS_OF_SITE_MAX: usize = 10;
+/// All of them: each has a bit.
+const READERS_MAX: usize = READERS_OF_SOCKET_MAX + READERS_OF_TOKENS_MAX;
 /// Lines a second for a reader, of all workers.
 const LINES_PER_SECOND: u32 = 2000;
 /// The least of them that each worker may hand in at once.
@@ -37,6 +44,31 @@ pub enum Detail {
     Full,
 }
 
+/// Who reads: those of the control socket and those with tokens are counted apart, and so are the tokens of
+/// each site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadBy {
+    /// A user of the control socket.
+    #[default]
+    Socket,
+    /// A token, of these sites or of the whole Weir.
+    Token(Option<Vec<String>>),
+}
+
+/// A log has as many readers as it may have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TooManyReaders {
+    /// By the control socket.
+    #[error("{READERS_OF_SOCKET_MAX} read the log by the control socket, and more may not")]
+    OfSocket,
+    /// By tokens.
+    #[error("{READERS_OF_TOKENS_MAX} read the log with tokens, and more may not")]
+    OfTokens,
+    /// By tokens of this site.
+    #[error("{READERS_OF_SITE_MAX} read the log with tokens of {0}, and more may not")]
+    OfSite(String),
+}
+
 /// What a reader wants of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
@@ -46,12 +78,15 @@ pub struct Wish {
     pub sites: Option<Vec<String>>,
     /// How much of each line.
     pub detail: Detail,
+    /// Who reads.
+    pub by: ReadBy,
 }
 
 /// One reader, as workers see it.
 #[derive(Debug)]
 pub(super) struct Reader {
     bit: Mask,
+    by: ReadBy,
     condition: Option<Condition>,
     detail: Detail,
     /// Its sites by number, where all are known.
@@ -77,19 +112,25 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// A reader of `workers` queues; `None` where there are too many. `number` knows sites by name.
+    /// A reader of `workers` queues. `number` knows sites by name.
+    ///
+    /// # Errors
+    /// There are too many.
     pub(super) fn join(
         &self,
         wish: Wish,
         workers: usize,
         number: &dyn Fn(&str) -> Option<SiteId>,
-    ) -> Option<Arc<Reader>> {
+    ) -> Result<Arc<Reader>, TooManyReaders> {
         let mut taken = self.taken.lock();
-        let bit = (0..READERS_MAX).map(|at| 1 << at).find(|bit| *taken & bit == 0)?;
+        self.check_room(&wish.by)?;
+        let free = (0..READERS_MAX).map(|at| 1 << at).find(|bit| *taken & bit == 0);
+        let bit = free.ok_or(TooManyReaders::OfTokens)?;
         let known = |name: &String| number(name).filter(|id| *id != SiteId::NONE);
         let room = || Room { left: AtomicU32::new(rate(workers)), lost: AtomicU64::new(0) };
         let reader = Arc::new(Reader {
             bit,
+            by: wish.by,
             condition: wish.condition.map(|condition| condition.of_sites(number)),
             detail: wish.detail,
             sites: wish.sites.and_then(|sites| sites.iter().map(known).collect()),
@@ -99,7 +140,25 @@ impl Readers {
         let mut all = Vec::clone(&self.all.load());
         all.push(reader.clone());
         self.all.store(Arc::new(all));
-        Some(reader)
+        Ok(reader)
+    }
+
+    /// Whether there is a place for one more.
+    fn check_room(&self, by: &ReadBy) -> Result<(), TooManyReaders> {
+        let all = self.all.load();
+        let count = |is_meant: &dyn Fn(&ReadBy) -> bool| all.iter().filter(|one| is_meant(&one.by)).count();
+        let ReadBy::Token(sites) = by else {
+            let there = count(&|by| *by == ReadBy::Socket);
+            return if there < READERS_OF_SOCKET_MAX { Ok(()) } else { Err(TooManyReaders::OfSocket) };
+        };
+        if count(&|by| *by != ReadBy::Socket) >= READERS_OF_TOKENS_MAX {
+            return Err(TooManyReaders::OfTokens);
+        }
+        let is_full = |site: &&String| count(&|by| by.is_of(site)) >= READERS_OF_SITE_MAX;
+        match sites.iter().flatten().find(is_full) {
+            Some(site) => Err(TooManyReaders::OfSite(site.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Removes a reader.
@@ -137,6 +196,13 @@ impl Readers {
         for reader in self.all.load().iter().filter(|reader| reader.bit & mask != 0) {
             reader.rooms[worker].lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl ReadBy {
+    /// Whether it is a token of this site, among others or alone.
+    fn is_of(&self, site: &str) -> bool {
+        matches!(self, ReadBy::Token(Some(sites)) if sites.iter().any(|own| own == site))
     }
 }
 
@@ -274,12 +340,22 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_readers() {
+    fn tokens_take_no_place_of_the_socket_and_those_of_a_site_none_of_others() {
         let readers = Readers::default();
-        let join = || readers.join(Wish::default(), 1, &|_| None);
-        let all: Vec<_> = (0..READERS_MAX).map(|_| join().unwrap()).collect();
-        assert!(join().is_none());
-        readers.leave(&all[7]);
-        assert!(join().is_some());
+        let join = |by: &ReadBy| readers.join(Wish { by: by.clone(), ..Wish::default() }, 1, &|_| None);
+        let of = |sites: &[&str]| ReadBy::Token(Some(sites.iter().map(ToString::to_string).collect()));
+        let refused = |by: &ReadBy| join(by).unwrap_err();
+        let of_a: Vec<_> = (0..READERS_OF_SITE_MAX).map(|_| join(&of(&["a"])).unwrap()).collect();
+        assert_eq!(refused(&of(&["a"])), TooManyReaders::OfSite("a".to_owned()));
+        assert_eq!(refused(&of(&["b", "a"])), TooManyReaders::OfSite("a".to_owned()));
+        let whole = ReadBy::Token(None);
+        let mut others = vec![join(&of(&["b"])).unwrap()];
+        others.extend((others.len() + of_a.len()..READERS_OF_TOKENS_MAX).map(|_| join(&whole).unwrap()));
+        assert_eq!(refused(&whole), TooManyReaders::OfTokens);
+        assert_eq!(refused(&of(&["b"])), TooManyReaders::OfTokens);
+        let _of_socket: Vec<_> = (0..READERS_OF_SOCKET_MAX).map(|_| join(&ReadBy::Socket).unwrap()).collect();
+        assert_eq!(refused(&ReadBy::Socket), TooManyReaders::OfSocket);
+        readers.leave(&of_a[7]);
+        assert!(join(&of(&["a"])).is_ok());
     }
 }

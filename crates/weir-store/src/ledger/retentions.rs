@@ -18,6 +18,10 @@ use crate::digest::DigestMap;
 /// The longest lifetime of a retention.
 pub const LIFETIME_MAX: Duration = Duration::from_secs(1 << 31);
 
+/// An order that lies further ahead of the clock counts as ended: the clock was set back while Weir was down,
+/// and how much of its time has passed is not known. Otherwise it would have all of it after each restart.
+const AHEAD_MAX: Duration = Duration::from_secs(60);
+
 /// One site may have one of so many parts of the room, of each kind and of the lengths of prefixes.
 const PARTS: usize = 4;
 
@@ -66,10 +70,13 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// A retention given at `at`. It counts from there, by the wall clock where the process began later.
+    /// A retention given at `at`. It counts from there, by the wall clock where the process began later. One
+    /// that lies far ahead has ended ([`AHEAD_MAX`]).
     fn new(number: u64, lifetime: Duration, at: SystemTime, now: Now) -> Retention {
         let lifetime = lifetime.min(LIFETIME_MAX);
+        let is_ahead = at.duration_since(now.wall).is_ok_and(|ahead| ahead > AHEAD_MAX);
         let until = match (at + lifetime).duration_since(now.wall) {
+            Ok(_) if is_ahead => now.mono,
             Ok(left) => now.mono + left.min(lifetime),
             Err(ago) => now.mono.checked_sub(ago.duration()).unwrap_or(now.mono),
         };

@@ -19,8 +19,8 @@ pub(crate) struct ShowHistory {
     /// Only those of this actor: token:cms, user:root, client:192.0.2.1, signal.
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
-    /// Only this act: purge, purge-dry-run, ttl, reload, upgrade, verify, token-add, token-remove,
-    /// origin-change, content-put, content-reset, job-cancel, job-ended.
+    /// Only this act: purge, purge-dry-run, ttl, reload, upgrade, verify, warm, token-add, token-remove,
+    /// origin-change, origin-metrics, content-put, content-reset, job-cancel, job-ended.
     #[arg(long, value_name = "ACT")]
     act: Option<String>,
     /// Only this result: done, refused, failed.

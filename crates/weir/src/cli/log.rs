@@ -26,7 +26,7 @@ pub(crate) struct ShowLog {
     /// The names are those of the log.
     #[arg(short, long = "query", value_name = "CONDITION")]
     query: Option<String>,
-    /// Only of this site, by its name or one of its hosts.
+    /// Only of this site, by its name (its first host) or another of its hosts.
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
     /// The requests to origins in place of those of clients: a line for each attempt.

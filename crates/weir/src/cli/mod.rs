@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Jobs(jobs::Jobs),
     /// Print events as they happen, of what is stored and of origins: a line of JSON each.
     Events(events::ShowEvents),
-    /// Print log records as they are made: a line of JSON each, with or without a configured log.
+    /// Print requests as they end: a line each, with or without a configured log.
     Log(log::ShowLog),
     /// Show what is asked for most, rates, times, volumes and jobs: on a screen, or once as text.
     Top(top::ShowTop),

@@ -31,7 +31,7 @@ pub(crate) struct ShowTop {
     #[arg(long, value_name = "SPAN", default_value = "minute", hide_possible_values = true,
           value_parser = PossibleValuesParser::new(TopWindow::ALL.map(TopWindow::word)))]
     window: String,
-    /// Only of this site, by its name or one of its hosts.
+    /// Only of this site, by its name (its first host) or another of its hosts.
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
     /// The most rows, 1 to 100.

@@ -227,6 +227,10 @@ impl DataPlane for Server {
         self.edge.site_named(name)
     }
 
+    fn unknown_site(&self, name: &str) -> String {
+        self.edge.unknown_site(name)
+    }
+
     fn site_of_url(&self, url: &str) -> Option<String> {
         self.edge.site_of_url(url)
     }

@@ -306,9 +306,13 @@ fn a_token_of_one_site_orders_and_sees_its_own_alone() {
         (source("http://a.test/a"), source("http://b.test/b")),
         ("retention".into(), "max-age".into())
     );
-    ttl(&weir, &["--tag", "t", "1h"]);
+    ttl(&weir, &["--site", "b.test", "1h"]);
     let seen = of_a(&[]).stdout;
     assert!(seen.lines().count() == 1 && seen.starts_with("the tag t of a.test"), "{seen}");
+    assert_eq!(ttl(&weir, &[]).stdout.lines().count(), 2);
+    // The same tag on all sites replaces its order. That of the other site holds for what bears no such tag.
+    ttl(&weir, &["--tag", "t", "1h"]);
+    assert!(of_a(&[]).stdout.starts_with("no lifetime is ordered"));
     assert_eq!(ttl(&weir, &[]).stdout.lines().count(), 2);
     // What gave the lifetime was ordered for all sites: this token hears until when, and not by whom.
     let explained =

@@ -55,6 +55,13 @@ fn the_fields_of_a_response_show_how_it_came_about() {
     let odd = weir.get_with("/%22%5c", &[ASKED]);
     assert!(shown(&odd)[1].as_deref() == Some("\"http://localhost/%22%5c\""), "{:?}", shown(&odd));
     assert!(origin.seen().iter().all(|seen| seen.request.header("weir-debug").is_none()));
+    // Of a long URL its beginning is shown.
+    let long = weir.get_with(&format!("/{}", "x".repeat(3000)), &[ASKED]);
+    let key = shown(&long)[1].clone().unwrap();
+    assert!(key.starts_with("\"http://localhost/xxx") && key.ends_with("x\", cut"), "{key}");
+    assert_eq!(weir.command(&["ttl", "--tag", "one", "1h"]).code, Some(0));
+    let ordered = shown(&weir.get_with("/x", &[ASKED]))[2].clone().unwrap();
+    assert!(ordered.ends_with("; source=retention"), "{ordered}");
     assert_eq!(origin.count("/x"), 1);
 }
 

@@ -155,6 +155,7 @@ fn further_attempts_and_cut_responses_are_told() {
     });
     let cut = Resource::new(vec![b'x'; 100_000]).header("Cache-Control", "no-store");
     origin.put("/cut", cut.fault(Fault::Truncate(50_000)));
+    origin.put("/cut-fill", Resource::fresh(vec![b'x'; 100_000]).fault(Fault::Truncate(50_000)));
     let gate = Gate::new();
     origin.put("/left", Resource::fresh("x").head_gate(&gate));
     let closed = format!("http://127.0.0.1:{}", weir_testkit::free_port());
@@ -164,6 +165,9 @@ fn further_attempts_and_cut_responses_are_told() {
     assert_eq!(weir.client().get(HOST, "/retry", &[]).status(), 200);
     let mut client = weir.client();
     client.send_get(HOST, "/cut", &[]);
+    assert!(client.recv().is_err());
+    let mut client = weir.client();
+    client.send_get(HOST, "/cut-fill", &[]);
     assert!(client.recv().is_err());
     let mut client = weir.client();
     client.send_get(HOST, "/left", &[]);
@@ -184,6 +188,10 @@ fn further_attempts_and_cut_responses_are_told() {
     assert_eq!(words(cut).last(), Some(&"cut"), "{cut:#}");
     says(cut, "cut", &json!({ "why": "incomplete" }));
     says(cut, "not-stored", &json!({ "why": "no-store" }));
+    // What broke off is not said to be stored.
+    let cut = &records(&mut log, "/cut-fill", 1)[0];
+    assert!(cut["completion"] == "cut" && cut["stored_s"].is_null(), "{cut:#}");
+    assert!(!words(cut).contains(&"stored"), "{cut:#}");
 }
 
 #[test]

@@ -82,8 +82,9 @@ fn mistakes_are_told_with_the_nearest_name() {
         (&["-q", "outcome == hitt"], "outcome is never hitt; did you mean hit?"),
         (&["-q", "first_byte > 5"], "write its unit, as 200ms, 1.5s or 2m"),
         (&["--origin", "-q", "outcome == hit"], "outcome is no name of this log"),
-        (&["--site", "none"], "no site is named none"),
-        (&["-q", "site in (shop, b.test, none)"], "no site is named none"),
+        (&["--site", "none"], "no site is named none; there are: "),
+        (&["-q", "site in (shop, b.test, none)"], "no site is named none; there are: "),
+        (&["-q", " "], "the condition is empty: write one"),
     ] {
         let said = weir.command(&[&["log"][..], args].concat());
         assert!(said.code == Some(1) && said.stderr.contains(expect), "{args:?}: {}", said.stderr);

@@ -292,6 +292,7 @@ fn a_question_of_the_history_that_makes_no_sense_is_refused() {
     for (args, expect) in [
         (["--since", "yesterday"], "yesterday is no time"),
         (["--result", "refusd"], "there are done, refused, failed"),
+        (["--act", "bogus"], "bogus is no act; there are purge, "),
         (["--site", "nowhere.test"], "no site is named nowhere.test"),
     ] {
         let refused = asked(&args);

@@ -121,7 +121,7 @@ fn each_list_has_each_order_and_span() {
     for (args, expect) in [
         (&["--by", "path"][..], "invalid value 'path'"),
         (&["--once", "--limit", "0"], "limit is between 1 and 100"),
-        (&["--once", "--site", "nowhere.test"], "no site is named nowhere.test"),
+        (&["--once", "--site", "nowhere.test"], "no site is named nowhere.test; there are: "),
         (&[], "needs a terminal"),
     ] {
         let refused = weir.command(&[&["top"], args].concat());
