@@ -8,9 +8,11 @@ mod metrics;
 mod redirects;
 mod requests;
 mod sessions;
+mod warm;
 
 pub(crate) use maps::of_maps as of_unused_maps;
 pub(crate) use metrics::of_unused_metrics;
+pub(crate) use warm::of_warm;
 
 use crate::model::{Config, Volume};
 use crate::resolve::{Layer, Layers, ResolvedRoute, ResolvedSite};

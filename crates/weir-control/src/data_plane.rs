@@ -142,6 +142,11 @@ pub trait DataPlane: Send + Sync {
         Err(format!("there is no warming {id}"))
     }
 
+    /// Has no later process go on with a warming that is to end.
+    fn warm_cancel(&self, id: &str) {
+        let _ = id;
+    }
+
     /// Forgets a warming that has not begun.
     fn warm_drop(&self, id: &str) {
         let _ = id;

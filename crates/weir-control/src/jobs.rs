@@ -23,6 +23,8 @@ use crate::streams::Sending;
 const RUNNING_MAX: usize = 8;
 /// Jobs of one actor that run at a time.
 const RUNNING_OF_ONE_MAX: usize = 2;
+/// Jobs of callers of some sites that run at a time: places are left for the others.
+const RUNNING_OF_SITES_MAX: usize = RUNNING_MAX / 2;
 /// Jobs that are remembered, those included that have ended; also of one actor.
 const KEPT_MAX: usize = 256;
 const KEPT_OF_ONE_MAX: usize = 16;
@@ -67,8 +69,11 @@ pub struct JobShown {
     pub total: Option<u64>,
     /// What is counted: `objects`, `URLs`.
     pub unit: String,
-    /// How much was done in a second, on average.
+    /// How much this process did in a second, on average.
     pub rate: f64,
+    /// What it waits for, while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// What it found, once it has ended; where it was cancelled, as far as it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
@@ -92,6 +97,8 @@ pub(crate) struct Wanted {
     pub(crate) actor: String,
     /// [`Caller::identity`].
     pub(crate) owner: String,
+    /// Whether its caller is one of some sites.
+    pub(crate) is_of_sites: bool,
     pub(crate) work: Work,
     /// Called with the job once it has ended.
     pub(crate) ended: Box<dyn FnOnce(&JobShown) + Send>,
@@ -109,6 +116,7 @@ pub(crate) struct Job {
     id: String,
     kind: &'static str,
     owner: String,
+    is_of_sites: bool,
     shown: Mutex<JobShown>,
     begun: Instant,
     progress: Progress,
@@ -119,6 +127,8 @@ pub(crate) struct Job {
 pub(crate) enum JobError {
     #[error("{0} jobs are under way")]
     TooMany(usize),
+    #[error("{0} jobs of tokens of some sites are under way")]
+    TooManyOfSites(usize),
     #[error("the job {0} does the same already")]
     Same(String),
     #[error("cannot start a thread: {0}")]
@@ -131,7 +141,7 @@ impl Jobs {
     /// # Errors
     /// See [`JobError`].
     pub(crate) fn begin(&self, wanted: Wanted) -> Result<Arc<Job>, JobError> {
-        let Wanted { id, kind, unit, is_alone, actor, owner, work, ended } = wanted;
+        let Wanted { id, kind, unit, is_alone, actor, owner, is_of_sites, work, ended } = wanted;
         let mut all = self.all.lock();
         let running = || all.iter().filter(|job| job.is_running());
         if let Some(same) = running().find(|job| is_alone && job.kind == kind) {
@@ -141,6 +151,10 @@ impl Jobs {
         let of_all = running().count();
         if own >= RUNNING_OF_ONE_MAX || of_all >= RUNNING_MAX {
             return Err(JobError::TooMany(if own >= RUNNING_OF_ONE_MAX { own } else { of_all }));
+        }
+        let of_sites = running().filter(|job| job.is_of_sites).count();
+        if is_of_sites && of_sites >= RUNNING_OF_SITES_MAX {
+            return Err(JobError::TooManyOfSites(of_sites));
         }
         // Another process of an upgrade must not take it for its own.
         let id = id.unwrap_or_else(|| format!("{:016x}", fastrand::u64(..)));
@@ -153,7 +167,7 @@ impl Jobs {
             ..JobShown::default()
         };
         let (shown, begun, progress) = (Mutex::new(shown), clock::mono(), Progress::default());
-        let job = Arc::new(Job { id, kind, owner, shown, begun, progress });
+        let job = Arc::new(Job { id, kind, owner, is_of_sites, shown, begun, progress });
         let own = job.clone();
         thread::Builder::new().name("weir-job".to_owned()).spawn(move || own.run(work, ended))?;
         forget_old(&mut all, &job.owner);
@@ -207,7 +221,7 @@ impl Job {
         let result = panic::catch_unwind(AssertUnwindSafe(|| work(&self.progress)))
             .unwrap_or_else(|_| Err("the job has panicked: see the log of the program".to_owned()));
         // The figures of the end: nothing changes them any more.
-        let mut shown = self.shown();
+        let mut shown = JobShown { waits_for: None, ..self.shown() };
         let state = match self.progress.ends() {
             Some(Ends::Cancelled) => JobState::Cancelled,
             Some(Ends::Interrupted) => JobState::Interrupted,
@@ -231,7 +245,9 @@ impl Job {
         if shown.state == JobState::Running {
             let elapsed = clock::mono().saturating_duration_since(self.begun).as_secs_f64();
             (shown.done, shown.total) = self.progress.now();
-            shown.rate = (shown.done as f64 / elapsed.max(0.001) * 10.0).round() / 10.0;
+            shown.waits_for = self.progress.waits();
+            let own = shown.done.saturating_sub(self.progress.before());
+            shown.rate = (own as f64 / elapsed.max(0.001) * 10.0).round() / 10.0;
         }
         shown
     }
@@ -239,6 +255,11 @@ impl Job {
     /// Its id.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// What it does.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -3,10 +3,16 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 /// The progress of a job under way, and whether it is to end.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
+    /// How much of it earlier processes have done.
+    before: AtomicU64,
+    /// What it waits for, if it does.
+    waits: Mutex<Option<String>>,
     /// 0 where it is not known.
     total: AtomicU64,
     /// Why it is to end, as [`Ends`]; 0 while it goes on.
@@ -25,6 +31,30 @@ impl Progress {
     /// Says how much there is.
     pub fn expect(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Says that earlier processes have done so much.
+    pub fn resume(&self, done: u64) {
+        self.before.store(done, Ordering::Relaxed);
+        self.done.fetch_add(done, Ordering::Relaxed);
+    }
+
+    /// Says what it waits for; `None`: it goes on.
+    pub fn wait_for(&self, what: Option<&str>) {
+        let mut waits = self.waits.lock();
+        if waits.as_deref() != what {
+            *waits = what.map(str::to_owned);
+        }
+    }
+
+    /// What it waits for, if it does.
+    pub(crate) fn waits(&self) -> Option<String> {
+        self.waits.lock().clone()
+    }
+
+    /// How much earlier processes have done.
+    pub(crate) fn before(&self) -> u64 {
+        self.before.load(Ordering::Relaxed)
     }
 
     /// Says that one more is done. A break asks the job to end.

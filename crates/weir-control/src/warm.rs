@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_observe::{Act, Actor, Entry};
 
 use crate::answer::Refusal;
@@ -59,8 +59,11 @@ impl Control {
             own.await_volumes(progress);
             Ok(json!(own.data_plane().warm_run(&of, progress)?))
         });
-        let own = self.clone();
+        let (own, is_entry) = (self.clone(), by.entry.is_some());
         let ended = Box::new(move |job: &JobShown| {
+            if is_entry {
+                log_end(job);
+            }
             // It goes on in the next process.
             if job.state != JobState::Interrupted {
                 own.record_now(entry_of_end(job));
@@ -73,6 +76,7 @@ impl Control {
             is_alone: false,
             actor: by.actor.clone(),
             owner: by.owner.clone(),
+            is_of_sites: by.sites.is_some(),
             work,
             ended,
         })
@@ -84,17 +88,34 @@ impl Control {
     }
 }
 
+/// Nobody waits for a warming of the configuration: the log tells how it ended.
+fn log_end(job: &JobShown) {
+    let (id, figures) = (job.id.as_str(), figures(job));
+    match job.state {
+        JobState::Done => tracing::info!(id, %figures, "an entry of [[warm]] is done"),
+        JobState::Failed => {
+            let why = job.error.as_deref().unwrap_or_default();
+            tracing::error!(id, why, "an entry of [[warm]] has failed");
+        }
+        _ => {}
+    }
+}
+
+/// What came of its URLs, without the URLs: those of strangers' lists are not for the history.
+fn figures(job: &JobShown) -> Value {
+    let mut figures = job.result.clone().unwrap_or_default();
+    if let Some(figures) = figures.as_object_mut() {
+        figures.remove("examples");
+    }
+    figures
+}
+
 fn entry_of_end(job: &JobShown) -> Entry {
     let (result, why) = match job.state {
         JobState::Done => (Act::Done, String::new()),
         _ => (Act::Failed, job.error.clone().unwrap_or_else(|| "it was ended early".to_owned())),
     };
-    let mut figures = job.result.clone().unwrap_or_default();
-    if let Some(figures) = figures.as_object_mut() {
-        // URLs of strangers' lists are not for the history.
-        figures.remove("examples");
-    }
-    let scope = json!({ "job": job.id, "kind": job.kind, "state": job.state, "result": figures });
+    let scope = json!({ "job": job.id, "kind": job.kind, "state": job.state, "result": figures(job) });
     Entry { actor: actor(&job.actor), act: "job-ended".to_owned(), result, why, scope, ..Entry::default() }
 }
 

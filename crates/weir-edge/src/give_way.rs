@@ -6,6 +6,7 @@ use crate::cache_status::CacheStatus;
 use crate::exchange::{Exchange, Note};
 use crate::plan::Route;
 use crate::response::{self, Response};
+use crate::warming::GaveWay;
 
 /// The word where clients go first.
 pub(crate) const GAVE_WAY: &str = "gave-way";
@@ -31,4 +32,17 @@ pub(crate) fn may_ask(note: &Note<'_>, route: &Route) -> bool {
     };
     // One that is down is tried now and then, and not by each URL.
     upstream.has_spare() && note.core.shared.inflight.upstreams.may_try(upstream.name(), note.now.mono)
+}
+
+/// What a URL that gave way waits for.
+pub(crate) fn why(note: &Note<'_>) -> GaveWay {
+    let of_files = note.warming.is_some_and(|warming| warming.instead.is_some());
+    let upstream = note.route.filter(|_| !of_files).and_then(|route| note.running.upstream(route));
+    let Some(upstream) = upstream else { return GaveWay::Places };
+    let name = upstream.name();
+    let is_out = note.core.shared.inflight.upstreams.outage(name, note.now.mono).is_some();
+    match is_out || upstream.is_down() {
+        true => GaveWay::Down(name.to_owned()),
+        false => GaveWay::Clients(name.to_owned()),
+    }
 }

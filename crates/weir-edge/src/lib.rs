@@ -68,4 +68,4 @@ pub use list::{Cached, CachedPage, ListOrder, ListedByHand};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;
 pub use purge::{PurgeOrder, PurgeTarget};
-pub use warming::{Document, Warm, Warmed};
+pub use warming::{Document, GaveWay, Warm, Warmed};

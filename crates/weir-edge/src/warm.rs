@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use weir_front::listen::Peer;
 use weir_front::{
     Body as _, Client, ContentError, ContentLimits, LocalFuture, Part, PeerInfo, Request, Trust,
@@ -19,10 +19,10 @@ use weir_wire::{ListedContent, Pseudo, of_list};
 
 use crate::core::Core;
 use crate::exchange::{Exchange, Note};
-use crate::give_way::GAVE_WAY;
+use crate::give_way::{self, GAVE_WAY};
 use crate::lookup;
 use crate::response::Response;
-use crate::warming::{Aim, Wanted, Warm, Warmed, Warming};
+use crate::warming::{Aim, GaveWay, Wanted, Warm, Warmed, Warming};
 use crate::{service, walk};
 use weir_clock as clock;
 
@@ -40,9 +40,11 @@ pub(crate) async fn attend(core: Rc<Core>) {
     let (sender, mut incoming) = mpsc::unbounded_channel();
     core.shared.walks.workers.lock().push(sender);
     while let Some(wanted) = incoming.recv().await {
-        let Some(walk) = core.shared.walks.begin() else {
+        let (Wanted::Warm(warm, _) | Wanted::Read(warm, ..)) = &wanted;
+        let (walk, ends) = (core.shared.walks.begin(&warm.owner), warm.ends.clone());
+        let Some(walk) = walk else {
             match wanted {
-                Wanted::Warm(_, done) | Wanted::Read(_, _, done) => done(Warmed::GaveWay),
+                Wanted::Warm(_, done) | Wanted::Read(_, _, done) => done(Warmed::GaveWay(GaveWay::Places)),
             }
             continue;
         };
@@ -52,18 +54,38 @@ pub(crate) async fn attend(core: Rc<Core>) {
             match wanted {
                 Wanted::Warm(warm, done) => {
                     let walked = Box::pin(self::warm(&core, *warm));
-                    let walked = tokio::time::timeout(WALK_TIME_MAX, walked).await;
-                    done(walked.unwrap_or(Warmed::Failed(OVERDUE)));
+                    let walked = unless_ended(ends, tokio::time::timeout(WALK_TIME_MAX, walked)).await;
+                    // Nobody waits for one whose warming has ended.
+                    if let Some(walked) = walked {
+                        done(walked.unwrap_or(Warmed::Failed(OVERDUE)));
+                    }
                 }
-                Wanted::Read(warm, pieces, done) => Box::pin(read(&core, *warm, &pieces, done)).await,
+                Wanted::Read(warm, pieces, done) => {
+                    let left = async {
+                        tokio::select! {
+                            () = pieces.closed() => {}
+                            () = Box::pin(read(&core, *warm, &pieces, done)) => {}
+                        }
+                    };
+                    let _ = unless_ended(ends, tokio::time::timeout(WALK_TIME_MAX, left)).await;
+                }
             }
         });
     }
 }
 
+/// What comes of a walk; `None` where its warming ends before. What it fills goes on by its own rules.
+async fn unless_ended<T>(mut ends: watch::Receiver<()>, walk: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        // Nothing is ever sent: only the end of the sender is an answer.
+        _ = ends.changed() => None,
+        walked = walk => Some(walked),
+    }
+}
+
 /// Warms a URL on this core.
 async fn warm(core: &Core, warm: Warm) -> Warmed {
-    let Warm { url, headers, refresh, instead } = warm;
+    let Warm { url, headers, refresh, instead, .. } = warm;
     let plan = core.running();
     let mut request = match request(&url, headers, plan.limits.clone()) {
         Ok(request) => request,
@@ -94,7 +116,7 @@ async fn read(
     let mut note = Note::warming(core, &plan, (&request, shown), &warming);
     let Response { head, mut body, .. } = walk::walk(&mut note, &mut Nobody).await;
     done(match head.status() {
-        _ if note.facts.detail == GAVE_WAY => Warmed::GaveWay,
+        _ if note.facts.detail == GAVE_WAY => Warmed::GaveWay(give_way::why(&note)),
         Some(StatusCode::OK) => Warmed::Stored,
         Some(status) => Warmed::Status(status),
         None => Warmed::Failed(note.facts.detail),
@@ -118,7 +140,7 @@ async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
     let facts = &exchange.facts;
     let (detail, storing) = (facts.detail, facts.storing);
     if detail == GAVE_WAY {
-        return Warmed::GaveWay;
+        return Warmed::GaveWay(give_way::why(exchange));
     }
     let Some(status) = head.status() else {
         return match (facts.outcome, storing) {
@@ -136,7 +158,13 @@ async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
         Outcome::Miss | Outcome::Pass if status.is_server_error() && is_of_origin => {
             return Warmed::Status(status);
         }
-        Outcome::Miss if status.is_server_error() => return Warmed::Failed(detail),
+        // While nothing answers at all, no URL has failed: it waits with those behind it.
+        Outcome::Miss if status.is_server_error() => {
+            return match give_way::why(exchange) {
+                down @ GaveWay::Down(_) => Warmed::GaveWay(down),
+                _ => Warmed::Failed(detail),
+            };
+        }
         Outcome::Miss | Outcome::Pass => {}
     }
     let not_stored = match (exchange.facts.outcome, storing) {

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use crate::edge::Edge;
-use crate::warming::{Document, Wanted, Warm, Warmed};
+use crate::warming::{Document, GaveWay, Wanted, Warm, Warmed};
 
 /// Pieces of a document that wait for its reader.
 const PIECES_MAX: usize = 4;
@@ -12,7 +12,7 @@ impl Edge {
     /// Warms a URL. `done` is called with what came of it, from any thread, perhaps at once.
     pub fn warm(&self, warm: Warm, done: Box<dyn FnOnce(Warmed) + Send>) {
         if let Err(Wanted::Warm(_, done)) = self.shared.walks.send(Wanted::Warm(Box::new(warm), done)) {
-            done(Warmed::GaveWay);
+            done(Warmed::GaveWay(GaveWay::Places));
         }
     }
 
@@ -33,7 +33,7 @@ impl Edge {
         if let Err(Wanted::Read(_, _, done)) =
             self.shared.walks.send(Wanted::Read(Box::new(warm), pieces, done))
         {
-            done(Warmed::GaveWay);
+            done(Warmed::GaveWay(GaveWay::Places));
         }
         document
     }

@@ -1,16 +1,17 @@
 //! What a warming asks for, what comes of it, and how it gets to the workers. It must not walk anything.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use weir_upstream::{Hurry, Upstream};
 
-/// URLs that are walked at a time, of all warmings.
-const WALKS_MAX: usize = 64;
+/// URLs that are walked at a time, of all warmings. One owner has at most half of what the others leave.
+const WALKS_MAX: usize = 128;
 
 /// A URL to be warmed.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub struct Warm {
     pub refresh: bool,
     /// What answers in place of the origin, and its path there.
     pub instead: Option<(Arc<Upstream>, String)>,
+    /// Whose warming it is: nobody's take the places of all others.
+    pub owner: Arc<str>,
+    /// Ends the walk once its sender is dropped.
+    pub ends: watch::Receiver<()>,
 }
 
 /// What came of it.
@@ -40,8 +45,19 @@ pub enum Warmed {
     Failed(&'static str),
     /// The origin failed: its status.
     Status(StatusCode),
-    /// Clients go first: to be asked for again.
-    GaveWay,
+    /// It is to be asked for again.
+    GaveWay(GaveWay),
+}
+
+/// Why a URL gave way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GaveWay {
+    /// Other warmings have the places, or an upgrade is under way.
+    Places,
+    /// Clients leave no room at this upstream.
+    Clients(String),
+    /// This upstream gives no answer.
+    Down(String),
 }
 
 /// The content of a URL: pieces, and an error where it breaks off.
@@ -77,27 +93,42 @@ pub(crate) struct Warming {
 pub(crate) struct Walks {
     /// One for each worker.
     pub(crate) workers: Mutex<Vec<mpsc::UnboundedSender<Wanted>>>,
-    under_way: Arc<AtomicUsize>,
+    /// How many each owner has.
+    under_way: Arc<Mutex<HashMap<Arc<str>, usize>>>,
     turn: AtomicUsize,
     /// While an upgrade is under way none begins.
     stops: AtomicBool,
 }
 
 /// Counts a walk until it is dropped.
-pub(crate) struct Walk(Arc<AtomicUsize>);
+pub(crate) struct Walk {
+    all: Arc<Mutex<HashMap<Arc<str>, usize>>>,
+    owner: Arc<str>,
+}
 
 impl Drop for Walk {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut all = self.all.lock();
+        if let Some(own) = all.get_mut(&self.owner) {
+            *own -= 1;
+            if *own == 0 {
+                all.remove(&self.owner);
+            }
+        }
     }
 }
 
 impl Walks {
-    /// Begins a walk; `None` where there are too many.
-    pub(crate) fn begin(&self) -> Option<Walk> {
-        let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let walk = Walk(self.under_way.clone());
-        (before < WALKS_MAX && !self.stops.load(Ordering::Relaxed)).then_some(walk)
+    /// Begins a walk. `None` where the owner has as many as are free: so some are left for the next owner.
+    pub(crate) fn begin(&self, owner: &Arc<str>) -> Option<Walk> {
+        let mut all = self.under_way.lock();
+        let free = WALKS_MAX.saturating_sub(all.values().sum());
+        let own = all.get(owner).copied().unwrap_or_default();
+        if own >= free || self.stops.load(Ordering::Relaxed) {
+            return None;
+        }
+        all.insert(owner.clone(), own + 1);
+        Some(Walk { all: self.under_way.clone(), owner: owner.clone() })
     }
 
     /// Lets none begin, or lets them begin again.
@@ -111,5 +142,29 @@ impl Walks {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % workers.len().max(1);
         let Some(worker) = workers.get(turn) else { return Err(wanted) };
         worker.send(wanted).map_err(|unsent| unsent.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_owner_takes_the_walks_of_all_others() {
+        let walks = Walks::default();
+        let mut taken = Vec::new();
+        let mut take = |owner: &str| {
+            let owner: Arc<str> = owner.into();
+            let before = taken.len();
+            taken.extend(std::iter::from_fn(|| walks.begin(&owner)));
+            taken.len() - before
+        };
+        let counts: Vec<usize> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(&mut take).to_vec();
+        assert_eq!(counts, [64, 32, 16, 8, 4, 2, 1, 1]);
+        assert_eq!(take("a"), 0);
+        taken.clear();
+        assert!(walks.under_way.lock().is_empty());
+        walks.stop(true);
+        assert!(walks.begin(&"a".into()).is_none());
     }
 }

@@ -48,12 +48,20 @@ impl Room for Arc<Origin> {
 }
 
 impl Upstream {
-    /// Whether a request that no client waits for may go to an origin now: at one that takes requests nobody
-    /// waits for a connection, and some are left for others.
+    /// Whether a request that no client waits for may go to an origin now: at one that takes requests, or that
+    /// is due for a trial, nobody waits for a connection, and some are left for others.
     pub fn has_spare(&self) -> bool {
+        let (roster, now) = (self.roster(), clock::now());
+        let may_take = |at: &usize| roster.takes_share(*at) || roster.origin(*at).is_trial_due(now);
+        (0..roster.members.len()).filter(may_take).any(|at| roster.origin(at).pool().has_spare())
+    }
+}
+
+impl Upstream {
+    /// Whether no origin takes requests: each is ejected, or fails its checks.
+    pub fn is_down(&self) -> bool {
         let roster = self.roster();
-        let takes_share = |at: &usize| roster.takes_share(*at);
-        (0..roster.members.len()).filter(takes_share).any(|at| roster.origin(at).pool().has_spare())
+        !(0..roster.members.len()).any(|at| roster.takes_share(at))
     }
 }
 

@@ -19,6 +19,8 @@ use crate::report::{Outcome, Report};
 use crate::sitemap::is_url;
 use crate::{LIST_BYTES_MAX, URLS_MAX, WARMINGS_MAX};
 
+/// Those of callers of some sites: places are left for the others.
+const OF_SITES_MAX: usize = WARMINGS_MAX / 2;
 /// The folder.
 const FOLDER: &str = "warm";
 /// The longest order that is read.
@@ -37,7 +39,7 @@ pub enum BookError {
     #[error("cannot write in the state folder: {0}")]
     Disk(#[from] io::Error),
     /// There are too many warmings.
-    #[error("{WARMINGS_MAX} warmings are under way")]
+    #[error("{WARMINGS_MAX} warmings are under way, or {OF_SITES_MAX} of tokens of some sites")]
     TooMany,
     /// A list is too long.
     #[error("a warming has at most {URLS_MAX} URLs, of {} MiB together", LIST_BYTES_MAX >> 20)]
@@ -83,6 +85,10 @@ struct List {
     bytes: u64,
     urls: u64,
     stage: Stage,
+    /// Why it will not become whole.
+    broken: Option<String>,
+    /// Whether the warming was removed: its files are not made again.
+    is_gone: bool,
 }
 
 impl Book {
@@ -97,14 +103,18 @@ impl Book {
     /// There are too many, or the state folder refuses.
     pub fn begin(&self, id: &str, order: Order) -> Result<Arc<Warming>, BookError> {
         let mut open = self.open.lock();
-        if open.len() >= WARMINGS_MAX {
+        let of_sites = open.values().filter(|warming| warming.order.sites.is_some()).count();
+        if open.len() >= WARMINGS_MAX || order.sites.is_some() && of_sites >= OF_SITES_MAX {
             return Err(BookError::TooMany);
         }
         self.disk.make_folder(FOLDER)?;
-        let file = self.disk.create(&name(id, "urls"))?;
         let stage = Stage::Receiving;
-        self.disk.replace(&name(id, "order"), &order.to_bytes(stage))?;
-        let list = List { file, bytes: 0, urls: 0, stage };
+        let made = self.disk.create(&name(id, "urls")).and_then(|file| {
+            self.disk.replace(&name(id, "order"), &order.to_bytes(stage))?;
+            Ok(file)
+        });
+        let file = made.inspect_err(|_| self.unlink(id))?;
+        let list = List { file, bytes: 0, urls: 0, stage, broken: None, is_gone: false };
         let warming = Warming::of((id, order), list, &self.disk);
         open.insert(id.to_owned(), warming.clone());
         Ok(warming)
@@ -150,7 +160,7 @@ impl Book {
         }
         let has_order = |id: &str| names.iter().any(|name| name.strip_suffix(".order") == Some(id));
         for (id, kind) in names.iter().filter_map(|name| name.split_once('.')) {
-            if ["urls", "done"].contains(&kind) && !has_order(id) {
+            if ["urls", "done", "order.new"].contains(&kind) && !has_order(id) {
                 // It takes room, and nothing else.
                 let _ = self.disk.unlink(&name(id, kind));
             }
@@ -168,17 +178,29 @@ impl Book {
             // What is behind it belongs to a piece that was not acknowledged.
             Stage::Received { bytes, urls } | Stage::Listed { bytes, urls } => (bytes, urls),
         };
-        Ok(Some(Warming::of((id, order), List { file, bytes, urls, stage }, &self.disk)))
+        let list = List { file, bytes, urls, stage, broken: None, is_gone: false };
+        Ok(Some(Warming::of((id, order), list, &self.disk)))
     }
 
     /// Removes a warming with its files.
     pub fn remove(&self, id: &str) {
+        self.cancel(id);
         self.forget(id);
+    }
+
+    /// Removes the files of a warming that is to end: no later process goes on with it.
+    pub fn cancel(&self, id: &str) {
+        if let Some(warming) = self.find(id) {
+            warming.list.lock().is_gone = true;
+        }
         self.unlink(id);
+        if let Err(error) = self.disk.sync_folder(FOLDER) {
+            tracing::warn!(id, %error, "a machine without power may go on with a warming that was removed");
+        }
     }
 
     fn unlink(&self, id: &str) {
-        for kind in ["order", "urls", "done"] {
+        for kind in ["order", "order.new", "urls", "done"] {
             match self.disk.unlink(&name(id, kind)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(id, %error, "cannot remove a warming from the state folder");
@@ -250,16 +272,30 @@ impl Warming {
     }
 
     fn enter(&self, list: &mut List, stage: Stage) -> Result<(), BookError> {
+        if list.is_gone {
+            return Err(BookError::Unknown);
+        }
         self.disk.replace(&name(&self.id, "order"), &self.order.to_bytes(stage))?;
         list.stage = stage;
         self.came.notify_all();
         Ok(())
     }
 
+    /// Says that the rest of the list does not come, and why.
+    pub fn break_off(&self, why: String) {
+        self.list.lock().broken = Some(why);
+        self.came.notify_all();
+    }
+
+    /// Why the rest of the list does not come.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.list.lock().broken.clone()
+    }
+
     /// Waits until all pieces have come, no longer than this. The stage then.
     pub(crate) fn await_list(&self, patience: Duration) -> Stage {
         let mut list = self.list.lock();
-        if list.stage == Stage::Receiving {
+        if list.stage == Stage::Receiving && list.broken.is_none() {
             self.came.wait_for(&mut list, patience);
         }
         list.stage

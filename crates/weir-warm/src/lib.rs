@@ -16,8 +16,8 @@ pub mod sitemap;
 
 pub use book::{Book, BookError, Warming};
 pub use order::{Folder, Order};
-pub use report::{Outcome, Report};
-pub use run::{Outside, Watch, run};
+pub use report::{Outcome, Report, Waits};
+pub use run::{Content, Outside, Watch, run};
 
 /// The name of an entry of the configuration that says this.
 pub fn entry_key(text: &str) -> String {

@@ -22,8 +22,38 @@ pub enum Outcome {
     NotStored(Cow<'static, str>),
     /// There was no response that could be stored: the reason's word, or the status.
     Failed(Cow<'static, str>),
-    /// Clients' fills go first: it is to be asked for later.
-    GaveWay,
+    /// It is to be asked for later.
+    GaveWay(Waits),
+}
+
+/// What a URL that gave way waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// Other warmings have the places, or an upgrade is under way.
+    Places,
+    /// Clients leave no room at this upstream.
+    Clients(String),
+    /// This upstream gives no answer.
+    Down(String),
+}
+
+impl Waits {
+    /// In words.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Waits::Places => "a place beside other warmings".to_owned(),
+            Waits::Clients(upstream) => format!("room beside clients at the upstream {upstream}"),
+            Waits::Down(upstream) => format!("an answer of the upstream {upstream}"),
+        }
+    }
+
+    /// The word for a URL that has waited too long.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Waits::Down(_) => "no-answer-of-the-origin",
+            Waits::Places | Waits::Clients(_) => "no-room-at-the-origin",
+        }
+    }
 }
 
 /// What came of all of them.
@@ -58,7 +88,7 @@ impl Report {
             Outcome::Fresh => self.fresh += 1,
             Outcome::NotStored(word) => count(&mut self.not_stored, word),
             Outcome::Failed(word) => count(&mut self.failed, word),
-            Outcome::GaveWay => {}
+            Outcome::GaveWay(_) => {}
         }
     }
 
@@ -85,7 +115,7 @@ impl Outcome {
             Outcome::Fresh => "f".to_owned(),
             Outcome::NotStored(word) => format!("n {word}"),
             Outcome::Failed(word) => format!("x {word}"),
-            Outcome::GaveWay => return None,
+            Outcome::GaveWay(_) => return None,
         })
     }
 

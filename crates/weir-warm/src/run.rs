@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::book::{Done, Lines, Warming};
 use crate::order::{Folder, Order, Stage};
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, Report, Waits};
 use crate::sitemap::{self, Entry, is_url};
 
 /// How long the caller of a list may take for its next piece.
@@ -40,7 +40,9 @@ const FOLDER_DEPTH_MAX: usize = 64;
 const BATCH: usize = 1000;
 /// The word for a URL of a host that no site has, or of a site that the caller may not touch.
 const FOREIGN: &str = "other-site";
-const NO_ROOM: &str = "no-room-at-the-origin";
+
+/// The content of a document, or what it waits for.
+pub type Content<'o> = Result<Box<dyn Read + Send + 'o>, Waits>;
 
 /// The program around: it asks for URLs, and knows sites.
 pub trait Outside: Send + Sync {
@@ -50,8 +52,8 @@ pub trait Outside: Send + Sync {
     /// The content of a URL, decoded as the origin sends it.
     ///
     /// # Errors
-    /// A sentence: there is none. `None` where clients go first: it is to be asked for later.
-    fn read(&self, url: &str, order: &Order) -> Result<Option<Box<dyn Read + Send>>, String>;
+    /// A sentence: there is none.
+    fn read(&self, url: &str, order: &Order) -> Result<Content<'_>, String>;
 
     /// The name of the site that a URL leads to.
     fn site(&self, url: &str) -> Option<String>;
@@ -61,6 +63,12 @@ pub trait Outside: Send + Sync {
 pub trait Watch: Send + Sync {
     /// There is so much.
     fn expect(&self, total: u64);
+
+    /// So much was done by earlier processes.
+    fn resume(&self, done: u64);
+
+    /// What it waits for; `None`: it goes on.
+    fn wait_for(&self, what: Option<&str>);
 
     /// One more is done. A break asks the job to end.
     fn step(&self) -> ControlFlow<()>;
@@ -101,6 +109,7 @@ fn list(warming: &Warming, outside: &dyn Outside, watch: &dyn Watch) -> Result<b
     loop {
         match warming.await_list(LOOK_EVERY) {
             Stage::Receiving if watch.is_over() => return Ok(false),
+            Stage::Receiving if let Some(why) = warming.broken() => return Err(why),
             Stage::Receiving => {
                 let (urls, _) = warming.urls();
                 if urls != have {
@@ -153,21 +162,28 @@ fn expand(warming: &Warming, outside: &dyn Outside, watch: &dyn Watch) -> Result
                 Ok(())
             }
         };
-        sitemap::read(content, &mut each).map_err(|error| format!("the sitemap {url} {error}"))?;
+        let read = sitemap::read(content, &mut each);
+        if watch.is_over() {
+            return Ok(false);
+        }
+        read.map_err(|error| format!("the sitemap {url} {error}"))?;
     }
     into.flush()?;
+    if watch.is_over() {
+        return Ok(false);
+    }
     let urls = warming.end_list().map_err(|error| error.to_string())?;
     watch.expect(urls);
     Ok(true)
 }
 
 /// The content of a sitemap, once there is room for it; `None` where the job is to end before.
-fn content(
+fn content<'o>(
     url: &str,
     order: &Order,
-    outside: &dyn Outside,
+    outside: &'o dyn Outside,
     watch: &dyn Watch,
-) -> Result<Option<Box<dyn Read + Send>>, String> {
+) -> Result<Option<Box<dyn Read + Send + 'o>>, String> {
     if !is_url(url) || !is_own(url, order, outside) {
         let shown: String = url.chars().take(200).collect();
         return Err(format!(
@@ -176,16 +192,19 @@ fn content(
     }
     let (since, mut rest) = (clock::mono(), Rest::default());
     loop {
-        let read =
-            outside.read(url, order).map_err(|why| format!("the sitemap {url} cannot be read: {why}"))?;
-        if let Some(content) = read {
-            return Ok(Some(content));
-        }
+        let read = outside.read(url, order);
         if watch.is_over() {
             return Ok(None);
         }
-        if clock::mono().saturating_duration_since(since) > ROOM_TIME_MAX {
-            return Err(format!("the sitemap {url} cannot be read: {NO_ROOM}"));
+        match read.map_err(|why| format!("the sitemap {url} cannot be read: {why}"))? {
+            Ok(content) => {
+                watch.wait_for(None);
+                return Ok(Some(content));
+            }
+            Err(waits) if clock::mono().saturating_duration_since(since) > ROOM_TIME_MAX => {
+                return Err(format!("the sitemap {url} cannot be read: {}", waits.word()));
+            }
+            Err(waits) => watch.wait_for(Some(&waits.text())),
         }
         std::thread::sleep(rest.longer());
     }
@@ -315,9 +334,7 @@ struct Going<'w> {
 
 impl Going<'_> {
     fn through(mut self, told: &Receiver<(Turn, Outcome)>) -> Result<Report, String> {
-        for _ in 0..self.done.report.total() {
-            let _ = self.watch.step();
-        }
+        self.watch.resume(self.done.report.total());
         let parallel = self.warming.order().parallel.clamp(1, crate::PARALLEL_MAX);
         let mut ends_at = None;
         loop {
@@ -389,17 +406,21 @@ impl Going<'_> {
         self.under_way -= 1;
         let now = clock::mono();
         let outcome = match (outcome, turn.since) {
-            (Outcome::GaveWay, Some(since)) if now.saturating_duration_since(since) > ROOM_TIME_MAX => {
-                Outcome::Failed(Cow::Borrowed(NO_ROOM))
+            (Outcome::GaveWay(waits), Some(since))
+                if now.saturating_duration_since(since) > ROOM_TIME_MAX =>
+            {
+                Outcome::Failed(Cow::Borrowed(waits.word()))
             }
-            (Outcome::GaveWay, since) => {
+            (Outcome::GaveWay(waits), since) => {
                 self.rest.begin(now);
+                self.watch.wait_for(Some(&waits.text()));
                 let since = Some(since.unwrap_or(now));
                 return self.back.push_back(Turn { since, ..turn });
             }
             (outcome, _) => outcome,
         };
         self.rest = Rest::default();
+        self.watch.wait_for(None);
         self.done.report.name(&turn.url, &outcome);
         let mut is_told = false;
         while let Err(error) = self.done.note(turn.number, &outcome) {

@@ -9,20 +9,22 @@ mod wanted;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use weir_config::{Loaded, model};
 use weir_control::{Control, Progress, WarmBy, WarmExample, WarmOrder, WarmPiece, WarmRefusal, Warmed};
-use weir_edge::{Edge, Warm};
+use weir_edge::{Edge, GaveWay, Warm};
 use weir_store::OsDisk;
-use weir_warm::{Book, BookError, Order, Outcome, Outside, Report, Watch};
+use weir_warm::{Book, BookError, Content, Order, Outcome, Outside, Report, Waits, Watch};
 
 use self::folder::FolderOrigin;
 use self::list::Pieces;
@@ -91,6 +93,11 @@ impl Warmings {
         warming.add(piece.at, &piece.urls, !piece.more).map_err(refused)
     }
 
+    /// Has no later process go on with one that is to end.
+    pub(crate) fn cancel(&self, id: &str) {
+        self.book.cancel(id);
+    }
+
     /// Forgets one that has not begun.
     pub(crate) fn remove(&self, id: &str) {
         self.book.remove(id);
@@ -107,7 +114,9 @@ impl Warmings {
                 Some(origin.map_err(|error| format!("cannot serve the folder: {error}"))?)
             }
         };
-        let outside = Around { edge, folder };
+        let (ending, ends) = watch::channel(());
+        let owner = warming.order().owner.as_str().into();
+        let outside = Around { edge, folder, progress, owner, ends, _ending: ending };
         let ended = weir_warm::run(&warming, &outside, &Watched(progress));
         match progress.is_interrupted() {
             true => self.book.forget(id),
@@ -250,20 +259,26 @@ impl Warmings {
         }
     }
 
-    /// Sends the list of an entry. Where it cannot be read, what has come of it is warmed.
+    /// Has a warming fail whose list does not come to its end.
+    fn break_off(&self, id: &str, why: String) {
+        if let Some(warming) = self.book.find(id) {
+            warming.break_off(why);
+        }
+    }
+
+    /// Sends the list of an entry. Where it cannot be read, nothing of it is warmed.
     fn send_list(&self, id: &str, list: &Path, mut at: u64) {
         let lists = [list.to_owned()];
         let mut pieces = Pieces::of(&[], &lists);
         loop {
-            let urls = pieces.next().unwrap_or_else(|error| {
-                let why = sentence(&error);
-                tracing::error!(why, "the list of an entry of [[warm]] is not read to its end");
-                None
-            });
+            let urls = match pieces.next() {
+                Ok(urls) => urls,
+                Err(error) => return self.break_off(id, sentence(&error)),
+            };
             let (more, urls) = (urls.is_some(), urls.unwrap_or_default());
             let count = urls.len() as u64;
             if let Err(why) = self.add(id, &WarmPiece { at, urls, more }) {
-                return tracing::error!(%why, "the list of an entry of [[warm]] is not taken");
+                return self.break_off(id, why.to_string());
             }
             at += count;
             if !more {
@@ -298,6 +313,14 @@ impl Watch for Watched<'_> {
         self.0.expect(total);
     }
 
+    fn resume(&self, done: u64) {
+        self.0.resume(done);
+    }
+
+    fn wait_for(&self, what: Option<&str>) {
+        self.0.wait_for(what);
+    }
+
     fn step(&self) -> ControlFlow<()> {
         self.0.step()
     }
@@ -311,6 +334,11 @@ impl Watch for Watched<'_> {
 struct Around<'e> {
     edge: &'e Edge,
     folder: Option<FolderOrigin>,
+    progress: &'e Progress,
+    owner: Arc<str>,
+    /// What is under way ends with the warming.
+    ends: watch::Receiver<()>,
+    _ending: watch::Sender<()>,
 }
 
 impl Around<'_> {
@@ -324,7 +352,8 @@ impl Around<'_> {
         let below = order.folder.as_ref().and_then(|folder| url.strip_prefix(&folder.url));
         let instead = below.zip(self.folder.as_ref());
         let instead = instead.map(|(path, origin)| (origin.upstream().clone(), format!("/{path}")));
-        Warm { url: url.to_owned(), headers, refresh: order.refresh, instead }
+        let (owner, ends) = (self.owner.clone(), self.ends.clone());
+        Warm { url: url.to_owned(), headers, refresh: order.refresh, instead, owner, ends }
     }
 }
 
@@ -333,15 +362,29 @@ impl Outside for Around<'_> {
         self.edge.warm(self.ask(url, order), Box::new(move |warmed| done(outcome(warmed))));
     }
 
-    fn read(&self, url: &str, order: &Order) -> Result<Option<Box<dyn Read + Send>>, String> {
+    fn read(&self, url: &str, order: &Order) -> Result<Content<'_>, String> {
         let (tell, told) = mpsc::channel();
-        let document = self.edge.read(self.ask(url, order), Box::new(move |warmed| drop(tell.send(warmed))));
-        match told.recv_timeout(HEAD_TIME_MAX) {
-            Ok(weir_edge::Warmed::Stored) => Ok(Some(Box::new(Piecemeal::of(document)))),
-            Ok(weir_edge::Warmed::GaveWay) => Ok(None),
-            Ok(weir_edge::Warmed::Status(status)) => Err(format!("it is answered {}", status.as_u16())),
-            Ok(other) => Err(format!("{:?}", outcome(other))),
-            Err(_) => Err("there was no answer in time".to_owned()),
+        let mut asked = self.ask(url, order);
+        // The fields are those of pages. This reader knows no other coding.
+        asked.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let document = self.edge.read(asked, Box::new(move |warmed| drop(tell.send(warmed))));
+        let until = weir_clock::now().mono + HEAD_TIME_MAX;
+        let head = loop {
+            match told.recv_timeout(LOOK_PAUSE) {
+                Ok(head) => break head,
+                Err(_) if self.progress.is_over() => return Err("the job is to end".to_owned()),
+                Err(mpsc::RecvTimeoutError::Timeout) if weir_clock::now().mono < until => {}
+                Err(_) => return Err("there was no answer in time".to_owned()),
+            }
+        };
+        match head {
+            weir_edge::Warmed::Stored => Ok(Ok(Box::new(Piecemeal::of(document, self.progress)))),
+            weir_edge::Warmed::Status(status) => Err(format!("it is answered {}", status.as_u16())),
+            other => match outcome(other) {
+                Outcome::GaveWay(waits) => Ok(Err(waits)),
+                Outcome::Failed(word) | Outcome::NotStored(word) => Err(word.into_owned()),
+                Outcome::Stored | Outcome::Confirmed | Outcome::Fresh => Err("it has no content".to_owned()),
+            },
         }
     }
 
@@ -358,6 +401,10 @@ fn outcome(warmed: weir_edge::Warmed) -> Outcome {
         weir_edge::Warmed::NotStored(word) => Outcome::NotStored(word.into()),
         weir_edge::Warmed::Failed(word) => Outcome::Failed(word.into()),
         weir_edge::Warmed::Status(status) => Outcome::Failed(status.as_u16().to_string().into()),
-        weir_edge::Warmed::GaveWay => Outcome::GaveWay,
+        weir_edge::Warmed::GaveWay(why) => Outcome::GaveWay(match why {
+            GaveWay::Places => Waits::Places,
+            GaveWay::Clients(upstream) => Waits::Clients(upstream),
+            GaveWay::Down(upstream) => Waits::Down(upstream),
+        }),
     }
 }

@@ -44,6 +44,41 @@ pub struct Warm {
     pub every: Option<Duration>,
 }
 
+impl Warm {
+    /// Fields that a warming does not send, in lower case: the connection's, those of parts and conditions,
+    /// those that make a response one client's, and those that name a client.
+    pub const NOT_SENT: [&str; 28] = [
+        "authorization",
+        "connection",
+        "content-length",
+        "cookie",
+        "cookie2",
+        "expect",
+        "forwarded",
+        "host",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "range",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-proto",
+        "x-real-ip",
+        "x-request-id",
+    ];
+}
+
 impl Default for Warm {
     fn default() -> Warm {
         Warm {

@@ -45,6 +45,15 @@ fn entry(warm: &Warm, node: &Node, mistakes: &mut Vec<Mistake>) {
     {
         mistakes.push(Mistake::at(node.span, format!("`{url}` is no URL of a folder")));
     }
+    for (name, _) in &warm.headers {
+        let headers = node.get("headers");
+        if let Some(node) = headers.and_then(|all| all.get(name)).or(headers)
+            && Warm::NOT_SENT.contains(&name.to_ascii_lowercase().as_str())
+        {
+            let mistake = Mistake::at(node.span, format!("a warming cannot send {name}"));
+            mistakes.push(mistake.help("what it asks for must be the same for all clients, and whole"));
+        }
+    }
     let is_within = (1..=PARALLEL_MAX).contains(&warm.parallel);
     if let Some(node) = node.get("parallel").filter(|_| !is_within) {
         mistakes.push(Mistake::at(node.span, format!("`parallel` is 1 to {PARALLEL_MAX}")));

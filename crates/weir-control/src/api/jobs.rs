@@ -51,7 +51,8 @@ pub(super) fn count_purged(control: &Arc<Control>, call: &Call) -> Result<Answer
 /// A job of the caller, which leaves no entry when it ends.
 fn wanted(call: &Call, kind: &'static str, work: Work) -> Wanted {
     let (actor, owner) = (call.caller.actor.to_string(), call.caller.identity.clone());
-    Wanted { id: None, kind, unit: "objects", is_alone: false, actor, owner, work, ended: Box::new(|_| {}) }
+    let (is_of_sites, ended) = (call.caller.sites.is_some(), Box::new(|_: &JobShown| {}));
+    Wanted { id: None, kind, unit: "objects", is_alone: false, actor, owner, is_of_sites, work, ended }
 }
 
 fn begin(control: &Control, wanted: Wanted) -> Result<Arc<Job>, Refusal> {
@@ -61,7 +62,7 @@ fn begin(control: &Control, wanted: Wanted) -> Result<Arc<Job>, Refusal> {
 /// What is answered where no job can begin.
 pub(crate) fn refusal(error: &JobError) -> Refusal {
     let status = match error {
-        JobError::TooMany(_) | JobError::Same(_) => StatusCode::CONFLICT,
+        JobError::TooMany(_) | JobError::TooManyOfSites(_) | JobError::Same(_) => StatusCode::CONFLICT,
         JobError::Thread(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     Refusal::new(status, "job", error.to_string()).help("see `weir jobs`")
@@ -106,6 +107,10 @@ pub(super) fn cancel(control: &Arc<Control>, call: &Call) -> Result<Answer, Refu
             return Err(Refusal::new(StatusCode::CONFLICT, "ended", "the job has ended"));
         }
         job.cancel();
+        if job.kind() == "warm" {
+            // The next process must not go on with it, however this one ends.
+            control.data_plane().warm_cancel(job.id());
+        }
         Ok(job.shown())
     });
     settled(control, entry, cancelled)

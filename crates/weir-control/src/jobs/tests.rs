@@ -25,6 +25,7 @@ fn wanted(
         is_alone: true,
         actor: actor.to_string(),
         owner: actor.to_string(),
+        is_of_sites: false,
         work: Box::new(work),
         ended: Box::new(|_| {}),
     }
@@ -131,4 +132,39 @@ fn a_token_sees_its_own_jobs_and_a_view_of_the_whole_sees_all() {
     assert!(!sees(caller(token("other"), Role::View, Some("a.test"))));
     assert!(!sees(caller(token("other"), Role::Admin, Some("a.test"))));
     assert_eq!(jobs.find("none", &caller(user("root"), Role::Admin, None)).map(|job| job.id.clone()), None);
+}
+
+#[test]
+fn tokens_of_sites_leave_places_for_others() {
+    let jobs = Jobs::default();
+    let begin = |number: usize, is_of_sites| {
+        let wanted = wanted("a", token(&format!("{is_of_sites}{number}")), endless);
+        jobs.begin(Wanted { is_alone: false, is_of_sites, ..wanted })
+    };
+    let mut begun: Vec<_> = (0..RUNNING_OF_SITES_MAX).map(|number| begin(number, true).unwrap()).collect();
+    assert!(matches!(begin(9, true), Err(JobError::TooManyOfSites(4))));
+    begun.push(begin(0, false).unwrap());
+    for job in begun {
+        job.cancel();
+        ended(&job);
+    }
+}
+
+#[test]
+fn the_rate_counts_what_this_process_did_and_a_job_says_what_it_waits_for() {
+    let jobs = Jobs::default();
+    let job = jobs.begin(wanted("one", user("root"), |progress| {
+        progress.resume(1_000_000);
+        progress.wait_for(Some("a trifle"));
+        endless(progress)
+    }));
+    let job = job.unwrap();
+    while job.shown().waits_for.is_none() {
+        std::thread::yield_now();
+    }
+    let shown = job.shown();
+    assert_eq!(shown.waits_for.as_deref(), Some("a trifle"));
+    assert!(shown.done >= 1_000_000 && shown.rate < 500_000.0, "{shown:?}");
+    job.cancel();
+    assert_eq!(ended(&job).waits_for, None);
 }

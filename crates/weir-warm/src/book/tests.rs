@@ -50,7 +50,7 @@ fn what_is_done_outlasts_the_process_and_a_torn_line_counts_for_nothing() {
     }
     done.note(4, &Outcome::Failed("503".into())).unwrap();
     done.note(5, &Outcome::NotStored("no-store".into())).unwrap();
-    done.note(6, &Outcome::GaveWay).unwrap();
+    done.note(6, &Outcome::GaveWay(crate::report::Waits::Places)).unwrap();
     let torn = done.bytes;
     done.file.write_all_at(&[b"7 s"], torn).unwrap();
     done.sync();

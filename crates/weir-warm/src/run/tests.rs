@@ -24,6 +24,8 @@ struct Program {
     /// After so many answers the job is to end.
     ends_after: Option<usize>,
     steps: AtomicU64,
+    resumed: AtomicU64,
+    waits: Mutex<Vec<Option<String>>>,
     expected: AtomicU64,
 }
 
@@ -42,7 +44,7 @@ impl Outside for Shared {
                 && number % program.gives_way == 0
                 && program.gave_way.lock().insert(url.clone())
             {
-                return done(Outcome::GaveWay);
+                return done(Outcome::GaveWay(Waits::Down("main".to_owned())));
             }
             let mut asked = program.asked.lock();
             asked.push(url.clone());
@@ -58,12 +60,12 @@ impl Outside for Shared {
         });
     }
 
-    fn read(&self, url: &str, _: &Order) -> Result<Option<Box<dyn Read + Send>>, String> {
+    fn read(&self, url: &str, _: &Order) -> Result<Content<'_>, String> {
         if self.0.gives_way > 0 && self.0.gave_way.lock().insert(url.to_owned()) {
-            return Ok(None);
+            return Ok(Err(Waits::Places));
         }
         let text = self.0.documents.get(url).ok_or("404")?;
-        Ok(Some(Box::new(std::io::Cursor::new(text.clone().into_bytes()))))
+        Ok(Ok(Box::new(std::io::Cursor::new(text.clone().into_bytes()))))
     }
 
     fn site(&self, url: &str) -> Option<String> {
@@ -75,6 +77,17 @@ impl Outside for Shared {
 impl Watch for Shared {
     fn expect(&self, total: u64) {
         self.0.expected.store(total, Ordering::SeqCst);
+    }
+
+    fn resume(&self, done: u64) {
+        self.0.resumed.store(done, Ordering::SeqCst);
+    }
+
+    fn wait_for(&self, what: Option<&str>) {
+        let (mut waits, what) = (self.0.waits.lock(), what.map(str::to_owned));
+        if waits.last() != Some(&what) {
+            waits.push(what);
+        }
     }
 
     fn step(&self) -> ControlFlow<()> {
@@ -118,6 +131,9 @@ fn each_url_is_asked_for_once_and_those_that_give_way_later() {
     assert_eq!((report.total(), program.steps.load(Ordering::SeqCst)), (500, 500));
     assert_eq!(program.most_at_once.load(Ordering::SeqCst), 3);
     assert!(!program.gave_way.lock().is_empty());
+    let waits = program.waits.lock();
+    assert!(waits.contains(&Some("an answer of the upstream main".to_owned())));
+    assert_eq!(waits.last(), Some(&None), "it waits for nothing at its end");
     assert_eq!(report.examples.len(), 100);
 }
 
@@ -137,7 +153,9 @@ fn it_goes_on_where_it_was() {
     all.extend(asked(&second));
     all.sort();
     assert_eq!(all, urls(600), "no URL twice, none left out");
-    assert_eq!((report.total(), second.steps.load(Ordering::SeqCst)), (600, 600));
+    let (steps, resumed) = (second.steps.load(Ordering::SeqCst), second.resumed.load(Ordering::SeqCst));
+    assert_eq!((report.total(), steps + resumed), (600, 600));
+    assert!(resumed >= 250, "what an earlier process has done is no step of this one: {resumed}");
 }
 
 #[test]
@@ -199,6 +217,40 @@ fn a_list_that_does_not_come_and_a_job_that_is_over_end() {
     let warming = book(&disk).begin("1", Order::default()).unwrap();
     let program = Arc::new(Program { is_over: true.into(), ..Program::default() });
     assert_eq!(go(&warming, &program), Ok(Report::default()));
+}
+
+#[test]
+fn a_list_that_breaks_off_fails_with_its_reason() {
+    let disk = CrashDisk::new(11);
+    let warming = book(&disk).begin("1", Order::default()).unwrap();
+    warming.add(0, &urls(3), false).unwrap();
+    warming.break_off("urls.txt, line 4: not a URL".to_owned());
+    let program = Arc::new(Program::default());
+    assert_eq!(go(&warming, &program), Err("urls.txt, line 4: not a URL".to_owned()));
+    assert!(asked(&program).is_empty());
+}
+
+#[test]
+fn what_is_cancelled_is_not_gone_on_with() {
+    let disk = CrashDisk::new(12);
+    let book_of_first = book(&disk);
+    let warming = book_of_first.begin("1", Order::default()).unwrap();
+    warming.add(0, &urls(3), false).unwrap();
+    book_of_first.cancel("1");
+    // Its last piece comes too late, and does not bring it back.
+    assert!(warming.add(3, &[], true).is_err());
+    assert!(book(&disk).unfinished().unwrap().is_empty());
+}
+
+#[test]
+fn tokens_of_sites_leave_places_for_others() {
+    let disk = CrashDisk::new(13);
+    let book = book(&disk);
+    let of_site = || Order { sites: Some(vec!["a.test".to_owned()]), ..Order::default() };
+    let begun = (0..8).filter(|number| book.begin(&format!("s{number}"), of_site()).is_ok()).count();
+    assert_eq!(begun, 4);
+    let begun = (0..8).filter(|number| book.begin(&format!("w{number}"), Order::default()).is_ok()).count();
+    assert_eq!(begun, 4);
 }
 
 #[test]

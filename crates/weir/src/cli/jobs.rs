@@ -50,7 +50,7 @@ impl Jobs {
         let asked = self.find.ask(method, &path, Vec::new())?;
         let is_cancelled = self.cancel;
         self.find.answer(&asked, |job: &JobShown| {
-            if is_cancelled { format!("the job {} ends soon\n", job.id) } else { show(job) }
+            if is_cancelled { format!("the job {} ends soon\n", job.id) } else { show(job) + &found(job) }
         })
     }
 }
@@ -145,7 +145,8 @@ impl Progress {
 /// `1200 of 40000 objects, 600 a second`.
 fn amount(job: &JobShown) -> String {
     let total = job.total.map(|total| format!(" of {total}")).unwrap_or_default();
-    plain(&format!("{}{total} {}, {:.0} a second", job.done, job.unit, job.rate))
+    let waits = job.waits_for.as_ref().map(|what| format!(", waits for {what}")).unwrap_or_default();
+    plain(&format!("{}{total} {}, {:.0} a second{waits}", job.done, job.unit, job.rate))
 }
 
 fn list(jobs: &[JobShown]) -> String {
@@ -161,6 +162,13 @@ fn show(job: &JobShown) -> String {
     let why = job.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     let JobShown { id, kind, actor, started, .. } = job;
     plain(&format!("{id}  {kind}  {state}  {}  {actor}  {started}{why}", amount(job))) + "\n"
+}
+
+/// What a job has found, where people can read that.
+fn found(job: &JobShown) -> String {
+    let result = job.result.clone().filter(|_| job.kind == "warm");
+    let warmed = result.and_then(|result| serde_json::from_value(result).ok());
+    warmed.map(|warmed| super::warm::show(&warmed)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -183,7 +191,14 @@ mod tests {
         let expect = "1f  verify  running  12 of 40 objects, 6 a second  token:a\\u001b[2J  \
                       2026-11-23T10:00:00Z\n";
         assert_eq!(show(&job), expect);
-        (job.state, job.total) = (JobState::Failed, None);
+        job.waits_for = Some("an answer of the upstream main".to_owned());
+        assert!(show(&job).contains("6 a second, waits for an answer of the upstream main  token"));
+        let report = serde_json::json!({ "stored": 2, "confirmed": 0, "fresh": 0, "not_stored": {},
+            "failed": { "503": 1 }, "examples": [] });
+        let warmed = JobShown { kind: "warm".to_owned(), result: Some(report), ..JobShown::default() };
+        let expect = "stored 2, confirmed by the origin 0, fresh already 0\nfailed 1: 503 1\n";
+        assert_eq!((found(&warmed).as_str(), found(&job).as_str()), (expect, ""));
+        (job.state, job.total, job.waits_for) = (JobState::Failed, None, None);
         job.error = Some("the drive fails\nnow".to_owned());
         assert!(show(&job).contains("  failed  12 objects, 6 a second  "));
         assert_eq!(outcome(&job).unwrap().status, 500);

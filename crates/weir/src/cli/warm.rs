@@ -1,6 +1,7 @@
 //! `weir warm`: has the running Weir ask for URLs, so that it holds them before clients want them.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -74,9 +75,16 @@ impl Warm {
             if self.find.json {
                 crate::print::say_json(&begun)?;
             } else {
-                say(&plain(&format!("the job {} goes on by itself\n", begun.id)))?;
+                let id = &begun.id;
+                let text = format!("the job {id} goes on by itself; `weir jobs {id} --cancel` ends it\n");
+                say(&plain(&text))?;
             }
             return Ok(ExitCode::SUCCESS);
+        }
+        if io::stderr().is_terminal() {
+            let id = &begun.id;
+            let text = format!("the job {id} goes on if you leave it; `weir jobs {id} --cancel` ends it\n");
+            write!(io::stderr(), "{}", plain(&text))?;
         }
         let ended = self.wait(&begun.id)?;
         let asked = jobs::outcome(&ended)?;
@@ -90,7 +98,7 @@ impl Warm {
     fn send(&self) -> anyhow::Result<Sent> {
         let mut pieces = Pieces::of(&self.urls, &self.list);
         let first = pieces.next()?;
-        let mut next = pieces.next()?;
+        let next = pieces.next()?;
         let order = self.order(first.clone(), next.is_some())?;
         let asked = live::ask_again(&self.find, &Method::POST, WARM, &serde_json::to_vec(&order)?)?;
         if asked.status != StatusCode::ACCEPTED {
@@ -98,7 +106,22 @@ impl Warm {
         }
         let job: JobShown = serde_json::from_slice(&asked.body)
             .context("cannot read the running Weir's answer; is it of another version?")?;
-        let mut at = first.map_or(0, |piece| piece.len() as u64);
+        let begun = first.map_or(0, |piece| piece.len() as u64);
+        let sent = self.send_rest(&job, (&mut pieces, next), begun);
+        if !matches!(sent, Ok(None)) {
+            // A job without its list would wait for it.
+            let _ = self.find.ask(Method::DELETE, &format!("{}/{}", jobs::JOBS, job.id), Vec::new());
+        }
+        Ok(sent?.map_or_else(|| Sent::Begun(Box::new(job)), Sent::Refused))
+    }
+
+    /// Sends the rest of the list. Returns the refusal where a piece is refused.
+    fn send_rest(
+        &self,
+        job: &JobShown,
+        (pieces, mut next): (&mut Pieces<'_>, Option<Vec<String>>),
+        mut at: u64,
+    ) -> anyhow::Result<Option<Asked>> {
         while let Some(urls) = next {
             next = pieces.next()?;
             let (count, more) = (urls.len() as u64, next.is_some());
@@ -106,11 +129,11 @@ impl Warm {
             let path = format!("{WARM}/{}", job.id);
             let asked = live::ask_again(&self.find, &Method::POST, &path, &piece)?;
             if !asked.status.is_success() {
-                return Ok(Sent::Refused(asked));
+                return Ok(Some(asked));
             }
             at += count;
         }
-        Ok(Sent::Begun(Box::new(job)))
+        Ok(None)
     }
 
     fn order(&self, urls: Option<Vec<String>>, more: bool) -> anyhow::Result<WarmOrder> {
@@ -166,7 +189,8 @@ enum Sent {
     Refused(Asked),
 }
 
-fn show(warmed: &Warmed) -> String {
+/// What came of the URLs.
+pub(super) fn show(warmed: &Warmed) -> String {
     let Warmed { stored, confirmed, fresh, not_stored, failed, examples } = warmed;
     let mut text = format!("stored {stored}, confirmed by the origin {confirmed}, fresh already {fresh}\n");
     for (words, what) in [(not_stored, "not stored"), (failed, "failed")] {

@@ -90,8 +90,9 @@ async fn serve(listener: UnixListener, root: Arc<File>) {
 /// The file of a path. The kernel opens it below the folder, and follows no link.
 fn answer(root: &File, path: &str) -> Response<Content> {
     let opened = decoded(path).and_then(|name| {
-        let (flags, resolve) = (OFlags::RDONLY | OFlags::CLOEXEC, ResolveFlags::BENEATH);
-        let resolve = resolve | ResolveFlags::NO_SYMLINKS;
+        // A pipe without a writer would hold the thread for ever.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         openat2(root, &*name, flags, Mode::empty(), resolve).ok()
     });
     let found = opened.map(File::from).and_then(|file| Some((Stamp::of(&file)?, file)));
@@ -113,7 +114,8 @@ fn answer(root: &File, path: &str) -> Response<Content> {
     response
 }
 
-/// A path without its first `/` and without percent coding; `None` where it is none of a file.
+/// A path without its first `/` and without percent coding; `None` where it is none of a file, or leads to
+/// what is hidden.
 fn decoded(path: &str) -> Option<Vec<u8>> {
     let mut bytes = path.strip_prefix('/')?.bytes();
     let mut name = Vec::with_capacity(path.len());
@@ -125,7 +127,8 @@ fn decoded(path: &str) -> Option<Vec<u8>> {
         };
         name.push(byte);
     }
-    (!name.is_empty() && !name.contains(&0)).then_some(name)
+    let is_hidden = name.split(|byte| *byte == b'/').any(|segment| segment.first() == Some(&b'.'));
+    (!name.is_empty() && !is_hidden && !name.contains(&0)).then_some(name)
 }
 
 /// What tells one version of a file from another.
@@ -202,15 +205,22 @@ mod tests {
     #[test]
     fn a_path_is_a_name_below_the_folder() {
         assert_eq!(decoded("/a%20b/%C3%A4%3F").as_deref(), Some("a b/ä?".as_bytes()));
-        for path in ["", "/", "x", "/%", "/%2", "/%zz", "/a%00b"] {
+        for path in
+            ["", "/", "x", "/%", "/%2", "/%zz", "/a%00b", "/.env", "/a/.git/config", "/%2eenv", "/a%2F.b"]
+        {
             assert_eq!(decoded(path), None, "{path}");
         }
         let folder = tempfolder();
         std::fs::write(folder.join("x"), "hello").unwrap();
+        std::fs::write(folder.join(".hidden"), "secret").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.join("link")).unwrap();
+        let (pipe, mode) = (folder.join("pipe"), Mode::RUSR | Mode::WUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let root = File::open(&folder).unwrap();
         assert_eq!(answer(&root, "/x").status(), StatusCode::OK);
-        for path in ["/link", "/../etc/passwd", "/%2e%2e/x", "//etc/passwd", "/none", "/."] {
+        for path in
+            ["/link", "/../etc/passwd", "/%2e%2e/x", "//etc/passwd", "/none", "/.", "/.hidden", "/pipe"]
+        {
             assert_eq!(answer(&root, path).status(), StatusCode::NOT_FOUND, "{path}");
         }
         std::fs::remove_dir_all(folder).unwrap();

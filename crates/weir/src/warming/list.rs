@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use weir_warm::sitemap::is_url;
 
 /// The most URLs of a piece, and their bytes.
 const PIECE_URLS_MAX: usize = 5000;
@@ -45,8 +46,11 @@ impl<'w> Pieces<'w> {
     }
 
     fn url(&mut self) -> anyhow::Result<Option<String>> {
-        if let Some(url) = self.kept.take().or_else(|| self.urls.next().cloned()) {
+        if let Some(url) = self.kept.take() {
             return Ok(Some(url));
+        }
+        if let Some(url) = self.urls.next() {
+            return if is_url(url) { Ok(Some(url.clone())) } else { bail!("{}", no_url(url)) };
         }
         loop {
             let Some((lines, path, number)) = &mut self.open else {
@@ -69,12 +73,21 @@ impl<'w> Pieces<'w> {
                 _ if line.len() as u64 >= LINE_BYTES_MAX => bail!("{}: a URL is too long", place()),
                 _ => match line.trim() {
                     "" => {}
-                    url if url.contains(char::is_whitespace) => bail!("{}: not a URL: {url}", place()),
+                    comment if comment.starts_with('#') => {}
+                    url if !is_url(url) => bail!("{}: {}", place(), no_url(url)),
                     url => return Ok(Some(url.to_owned())),
                 },
             }
         }
     }
+}
+
+/// What is said of a text that is no URL.
+fn no_url(text: &str) -> String {
+    let shown: String = text.chars().take(200).collect();
+    let is_without_scheme = !text.contains("://") && is_url(&format!("https://{text}"));
+    let hint = if is_without_scheme { format!("; write https://{shown}") } else { String::new() };
+    format!("not a URL of http or https: {shown}{hint}")
 }
 
 #[cfg(test)]
@@ -91,7 +104,10 @@ mod tests {
             path
         };
         let all: String = (0..12_000).map(|number| format!("http://a.test/{number}\r\n\n")).collect();
-        let (urls, lists) = (vec!["http://a.test/first".to_owned()], vec![file("1", &all), file("2", "x\n")]);
+        let (urls, lists) = (
+            vec!["http://a.test/first".to_owned()],
+            vec![file("1", &all), file("2", "# the rest\nhttp://a.test/x\n")],
+        );
         let mut pieces = Pieces::of(&urls, &lists);
         let sizes: Vec<usize> =
             std::iter::from_fn(|| pieces.next().unwrap()).map(|piece| piece.len()).collect();
@@ -99,6 +115,12 @@ mod tests {
         let wrong = vec![file("3", "http://a.test/\n\nhttp://a.test/ x\n")];
         let why = Pieces::of(&[], &wrong).next().unwrap_err().to_string();
         assert!(why.contains("line 3: not a URL"), "{why}");
+        let bare = vec![file("5", "a.test/x\n")];
+        let why = Pieces::of(&[], &bare).next().unwrap_err().to_string();
+        assert!(
+            why.ends_with("line 1: not a URL of http or https: a.test/x; write https://a.test/x"),
+            "{why}"
+        );
         let long = vec![file("4", &"x".repeat(9000))];
         assert!(Pieces::of(&[], &long).next().unwrap_err().to_string().contains("too long"));
         std::fs::remove_dir_all(folder).unwrap();

@@ -14,26 +14,6 @@ const SITEMAPS_MAX: usize = 1000;
 /// The most URLs a second.
 const RATE_MAX: u32 = 100_000;
 
-/// Fields that a warming does not send: the connection's, those of parts and conditions, and those that make
-/// a response one client's.
-const NOT_SENT: [&str; 15] = [
-    "authorization",
-    "connection",
-    "content-length",
-    "cookie",
-    "expect",
-    "host",
-    "if-match",
-    "if-modified-since",
-    "if-none-match",
-    "if-range",
-    "if-unmodified-since",
-    "range",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// An order as it is kept.
 ///
 /// # Errors
@@ -94,9 +74,11 @@ fn field(line: &str) -> Result<(String, String), WarmRefusal> {
     });
     match parsed {
         None => Err(WarmRefusal::Unfit("a field is written `Name: value`".to_owned())),
-        Some((name, _)) if NOT_SENT.contains(&name.as_str()) => Err(WarmRefusal::Unfit(format!(
-            "a warming cannot send {name}: what it asks for must be the same for all clients, and whole"
-        ))),
+        Some((name, _)) if model::Warm::NOT_SENT.contains(&name.as_str()) => {
+            Err(WarmRefusal::Unfit(format!(
+                "a warming cannot send {name}: what it asks for must be the same for all clients, and whole, and of no client's address"
+            )))
+        }
         Some(field) => Ok(field),
     }
 }

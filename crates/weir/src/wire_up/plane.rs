@@ -145,6 +145,10 @@ impl DataPlane for Server {
         self.warmings.run(id, &self.edge, progress)
     }
 
+    fn warm_cancel(&self, id: &str) {
+        self.warmings.cancel(id);
+    }
+
     fn warm_drop(&self, id: &str) {
         self.warmings.remove(id);
     }

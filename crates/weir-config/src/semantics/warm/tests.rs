@@ -34,3 +34,27 @@ fn an_entry_names_something_to_warm() {
         expect(&file(&format!("list = \"/x\"\n{key}")), &[(3, title)]);
     }
 }
+
+#[test]
+fn what_a_warming_cannot_send_is_refused() {
+    let headers = "headers = { Accept = \"*/*\", Range = \"bytes=0-1\" }";
+    let text = file(&format!("urls = [\"http://a.test/\"]\n{headers}"));
+    expect(&text, &[(3, "a warming cannot send Range")]);
+}
+
+#[test]
+fn a_url_of_no_site_is_warned_of() {
+    let of_hosts = |hosts: &str| {
+        let urls = "urls = [\"http://a.test:8080/x\", \"https://www.b.test/\", \"http://c.test/\"]";
+        let text = file(urls).replace("hosts = [\"*\"]", &format!("hosts = [{hosts}]"));
+        good(&text)
+            .warnings()
+            .into_iter()
+            .filter(|text| text.contains("cannot be warmed"))
+            .collect::<Vec<_>>()
+    };
+    assert!(of_hosts("\"*\"").is_empty());
+    let warned = of_hosts("\"a.test\", \"*.b.test\"");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].contains(":2:") && warned[0].contains("no site has the host c.test"), "{warned:?}");
+}

@@ -354,3 +354,67 @@ fn a_folder_is_put_in_as_if_the_origin_had_answered() {
     let refused = weir.command(&["warm", "--folder", "/none", "--as", "http://localhost/f/"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("cannot use the folder"), "{refused:?}");
 }
+
+#[test]
+fn a_warming_waits_for_an_origin_that_is_down_and_goes_on_without_a_client() {
+    let origin = Origin::start();
+    let address = origin.addr().to_string();
+    let weir = server(&[&origin])
+        .upstream("eject = { failures = 3, time = \"100ms\", time_max = \"200ms\" }")
+        .start();
+    drop(origin);
+    let origins = || weir.command(&["origins", "--json"]).stdout;
+    let mut number = 0;
+    until("the origin is ejected", || {
+        number += 1;
+        weir.get(&format!("/c{number}"));
+        origins().contains("ejected")
+    });
+    let list: String =
+        (0..40).map(|number| format!("http://localhost/{number}\n")).chain(["# all\n".to_owned()]).collect();
+    let file = weir.folder().join("list");
+    std::fs::write(&file, list).unwrap();
+    let id = begun(&weir, &["--list", file.to_str().unwrap()]);
+    until("it says what it waits for", || {
+        weir.command(&["jobs", &id]).stdout.contains("waits for an answer of the upstream main")
+    });
+    let origin = Origin::listen(&address);
+    origin.otherwise(|exchange| {
+        exchange.reply(200, &[("Cache-Control", "max-age=600")], "hello");
+    });
+    let job = ended(&weir, &id);
+    assert_eq!((&job["state"], &job["result"]["failed"]), (&json!("done"), &json!({})), "{job}");
+    assert_eq!((&job["result"]["stored"], origin.total()), (&json!(40), 40), "{job}");
+    let told = weir.command(&["jobs", &id]).stdout;
+    assert!(told.contains("stored 40, confirmed by the origin 0") && !told.contains("waits"), "{told}");
+}
+
+#[test]
+fn a_warming_that_reads_an_endless_sitemap_is_cancelled_and_its_caller_takes_back_a_broken_list() {
+    let origin = Origin::start();
+    origin.on("/drip", |exchange| {
+        exchange.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<urlset>");
+        while exchange.send("<url></url>") {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        exchange.close();
+    });
+    let weir = server(&[&origin]).start();
+    let fields = ["-H", "Accept-Encoding: br", "--sitemap", "http://localhost/drip"];
+    let id = begun(&weir, &fields);
+    until("the sitemap is read", || origin.count("/drip") == 1);
+    let asked = origin.requests("/drip")[0].header("accept-encoding").unwrap_or_default();
+    assert!(!asked.contains("br"), "its reader knows no br: {asked}");
+    assert_eq!(weir.command(&["jobs", &id, "--cancel"]).code, Some(0));
+    let files = || std::fs::read_dir(weir.state().join("warm")).unwrap().count();
+    assert_eq!(files(), 1, "no later process goes on with it");
+    assert_eq!(ended(&weir, &id)["state"], "cancelled");
+
+    let list: String = (0..12_000).map(|number| format!("http://localhost/{number}\n")).collect();
+    let file = weir.folder().join("list");
+    std::fs::write(&file, list + "localhost/bare\n").unwrap();
+    let refused = weir.command(&["warm", "--list", file.to_str().unwrap()]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("list, line 12001: not a URL"), "{refused:?}");
+    until("its job has ended", || jobs(&weir).iter().all(|job| job["state"] == "cancelled"));
+    assert_eq!(files(), 1);
+}
