@@ -50,7 +50,11 @@ impl Jobs {
         let asked = self.find.ask(method, &path, Vec::new())?;
         let is_cancelled = self.cancel;
         self.find.answer(&asked, |job: &JobShown| {
-            if is_cancelled { format!("the job {} ends soon\n", job.id) } else { show(job) + &found(job) }
+            if is_cancelled {
+                format!("the job {} ends soon\n", job.id)
+            } else {
+                show(job) + found(job).as_str()
+            }
         })
     }
 }

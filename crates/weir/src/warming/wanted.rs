@@ -76,7 +76,8 @@ fn field(line: &str) -> Result<(String, String), WarmRefusal> {
         None => Err(WarmRefusal::Unfit("a field is written `Name: value`".to_owned())),
         Some((name, _)) if model::Warm::NOT_SENT.contains(&name.as_str()) => {
             Err(WarmRefusal::Unfit(format!(
-                "a warming cannot send {name}: what it asks for must be the same for all clients, and whole, and of no client's address"
+                "a warming cannot send {name}: what it asks for must be whole, and the same for all \
+                 clients"
             )))
         }
         Some(field) => Ok(field),

@@ -84,6 +84,7 @@ fn the_table_stands_above_the_list() {
         total: Some(9),
         unit: "objects".to_owned(),
         rate: 2.5,
+        waits_for: None,
         result: None,
         error: None,
     };
