@@ -8,9 +8,10 @@
 //! The caller may have more to list, which the store does not know: it comes first.
 //!
 //! A page is full unless it is the last one. An object that comes or goes while pages are asked for may be
-//! listed or not. None is listed twice, except on a walked volume: one whose head is written between two
-//! pages. What a purge has made dead is not listed. Rows carry all that is asked of them; a head is read from
-//! the drive where the rows do not know of it yet, or have no room for what it says.
+//! listed or not. None is listed twice. On a walked volume one whose head is written between two pages may be
+//! listed twice, and one whose head is written ahead of the walk may be missed. What a purge has made dead is
+//! not listed. Rows carry all that is asked of them; a head is read from the drive where the rows do not know
+//! of it yet, or have no room for what it says.
 
 mod listed;
 mod lister;
