@@ -3,6 +3,7 @@
 
 mod asking;
 mod screen;
+mod terminal;
 mod text;
 
 use std::io::{self, IsTerminal};

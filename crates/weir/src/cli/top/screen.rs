@@ -17,6 +17,7 @@ use weir_control::{Top, TopWanted};
 use weir_observe::{TopBy, TopOrder, TopWindow};
 
 use super::asking::{self, Asking, Told};
+use super::terminal;
 use super::text;
 use crate::cli::find::Find;
 use crate::print::plain;
@@ -114,15 +115,8 @@ impl Screen {
             terminal.draw(|frame| self.draw(frame)).context("cannot write to the terminal")?;
             // Draws again only where there is something new.
             loop {
-                let mut goes = self.hear(asking)?;
-                if event::poll(LOOK_EVERY).context("cannot read from the terminal")? {
-                    goes = match event::read().context("cannot read from the terminal")? {
-                        Event::Key(key) if key.kind != KeyEventKind::Release => {
-                            self.key(key, |wanted| asking.want(wanted))
-                        }
-                        _ => Goes::Changed,
-                    };
-                }
+                let heard = self.hear(asking)?;
+                let goes = if heard == Goes::Out { heard } else { self.keys(asking, heard)? };
                 match goes {
                     Goes::On => {}
                     Goes::Changed => break,
@@ -130,6 +124,28 @@ impl Screen {
                 }
             }
         }
+    }
+
+    /// Waits for a key, and takes all that have come.
+    fn keys(&mut self, asking: &Asking, heard: Goes) -> anyhow::Result<Goes> {
+        let mut goes = heard;
+        if terminal::wait(LOOK_EVERY).context("cannot read from the terminal")? == terminal::Waited::Gone {
+            return Ok(Goes::Out);
+        }
+        while event::poll(Duration::ZERO).context("cannot read from the terminal")? {
+            let pressed = match event::read().context("cannot read from the terminal")? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    self.key(key, |wanted| asking.want(wanted))
+                }
+                _ => Goes::Changed,
+            };
+            match pressed {
+                Goes::Out => return Ok(Goes::Out),
+                Goes::Changed => goes = Goes::Changed,
+                Goes::On => {}
+            }
+        }
+        Ok(goes)
     }
 
     /// Takes in what there is to hear.
