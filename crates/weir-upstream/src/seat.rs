@@ -48,8 +48,8 @@ impl Room for Arc<Origin> {
 }
 
 impl Upstream {
-    /// Whether a request that no client waits for may go to an origin now: at one that takes requests, or that
-    /// is due for a trial, nobody waits for a connection, and some are left for others.
+    /// Whether a request that no client waits for may go to an origin now: at one that takes requests, or
+    /// that is due for a trial, nobody waits for a connection, and some are left for others.
     pub fn has_spare(&self) -> bool {
         let (roster, now) = (self.roster(), clock::now());
         let may_take = |at: &usize| roster.takes_share(*at) || roster.origin(*at).is_trial_due(now);

@@ -44,8 +44,8 @@ pub enum Detail {
     Full,
 }
 
-/// Who reads: those of the control socket and those with tokens are counted apart, and so are the tokens of
-/// each site.
+/// Which reader: those of the control socket and those with tokens are counted apart, and so are the
+/// tokens of each site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadBy {
     /// A user of the control socket.
@@ -78,7 +78,7 @@ pub struct Wish {
     pub sites: Option<Vec<String>>,
     /// How much of each line.
     pub detail: Detail,
-    /// Who reads.
+    /// The reader.
     pub by: ReadBy,
 }
 

@@ -460,7 +460,7 @@ fn a_retention_counts_from_when_it_was_given_whatever_the_process() {
     assert_eq!(left(600), 0);
     assert_eq!(left(100_000_000), 0);
     assert_eq!(left(-30), 600, "a clock that went back makes nothing longer than was ordered");
-    assert_eq!(left(-3600), 0, "nor is it given anew at each restart");
+    assert_eq!(left(-3600), 0, "nor is it given again at each restart");
 }
 
 /// What bears more tags than are kept is concerned by those that are kept: a lifetime is never lengthened by
