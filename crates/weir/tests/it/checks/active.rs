@@ -137,10 +137,10 @@ fn unix_sockets_and_tls_are_checked_as_requests_use_them() {
     let upstream = |name: &str, origin: &Origin, check: &str| {
         format!("[upstream.{name}]\norigins = [\"{}\"]\n{tls}\ncheck = {check}\n", origin.url())
     };
-    let quick = "{ path = \"/up\", every = \"5s\", timeout = \"5s\" }";
+    let once = "{ path = \"/up\", every = \"60s\", timeout = \"5s\" }";
     let text = [
-        upstream("a", &socket, quick),
-        upstream("b", &secure, quick),
+        upstream("a", &socket, once),
+        upstream("b", &secure, once),
         upstream("c", &secure, "\"tcp\""),
         upstream("d", &strange, "\"tcp\""),
         format!("[upstream.e]\norigins = [\"http://127.0.0.1:{}\"]\ncheck = \"tcp\"\n", free_port()),
