@@ -84,8 +84,25 @@ impl Purge {
                  --prefix, which have their host themselves; leave --site out, or purge it by itself"
             );
         }
+        let Purge { urls, prefix, tag, site, all, .. } = self;
+        Flags { urls, prefix, tag, site: site.as_deref(), all: *all }.scopes()
+    }
+}
+
+/// What the flags of a command name.
+pub(super) struct Flags<'a> {
+    /// URLs; `-` stands for those of the standard input.
+    pub(super) urls: &'a [String],
+    pub(super) prefix: &'a [String],
+    pub(super) tag: &'a [String],
+    pub(super) site: Option<&'a str>,
+    pub(super) all: bool,
+}
+
+impl Flags<'_> {
+    pub(super) fn scopes(&self) -> anyhow::Result<Vec<PurgeScope>> {
         let mut scopes = Vec::new();
-        for url in &self.urls {
+        for url in self.urls {
             if url == "-" {
                 read(io::stdin().lock(), &mut scopes).context("cannot read the standard input")?;
             } else {
@@ -93,20 +110,20 @@ impl Purge {
             }
         }
         scopes.extend(self.prefix.iter().cloned().map(PurgeScope::Prefix));
-        let tags = self.tag.clone();
-        scopes.extend(match &self.site {
+        let tags = self.tag.to_vec();
+        scopes.extend(match self.site.map(str::to_owned) {
             None if self.all => Some(PurgeScope::All),
             None if tags.is_empty() => None,
             None => Some(PurgeScope::Tags(tags)),
-            Some(site) if tags.is_empty() => Some(PurgeScope::Site(site.clone())),
-            Some(site) => Some(PurgeScope::TagsOf { site: site.clone(), tags }),
+            Some(site) if tags.is_empty() => Some(PurgeScope::Site(site)),
+            Some(site) => Some(PurgeScope::TagsOf { site, tags }),
         });
         Ok(scopes)
     }
 }
 
 /// The URLs of a text, one a line.
-pub(super) fn read(lines: impl BufRead, scopes: &mut Vec<PurgeScope>) -> io::Result<()> {
+fn read(lines: impl BufRead, scopes: &mut Vec<PurgeScope>) -> io::Result<()> {
     for line in lines.lines() {
         let line = line?;
         let url = line.trim();

@@ -1,16 +1,14 @@
 //! `weir ttl`: says how long what the running Weir holds stays fresh, or lists what was said.
 
-use std::io;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use http::Method;
 use weir_config::value::Duration;
 use weir_control::{PurgeScope, Retained, RetentionOrder, RetentionShown, Retentions, SCOPES_MAX};
 
 use super::find::Find;
-use super::purge::{name, read};
+use super::purge::{Flags, name};
 use crate::print::plain;
 
 const PATH: &str = "/v1/ttl";
@@ -91,24 +89,8 @@ impl Ttl {
             );
         }
         anyhow::ensure!(!self.all || urls.is_empty(), "--all means everything: leave the URLs out");
-        let mut scopes = Vec::new();
-        for url in urls {
-            if url == "-" {
-                read(io::stdin().lock(), &mut scopes).context("cannot read the standard input")?;
-            } else {
-                scopes.push(PurgeScope::Url(url.clone()));
-            }
-        }
-        scopes.extend(self.prefix.iter().cloned().map(PurgeScope::Prefix));
-        let tags = self.tag.clone();
-        scopes.extend(match &self.site {
-            None if self.all => Some(PurgeScope::All),
-            None if tags.is_empty() => None,
-            None => Some(PurgeScope::Tags(tags)),
-            Some(site) if tags.is_empty() => Some(PurgeScope::Site(site.clone())),
-            Some(site) => Some(PurgeScope::TagsOf { site: site.clone(), tags }),
-        });
-        Ok(scopes)
+        let (prefix, tag, site) = (&self.prefix, &self.tag, self.site.as_deref());
+        Flags { urls, prefix, tag, site, all: self.all }.scopes()
     }
 }
 
