@@ -65,11 +65,17 @@ fn files_that_are_replaced_are_always_sent_whole() {
     for length in [1000, 300_000, 6 << 20] {
         let weir = Root::new().with("file", version(0, length)).start("");
         let www = www(&weir);
-        let whole = read_while(&weir, "/file", Duration::from_secs(2), |number| {
-            replace(&www, "file", version(number, length));
-        });
-        // How many there are says how fast the machine is, and nothing else.
-        assert!(whole > 2, "{length}: {whole}");
+        // A busy machine needs longer for so many.
+        let mut whole = 0;
+        for _ in 0..10 {
+            whole += read_while(&weir, "/file", Duration::from_secs(2), |number| {
+                replace(&www, "file", version(number, length));
+            });
+            if whole > 10 {
+                break;
+            }
+        }
+        assert!(whole > 10, "{length}: {whole}");
         // Whatever was held in memory is seen to be old within a second.
         replace(&www, "file", version(25, length));
         until("the last version is served", || weir.get("/file").body == version(25, length));
