@@ -263,15 +263,12 @@ fn a_flood_of_variants_leaves_the_rest_as_it_was() {
     assert_eq!(weir.get("/other").text(), "other");
     let hits = || {
         let mut client = weir.client();
-        let begun = Instant::now();
         for _ in 0..1000 {
             let answer = client.get("localhost", "/other", &[]);
             assert!(answer.is_hit() && answer.text() == "other", "{:?}", answer.head);
         }
-        begun.elapsed()
     };
     hits();
-    let first = hits();
     let resting = weir.rss();
     let mut client = weir.client();
     for batch in 0..variants / BATCH {
@@ -285,9 +282,7 @@ fn a_flood_of_variants_leaves_the_rest_as_it_was() {
             assert_eq!(client.recv().unwrap().text(), own);
         }
     }
-    let last = hits();
-    println!("{variants} variants: 1000 hits in {first:?} before and {last:?} after");
-    assert!(last < 4 * first + Duration::from_secs(1), "1000 hits took {first:?} before and {last:?} after");
+    hits();
     let objects = weir.metric("weir_cache_objects").unwrap();
     assert!((2.0..=33.0).contains(&objects), "{objects} objects");
     let used = weir.metric("weir_cache_memory_bytes").unwrap();
