@@ -84,19 +84,19 @@ impl Index {
     /// Whether the index has exactly this entry.
     pub(crate) fn has(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);
-        self.shards[shard].read().binary_search(&(tag | location.0)).is_ok()
+        search(&self.shards[shard].read(), tag | location.0).is_ok()
     }
 
     /// Whether a shard still has an entry.
     pub(crate) fn has_entry(&self, shard: usize, entry: u64) -> bool {
-        self.shards[shard].read().binary_search(&entry).is_ok()
+        search(&self.shards[shard].read(), entry).is_ok()
     }
 
     /// Adds an entry. False if it was there already.
     pub(crate) fn insert(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);
         let mut entries = self.shards[shard].write();
-        let Err(at) = entries.binary_search(&(tag | location.0)) else { return false };
+        let Err(at) = search(&entries, tag | location.0) else { return false };
         if entries.len() == entries.capacity() {
             let more = entries.len() / GROWTH_PART + GROWTH_MIN;
             entries.reserve_exact(more);
@@ -110,7 +110,7 @@ impl Index {
     pub(crate) fn remove(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);
         let mut entries = self.shards[shard].write();
-        let Ok(at) = entries.binary_search(&(tag | location.0)) else { return false };
+        let Ok(at) = search(&entries, tag | location.0) else { return false };
         entries.remove(at);
         self.count.fetch_sub(1, Ordering::Relaxed);
         true
@@ -188,24 +188,31 @@ impl Index {
     }
 }
 
-/// The position of the first of the sorted entries that is not below `tag`. Tags are spread evenly, so a
-/// guess comes close; from there the search goes in steps that double.
-fn first_of(entries: &[u64], tag: u64) -> usize {
-    let guess = ((tag >> LOCATION_BITS) as usize * entries.len()) >> TAG_BITS;
+/// Where an entry stands among the sorted ones, or would stand.
+fn search(entries: &[u64], entry: u64) -> Result<usize, usize> {
+    let at = first_of(entries, entry);
+    if entries.get(at) == Some(&entry) { Ok(at) } else { Err(at) }
+}
+
+/// The position of the first of the sorted entries that is not below `wanted`: an entry, or a tag without a
+/// location. Tags are spread evenly, so a guess comes close; from there the search goes in steps that
+/// double.
+fn first_of(entries: &[u64], wanted: u64) -> usize {
+    let guess = ((wanted >> LOCATION_BITS) as usize * entries.len()) >> TAG_BITS;
     let (mut low, mut high) = (guess, guess);
     let mut step = FIRST_STEP;
-    while low > 0 && entries[low - 1] >= tag {
+    while low > 0 && entries[low - 1] >= wanted {
         high = low - 1;
         low = low.saturating_sub(step);
         step *= 2;
     }
     step = FIRST_STEP;
-    while high < entries.len() && entries[high] < tag {
+    while high < entries.len() && entries[high] < wanted {
         low = high + 1;
         high = (high + step).min(entries.len());
         step *= 2;
     }
-    low + entries[low..high].partition_point(|entry| *entry < tag)
+    low + entries[low..high].partition_point(|entry| *entry < wanted)
 }
 
 /// A cache line of entries.

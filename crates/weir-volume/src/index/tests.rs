@@ -72,9 +72,13 @@ proptest! {
     ) {
         let mut entries = tags;
         entries.sort_unstable();
-        let wanted = wanted >> LOCATION_BITS << LOCATION_BITS;
-        let expected = entries.partition_point(|entry| *entry < wanted);
-        prop_assert_eq!(super::first_of(&entries, wanted), expected);
+        entries.dedup();
+        let tag = wanted >> LOCATION_BITS << LOCATION_BITS;
+        let expected = entries.partition_point(|entry| *entry < tag);
+        prop_assert_eq!(super::first_of(&entries, tag), expected);
+        for entry in entries.iter().copied().chain([wanted]) {
+            prop_assert_eq!(super::search(&entries, entry), entries.binary_search(&entry));
+        }
     }
 
     #[test]
