@@ -165,6 +165,9 @@ pub struct ScenarioArgs {
     /// end]
     #[arg(long, value_name = "FOLDER")]
     pub scratch: Option<PathBuf>,
+    /// A tenth of all seconds, requests and objects, in one round: does everything work?
+    #[arg(long)]
+    pub quick: bool,
     /// Say nothing while it runs
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -116,9 +116,14 @@ impl Body {
         }
     }
 
-    /// A body that is compared with what the scenario's own origin made.
-    pub(crate) fn expecting(framing: Framing, begin: u64, expected: Expected) -> Self {
-        let body = Self::new(framing, begin, Content::Seeded(expected.key));
+    /// A body that is compared with what the scenario's own origin made; one that is discarded by its length
+    /// alone.
+    pub(crate) fn expecting(framing: Framing, begin: u64, expected: Expected, content: Content) -> Self {
+        let content = match content {
+            Content::Discarded => Content::Discarded,
+            _ => Content::Seeded(expected.key),
+        };
+        let body = Self::new(framing, begin, content);
         Self { expected_bytes: Some(expected.bytes), is_old: expected.is_old, ..body }
     }
 

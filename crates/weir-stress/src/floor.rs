@@ -4,7 +4,8 @@
 //! `send` of head and body from memory. No routing but by the last path segment, no
 //! limits but a head of 8 KiB: it is for loads on this machine only. It is an origin too:
 //! bodies are the offset pattern, `/no-store/…` may not be stored, all else for an hour,
-//! `/__requests` tells how many requests were answered.
+//! `/__requests` tells how many requests were answered. Before another origin it is the least of a
+//! cache: what it asked for once it sends as it came, for ever.
 //!
 //! | last segment | body |
 //! |---|---|
@@ -12,11 +13,11 @@
 //! | anything else | 1 KiB |
 
 use std::collections::HashMap;
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -29,12 +30,19 @@ const HEAD_BYTES_MAX: usize = 8192;
 const EVENTS_MAX: usize = 512;
 const LISTENER: u64 = u64::MAX;
 const DATE_BYTES: usize = 29;
+/// The most bytes that are kept of another origin. With more all of them are dropped.
+const KEPT_BYTES_MAX: usize = 2 << 30;
+/// What a request to another origin has behind its path.
+const REQUEST_END: &[u8] = b" HTTP/1.1\r\nHost: floor\r\nConnection: close\r\n\r\n";
+/// The longest wait for another origin.
+const ORIGIN_WAIT: Duration = Duration::from_secs(30);
 
 /// A floor server that is bound and does not serve yet.
 #[derive(Debug)]
 pub struct Floor {
     listener: OwnedFd,
     address: SocketAddr,
+    origin: Option<SocketAddr>,
 }
 
 /// Whether a response may be stored.
@@ -68,7 +76,13 @@ impl Floor {
         let address = listener.local_addr()?;
         // std listens with a backlog of 128; a second listen widens it.
         net::listen(&listener, 4096)?;
-        Ok(Self { listener: listener.into(), address })
+        Ok(Self { listener: listener.into(), address, origin: None })
+    }
+
+    /// Sends what `origin` has under a path, asked for once.
+    #[must_use]
+    pub fn before(self, origin: SocketAddr) -> Self {
+        Self { origin: Some(origin), ..self }
     }
 
     /// The address that it listens on.
@@ -83,7 +97,8 @@ impl Floor {
     pub fn run(self) -> io::Result<()> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &self.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        let mut server = Server { epoll, connections: Vec::new(), free: Vec::new(), shelf: Shelf::new() };
+        let mut server =
+            Server { epoll, connections: Vec::new(), free: Vec::new(), shelf: Shelf::new(self.origin) };
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let mut buffer = vec![0; HEAD_BYTES_MAX];
         loop {
@@ -218,11 +233,23 @@ struct Shelf {
     second: u64,
     date: String,
     requests: u64,
+    origin: Option<SocketAddr>,
+    /// What the other origin has sent, by path.
+    kept: HashMap<Vec<u8>, Rc<Response>>,
+    kept_bytes: usize,
 }
 
 impl Shelf {
-    fn new() -> Self {
-        let mut shelf = Self { responses: HashMap::new(), second: 0, date: String::new(), requests: 0 };
+    fn new(origin: Option<SocketAddr>) -> Self {
+        let mut shelf = Self {
+            responses: HashMap::new(),
+            second: 0,
+            date: String::new(),
+            requests: 0,
+            origin,
+            kept: HashMap::new(),
+            kept_bytes: 0,
+        };
         shelf.set_date(clock::wall());
         shelf
     }
@@ -246,6 +273,12 @@ impl Shelf {
     fn find(&mut self, head: &[u8]) -> Rc<Response> {
         self.requests += 1;
         let path = path(head);
+        if let Some(origin) = self.origin {
+            return match self.kept.get(path) {
+                Some(response) => response.clone(),
+                None => self.fetch(origin, path),
+            };
+        }
         if path == b"/__requests" {
             let body = format!("{}\n", self.requests).into_bytes();
             return Rc::new(Response::new(&self.date, Storing::Never, &body));
@@ -255,6 +288,36 @@ impl Shelf {
         let make = |bytes: usize| Response::new(date, storing, &offsets::body(bytes as u64));
         let bytes = body_bytes(path);
         self.responses.entry((bytes, storing)).or_insert_with(|| Rc::new(make(bytes))).clone()
+    }
+}
+
+impl Shelf {
+    /// Asks the other origin, while everybody waits.
+    fn fetch(&mut self, origin: SocketAddr, path: &[u8]) -> Rc<Response> {
+        let asked = || -> io::Result<Vec<u8>> {
+            let mut stream = TcpStream::connect_timeout(&origin, ORIGIN_WAIT)?;
+            stream.set_read_timeout(Some(ORIGIN_WAIT))?;
+            let request = [&b"GET "[..], path, REQUEST_END].concat();
+            stream.write_all(&request)?;
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = match asked() {
+            Ok(bytes) if !bytes.is_empty() => bytes,
+            _ => {
+                let bytes = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n".to_vec();
+                return Rc::new(Response { bytes, date_at: 0 });
+            }
+        };
+        if self.kept_bytes + bytes.len() > KEPT_BYTES_MAX {
+            self.kept.clear();
+            self.kept_bytes = 0;
+        }
+        self.kept_bytes += bytes.len();
+        let response = Rc::new(Response { bytes, date_at: 0 });
+        self.kept.insert(path.to_vec(), response.clone());
+        response
     }
 }
 

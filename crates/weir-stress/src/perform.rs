@@ -50,11 +50,13 @@ fn refuse(args: &ScenarioArgs) -> Result<(), StressError> {
         || args.wrap.is_some()
         || args.scratch.is_some()
         || args.valgrind
+        || args.quick
         || !args.only.is_empty()
         || !args.servers.is_empty();
     match is_given {
         true => Err(StressError::Arguments(
-            "--html, --csv, --only, --servers, --valgrind, --wrap and --scratch need a scenario, FILE.toml",
+            "--html, --csv, --only, --servers, --quick, --valgrind, --wrap and --scratch need a scenario: \
+             FILE.toml",
         )),
         false => Ok(()),
     }

@@ -146,7 +146,7 @@ impl Plan {
     pub(crate) fn body(&self, path: &[u8], framing: Framing, begin: u64, version: Option<u64>) -> Body {
         let catalogue = self.catalogue.as_ref();
         match catalogue.and_then(|catalogue| catalogue.expected(path, version.unwrap_or(0))) {
-            Some(expected) => Body::expecting(framing, begin, expected),
+            Some(expected) => Body::expecting(framing, begin, expected, self.content),
             None => Body::new(framing, begin, self.content),
         }
     }

@@ -24,6 +24,7 @@ mod says;
 mod server;
 mod settings;
 mod sizes;
+mod span;
 mod stage;
 mod table;
 mod watch;

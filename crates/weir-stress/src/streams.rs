@@ -24,9 +24,10 @@ use crate::score::{Done, Score, Want};
 use crate::secure;
 use crate::tally::{Fault, Tally};
 
-/// The windows that the client opens: they must not be what is measured.
-const STREAM_WINDOW_BYTES: u32 = 16 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
+/// The windows that the client opens, of a stream and of the connection: they must not be what is measured.
+pub(crate) const LARGE: (u32, u32) = (16 << 20, 1 << 30);
+/// Those of RFC 9113 §6.9.2, for clients that take slowly.
+pub(crate) const SMALL: (u32, u32) = (65_535, 65_535);
 /// How long a task rests after a fault, so that a server that refuses everything is not stormed.
 const REST: Duration = Duration::from_millis(100);
 /// How often it is looked whether a timed load has come to its end.
@@ -226,7 +227,7 @@ async fn connect(shared: &Shared, tls: Option<&TlsConnector>) -> Result<SendRequ
     shared.score.borrow_mut().tally.connections += 1;
     let (Some(tls), Some(settings)) = (tls, &plan.tls) else {
         shared.score.borrow_mut().connected(dialled_ns);
-        return begin(stream).await;
+        return begin(stream, LARGE).await.map_err(|error| bad(Fault::Closed, error.to_string()));
     };
     let begun_ns = shared.score.borrow().clock.nanoseconds();
     let shaken = tls.connect(settings.name.clone(), stream).await;
@@ -244,21 +245,27 @@ async fn connect(shared: &Shared, tls: Option<&TlsConnector>) -> Result<SendRequ
     if session.alpn_protocol() != Some(b"h2") {
         return Err(bad(Fault::Handshake, "the server does not speak HTTP/2".to_owned()));
     }
-    begin(stream).await
+    begin(stream, LARGE).await.map_err(|error| bad(Fault::Closed, error.to_string()))
 }
 
 /// Begins HTTP/2. The connection lives as long as what sends on it.
-async fn begin<S>(stream: S) -> Result<SendRequest<Bytes>, Broken>
+///
+/// # Errors
+/// The server does not speak it.
+pub(crate) async fn begin<S>(
+    stream: S,
+    (stream_bytes, connection_bytes): (u32, u32),
+) -> Result<SendRequest<Bytes>, h2::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let begun = Builder::new()
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_window_size(stream_bytes)
+        .initial_connection_window_size(connection_bytes)
         .enable_push(false)
         .handshake(stream)
         .await;
-    let (send, connection) = begun.map_err(|error| Broken::Fault(Fault::Closed, error.to_string()))?;
+    let (send, connection) = begun?;
     spawn_local(async move {
         // What ends it is told to its streams.
         let _ = connection.await;

@@ -182,13 +182,18 @@ impl Tally {
         self.total_ns.saturating_record(waited_ns);
     }
 
+    /// Adds what was wrong in a load that does not count.
+    pub(crate) fn add_faults(&mut self, other: &Self) {
+        self.faults.iter_mut().zip(other.faults).for_each(|(mine, theirs)| *mine += theirs);
+        self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.connections += other.connections;
         self.resumed += other.resumed;
-        self.faults.iter_mut().zip(other.faults).for_each(|(mine, theirs)| *mine += theirs);
-        self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
+        self.add_faults(other);
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
         // Equal bounds: adding cannot fail.
         let _ = self.connect_ns.add(&other.connect_ns);

@@ -1,4 +1,5 @@
-//! Makes a volume with many small objects, for `bench/inventory`: `fill_volume FOLDER SIZE_MIB OBJECTS`.
+//! Makes a volume with many small objects, for `bench/inventory`: `fill_volume FOLDER SIZE_MIB OBJECTS`; with
+//! `plain` behind it for `bench/scale`: `/o/0`, `/o/1` and so on, all of them 200.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -39,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut given = std::env::args().skip(1);
     let mut next = || given.next().ok_or("fill_volume FOLDER SIZE_MIB OBJECTS");
     let (folder, size, count) = (next()?, next()?.parse::<u64>()? << 20, next()?.parse::<u64>()?);
+    let is_plain = given.next().is_some_and(|word| word == "plain");
     let since = Instant::now();
     let settings = VolumeSettings::of(size, Clock::new(move || since.elapsed()));
     let disk = Arc::new(OsDisk::take(std::path::Path::new(&folder))?);
@@ -46,10 +48,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let heads: Vec<Bytes> = (0..HEADS).map(head).collect();
     let (body, site) = (Bytes::from(vec![b'x'; BODY_BYTES as usize]), site_hash("localhost"));
     for number in 0..count {
-        let url = format!("http://localhost/{:03}/page-{number:09}.html", number % FOLDERS);
+        let url = match is_plain {
+            true => format!("http://localhost/o/{number}"),
+            false => format!("http://localhost/{:03}/page-{number:09}.html", number % FOLDERS),
+        };
         let key = key::on_volume(&CacheKey::new(Bytes::from(url)).of_site(site));
         let body = [body.slice(..(number * 7919 % BODY_BYTES) as usize)];
-        while let Err(error) = volume.store(&key, heads[(number % HEADS) as usize].clone(), 1, &body) {
+        let head = if is_plain { &heads[1] } else { &heads[(number % HEADS) as usize] };
+        while let Err(error) = volume.store(&key, head.clone(), 1, &body) {
             if error != PutError::QueueFull {
                 return Err(Box::new(error));
             }

@@ -14,11 +14,18 @@ struct FloorArgs {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
+    /// Send what this server has, asked for once for each path, instead of bodies of its own
+    #[arg(long)]
+    origin: Option<SocketAddr>,
 }
 
 fn main() -> ExitCode {
     let args = FloorArgs::parse();
     let served = Floor::bind(args.listen).and_then(|floor| {
+        let floor = match args.origin {
+            Some(origin) => floor.before(origin),
+            None => floor,
+        };
         eprintln!("floor listens on {}", floor.address());
         floor.run()
     });

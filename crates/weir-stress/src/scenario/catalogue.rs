@@ -60,6 +60,8 @@ pub(crate) struct Part {
     /// Sizes of single objects by the hash of their paths; they go before `sizes`.
     pub(crate) known: HashMap<u64, u64>,
     pub(crate) kind: String,
+    /// More fields of each response, as lines.
+    pub(crate) fields: String,
     pub(crate) lifetime: Lifetime,
     /// Before the first byte, in milliseconds.
     pub(crate) delay_ms: u64,
@@ -94,6 +96,7 @@ impl Part {
             sizes,
             known: HashMap::new(),
             kind: "application/octet-stream".to_owned(),
+            fields: String::new(),
             lifetime: Lifetime::Seconds(3600),
             delay_ms: 0,
             rate: None,

@@ -1,12 +1,16 @@
-//! A client of HTTP/1.1 that modules can lead by the hand: one request at a time, with its fields, its pace
+//! A client of HTTP/1.1 or HTTP/2 that modules can lead by the hand: one request at a time, with its fields, its pace
 //! and its checks. Loads that need no more than GET are driven by `crate::load` instead.
 //!
 //! # Cancel safety
 //! A request that is dropped in the middle closes its connection.
 
+mod streams;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use h2::client::SendRequest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -32,6 +36,7 @@ pub(crate) struct Endpoint {
     target: Target,
     pub(crate) authority: String,
     tls: Option<Tls>,
+    http2: bool,
 }
 
 /// A request.
@@ -85,10 +90,16 @@ pub(crate) fn failure(fault: Fault, detail: impl Into<String>) -> Failure {
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
+/// A connection, by what is spoken on it.
+enum Talk {
+    Http1(Box<dyn Stream>),
+    Http2(SendRequest<Bytes>),
+}
+
 /// A user with a connection.
 pub(crate) struct Client {
     endpoint: Arc<Endpoint>,
-    stream: Option<Box<dyn Stream>>,
+    talk: Option<Talk>,
     /// How long it took to make the connection, if no request has been told so far.
     opened_ns: Option<u64>,
     buffer: Vec<u8>,
@@ -112,7 +123,13 @@ impl Endpoint {
             Scheme::Http => None,
             Scheme::Https => Some(Tls::new(&args(settings, &settings.url), &authority)?),
         };
-        Ok(Self { target, authority, tls })
+        Ok(Self { target, authority, tls, http2: settings.http2 })
+    }
+
+    /// The URL without its path.
+    fn base(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
     }
 }
 
@@ -121,6 +138,7 @@ pub(crate) fn args(settings: &ServerSettings, url: &str) -> StressArgs {
     let mut args = StressArgs::plain(url);
     args.ca.clone_from(&settings.ca);
     args.insecure = settings.insecure;
+    args.http2 = settings.http2;
     args.i_own_this_host = settings.mine;
     args.headers.extend(settings.host.as_ref().map(|host| format!("Host: {host}")));
     args
@@ -148,7 +166,7 @@ impl Client {
     pub(crate) fn new(endpoint: Arc<Endpoint>, timeout: Duration) -> Self {
         Self {
             endpoint,
-            stream: None,
+            talk: None,
             opened_ns: None,
             buffer: Vec::new(),
             clock: Clock::start(),
@@ -166,7 +184,8 @@ impl Client {
         let mut client = Self::new(Arc::new(endpoint), READY_WITHIN);
         let counted =
             |head: &Head, _: &[(String, String)]| Body::new(head.framing, 0, crate::body::Content::Counted);
-        let asked = runtime.block_on(client.ask(&Ask::get(&*settings.ready), counted));
+        let tasks = tokio::task::LocalSet::new();
+        let asked = runtime.block_on(tasks.run_until(client.ask(&Ask::get(&*settings.ready), counted)));
         match asked {
             // A gateway that cannot reach its origin yet is not ready.
             Ok(response) if matches!(response.status, 502..=504) => Err(format!("{}", response.status)),
@@ -177,7 +196,7 @@ impl Client {
 
     /// Forgets the connection, so that the next request makes a new one.
     pub(crate) fn hang_up(&mut self) {
-        self.stream = None;
+        self.talk = None;
         self.opened_ns = None;
         self.buffer.clear();
     }
@@ -187,11 +206,11 @@ impl Client {
     /// # Errors
     /// It cannot be made.
     pub(crate) async fn open(&mut self) -> Result<(), Failure> {
-        if self.stream.is_none() {
+        if self.talk.is_none() {
             let begun_ns = self.clock.nanoseconds();
             let connected = tokio::time::timeout(self.timeout, self.connect()).await;
             let late = || failure(Fault::Timeout, "no connection in time");
-            self.stream = Some(connected.unwrap_or_else(|_| Err(late()))?);
+            self.talk = Some(connected.unwrap_or_else(|_| Err(late()))?);
             self.opened_ns = Some(self.clock.nanoseconds() - begun_ns);
         }
         Ok(())
@@ -206,7 +225,7 @@ impl Client {
         ask: &Ask,
         expect: impl Fn(&Head, &[(String, String)]) -> Body,
     ) -> Result<Response, Failure> {
-        let (timeout, was_open) = (self.timeout, self.stream.is_some());
+        let (timeout, was_open) = (self.timeout, self.talk.is_some());
         let late = || failure(Fault::Timeout, "no whole response in time");
         let mut asked = tokio::time::timeout(timeout, self.exchange(ask, &expect)).await;
         // A server may close a kept connection before the next head (RFC 9112 §9.5).
@@ -227,21 +246,33 @@ impl Client {
         expect: &impl Fn(&Head, &[(String, String)]) -> Body,
     ) -> Result<Response, (Failure, Seen)> {
         let begun_ns = self.clock.nanoseconds();
-        let connect_ns = match self.stream {
+        let connect_ns = match self.talk {
             Some(_) => self.opened_ns.take(),
             None => {
-                self.stream = Some(self.connect().await.map_err(|failure| (failure, Seen::Some))?);
+                self.talk = Some(self.connect().await.map_err(|failure| (failure, Seen::Some))?);
                 Some(self.clock.nanoseconds() - begun_ns)
             }
         };
-        let request = self.request(ask);
-        self.give(&request).await.map_err(|failure| (failure, Seen::Nothing))?;
-        let (head, fields, first_ns) = self.head().await?;
-        let body = expect(&head, &fields);
+        let counted = |framing| Body::new(framing, 0, crate::body::Content::Counted);
         let is_head = ask.method == "HEAD";
-        let framing = if is_head { head::Framing::Length(0) } else { head.framing };
-        let body = if is_head { Body::new(framing, 0, crate::body::Content::Counted) } else { body };
-        let taken = self.body(body, framing).await.map_err(|failure| (failure, Seen::Some))?;
+        let (head, fields, first_ns, taken) = match &self.talk {
+            Some(Talk::Http2(send)) => {
+                let begun = streams::begin(send.clone(), ask, &self.endpoint.base()).await?;
+                let first_ns = self.clock.nanoseconds();
+                let (head, fields) = (begun.head, begun.fields.clone());
+                let body = if is_head { counted(head.framing) } else { expect(&head, &fields) };
+                (head, fields, first_ns, begun.body(body, &self.pace).await)
+            }
+            _ => {
+                let request = self.request(ask);
+                self.give(&request).await.map_err(|failure| (failure, Seen::Nothing))?;
+                let (head, fields, first_ns) = self.head().await?;
+                let framing = if is_head { head::Framing::Length(0) } else { head.framing };
+                let body = if is_head { counted(framing) } else { expect(&head, &fields) };
+                (head, fields, first_ns, self.body(body, framing).await)
+            }
+        };
+        let taken = taken.map_err(|failure| (failure, Seen::Some))?;
         if head.closes || taken.is_left {
             self.hang_up();
         }
@@ -257,7 +288,7 @@ impl Client {
         })
     }
 
-    async fn connect(&mut self) -> Result<Box<dyn Stream>, Failure> {
+    async fn connect(&mut self) -> Result<Talk, Failure> {
         self.buffer.clear();
         let bad = |error: std::io::Error| failure(Fault::Connect, error.to_string());
         let address = self.endpoint.target.address;
@@ -271,13 +302,28 @@ impl Client {
             }
         };
         stream.set_nodelay(true).map_err(bad)?;
-        let Some(tls) = &self.endpoint.tls else { return Ok(Box::new(stream)) };
+        let Some(tls) = &self.endpoint.tls else { return self.speak(stream).await };
         let shaken = TlsConnector::from(tls.config()).connect(tls.name.clone(), stream).await;
         let stream = shaken.map_err(|error| {
             let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
             failure(Fault::Handshake, tls.map_or_else(|| error.to_string(), secure::said))
         })?;
-        Ok(Box::new(stream))
+        if self.endpoint.http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+            return Err(failure(Fault::Handshake, "the server does not speak HTTP/2"));
+        }
+        self.speak(stream).await
+    }
+
+    /// Begins what is spoken on a connection.
+    async fn speak(&self, stream: impl Stream + 'static) -> Result<Talk, Failure> {
+        if !self.endpoint.http2 {
+            return Ok(Talk::Http1(Box::new(stream)));
+        }
+        // A slow reader is one whose window is small.
+        let is_slow = self.pace.take.is_some() || self.receive_bytes.is_some();
+        let windows = if is_slow { crate::streams::SMALL } else { crate::streams::LARGE };
+        let begun = crate::streams::begin(stream, windows).await;
+        begun.map(Talk::Http2).map_err(|error| failure(Fault::Closed, error.to_string()))
     }
 
     fn request(&self, ask: &Ask) -> Vec<u8> {
@@ -293,7 +339,9 @@ impl Client {
     async fn give(&mut self, request: &[u8]) -> Result<(), Failure> {
         let bad = |error: std::io::Error| failure(Fault::Send, error.to_string());
         let give = self.pace.give;
-        let Some(stream) = &mut self.stream else { return Err(failure(Fault::Send, "no connection")) };
+        let Some(Talk::Http1(stream)) = &mut self.talk else {
+            return Err(failure(Fault::Send, "no connection"));
+        };
         let Some((bytes, pause)) = give else { return stream.write_all(request).await.map_err(bad) };
         for piece in request.chunks(bytes.max(1)) {
             stream.write_all(piece).await.map_err(bad)?;
@@ -333,7 +381,7 @@ impl Client {
     }
 
     async fn more(&mut self) -> Result<usize, Failure> {
-        let Some(stream) = &mut self.stream else { return Ok(0) };
+        let Some(Talk::Http1(stream)) = &mut self.talk else { return Ok(0) };
         self.buffer.reserve(READ_BYTES);
         let limit = self.pace.take.map_or(READ_BYTES, |(bytes, _)| bytes.max(1));
         let read = (&mut **stream).take(limit as u64).read_buf(&mut self.buffer).await;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 
 use crate::plan::StressError;
 use crate::scenario::limits::Limit;
@@ -55,12 +55,31 @@ pub(crate) struct Shared {
     /// Runs at the same time as the module before it.
     #[serde(default)]
     pub(crate) beside: bool,
+    /// The servers that it runs on; all without any.
+    #[serde(default)]
+    pub(crate) servers: Vec<String>,
+    /// Its own number of rounds.
+    #[serde(default)]
+    rounds: Option<u64>,
     #[serde(default)]
     pub(crate) limits: Vec<Limit>,
 }
 
 /// The keys of [`Shared`].
-const SHARED: [&str; 4] = ["kind", "name", "beside", "limits"];
+const SHARED: [&str; 6] = ["kind", "name", "beside", "servers", "rounds", "limits"];
+/// What a quick run divides: how long and how much, where it is more than `QUICK_LEAST`.
+const QUICK_KEYS: [&str; 6] = ["seconds", "requests", "objects", "count", "times", "ranges"];
+const QUICK_DIVIDES: i64 = 10;
+const QUICK_LEAST: i64 = 20;
+const QUICK_LEAST_S: f64 = 0.3;
+
+/// How much of a scenario is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    /// About a tenth, in one round: does everything work?
+    Quick,
+}
 
 /// A module, ready to run.
 #[derive(Debug)]
@@ -79,7 +98,7 @@ impl Scenario {
     ///
     /// # Errors
     /// [`StressError::File`] with what is wrong and what to write instead.
-    pub(crate) fn read(path: &Path) -> Result<Self, StressError> {
+    pub(crate) fn read(path: &Path, extent: Extent) -> Result<Self, StressError> {
         let bad = |what: String| StressError::File { file: path.display().to_string(), what };
         let bytes = std::fs::metadata(path).map_err(|error| bad(error.to_string()))?.len();
         if bytes > FILE_BYTES_MAX {
@@ -87,11 +106,21 @@ impl Scenario {
         }
         let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
         let stem = path.file_stem().map_or("scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::parse(&text, &stem).map_err(bad)
+        Self::parse(&text, &stem, path.parent().unwrap_or(Path::new("")), extent).map_err(bad)
     }
 
-    pub(crate) fn parse(text: &str, stem: &str) -> Result<Self, String> {
-        let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
+    fn parse(text: &str, stem: &str, folder: &Path, extent: Extent) -> Result<Self, String> {
+        let mut written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
+        if extent == Extent::Quick {
+            written.rounds = 1;
+            for module in &mut written.module {
+                module.remove("rounds");
+            }
+            written.module.iter_mut().for_each(shorten);
+        }
+        for server in &mut written.server {
+            server.read_files(folder)?;
+        }
         let mut modules: Vec<ModuleSettings> = Vec::new();
         for (at, table) in written.module.into_iter().enumerate() {
             let module = ModuleSettings::read(table).map_err(|what| format!("module {}: {what}", at + 1))?;
@@ -112,6 +141,11 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// How often a module runs on each server.
+    pub(crate) fn rounds_of(&self, module: &ModuleSettings) -> u64 {
+        module.shared.rounds.unwrap_or(self.rounds)
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.modules.is_empty() || self.modules.len() > MODULES_MAX {
             return Err(format!("a scenario has 1 to {MODULES_MAX} [[module]]"));
@@ -119,8 +153,15 @@ impl Scenario {
         if self.servers.len() > SERVERS_MAX {
             return Err(format!("a scenario has at most {SERVERS_MAX} [[server]]"));
         }
-        if self.rounds == 0 || self.rounds > 1000 {
+        let is_rounds = |rounds: u64| (1..=1000).contains(&rounds);
+        if !is_rounds(self.rounds) || !self.modules.iter().all(|one| is_rounds(self.rounds_of(one))) {
             return Err("`rounds` is 1 to 1000".to_owned());
+        }
+        for module in &self.modules {
+            let unknown = |name: &&String| !self.servers.iter().any(|server| server.name == **name);
+            if let Some(name) = module.shared.servers.iter().find(unknown) {
+                return Err(format!("`{}`: no server is called `{name}`", module.name));
+            }
         }
         for (at, server) in self.servers.iter().enumerate() {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -156,6 +197,17 @@ impl Scenario {
             if !is_time(part.delay) || !is_time(part.changes_every) || part.changes_every == Some(0.0) {
                 return Err(format!("the origin's part `{}`: times are seconds, up to 3600", part.path));
             }
+            let is_field = |(name, value): (&String, &String)| {
+                !name.is_empty()
+                    && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                    && value.bytes().all(|b| (0x20..0x7f).contains(&b))
+            };
+            if !part.fields.iter().all(is_field) {
+                return Err(format!(
+                    "the origin's part `{}`: `fields` have names and plain values",
+                    part.path
+                ));
+            }
             if part.rate == Some(Bytes(0)) {
                 return Err(format!("the origin's part `{}`: a rate is above 0", part.path));
             }
@@ -164,7 +216,27 @@ impl Scenario {
     }
 }
 
+/// Makes a module about ten times shorter.
+fn shorten(module: &mut Table) {
+    for key in QUICK_KEYS {
+        match module.get_mut(key) {
+            Some(Value::Integer(count)) if *count > QUICK_LEAST => {
+                *count = (*count / QUICK_DIVIDES).max(QUICK_LEAST);
+            }
+            Some(Value::Float(seconds)) => {
+                *seconds = (*seconds / QUICK_DIVIDES as f64).max(QUICK_LEAST_S.min(*seconds));
+            }
+            _ => {}
+        }
+    }
+}
+
 impl ModuleSettings {
+    /// Whether it runs on a server.
+    pub(crate) fn is_for(&self, server: &str) -> bool {
+        self.shared.servers.is_empty() || self.shared.servers.iter().any(|name| name == server)
+    }
+
     fn read(mut table: Table) -> Result<Self, String> {
         let mut shared = Table::new();
         for key in SHARED {

@@ -1,6 +1,7 @@
 //! The modules, by kind.
 
 mod faults;
+mod fill;
 mod herd;
 mod loads;
 mod mixed;
@@ -18,13 +19,14 @@ use crate::scenario::module::Module;
 type Read = fn(Table) -> Result<Box<dyn Module>, String>;
 
 /// All kinds.
-const KINDS: [(&str, Read); 12] = [
+const KINDS: [(&str, Read); 13] = [
     ("simple", of::<simple::Simple>),
     ("range", of::<range::Ranges>),
     ("statistics", of::<statistics::Statistics>),
     ("herd", of::<herd::Herd>),
     ("spread", of::<loads::Spread>),
     ("files", of::<loads::Files>),
+    ("fill", of::<fill::Fill>),
     ("miss", of::<loads::Miss>),
     ("connect", of::<loads::Connect>),
     ("slow", of::<slow::Slow>),

@@ -347,8 +347,8 @@ impl Answer<'_> {
         let (date, tag, kind) = (httpdate::fmt_http_date(clock::wall()), tag(self.version), &self.part.kind);
         format!(
             "HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {kind}\r\nCache-Control: {keeping}\r\n\
-             ETag: {tag}\r\nAccept-Ranges: bytes\r\n{VERSION}: {}\r\n{framing}\r\n",
-            self.version
+             ETag: {tag}\r\nAccept-Ranges: bytes\r\n{VERSION}: {}\r\n{}{framing}\r\n",
+            self.version, self.part.fields
         )
     }
 }

@@ -132,6 +132,8 @@ impl Side {
             add("anonymous_mb", most(|turn| turn.used.anonymous_bytes) / 1e6);
             add("disk_read_mb", sum(|turn| turn.used.read_bytes as f64) / 1e6);
             add("disk_written_mb", sum(|turn| turn.used.written_bytes as f64) / 1e6);
+            add("drive_reads", sum(|turn| turn.used.drive_reads as f64));
+            add("drive_reads_per_request", sum(|turn| turn.used.drive_reads as f64) / beside.max(1.0));
         }
     }
 
@@ -165,11 +167,30 @@ impl Side {
 }
 
 impl ModuleOutcome {
+    /// The server that others are compared with: the first that it ran on.
+    pub(crate) fn first(&self) -> usize {
+        self.sides.iter().position(|side| !side.turns.is_empty()).unwrap_or(0)
+    }
+
+    /// How much a server is of the first.
+    pub(crate) fn ratios(&self, at: usize) -> Vec<(&'static str, Ratio)> {
+        self.sides[at].ratios(&self.sides[self.first()])
+    }
+
+    /// The servers that it ran on.
+    pub(crate) fn ran_on<'a>(
+        &self,
+        servers: &'a [ServerOutcome],
+    ) -> impl Iterator<Item = (usize, &'a ServerOutcome)> {
+        let ran: Vec<bool> = self.sides.iter().map(|side| !side.turns.is_empty()).collect();
+        servers.iter().enumerate().filter(move |(at, _)| ran[*at])
+    }
+
     /// The figures of a server, and its ratios to the first as `ratio_…`.
     pub(crate) fn figures(&self, at: usize) -> Vec<(String, f64)> {
         let mut all = self.sides[at].figures();
-        if at > 0 {
-            let ratios = self.sides[at].ratios(&self.sides[0]);
+        if at != self.first() {
+            let ratios = self.ratios(at);
             all.extend(ratios.into_iter().map(|(name, ratio)| (format!("ratio_{name}"), ratio.value)));
         }
         all
@@ -178,11 +199,11 @@ impl ModuleOutcome {
     /// The limits of this module on all servers.
     pub(crate) fn judged<'a>(&'a self, servers: &'a [ServerOutcome]) -> Vec<Judged<'a>> {
         let mut all = Vec::new();
-        for (at, server) in servers.iter().enumerate().filter(|(at, _)| !self.sides[*at].turns.is_empty()) {
+        for (at, server) in self.ran_on(servers) {
             let figures = self.figures(at);
             for limit in self.limits.iter().filter(|limit| limit.is_for(&server.name)) {
                 // The first has no ratio to itself.
-                if at == 0 && limit.server.is_none() && limit.figure.starts_with("ratio_") {
+                if at == self.first() && limit.server.is_none() && limit.figure.starts_with("ratio_") {
                     continue;
                 }
                 let found = figures.iter().find(|(name, _)| *name == limit.figure).map(|(_, value)| *value);
@@ -245,18 +266,16 @@ impl Outcome {
     }
 
     fn module_json(&self, module: &ModuleOutcome) -> Value {
-        let sides = self.servers.iter().enumerate().map(|(at, server)| {
+        let sides = module.ran_on(&self.servers).map(|(at, server)| {
             let side = &module.sides[at];
             let tally = side.tally();
             let figures: Map<String, Value> =
                 module.figures(at).into_iter().map(|(name, value)| (name, json!(value))).collect();
-            let ratios: Map<String, Value> = match at {
-                0 => Map::new(),
-                _ => side
-                    .ratios(&module.sides[0])
-                    .into_iter()
-                    .map(|(name, ratio)| (name.to_owned(), of(ratio)))
-                    .collect(),
+            let ratios: Map<String, Value> = match at == module.first() {
+                true => Map::new(),
+                false => {
+                    module.ratios(at).into_iter().map(|(name, ratio)| (name.to_owned(), of(ratio))).collect()
+                }
             };
             json!({
                 "server": server.name,

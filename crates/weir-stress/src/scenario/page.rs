@@ -71,7 +71,7 @@ fn section(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
     );
     COLUMNS.iter().for_each(|column| push(out, format_args!("<th>{}", column.0)));
     out.push_str("<th>faults");
-    for (at, server) in outcome.servers.iter().enumerate() {
+    for (at, server) in module.ran_on(&outcome.servers) {
         let figures = module.figures(at);
         push(out, format_args!("<tr><td>{}{}", key(at), escaped(&server.name)));
         COLUMNS.iter().for_each(|column| push(out, format_args!("<td>{}", cell(&figures, column))));
@@ -89,7 +89,8 @@ fn section(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
 
 /// The module's own figures.
 fn figures(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
-    let all: Vec<Vec<(String, f64)>> = module.sides.iter().map(super::outcome::Side::own_figures).collect();
+    let all: Vec<Vec<(String, f64)>> =
+        module.ran_on(&outcome.servers).map(|(at, _)| module.sides[at].own_figures()).collect();
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in all.iter().flatten() {
         if !names.contains(&name) {
@@ -100,7 +101,9 @@ fn figures(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
         return;
     }
     out.push_str("<table><tr><th>of this module");
-    outcome.servers.iter().for_each(|server| push(out, format_args!("<th>{}", escaped(&server.name))));
+    module
+        .ran_on(&outcome.servers)
+        .for_each(|(_, server)| push(out, format_args!("<th>{}", escaped(&server.name))));
     for name in names {
         push(out, format_args!("<tr><td>{}", escaped(name)));
         for side in &all {
@@ -113,17 +116,15 @@ fn figures(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
 
 /// How much each server is of the first.
 fn ratios(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
-    if outcome.servers.len() < 2 {
+    let first = module.first();
+    let others: Vec<_> = module.ran_on(&outcome.servers).filter(|(at, _)| *at != first).collect();
+    if others.is_empty() {
         return;
     }
-    let first = escaped(&outcome.servers[0].name);
+    let first = escaped(&outcome.servers[first].name);
     push(out, format_args!("<table><tr><th>of {first}'s, and where it lies with 95 %"));
-    let all: Vec<_> = module.sides.iter().skip(1).map(|side| side.ratios(&module.sides[0])).collect();
-    outcome
-        .servers
-        .iter()
-        .skip(1)
-        .for_each(|server| push(out, format_args!("<th>{}", escaped(&server.name))));
+    let all: Vec<_> = others.iter().map(|(at, _)| module.ratios(*at)).collect();
+    others.iter().for_each(|(_, server)| push(out, format_args!("<th>{}", escaped(&server.name))));
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in all.iter().flatten() {
         if !names.contains(name) {

@@ -1,6 +1,8 @@
 //! What a process and its descendants have used, by the kernel's files in `/proc`.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The most processes that are added up.
 const PROCESSES_MAX: usize = 4096;
@@ -17,6 +19,8 @@ pub(crate) struct Usage {
     /// Bytes that were read from, and given to, drives. Zero where the kernel does not tell us.
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
+    /// Reads of the drive that the server's folder is on, by all processes.
+    pub(crate) drive_reads: u64,
 }
 
 impl Usage {
@@ -48,6 +52,7 @@ impl Usage {
             anonymous_bytes: number(&status, "RssAnon:") * 1024,
             read_bytes: number(&io, "read_bytes:"),
             written_bytes: number(&io, "write_bytes:"),
+            drive_reads: 0,
         })
     }
 
@@ -57,9 +62,22 @@ impl Usage {
             cpu_seconds: (self.cpu_seconds - before.cpu_seconds).max(0.0),
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            drive_reads: self.drive_reads.saturating_sub(before.drive_reads),
             ..*self
         }
     }
+}
+
+/// The reads so far of the drive that a folder is on. Zero where the kernel does not tell: some file systems
+/// have no drive of their own.
+pub(crate) fn drive_reads(folder: &Path) -> u64 {
+    let read = || {
+        let device = std::fs::metadata(folder).ok()?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let stat = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+        stat.split_ascii_whitespace().next()?.parse().ok()
+    };
+    read().unwrap_or(0)
 }
 
 /// What stands behind the name of the process, which may have any character.

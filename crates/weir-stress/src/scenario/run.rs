@@ -11,13 +11,14 @@ use crate::plan::StressError;
 use crate::recorder::Recorder;
 use crate::scenario::catalogue::Catalogue;
 use crate::scenario::client::Endpoint;
-use crate::scenario::file::{ModuleSettings, Scenario};
+use crate::scenario::file::{Extent, ModuleSettings, Scenario};
 use crate::scenario::machine;
 use crate::scenario::memcheck;
 use crate::scenario::origin::Origin;
 use crate::scenario::outcome::{ModuleOutcome, Outcome, ServerOutcome, Side, Turn};
 use crate::scenario::server::{self, Server};
 use crate::scenario::settings::{ServerSettings, Words};
+use crate::scenario::span::Span;
 use crate::scenario::stage::{Measured, Stage};
 use crate::scenario::watch::Watch;
 use crate::versus::in_turn;
@@ -33,7 +34,8 @@ pub fn is_scenario(argument: &str) -> bool {
 /// [`StressError`] if the file is wrong, a server does not start, or a module cannot go on. What is wrong
 /// with responses, and limits that are not kept, are in the outcome ([`Outcome::is_good`]).
 pub fn run(args: &StressArgs) -> Result<Outcome, StressError> {
-    let mut scenario = Scenario::read(Path::new(&args.url))?;
+    let extent = if args.scenario.quick { Extent::Quick } else { Extent::Whole };
+    let mut scenario = Scenario::read(Path::new(&args.url), extent)?;
     choose(&mut scenario, args)?;
     let scratch = Scratch::new(args.scenario.scratch.as_deref())?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -58,6 +60,9 @@ fn choose(scenario: &mut Scenario, args: &StressArgs) -> Result<(), StressError>
     }
     scenario.servers.retain(|one| only.servers.is_empty() || only.servers.contains(&one.name));
     scenario.modules.retain(|one| only.only.is_empty() || only.only.contains(&one.name));
+    // A server that no module runs on is not started, and a module without a server is left out.
+    scenario.servers.retain(|server| scenario.modules.iter().any(|one| one.is_for(&server.name)));
+    scenario.modules.retain(|one| scenario.servers.iter().any(|server| one.is_for(&server.name)));
     if scenario.servers.is_empty() {
         return Err(bad("it has no [[server]]; add one, or name one with --vs URL".to_owned()));
     }
@@ -76,6 +81,10 @@ fn choose(scenario: &mut Scenario, args: &StressArgs) -> Result<(), StressError>
         if let Some(one) = group.iter().find(|one| group.len() > 1 && one.module.runs_alone()) {
             let name = &one.name;
             return Err(bad(format!("module `{name}` runs alone; take `beside` from it and its neighbours")));
+        }
+        if group.iter().any(|one| one.shared.servers != group[0].shared.servers) {
+            let name = &group[0].name;
+            return Err(bad(format!("`{name}` and those beside it have the same `servers`")));
         }
     }
     Ok(())
@@ -135,7 +144,7 @@ fn end_on_signals(stop: &Arc<AtomicBool>) -> Result<(), StressError> {
 struct Runner {
     catalogue: Arc<Catalogue>,
     origin: Arc<Origin>,
-    servers: Vec<(Arc<Mutex<Server>>, Arc<Endpoint>)>,
+    servers: Vec<Served>,
     stop: Arc<AtomicBool>,
     clock: Clock,
     stamp: String,
@@ -158,10 +167,10 @@ impl Runner {
         let mut servers = Vec::new();
         for settings in &scenario.servers {
             let endpoint = Arc::new(Endpoint::new(settings)?);
-            let mut server = Server::new(settings.clone(), scratch, &origin.address().to_string());
-            server.start()?;
+            let server = Server::new(settings.clone(), scratch, &origin.address().to_string());
             servers.push((Arc::new(Mutex::new(server)), endpoint));
         }
+        start_all(&servers)?;
         let watch = Watch::new(!args.scenario.quiet && !args.json);
         Ok(Self {
             catalogue,
@@ -184,9 +193,9 @@ impl Runner {
             }
             modules.extend(self.run_group(scenario, group)?);
         }
+        stop_all(&self.servers);
         let ended = |((server, _), version): (&(Arc<Mutex<Server>>, _), Option<String>)| {
             let mut server = lock(server);
-            server.stop();
             ServerOutcome {
                 name: server.settings.name.clone(),
                 url: server.settings.url.clone(),
@@ -212,7 +221,9 @@ impl Runner {
         group: &[ModuleSettings],
     ) -> Result<Vec<ModuleOutcome>, StressError> {
         let servers = self.servers.len();
-        let rounds = if servers == 1 { scenario.rounds } else { 2 * scenario.rounds };
+        let working: Vec<usize> =
+            (0..servers).filter(|at| group[0].is_for(&scenario.servers[*at].name)).collect();
+        let rounds = scenario.rounds_of(&group[0]) * if working.len() == 1 { 1 } else { 2 };
         let side = || Side { turns: Vec::new() };
         let mut outcomes: Vec<ModuleOutcome> = group
             .iter()
@@ -224,7 +235,7 @@ impl Runner {
             })
             .collect();
         for round in 0..rounds {
-            for at in in_turn(servers, round) {
+            for at in in_turn(working.len(), round).into_iter().map(|turn| working[turn]) {
                 if self.stop.load(Relaxed) {
                     return Ok(outcomes);
                 }
@@ -261,9 +272,11 @@ impl Runner {
                 clock: self.clock,
                 seed: seed.wrapping_mul(1000).wrapping_add(number as u64),
                 nonce: format!("{}-{}-{round}-{}", self.stamp, settings.name, plain(&one.name)),
+                lasting: format!("{}-{}-{}", self.stamp, settings.name, plain(&one.name)),
+                round,
+                span: Arc::new(Mutex::new(Span::default())),
             })
             .collect();
-        let origin_before = self.catalogue.totals();
         self.watch.begin(&stages, round);
         let measured: Vec<Result<Measured, StressError>> = std::thread::scope(|scope| {
             let running: Vec<_> = group
@@ -274,19 +287,38 @@ impl Runner {
             self.watch.look_until(|| running.iter().all(std::thread::ScopedJoinHandle::is_finished), &stages);
             running.into_iter().map(join).collect()
         });
-        let used = self.watch.end(&stages);
-        let origin_after = self.catalogue.totals();
+        let (used, origin) = self.watch.end(&stages);
         let measured: Vec<Measured> = measured.into_iter().collect::<Result<_, _>>()?;
         let all: u64 = measured.iter().map(|one| one.tally.requests).sum();
         let turn = |measured: Measured| Turn {
             measured,
             used,
             beside: all,
-            origin_requests: origin_after.0 - origin_before.0,
-            origin_bytes: origin_after.1 - origin_before.1,
+            origin_requests: origin.0,
+            origin_bytes: origin.1,
         };
         Ok(measured.into_iter().map(turn).collect())
     }
+}
+
+type Served = (Arc<Mutex<Server>>, Arc<Endpoint>);
+
+/// Starts all servers at once.
+fn start_all(servers: &[Served]) -> Result<(), StressError> {
+    std::thread::scope(|scope| {
+        let starting: Vec<_> =
+            servers.iter().map(|(server, _)| scope.spawn(move || lock(server).start())).collect();
+        let panicked = |_| Err(StressError::Scenario("starting a server panicked".to_owned()));
+        starting.into_iter().map(|one| one.join().unwrap_or_else(panicked)).collect()
+    })
+}
+
+fn stop_all(servers: &[Served]) {
+    std::thread::scope(|scope| {
+        servers.iter().for_each(|(server, _)| {
+            scope.spawn(move || lock(server).stop());
+        });
+    });
 }
 
 /// What a module came to; one that panicked is an error.

@@ -13,17 +13,29 @@ use crate::clock::Clock;
 use crate::plan::StressError;
 use crate::scenario::client::Client;
 use crate::scenario::memcheck;
-use crate::scenario::process::Usage;
-use crate::scenario::settings::{ServerSettings, Words};
+use crate::scenario::process::{self, Usage};
+use crate::scenario::settings::{ServerSettings, Text, Words};
 
 /// How often it is looked whether a server is ready, or has ended.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 /// What of a log is shown.
 const TAIL_BYTES: u64 = 2000;
 /// How long a command that is run to its end may take.
 const COMMAND_S: f64 = 60.0;
+/// The most files of a server whose pages are dropped.
+const FILES_MAX: u64 = 10_000_000;
 /// What of a command's output is read.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// How a server is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ending {
+    /// It is told, and has time.
+    Told,
+    /// At once, as in a crash.
+    Killed,
+}
 
 /// A server of a scenario.
 #[derive(Debug)]
@@ -48,10 +60,14 @@ impl Server {
     /// Replaces what stands for this run's addresses and folders.
     pub(crate) fn filled(&self, text: &str) -> String {
         let origin_port = self.origin.rsplit_once(':').map_or("", |(_, port)| port);
-        text.replace("{origin}", &self.origin)
+        let text = text
+            .replace("{origin}", &self.origin)
             .replace("{origin_port}", origin_port)
             .replace("{scratch}", &self.scratch.to_string_lossy())
             .replace("{url}", self.settings.url.trim_end_matches('/'))
+            .replace("{listen}", self.settings.place());
+        let values = self.settings.values.iter();
+        values.fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     }
 
     /// The process's id, of one that this run started or that the settings name.
@@ -64,7 +80,8 @@ impl Server {
     }
 
     pub(crate) fn usage(&self) -> Option<Usage> {
-        Usage::of(self.pid()?)
+        let usage = Usage::of(self.pid()?)?;
+        Some(Usage { drive_reads: process::drive_reads(&self.scratch), ..usage })
     }
 
     /// Writes its files and starts its command, if it has one; waits until it is ready.
@@ -86,6 +103,7 @@ impl Server {
     fn write_files(&self) -> std::io::Result<()> {
         std::fs::create_dir_all(&self.scratch)?;
         for (name, text) in &self.settings.files {
+            let Text::Here(text) = text else { continue };
             std::fs::write(self.scratch.join(name), self.filled(text))?;
         }
         Ok(())
@@ -139,13 +157,21 @@ impl Server {
 
     /// Ends the process that this run started, politely first, and reads what a checker said.
     pub(crate) fn stop(&mut self) {
+        self.end(Ending::Told);
+    }
+
+    /// Ends it in this way.
+    pub(crate) fn end(&mut self, ending: Ending) {
         let Some(mut child) = self.child.take() else { return };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let tell = |signal| group.map(|group| rustix::process::kill_process_group(group, signal));
         // The program itself first: some checkers and supervisors pass the signal on, and some would get it
         // twice.
-        let _ = group.map(|pid| rustix::process::kill_process(pid, Signal::TERM));
-        let end_ns = self.clock.nanoseconds() + crate::clock::nanoseconds(self.settings.stop_within);
+        if ending == Ending::Told {
+            let _ = group.map(|pid| rustix::process::kill_process(pid, Signal::TERM));
+        }
+        let within = if ending == Ending::Told { self.settings.stop_within } else { 0.0 };
+        let end_ns = self.clock.nanoseconds() + crate::clock::nanoseconds(within);
         while matches!(child.try_wait(), Ok(None)) && self.clock.nanoseconds() < end_ns {
             std::thread::sleep(LOOK);
         }
@@ -161,6 +187,14 @@ impl Server {
     /// As [`Self::start`].
     pub(crate) fn restart(&mut self) -> Result<(), StressError> {
         self.stop();
+        self.start_again()
+    }
+
+    /// Starts it with what it has kept.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_again(&mut self) -> Result<(), StressError> {
         self.launch()?;
         self.wait_until_ready()
     }
@@ -168,6 +202,31 @@ impl Server {
     /// Whether this run can restart it.
     pub(crate) fn is_ours(&self) -> bool {
         self.settings.command.is_some()
+    }
+
+    /// Writes out what its folder has, and drops it from the page cache, so that it is read from the drive
+    /// again. Directories and the sizes and places of files stay known to the kernel.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub(crate) fn chill(&self) -> std::io::Result<()> {
+        rustix::fs::sync();
+        let (mut folders, mut files) = (vec![self.scratch.clone()], 0);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                } else if kind.is_file() && files < FILES_MAX {
+                    files += 1;
+                    // A file that has gone meanwhile holds no pages.
+                    let Ok(file) = File::open(entry.path()) else { continue };
+                    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Its version in its own words.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -45,6 +45,9 @@ pub(crate) struct PartSettings {
     pub(crate) changes_every: Option<f64>,
     #[serde(default)]
     wrong: Wrong,
+    /// More fields of each response.
+    #[serde(default)]
+    pub(crate) fields: BTreeMap<String, String>,
 }
 
 /// A server under test.
@@ -60,7 +63,10 @@ pub(crate) struct ServerSettings {
     pub(crate) prepare: Option<Words>,
     /// Written into the scratch folder before the server starts.
     #[serde(default)]
-    pub(crate) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, Text>,
+    /// What stands for `{name}` in commands and files.
+    #[serde(default)]
+    pub(crate) values: BTreeMap<String, String>,
     /// The path that must answer before the server counts as started.
     #[serde(default = "slash")]
     pub(crate) ready: String,
@@ -81,6 +87,9 @@ pub(crate) struct ServerSettings {
     pub(crate) ca: Option<PathBuf>,
     #[serde(default)]
     pub(crate) insecure: bool,
+    /// Whether clients speak HTTP/2.
+    #[serde(default)]
+    pub(crate) http2: bool,
     /// The host that is asked for, instead of the URL's.
     #[serde(default)]
     pub(crate) host: Option<String>,
@@ -91,6 +100,14 @@ pub(crate) struct ServerSettings {
     /// This server is yours to load, though it is not this machine.
     #[serde(default)]
     pub(crate) mine: bool,
+}
+
+/// The text of a file: as it is written here, or where it is, beside the scenario.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Text {
+    Here(String),
+    From { from: PathBuf },
 }
 
 /// A command: its words, or a line for the shell.
@@ -157,11 +174,39 @@ fn slash() -> String {
     "/".to_owned()
 }
 
+/// The host and the port of a URL.
+fn place(url: &str) -> &str {
+    let rest = url.split("://").nth(1).unwrap_or(url);
+    rest.split('/').next().unwrap_or(rest)
+}
+
 impl ServerSettings {
+    /// The host and the port of its URL.
+    pub(crate) fn place(&self) -> &str {
+        place(&self.url)
+    }
+
+    /// Reads the files that are elsewhere, from `folder` on.
+    ///
+    /// # Errors
+    /// Which cannot be read, and why.
+    pub(crate) fn read_files(&mut self, folder: &Path) -> Result<(), String> {
+        for text in self.files.values_mut() {
+            if let Text::From { from } = text {
+                let path = folder.join(&*from);
+                let read = std::fs::read_to_string(&path);
+                let read = read.map_err(|error| {
+                    format!("server `{}`: {} cannot be read: {error}", self.name, path.display())
+                })?;
+                *text = Text::Here(read);
+            }
+        }
+        Ok(())
+    }
+
     /// A server that others run.
     pub(crate) fn elsewhere(url: &str, mine: bool) -> Self {
-        let place = url.split("://").nth(1).unwrap_or(url);
-        let host = place.split('/').next().unwrap_or(place);
+        let host = place(url);
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
         Self {
             name: host.chars().map(plain).collect(),
@@ -169,6 +214,7 @@ impl ServerSettings {
             command: None,
             prepare: None,
             files: BTreeMap::new(),
+            values: BTreeMap::new(),
             ready: slash(),
             ready_within: ten(),
             stop_within: ten(),
@@ -178,6 +224,7 @@ impl ServerSettings {
             version: None,
             ca: None,
             insecure: false,
+            http2: false,
             host: None,
             says: None,
             purge: None,
@@ -201,6 +248,7 @@ impl PartSettings {
         part.is_chunked = self.chunked;
         part.changes_ms = self.changes_every.map(|seconds| milliseconds(seconds).max(1));
         part.set_wrong(self.wrong);
+        part.fields = self.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         part
     }
 

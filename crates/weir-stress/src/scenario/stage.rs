@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::LocalSet;
@@ -18,8 +18,9 @@ use crate::recorder::Recorder;
 use crate::scenario::catalogue::Catalogue;
 use crate::scenario::client::{self, Client, Endpoint, Failure, Response, failure};
 use crate::scenario::origin::Origin;
-use crate::scenario::server::Server;
+use crate::scenario::server::{Ending, Server};
 use crate::scenario::settings::ServerSettings;
+use crate::scenario::span::{Point, Span};
 use crate::tally::{Fault, Tally};
 
 /// The most notes of a module.
@@ -42,6 +43,11 @@ pub(crate) struct Stage {
     pub(crate) seed: u64,
     /// What no other turn, server or run has in its paths.
     pub(crate) nonce: String,
+    /// What no other server, module or run has in its paths.
+    pub(crate) lasting: String,
+    /// Which round of turns this is.
+    pub(crate) round: u64,
+    pub(crate) span: Arc<Mutex<Span>>,
 }
 
 /// What a module has measured and found.
@@ -107,6 +113,65 @@ impl Stage {
         format!("/{}/{name}/", self.nonce)
     }
 
+    /// A path that nobody but this module has asked this server for, in any of its turns.
+    pub(crate) fn kept(&self, name: &str) -> String {
+        format!("/{}/{name}/", self.lasting)
+    }
+
+    /// What is measured begins here: what the server has used in this turn before does not count.
+    pub(crate) fn begin_span(&self) {
+        let now = self.point();
+        self.span.lock().unwrap_or_else(PoisonError::into_inner).begin(now);
+    }
+
+    /// What is measured ends here.
+    pub(crate) fn end_span(&self) {
+        let now = self.point();
+        self.span.lock().unwrap_or_else(PoisonError::into_inner).end(now);
+    }
+
+    fn point(&self) -> Point {
+        Point { usage: self.server().usage(), origin: self.catalogue.totals() }
+    }
+
+    /// Drops the pages of the server's files.
+    ///
+    /// # Errors
+    /// It is not ours, or a folder cannot be read.
+    pub(crate) fn chill(&self) -> Result<(), StressError> {
+        let server = self.own()?;
+        server.chill().map_err(|source| StressError::System { act: "dropping the server's pages", source })
+    }
+
+    /// Ends the server and starts it again with what it has kept. Returns how long it took from its start
+    /// until it was ready.
+    ///
+    /// # Errors
+    /// It is not ours, or does not come back.
+    pub(crate) fn restart(&self, ending: Ending) -> Result<Duration, StressError> {
+        let mut server = self.own()?;
+        server.end(ending);
+        let begun_ns = self.clock.nanoseconds();
+        server.start_again()?;
+        Ok(Duration::from_nanos(self.clock.nanoseconds() - begun_ns))
+    }
+
+    /// The server, if this run has started it.
+    fn own(&self) -> Result<MutexGuard<'_, Server>, StressError> {
+        let server = self.server();
+        match server.is_ours() {
+            true => Ok(server),
+            false => Err(StressError::Scenario(format!(
+                "`{}` needs a server that this scenario starts: `{}` has no `command`",
+                self.name, self.settings.name
+            ))),
+        }
+    }
+
+    pub(crate) fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn client(&self, timeout_s: f64) -> Client {
         Client::new(self.endpoint.clone(), Duration::from_nanos(crate::clock::nanoseconds(timeout_s)))
     }
@@ -134,7 +199,10 @@ impl Stage {
             }
             let is_content = matches!(head.status, 200 | 203 | 206);
             match catalogue.expected(path.as_bytes(), version(fields)).filter(|_| is_content) {
-                Some(expected) => Body::expecting(head.framing, head.range.map_or(0, |one| one.0), expected),
+                Some(expected) => {
+                    let begin = head.range.map_or(0, |one| one.0);
+                    Body::expecting(head.framing, begin, expected, Content::Counted)
+                }
                 None => Body::new(head.framing, 0, Content::Counted),
             }
         }

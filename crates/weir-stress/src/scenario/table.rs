@@ -62,13 +62,13 @@ impl Outcome {
                 .map(str::to_owned)
                 .collect(),
         ];
-        for (at, server) in self.servers.iter().enumerate() {
+        for (at, server) in module.ran_on(&self.servers) {
             let figures = module.figures(at);
             let cells = COLUMNS.iter().map(|column| cell(&figures, column));
             rows.push(std::iter::once(server.name.clone()).chain(cells).collect::<Vec<String>>());
         }
         align(&rows, f)?;
-        for (at, server) in self.servers.iter().enumerate() {
+        for (at, server) in module.ran_on(&self.servers) {
             self.show_side(module, at, &server.name, f)?;
         }
         for one in module.judged(&self.servers) {
@@ -92,11 +92,12 @@ impl Outcome {
         if !own.is_empty() {
             writeln!(f, "  {name}: {}", own.join(", "))?;
         }
-        if at > 0 {
+        let first = module.first();
+        if at != first {
             let ratios: Vec<String> =
-                side.ratios(&module.sides[0]).iter().map(|(name, ratio)| format!("{name} {ratio}")).collect();
+                module.ratios(at).iter().map(|(name, ratio)| format!("{name} {ratio}")).collect();
             if !ratios.is_empty() {
-                writeln!(f, "  {name} / {}: {}", self.servers[0].name, ratios.join(", "))?;
+                writeln!(f, "  {name} / {}: {}", self.servers[first].name, ratios.join(", "))?;
             }
         }
         let tally = side.tally();

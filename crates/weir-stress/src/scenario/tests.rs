@@ -1,5 +1,6 @@
 //! Scenarios against an honest caching proxy and against those that lie, and the pure parts.
 
+mod comparing;
 mod liar;
 mod parts;
 mod programs;
@@ -43,6 +44,10 @@ fn run_file(text: &str, more: &[&str]) -> Result<super::Outcome, StressError> {
     let folder = Folder::new();
     let file = folder.0.join("stress.toml");
     std::fs::write(&file, text).unwrap();
+    run_path(&file, more)
+}
+
+fn run_path(file: &std::path::Path, more: &[&str]) -> Result<super::Outcome, StressError> {
     let words = ["stress", file.to_str().unwrap(), "-q"];
     let args = Command::try_parse_from(words.iter().chain(more)).unwrap().args;
     super::run(&args)

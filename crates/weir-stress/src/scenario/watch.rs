@@ -43,6 +43,7 @@ pub(crate) struct Used {
     pub(crate) anonymous_bytes: u64,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
+    pub(crate) drive_reads: u64,
     pub(crate) is_known: bool,
 }
 
@@ -57,6 +58,7 @@ pub(crate) struct Watch {
     before: Usage,
     used: Used,
     origin: (u64, u64),
+    origin_begun: (u64, u64),
     requests: u64,
     faults: u64,
 }
@@ -73,6 +75,7 @@ impl Watch {
             before: Usage::default(),
             used: Used::default(),
             origin: (0, 0),
+            origin_begun: (0, 0),
             requests: 0,
             faults: 0,
         }
@@ -87,6 +90,7 @@ impl Watch {
         self.used = Used { is_known: usage.is_some(), ..Used::default() };
         self.before = usage.unwrap_or_default();
         self.origin = stages[0].catalogue.totals();
+        self.origin_begun = self.origin;
         (self.requests, self.faults) = (0, 0);
     }
 
@@ -102,12 +106,31 @@ impl Watch {
     }
 
     /// The turn is over.
-    pub(crate) fn end(&mut self, stages: &[Stage]) -> Used {
+    ///
+    /// Returns what the server used, and requests to the origin and bytes of content from it.
+    pub(crate) fn end(&mut self, stages: &[Stage]) -> (Used, (u64, u64)) {
         self.row(stages);
+        let mut origin = (self.origin.0 - self.origin_begun.0, self.origin.1 - self.origin_begun.1);
+        if let [stage] = stages {
+            self.take_span(stage, &mut origin);
+        }
         if self.says && std::io::stderr().is_terminal() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
-        self.used
+        (self.used, origin)
+    }
+
+    /// Where the module said what of its turn is measured, that alone was used.
+    fn take_span(&mut self, stage: &Stage, origin: &mut (u64, u64)) {
+        let points = stage.span.lock().unwrap_or_else(PoisonError::into_inner).points();
+        let Some((begun, ended)) = points else { return };
+        *origin = (ended.origin.0 - begun.origin.0, ended.origin.1 - begun.origin.1);
+        let (Some(begun), Some(ended)) = (begun.usage, ended.usage) else { return };
+        let used = ended.since(&begun);
+        self.used.cpu_seconds = used.cpu_seconds;
+        self.used.read_bytes = used.read_bytes;
+        self.used.written_bytes = used.written_bytes;
+        self.used.drive_reads = used.drive_reads;
     }
 
     fn row(&mut self, stages: &[Stage]) {
@@ -169,6 +192,7 @@ impl Used {
         self.cpu_seconds += one.cpu_seconds;
         self.read_bytes += one.read_bytes;
         self.written_bytes += one.written_bytes;
+        self.drive_reads += one.drive_reads;
         self.resident_bytes = self.resident_bytes.max(one.resident_bytes);
         self.anonymous_bytes = self.anonymous_bytes.max(one.anonymous_bytes);
     }

@@ -231,6 +231,7 @@ mod run {
     mod service;
     mod start;
     mod starts;
+    mod stress;
     mod upgrade;
 }
 

@@ -9,6 +9,7 @@ use crate::scenario::catalogue::{Lifetime, Part};
 use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage};
+use crate::tally::Tally;
 
 /// What is asked for, how hard and for how long.
 #[derive(Debug, Clone, Deserialize)]
@@ -28,13 +29,42 @@ struct Load {
     pick: Pick,
     wonders: f64,
     /// Whether each object is asked for once before, uncounted.
-    warm: bool,
+    warm: Warm,
+    /// Whether what the server keeps on drives is read from them, and not from the page cache.
+    cold: bool,
     /// Whether bodies are thrown away unread, so that the client is not what is measured.
     discard: bool,
     /// Whether new connections go on with earlier TLS sessions.
     resume: bool,
     /// Fields of each request.
     headers: Vec<String>,
+}
+
+/// When objects are asked for before they are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Warm {
+    Never,
+    /// Before each turn, and other objects in each.
+    EachTurn,
+    /// Before the first turn of a server, and the same objects in all.
+    Once,
+}
+
+impl<'de> Deserialize<'de> for Warm {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Bool(bool),
+            Word(String),
+        }
+        match Written::deserialize(from)? {
+            Written::Bool(true) => Ok(Self::EachTurn),
+            Written::Bool(false) => Ok(Self::Never),
+            Written::Word(word) if word == "once" => Ok(Self::Once),
+            Written::Word(_) => Err(serde::de::Error::custom("`warm` is true, false or \"once\"")),
+        }
+    }
 }
 
 impl Default for Load {
@@ -52,7 +82,8 @@ impl Default for Load {
             objects: 1000,
             pick: Pick::Uniform,
             wonders: 0.0,
-            warm: true,
+            warm: Warm::EachTurn,
+            cold: false,
             discard: false,
             resume: false,
             headers: Vec::new(),
@@ -80,7 +111,10 @@ impl Load {
         match &self.path {
             Some(path) => path.clone(),
             None => {
-                let prefix = stage.cold(name);
+                let prefix = match self.warm {
+                    Warm::Once => stage.kept(name),
+                    Warm::EachTurn | Warm::Never => stage.cold(name),
+                };
                 let mut part = Part::new(&prefix, self.size.clone());
                 part.lifetime = lifetime;
                 stage.catalogue.add(part);
@@ -95,7 +129,7 @@ impl Load {
         args.seconds = self.seconds;
         args.requests = self.requests;
         args.rate = self.rate;
-        args.http2 = self.http2;
+        args.http2 |= self.http2;
         args.streams = self.streams;
         args.timeout = self.timeout;
         args.objects = if path.contains("{}") { self.objects } else { 1 };
@@ -106,22 +140,39 @@ impl Load {
         args
     }
 
-    /// Asks for each object once, uncounted.
-    fn warm(&self, stage: &Stage, path: &str) -> Result<(), StressError> {
+    /// Asks for each object once, if that is wanted. What is wrong with the responses is counted, they
+    /// themselves are not. Drops what is held of the server's files, if that is wanted.
+    fn prepare(&self, stage: &Stage, path: &str) -> Result<Tally, StressError> {
+        let warmed = match self.warm {
+            Warm::Never => Tally::new(),
+            Warm::Once if stage.round > 0 => Tally::new(),
+            Warm::Once | Warm::EachTurn => self.warm(stage, path)?,
+        };
+        if self.cold {
+            stage.chill()?;
+        }
+        Ok(warmed)
+    }
+
+    fn warm(&self, stage: &Stage, path: &str) -> Result<Tally, StressError> {
         let mut args = self.args(stage, path);
         args.users = args.users.min(16);
         args.streams = 1;
         (args.seconds, args.rate, args.requests) = (None, None, Some(args.objects));
         (args.pick, args.wonders) = (Pick::Seq, 0.0);
-        stage.load_unseen(&args).map(|_| ())
+        args.discard = false;
+        stage.load_unseen(&args)
     }
 }
 
-/// Runs a load and asks how much of it the origin saw.
-fn measured(stage: &Stage, args: &StressArgs) -> Result<Measured, StressError> {
+/// Runs a load and asks how much of it the origin saw. What was wrong when it was prepared is added.
+fn measured(stage: &Stage, args: &StressArgs, prepared: &Tally) -> Result<Measured, StressError> {
     let (asked_before, _) = stage.catalogue.totals();
     let mut measured = Measured::new(stage);
+    stage.begin_span();
     measured.tally = stage.load(args)?;
+    stage.end_span();
+    measured.tally.add_faults(prepared);
     let (asked, _) = stage.catalogue.totals();
     let share = (asked - asked_before) as f64 / measured.tally.requests.max(1) as f64;
     measured.figure("origin_requests_per_request", share);
@@ -140,10 +191,8 @@ impl Module for Spread {
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
         let path = self.0.path(stage, "spread", Lifetime::Seconds(3600));
-        if self.0.warm {
-            self.0.warm(stage, &path)?;
-        }
-        measured(stage, &self.0.args(stage, &path))
+        let prepared = self.0.prepare(stage, &path)?;
+        measured(stage, &self.0.args(stage, &path), &prepared)
     }
 }
 
@@ -162,13 +211,11 @@ impl Module for Connect {
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
         let path = self.0.path(stage, "connect", Lifetime::Seconds(3600));
-        if self.0.warm {
-            self.0.warm(stage, &path)?;
-        }
+        let prepared = self.0.prepare(stage, &path)?;
         let mut args = self.0.args(stage, &path);
         args.new_connections = true;
         args.resume = self.0.resume;
-        measured(stage, &args)
+        measured(stage, &args, &prepared)
     }
 }
 
@@ -189,7 +236,7 @@ impl Module for Miss {
         if self.0.objects > 1 {
             args.pick = Pick::Seq;
         }
-        measured(stage, &args)
+        measured(stage, &args, &Tally::new())
     }
 }
 

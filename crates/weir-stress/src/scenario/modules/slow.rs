@@ -97,7 +97,10 @@ impl Module for Slow {
         stage.catalogue.add(Part::new(&slow, Sizes::One(self.size.0)));
         let paths: Vec<String> = (0..self.usual_objects).map(|at| format!("{usual}{at}")).collect();
         range::fetch(stage, &paths, self.timeout)?;
-        let roles = self.roles();
+        let is_http2 = stage.settings.http2;
+        // A head over HTTP/2 is one frame, and cannot be given slowly by this client.
+        let senders = if is_http2 { 0 } else { self.senders };
+        let roles = self.roles(senders);
         let end_ns = stage.end_ns(self.seconds);
         let mut measured = stage.measure(roles.len(), |at, sheet| {
             let (stage, settings, role, paths) = (stage.clone(), self.clone(), roles[at], paths.clone());
@@ -109,6 +112,9 @@ impl Module for Slow {
                 }
             }
         })?;
+        if is_http2 && self.senders > 0 {
+            measured.note("slow senders are left out over HTTP/2");
+        }
         for name in ["readers_whole", "readers_cut", "senders_answered", "senders_refused", "stallers_cut"] {
             // So that a limit on it means something where it never happened.
             measured.count(name, 0.0);
@@ -118,11 +124,11 @@ impl Module for Slow {
 }
 
 impl Slow {
-    fn roles(&self) -> Vec<Role> {
+    fn roles(&self, senders: usize) -> Vec<Role> {
         let all = [
             (Role::Usual, self.users),
             (Role::Reader, self.readers),
-            (Role::Sender, self.senders),
+            (Role::Sender, senders),
             (Role::Staller, self.stallers),
             (Role::Leaver, self.leavers),
         ];

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::scenario::catalogue::{Catalogue, Lifetime, Part};
-use crate::scenario::file::Scenario;
+use crate::scenario::file::{Extent, Scenario};
 use crate::scenario::playlog::{self, Row};
 use crate::scenario::says::{find, split};
 use crate::scenario::server::shell;
@@ -143,15 +143,16 @@ fn a_plain_line_needs_no_shell() {
 
 #[test]
 fn the_scenarios_that_are_shipped_are_read() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/stress");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = |folder: &str| std::fs::read_dir(root.join(folder)).unwrap();
     let mut read = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in entries("examples/stress").chain(entries("bench")) {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
-            let scenario = Scenario::read(&path).unwrap();
+            let scenario = Scenario::read(&path, Extent::Whole).unwrap();
             assert!(!scenario.servers.is_empty() && !scenario.modules.is_empty(), "{}", path.display());
             read += 1;
         }
     }
-    assert_eq!(read, 5);
+    assert_eq!(read, 7);
 }

@@ -1,7 +1,7 @@
 //! Servers that a run starts, and modules that are programs. They need Python.
 
 use super::liar::{Liar, Lie, free_port};
-use super::{Folder, figure, run_file, said, scenario};
+use super::{Folder, faults, figure, run_file, run_module, said, scenario};
 use crate::scenario::process::Usage;
 
 #[test]
@@ -105,4 +105,26 @@ fn a_module_may_be_any_program_that_speaks_lines_of_json() {
         let outcome = run(&program(body));
         assert!(!outcome.is_good() && outcome.to_string().contains(part), "{body}: {outcome}");
     }
+}
+
+/// The module in Python that is shipped.
+#[test]
+fn the_program_that_is_shipped_crawls_and_tells_lies_apart() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("left out: there is no python3");
+        return;
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/stress/crawl.py");
+    let module = format!(
+        "kind = \"program\"\ncommand = [\"python3\", {program:?}]\nseconds = 1.5\n\
+         settings = {{ path = \"/p/\", pages = 5 }}\nlimits = [\"pages > 5\"]"
+    );
+    let honest = run_module(Lie::Honest, &module);
+    assert!(honest.is_good() && figure(&honest, "requests") > 5.0, "{honest}");
+    assert_eq!(
+        (figure(&honest, "requests"), figure(&honest, "origin_requests")),
+        (figure(&honest, "pages"), 5.0)
+    );
+    let cut = run_module(Lie::Cut, &module);
+    assert!(faults(&cut).contains(&"closed"), "{cut}");
 }
