@@ -99,7 +99,7 @@ fuzz: tools
 ## bench: Weir beside its peers; ARGS=--quick for a short one
 bench: tools rocksdb-tools
 	$(ROCKSDB_CARGO) build --release --locked -p weir -p weir-stress --features weir/rocksdb
-	bench/run $(ARGS)
+	bench/compare $(ARGS)
 
 # Said before anything is built, and not by scenarios one after another.
 room:

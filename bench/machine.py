@@ -27,6 +27,12 @@ def facts():
             f"tcp_wmem {wmem}, congestion control {control}; loopback, server on one CPU, load and origin on another.")
 
 
+def commit(root):
+    """Which version of this repository it is."""
+    changed = " with local changes" if line(["git", "-C", root, "status", "--porcelain", "-uno"]) != "unknown" else ""
+    return f"Commit {line(['git', '-C', root, 'rev-parse', '--short=12', 'HEAD'])}{changed}, release, {line(['rustc', '--version'])}."
+
+
 def versions(weir, nginx, root):
     commit = line(["git", "-C", root, "rev-parse", "--short=12", "HEAD"])
     changed = " with local changes" if line(["git", "-C", root, "status", "--porcelain", "-uno"]) != "unknown" else ""

@@ -79,7 +79,7 @@ class Peer:
         nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
         if not nginx:
             raise SystemExit("bench: nginx is not installed; run `apt-get install nginx`")
-        with open(os.path.join(HERE, "peers", self.options.get("conf", "nginx.conf"))) as f:
+        with open(os.path.join(HERE, "peers", self.options["conf"])) as f:
             conf = f.read()
         values = dict(dir=self.dir, port=self.port, origin=self.origin, **self.options)
         for name, value in values.items():

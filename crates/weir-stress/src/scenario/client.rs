@@ -1,5 +1,5 @@
-//! A client of HTTP/1.1 or HTTP/2 that modules can lead by the hand: one request at a time, with its fields, its pace
-//! and its checks. Loads that need no more than GET are driven by `crate::load` instead.
+//! A client of HTTP/1.1 or HTTP/2 that modules can lead by the hand: one request at a time, with its fields,
+//! its pace and its checks. Loads that need no more than GET are driven by `crate::load` instead.
 //!
 //! # Cancel safety
 //! A request that is dropped in the middle closes its connection.

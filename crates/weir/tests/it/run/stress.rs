@@ -154,7 +154,8 @@ fn herds_ranges_and_slow_readers_come_over_http2() {
          limits = [\"origin_requests_per_object <= 1\"]\n\
          [[module]]\nkind = \"range\"\nusers = 3\nsize = \"300 KB\"\n\
          [[module]]\nkind = \"slow\"\nseconds = 20.0\nreaders = 5\nstallers = 3\nleavers = 3\n\
-         stall = 0.3\nsize = \"100 KB\"\ntake = \"200 KB\"\nlimits = [\"readers_cut = 0\", \"stallers_cut = 0\", \
+         stall = 0.3\nsize = \"100 KB\"\ntake = \"200 KB\"\n\
+         limits = [\"readers_cut = 0\", \"stallers_cut = 0\", \
          \"readers_whole > 0\"]\n\
          [[module]]\nkind = \"spread\"\nrequests = 500\nusers = 4\n";
     let json = run("http2", &format!("{server}{modules}"), &[]);
