@@ -80,11 +80,22 @@ def size(count):
 
 def wrapped(page, width=120):
     """Paragraphs and items no wider than a page is; tables and code as they are."""
-    lines, is_code = [], False
+    lines, words = [], []
+
+    def end():
+        if words:
+            text_of = " ".join(words)
+            indent = "  " if text_of.startswith("- ") else ""
+            lines.extend(textwrap.wrap(text_of, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+            words.clear()
+
     for line in page.split("\n"):
-        is_code ^= line.startswith("```")
-        if len(line) <= width or is_code or line.startswith(("|", "    ", "![")):
+        if not line.strip() or line.startswith(("|", "#", "    ", "![")):
+            end()
             lines.append(line)
-        else:
-            lines += textwrap.wrap(line, width, subsequent_indent="  " if line.startswith("- ") else "", break_long_words=False, break_on_hyphens=False)
+            continue
+        if line.startswith("- "):
+            end()
+        words.append(line.strip())
+    end()
     return "\n".join(lines)
