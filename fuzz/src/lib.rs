@@ -11,4 +11,5 @@ pub mod listen;
 pub mod policy;
 pub mod tls;
 pub mod value;
+pub mod warm;
 pub mod wire;

@@ -30,6 +30,10 @@ use weir_clock as clock;
 const WALK_TIME_MAX: Duration = Duration::from_secs(3600);
 /// The word for a walk that took longer.
 const OVERDUE: &str = "overdue";
+/// The longest time without a head, or without a byte of a body.
+const STILL_TIME_MAX: Duration = Duration::from_secs(600);
+/// The word for a walk in which nothing has come for so long.
+const STILL: &str = "no-progress";
 /// The size of the pieces in which a body is read, in bytes.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 /// So much is read of a response that is not stored, so that its connection can be used again.
@@ -83,6 +87,14 @@ async fn unless_ended<T>(mut ends: watch::Receiver<()>, walk: impl Future<Output
     }
 }
 
+/// What a step of a walk gives, where it does so soon enough.
+///
+/// # Errors
+/// The word: nothing has come for too long.
+async fn soon<T>(step: impl Future<Output = T>) -> Result<T, &'static str> {
+    tokio::time::timeout(STILL_TIME_MAX, step).await.map_err(|_| STILL)
+}
+
 /// Warms a URL on this core.
 async fn warm(core: &Core, warm: Warm) -> Warmed {
     let Warm { url, headers, refresh, instead, .. } = warm;
@@ -95,7 +107,7 @@ async fn warm(core: &Core, warm: Warm) -> Warmed {
     let shown = service::prepare(&plan, &mut request);
     let mut note = Note::warming(core, &plan, (&request, shown), &warming);
     let mut client = Nobody;
-    let response = walk::walk(&mut note, &mut client).await;
+    let Ok(response) = soon(walk::walk(&mut note, &mut client)).await else { return Warmed::Failed(STILL) };
     ended(&mut Exchange { note: &mut note, client: &mut client }, response).await
 }
 
@@ -114,7 +126,11 @@ async fn read(
     let warming = Warming { refresh: false, instead: None, aim: Aim::Read, hurry: Arc::default() };
     let shown = service::prepare(&plan, &mut request);
     let mut note = Note::warming(core, &plan, (&request, shown), &warming);
-    let Response { head, mut body, .. } = walk::walk(&mut note, &mut Nobody).await;
+    let mut nobody = Nobody;
+    let Ok(response) = soon(walk::walk(&mut note, &mut nobody)).await else {
+        return done(Warmed::Failed(STILL));
+    };
+    let Response { head, mut body, .. } = response;
     done(match head.status() {
         _ if note.facts.detail == GAVE_WAY => Warmed::GaveWay(give_way::why(&note)),
         Some(StatusCode::OK) => Warmed::Stored,
@@ -122,10 +138,11 @@ async fn read(
         None => Warmed::Failed(note.facts.detail),
     });
     while head.status() == Some(StatusCode::OK) {
-        let piece = match body.next(PIECE_BYTES_MAX).await {
-            Ok(Some(piece)) => Ok(piece),
-            Ok(None) => return,
-            Err(cut) => Err(cut.word),
+        let piece = match soon(body.next(PIECE_BYTES_MAX)).await {
+            Ok(Ok(Some(piece))) => Ok(piece),
+            Ok(Ok(None)) => return,
+            Ok(Err(cut)) => Err(cut.word),
+            Err(still) => Err(still),
         };
         let is_cut = piece.is_err();
         if pieces.send(piece).await.is_err() || is_cut {
@@ -175,11 +192,12 @@ async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
     let most = if not_stored.is_some() { PASSED_BYTES_MAX } else { usize::MAX };
     let mut read = 0usize;
     while read < most {
-        match body.next(PIECE_BYTES_MAX).await {
-            Ok(Some(piece)) => read = read.saturating_add(piece.len()),
-            Ok(None) => break,
-            Err(cut) if not_stored.is_none() => return Warmed::Failed(cut.word),
-            Err(_) => break,
+        match soon(body.next(PIECE_BYTES_MAX)).await {
+            Ok(Ok(Some(piece))) => read = read.saturating_add(piece.len()),
+            Ok(Ok(None)) => break,
+            Ok(Err(cut)) if not_stored.is_none() => return Warmed::Failed(cut.word),
+            Err(still) if not_stored.is_none() => return Warmed::Failed(still),
+            Ok(Err(_)) | Err(_) => break,
         }
     }
     drop(body);
@@ -220,7 +238,7 @@ fn request(
     let head = head.map_err(|_| "malformed-url")?;
     let is_https = uri.scheme_str() == Some("https");
     let port = head.host.port().or(Some(if is_https { 443 } else { 80 }));
-    let mut peer = PeerInfo::new(Peer::Unix, Trust::Untrusted, limits, None).at_port(port);
+    let mut peer = PeerInfo::new(Peer::Itself, Trust::Untrusted, limits, None).at_port(port);
     peer.scheme = if is_https { "https" } else { "http" };
     Ok(Request::of_head(head, Rc::new(peer), clock::now()))
 }
@@ -254,4 +272,17 @@ impl Client for Nobody {
     fn moved(&mut self) {}
 
     fn count_for(&mut self, _: SiteId) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_walk_in_which_nothing_comes_ends_with_a_word() {
+        let begun = tokio::time::Instant::now();
+        assert_eq!(soon(std::future::pending::<()>()).await, Err("no-progress"));
+        assert_eq!(begun.elapsed(), STILL_TIME_MAX);
+        assert_eq!(soon(async { 1 }).await, Ok(1));
+    }
 }

@@ -16,10 +16,11 @@ use weir_disk::{Disk, DiskFile};
 
 use crate::order::{Order, Stage};
 use crate::report::{Outcome, Report};
-use crate::sitemap::is_url;
+use crate::sitemap::{is_url, without_fragment};
 use crate::{LIST_BYTES_MAX, URLS_MAX, WARMINGS_MAX};
 
-/// Those of callers of some sites: places are left for the others.
+/// Those of callers of some sites: places are left for the others. Of these, a site gets a further one only
+/// while more are free than it has, so that no two sites take all.
 const OF_SITES_MAX: usize = WARMINGS_MAX / 2;
 /// The folder.
 const FOLDER: &str = "warm";
@@ -39,7 +40,9 @@ pub enum BookError {
     #[error("cannot write in the state folder: {0}")]
     Disk(#[from] io::Error),
     /// There are too many warmings.
-    #[error("{WARMINGS_MAX} warmings are under way, or {OF_SITES_MAX} of tokens of some sites")]
+    #[error(
+        "{WARMINGS_MAX} warmings are under way, or {OF_SITES_MAX} of tokens of some sites, of which none has more than half"
+    )]
     TooMany,
     /// A list is too long.
     #[error("a warming has at most {URLS_MAX} URLs, of {} MiB together", LIST_BYTES_MAX >> 20)]
@@ -103,8 +106,8 @@ impl Book {
     /// There are too many, or the state folder refuses.
     pub fn begin(&self, id: &str, order: Order) -> Result<Arc<Warming>, BookError> {
         let mut open = self.open.lock();
-        let of_sites = open.values().filter(|warming| warming.order.sites.is_some()).count();
-        if open.len() >= WARMINGS_MAX || order.sites.is_some() && of_sites >= OF_SITES_MAX {
+        let has_place = order.sites.as_ref().is_none_or(|sites| has_place(&open, sites));
+        if open.len() >= WARMINGS_MAX || !has_place {
             return Err(BookError::TooMany);
         }
         self.disk.make_folder(FOLDER)?;
@@ -214,6 +217,14 @@ impl Book {
     pub fn forget(&self, id: &str) {
         self.open.lock().remove(id);
     }
+}
+
+/// Whether a caller of these sites finds a place among those of such callers.
+fn has_place(open: &HashMap<String, Arc<Warming>>, sites: &[String]) -> bool {
+    let of_sites: Vec<_> = open.values().filter_map(|warming| warming.order.sites.as_ref()).collect();
+    let free = OF_SITES_MAX.saturating_sub(of_sites.len());
+    let has = |site: &String| of_sites.iter().filter(|others| others.contains(site)).count();
+    free > sites.iter().map(has).max().unwrap_or_default()
 }
 
 fn name(id: &str, kind: &str) -> String {
@@ -368,17 +379,18 @@ impl Warming {
 
 impl List {
     fn append(&mut self, urls: &[String]) -> Result<(), BookError> {
-        let bytes: u64 = urls.iter().map(|url| url.len() as u64 + 1).sum();
-        if self.urls + urls.len() as u64 > URLS_MAX || self.bytes + bytes > LIST_BYTES_MAX {
+        let urls = || urls.iter().map(|url| without_fragment(url));
+        let (bytes, count) = (urls().map(|url| url.len() as u64 + 1).sum::<u64>(), urls().count() as u64);
+        if self.urls + count > URLS_MAX || self.bytes + bytes > LIST_BYTES_MAX {
             return Err(BookError::TooLong);
         }
         let mut text = String::with_capacity(usize::try_from(bytes).unwrap_or_default());
-        for url in urls {
+        for url in urls() {
             text.push_str(url);
             text.push('\n');
         }
         self.file.write_all_at(&[text.as_bytes()], self.bytes)?;
-        (self.bytes, self.urls) = (self.bytes + bytes, self.urls + urls.len() as u64);
+        (self.bytes, self.urls) = (self.bytes + bytes, self.urls + count);
         Ok(())
     }
 }

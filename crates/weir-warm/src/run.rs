@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::book::{Done, Lines, Warming};
 use crate::order::{Folder, Order, Stage};
 use crate::report::{Outcome, Report, Waits};
-use crate::sitemap::{self, Entry, is_url};
+use crate::sitemap::{self, Entry, is_url, without_fragment};
 
 /// How long the caller of a list may take for its next piece.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(600);
@@ -40,6 +40,9 @@ const FOLDER_DEPTH_MAX: usize = 64;
 const BATCH: usize = 1000;
 /// The word for a URL of a host that no site has, or of a site that the caller may not touch.
 const FOREIGN: &str = "other-site";
+
+/// The word for what is no URL of http or https, or not in ASCII.
+const MALFORMED: &str = "malformed-url";
 
 /// The content of a document, or what it waits for.
 pub type Content<'o> = Result<Box<dyn Read + Send + 'o>, Waits>;
@@ -140,8 +143,9 @@ fn expand(warming: &Warming, outside: &dyn Outside, watch: &dyn Watch) -> Result
     {
         return Ok(false);
     }
-    let mut sitemaps = VecDeque::from_iter(warming.order().sitemaps.iter().map(|url| (url.clone(), 1)));
-    let mut known: HashSet<String> = warming.order().sitemaps.iter().cloned().collect();
+    let ordered = || warming.order().sitemaps.iter().map(|url| without_fragment(url).to_owned());
+    let mut sitemaps: VecDeque<_> = ordered().map(|url| (url, 1)).collect();
+    let mut known: HashSet<String> = ordered().collect();
     while let Some((url, level)) = sitemaps.pop_front() {
         if watch.is_over() {
             return Ok(false);
@@ -153,6 +157,7 @@ fn expand(warming: &Warming, outside: &dyn Outside, watch: &dyn Watch) -> Result
                 Err(format!("names {further}, which would be the {}th level of indexes", level + 1))
             }
             Entry::Sitemap(further) => {
+                let further = without_fragment(&further).to_owned();
                 if known.insert(further.clone()) {
                     sitemaps.push_back((further, level + 1));
                 }
@@ -226,7 +231,7 @@ struct Collected<'w> {
 impl Collected<'_> {
     fn add(&mut self, url: String) -> Result<(), String> {
         // What is no URL is left to the report: it is asked for in vain.
-        let url = if is_url(&url) { url } else { written(&url) };
+        let url = if is_url(&url) { without_fragment(&url).to_owned() } else { written(&url) };
         if !url.is_empty() && self.seen.insert(xxh3_128(url.as_bytes())) {
             self.batch.push(url);
         }
@@ -392,9 +397,14 @@ impl Going<'_> {
         let order = self.warming.order();
         self.under_way += 1;
         let tell = self.tell.clone();
-        if !is_url(&turn.url) || !is_own(&turn.url, order, self.outside) {
+        let refused = match is_url(&turn.url) && turn.url.is_ascii() {
+            false => Some(MALFORMED),
+            true if !is_own(&turn.url, order, self.outside) => Some(FOREIGN),
+            true => None,
+        };
+        if let Some(word) = refused {
             // The receiver is this thread.
-            let _ = tell.send((turn, Outcome::Failed(Cow::Borrowed(FOREIGN))));
+            let _ = tell.send((turn, Outcome::Failed(Cow::Borrowed(word))));
             return;
         }
         self.pace.took(now);

@@ -314,6 +314,11 @@ impl<R: BufRead> BufRead for Input<R> {
     }
 }
 
+/// A URL without its fragment, which is never sent (RFC 9110 §4.2.5).
+pub fn without_fragment(url: &str) -> &str {
+    url.split_once('#').map_or(url, |(sent, _)| sent)
+}
+
 /// Whether a text can be a URL of a list: `http` or `https`, not too long, without blanks and controls.
 pub fn is_url(text: &str) -> bool {
     let begins = |scheme: &str| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme));

@@ -77,3 +77,12 @@ proptest::proptest! {
         fuzzed(&bytes);
     }
 }
+
+/// What mutations insert, beside bytes of other seeds.
+const WORDS: &[&[u8]] =
+    &[b"WEIRHAND", b"\x01\0\0\0", b"\0\0\0\0", b"\xff\xff", b"\xff\xff\xff\xff", b"a.test"];
+
+#[test]
+fn no_bytes_of_a_drive_break_the_reader() {
+    weir_testkit::fuzz("by_hand", WORDS, fuzzed);
+}

@@ -56,8 +56,9 @@ fn own<'u>(control: &Control, call: &Call, urls: impl Iterator<Item = &'u String
     if call.caller.sites.is_none() {
         return Ok(());
     }
-    let mut urls = urls;
-    urls.try_for_each(|url| call.caller.check_site(control.site_of_url(url).as_deref()))
+    // A fragment is never sent.
+    let mut sent = urls.map(|url| url.split('#').next().unwrap_or_default());
+    sent.try_for_each(|url| call.caller.check_site(control.site_of_url(url).as_deref()))
 }
 
 /// Takes a further piece of the list of a warming.

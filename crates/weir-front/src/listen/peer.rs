@@ -13,6 +13,8 @@ pub enum Peer {
     Ip(SocketAddr),
     /// Over a Unix socket: a program on this machine that the file's mode admits.
     Unix,
+    /// Weir itself, which asks for nobody. It is trusted for nothing, whatever is configured.
+    Itself,
 }
 
 impl Peer {
@@ -21,19 +23,19 @@ impl Peer {
         Self::Ip(SocketAddr::new(at.ip().to_canonical(), at.port()))
     }
 
-    /// Its IP address; `None` over a Unix socket.
+    /// Its IP address; `None` where it has none.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Ip(at) => Some(at.ip()),
-            Self::Unix => None,
+            Self::Unix | Self::Itself => None,
         }
     }
 
-    /// Its address with the port, which is 0 where a proxy named it without one; `None` over a Unix socket.
+    /// Its address with the port, which is 0 where a proxy named it without one; `None` where it has none.
     pub fn socket(&self) -> Option<SocketAddr> {
         match self {
             Self::Ip(at) => Some(*at),
-            Self::Unix => None,
+            Self::Unix | Self::Itself => None,
         }
     }
 
@@ -52,6 +54,7 @@ impl fmt::Display for Peer {
         match self {
             Self::Ip(at) => at.ip().fmt(f),
             Self::Unix => f.write_str("unix"),
+            Self::Itself => f.write_str("weir"),
         }
     }
 }
@@ -82,6 +85,7 @@ impl Trusted {
     pub fn contains(&self, peer: &Peer) -> bool {
         match peer {
             Peer::Unix => self.unix == UnixPeers::Trusted,
+            Peer::Itself => false,
             Peer::Ip(at) => self.networks.iter().any(|network| network.contains(&at.ip())),
         }
     }

@@ -132,3 +132,88 @@ fn all_of_it_is_bounded() {
     assert_eq!(taken, LIST_BYTES_MAX / (8015 * 1000), "and nothing of the piece that is too much");
     assert_eq!(warming.urls().0, taken * 1000);
 }
+
+/// `docs/format/warm.md` has these files. They must stay readable.
+const GOLDEN_ORDER: &str = r#"{"version":1,"actor":"token:cms","owner":"f00","sites":["a.test"],"entry":null,"sitemaps":[],"folder":null,
+     "headers":[["accept-encoding","br"]],"rate":50,"parallel":4,"refresh":false,
+     "stage":{"is":"listed","bytes":37,"urls":2}}"#;
+const GOLDEN_URLS: &str = "https://a.test/\nhttps://a.test/x?y=1\n";
+const GOLDEN_DONE: &str = "0 s\n1 x 503\n";
+const GOLDEN_ID: &str = "00000000000000f0";
+
+fn golden() -> Order {
+    Order {
+        actor: "token:cms".to_owned(),
+        owner: "f00".to_owned(),
+        sites: Some(vec!["a.test".to_owned()]),
+        headers: vec![("accept-encoding".to_owned(), "br".to_owned())],
+        rate: Some(50),
+        parallel: 4,
+        ..Order::default()
+    }
+}
+
+#[test]
+fn the_files_are_those_of_version_1() {
+    let page = include_str!("../../../../docs/format/warm.md");
+    for text in [GOLDEN_ORDER, GOLDEN_URLS, GOLDEN_DONE] {
+        let lines = text.lines().map(str::trim).collect::<Vec<_>>();
+        assert!(lines.iter().all(|line| page.lines().any(|shown| shown.trim() == *line)), "{lines:?}");
+    }
+    let disk = CrashDisk::new(6);
+    let warming = book(&disk).begin(GOLDEN_ID, golden()).unwrap();
+    let urls: Vec<String> = GOLDEN_URLS.lines().map(str::to_owned).collect();
+    warming.add(0, &urls, true).unwrap();
+    let mut done = warming.done().unwrap();
+    done.note(0, &Outcome::Stored).unwrap();
+    done.note(1, &Outcome::Failed("503".into())).unwrap();
+    let files = disk.process();
+    let read =
+        |kind| String::from_utf8(files.read(&name(GOLDEN_ID, kind), 1 << 20).unwrap().unwrap()).unwrap();
+    assert_eq!((read("urls"), read("done")), (GOLDEN_URLS.to_owned(), GOLDEN_DONE.to_owned()));
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(json(&read("order")), json(GOLDEN_ORDER));
+}
+
+#[test]
+fn the_files_of_version_1_are_gone_on_with() {
+    let disk = CrashDisk::new(7);
+    let files = disk.process();
+    files.make_folder(FOLDER).unwrap();
+    for (kind, text) in [("order", GOLDEN_ORDER), ("urls", GOLDEN_URLS), ("done", GOLDEN_DONE)] {
+        files.create(&name(GOLDEN_ID, kind)).unwrap().write_all_at(&[text.as_bytes()], 0).unwrap();
+    }
+    let warming = book(&disk).unfinished().unwrap().remove(0);
+    assert_eq!((warming.id(), warming.order()), (GOLDEN_ID, &golden()));
+    assert_eq!(all(&warming), GOLDEN_URLS.lines().collect::<Vec<_>>());
+    let done = warming.done().unwrap();
+    assert_eq!((done.report.stored, &done.report.failed), (1, &[("503".to_owned(), 1)].into()));
+    assert!(done.has(0) && done.has(1));
+}
+
+#[test]
+fn a_fragment_is_not_kept() {
+    let disk = CrashDisk::new(8);
+    let warming = book(&disk).begin("1", Order::default()).unwrap();
+    let urls = ["http://a.test/x#y", "http://a.test#@b.test/", "http://a.test/?#"].map(str::to_owned);
+    warming.add(0, &urls, true).unwrap();
+    assert_eq!(all(&warming), ["http://a.test/x", "http://a.test", "http://a.test/?"]);
+}
+
+/// Two sites do not take all places that there are for tokens of sites.
+#[test]
+fn a_site_takes_a_further_place_only_while_more_are_free() {
+    let disk = CrashDisk::new(9);
+    let book = book(&disk);
+    let begin = |id: &str, sites: &[&str]| {
+        let sites = Some(sites.iter().map(|site| (*site).to_owned()).collect());
+        book.begin(id, Order { sites, ..Order::default() }).is_ok()
+    };
+    let begun = |of: &str| (0..4).filter(|number| begin(&format!("{of}{number}"), &[of])).count();
+    assert_eq!((begun("a"), begun("b")), (2, 1));
+    // Another token of the same site, or one that has the site beside another, has no more.
+    assert!(!begin("more", &["c", "a"]));
+    assert_eq!((begun("c"), begun("d")), (1, 0));
+    book.remove("a0");
+    assert!(!begin("again", &["a"]) && begin("other", &["d"]));
+}

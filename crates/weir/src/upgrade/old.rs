@@ -304,7 +304,7 @@ fn attend_departures(link: Arc<Link>, departing: Receiver<HandedOver>) -> io::Re
         for HandedOver { socket, family, peer, port, input, relayed, held } in departing {
             let peer = match peer {
                 Peer::Ip(at) => Some(at),
-                Peer::Unix => None,
+                Peer::Unix | Peer::Itself => None,
             };
             let (unix, tls) = (family == Family::Unix, relayed.map(Tls::of));
             let connection = Message::Connection { peer, unix, port, tls };

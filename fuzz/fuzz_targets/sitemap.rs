@@ -1,0 +1,5 @@
+//! Fuzz target: `sitemap`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::warm::sitemap(data));
