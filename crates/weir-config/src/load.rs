@@ -61,6 +61,7 @@ impl Loaded {
         warnings.extend(warnings::of_maps(tree.0, tree.1));
         warnings.extend(warnings::of_unused_maps(tree.0, tree.1));
         warnings.extend(warnings::of_unused_metrics(&self.config, tree.0, tree.1));
+        warnings.extend(warnings::of_debug(&self.config, tree.0, tree.1));
         warnings.extend(warnings::of_warm(&self.sites, &self.config, tree));
         warnings
     }

@@ -2,6 +2,7 @@
 //! wrong: those are mistakes.
 
 mod clients;
+mod debug;
 mod files;
 mod maps;
 mod metrics;
@@ -10,6 +11,7 @@ mod requests;
 mod sessions;
 mod warm;
 
+pub(crate) use debug::of_debug;
 pub(crate) use maps::of_maps as of_unused_maps;
 pub(crate) use metrics::of_unused_metrics;
 pub(crate) use warm::of_warm;

@@ -17,5 +17,5 @@ mod upload;
 
 pub use entry::{Entry, FILE_NAME_DIGITS};
 pub use room::{ENTRIES_MAX, Share, Stock, UPLOADS_MAX, Usage};
-pub use shelf::{Shelf, ShelfError, Trouble};
+pub use shelf::{BLOCK_BYTES, Shelf, ShelfError, Trouble};
 pub use upload::{Laid, Upload, Wanted};

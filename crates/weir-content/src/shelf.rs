@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use weir_disk::{Disk, DiskFile, read_exact_at};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::entry::{Entry, file_name, number_of};
 use crate::form::{self, FOOT_BYTES};
@@ -27,8 +27,9 @@ pub(crate) const UNFINISHED: &str = "new-";
 /// How far the number of a file that cannot be read may lie beyond those of all others. One that is further
 /// is none that was given: nobody lays so much between two starts.
 const GAP_MAX: u64 = 1 << 32;
-/// How much is read at a time to check content.
-const CHECKED_BYTES: usize = 256 << 10;
+
+/// The bytes of a piece that have a sum of their own.
+pub const BLOCK_BYTES: usize = 64 << 10;
 
 /// Why content is not laid or removed.
 #[derive(Debug, thiserror::Error)]
@@ -336,22 +337,24 @@ impl Shelf {
         Ok(())
     }
 
-    /// Reads the bytes of a piece, and says whether they are those that were laid. Blocks.
+    /// Reads the bytes of a piece. Where they are those that were laid: the XXH3-64 of each
+    /// [`BLOCK_BYTES`] of them, so that whoever reads a part of them later can check it. Blocks.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn is_sound(&self, entry: &Entry) -> io::Result<bool> {
+    pub fn sums(&self, entry: &Entry) -> io::Result<Option<Vec<u64>>> {
         let file = self.disk.open(&entry.file_name())?;
-        let mut buffer = vec![0; CHECKED_BYTES];
-        let (mut hash, mut at) = (Xxh3::new(), 0);
+        let mut buffer = vec![0; BLOCK_BYTES];
+        let (mut hash, mut at, mut sums) = (Xxh3::new(), 0, Vec::new());
         while at < entry.body_bytes {
             let left = usize::try_from(entry.body_bytes - at).unwrap_or(usize::MAX);
-            let piece = &mut buffer[..left.min(CHECKED_BYTES)];
+            let piece = &mut buffer[..left.min(BLOCK_BYTES)];
             read_exact_at(&*file, piece, at)?;
             hash.update(piece);
+            sums.push(xxh3_64(piece));
             at += piece.len() as u64;
         }
-        Ok(hash.digest128() == entry.digest)
+        Ok((hash.digest128() == entry.digest).then_some(sums))
     }
 
     /// Leaves the folder to another process: nothing is written from now on. Blocks until what is being

@@ -18,11 +18,13 @@ use weir_observe::{AUDIT_SITES, AUDITS};
 use self::backwards::Set;
 /// The act of a retention.
 pub(crate) const RETENTION: &str = "ttl";
+/// The word of purges.
+pub(crate) const PURGE: &str = "purge";
 /// The ways in which an act ends.
 pub const RESULTS: [&str; 3] = ["done", "refused", "failed"];
 /// The words of what can be done; of refused attempts at anything else the history has method and path.
 pub const ACTS: [&str; 15] = [
-    "purge",
+    PURGE,
     "purge-dry-run",
     RETENTION,
     "reload",

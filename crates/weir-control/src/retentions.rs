@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::data_plane::{PurgeScope, RetentionShown, Retentions, StoredVariant};
-use crate::history::{self, HistoryEntry, Own, RETENTION};
+use crate::history::{self, HistoryEntry, Own, PURGE, RETENTION};
 use crate::status::rfc3339;
 
 use self::superseded::Newer;
@@ -38,7 +38,15 @@ const CLOCK_STEP_MAX: Duration = Duration::from_secs(60);
 pub(crate) fn in_force(state: &Path, now: SystemTime, own: Option<&Own<'_>>) -> io::Result<Retentions> {
     let mut found = Retentions::default();
     let mut newer = Newer::default();
-    each_order(state, now, |given, clocks| {
+    each_order(state, now, |act, clocks| {
+        let given = match act {
+            // What was held is gone or stale since, and what has come since has its own lifetime.
+            Act::Purged(scopes, sites) => {
+                scopes.iter().for_each(|scope| newer.note(scope, &sites));
+                return ControlFlow::Continue(());
+            }
+            Act::Ordered(given) => given,
+        };
         let is_shown = own.is_none_or(|own| own.sees(&given.entry));
         found.more |= is_shown && given.is_cut;
         for row in given.rows(now) {
@@ -79,7 +87,8 @@ pub(crate) fn tell(
     let Some(retained) = &mut variant.retained else { return Ok(()) };
     let Some(until) = time(&retained.until) else { return Ok(()) };
     let (mut newest, mut was_set_back) = (None, false);
-    each_order(state, now, |given, clocks| {
+    each_order(state, now, |act, clocks| {
+        let Act::Ordered(given) = act else { return ControlFlow::Continue(()) };
         was_set_back |= clocks.were_set_back;
         let mut rows = given.rows(now);
         rows.retain(|row| concerns(&row.scope, &variant.tags));
@@ -101,6 +110,31 @@ pub(crate) fn tell(
     Ok(())
 }
 
+/// What the history has that decides how long something stays fresh.
+enum Act {
+    Ordered(Box<Given>),
+    /// What was purged, as far as the history has it, and of which sites.
+    Purged(Vec<PurgeScope>, Vec<String>),
+}
+
+impl Act {
+    fn of(entry: HistoryEntry) -> Option<Act> {
+        match &*entry.act {
+            _ if entry.result != "done" => None,
+            RETENTION => Given::of(entry).map(|given| Act::Ordered(Box::new(given))),
+            PURGE => Some(Act::Purged(scopes(&entry).into_iter().flatten().collect(), entry.sites)),
+            _ => None,
+        }
+    }
+}
+
+/// The scopes of an order; none for what is no scope, such as how many more there were.
+fn scopes(entry: &HistoryEntry) -> Vec<Option<PurgeScope>> {
+    let several = entry.scope.get("scopes").and_then(Value::as_array).into_iter().flatten();
+    let all = entry.scope.get("scope").filter(|scope| !scope.is_null()).into_iter().chain(several);
+    all.map(|one| serde_json::from_value(one.clone()).ok()).collect()
+}
+
 /// An order as the history has it.
 struct Given {
     entry: HistoryEntry,
@@ -115,9 +149,7 @@ struct Given {
 impl Given {
     fn of(entry: HistoryEntry) -> Option<Given> {
         let lifetime_s = entry.scope.get("lifetime_s").and_then(Value::as_u64)?;
-        let several = entry.scope.get("scopes").and_then(Value::as_array).into_iter().flatten();
-        let all = entry.scope.get("scope").into_iter().chain(several);
-        let all: Vec<Option<PurgeScope>> = all.map(|one| serde_json::from_value(one.clone()).ok()).collect();
+        let all = scopes(&entry);
         let is_cut = all.iter().any(Option::is_none);
         let time = time(&entry.time)?;
         let until = time.checked_add(Duration::from_secs(lifetime_s))?;
@@ -174,11 +206,11 @@ fn is_after(time: SystemTime, later: SystemTime) -> bool {
     time.duration_since(later).is_ok_and(|ahead| ahead > CLOCK_STEP_MAX)
 }
 
-/// Hands on the orders of the history that were carried out, the newest first.
+/// Hands on the orders and purges of the history that were carried out, the newest first.
 fn each_order(
     state: &Path,
     now: SystemTime,
-    mut each: impl FnMut(Given, &Clocks) -> ControlFlow<()>,
+    mut each: impl FnMut(Act, &Clocks) -> ControlFlow<()>,
 ) -> io::Result<()> {
     let mut looked = 0;
     let mut clocks = Clocks { now, latest: now, earliest: now, were_set_back: false };
@@ -187,10 +219,9 @@ fn each_order(
         if let Some(time) = time(&entry.time) {
             clocks.note(time);
         }
-        let given = if entry.act == RETENTION && entry.result == "done" { Given::of(entry) } else { None };
-        match given {
+        match Act::of(entry) {
             _ if looked > LOOKED_MAX => ControlFlow::Break(()),
-            Some(given) => each(given, &clocks),
+            Some(act) => each(act, &clocks),
             None => ControlFlow::Continue(()),
         }
     })

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method};
-use weir_files::{Failed, Finding, Found, Hidden, Way};
+use weir_files::{Failed, Finding, Found, Hidden, Sums, Way};
 use weir_policy::{RequestView, write_url};
 
 use crate::exchange::Exchange;
@@ -55,7 +55,7 @@ pub(crate) async fn respond(
 ) -> Option<Response> {
     let shared = Arc::clone(&exchange.core.shared);
     let shelved = shared.content.shelved()?;
-    let found = loop {
+    let (found, sums) = loop {
         match open(&shared, shelved, &laid).await {
             Ok(found) => break found,
             Err(Unread::Crowded) => return Some(files::refused(exchange, Failed::Crowded)),
@@ -88,6 +88,7 @@ pub(crate) async fn respond(
         stored: &stored,
         printed: laid.entry.ends.is_none().then_some(&laid.printed),
         purpose: Purpose::ByHand,
+        sums: Some(sums),
     };
     files::send_as(exchange, route, sending)
 }
@@ -110,7 +111,7 @@ impl From<Failed> for Unread {
 }
 
 /// The file of what is laid, where its bytes are those that were laid.
-async fn open(shared: &Shared, shelved: &Shelved, laid: &Laid) -> Result<Arc<Found>, Unread> {
+async fn open(shared: &Shared, shelved: &Shelved, laid: &Laid) -> Result<(Arc<Found>, Arc<Sums>), Unread> {
     let because = |why: &str| Unread::Why(why.to_owned());
     let path = laid.path();
     // Invariant: a path of hexadecimal digits is plain.
@@ -125,11 +126,8 @@ async fn open(shared: &Shared, shelved: &Shelved, laid: &Laid) -> Result<Arc<Fou
     if found.plain().length() < laid.entry.body_bytes {
         return Err(because("its file has become shorter"));
     }
-    match laid.is_sound(shelved, &shared.files).await {
-        Some(true) => Ok(found),
-        Some(false) => Err(because("its bytes are not those that were laid")),
-        None => Err(because("its file cannot be read to the end")),
-    }
+    let sums = laid.sums(shelved, &shared.files).await.map_err(because)?;
+    Ok((found, sums))
 }
 
 /// What is laid over the URL of a question, as `weir explain` says it.

@@ -9,7 +9,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_files::{
     Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Printed, Reading,
-    Unfit, Way,
+    Sums, Unfit, Way,
 };
 use weir_front::{Head, Prepared};
 use weir_observe::Outcome;
@@ -185,6 +185,8 @@ pub(crate) struct Sending<'s> {
     /// Where its head is kept once it is printed.
     pub(crate) printed: Option<&'s ArcSwapOption<Printed>>,
     pub(crate) purpose: Purpose,
+    /// What the bytes must be, where that is known.
+    pub(crate) sums: Option<Arc<Sums>>,
 }
 
 /// What is sent of a file that is not sent whole.
@@ -213,6 +215,7 @@ fn send(
         stored: &file.stored,
         printed: Some(&file.printed),
         purpose,
+        sums: None,
     };
     send_as(exchange, route, sending)
 }
@@ -261,6 +264,7 @@ pub(crate) fn send_as(
     let source = || {
         let bounds = (interval.start, interval.end);
         let reading = Reading::new(Arc::clone(file), exchange.core.shared.files.clone(), bounds);
+        let reading = reading.checked(sending.sums.clone());
         let source = Source::File(Box::new(reading));
         match part {
             Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),

@@ -128,6 +128,7 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
         }
         exchange.site = Some(site);
         exchange.facts.site = site.id;
+        exchange.note_for(site.id);
         exchange.client.count_for(site.id);
     }
     let access = route.and_then(|route| route.access.as_ref()).filter(|_| !matches!(to, Routed::Purge(_)));

@@ -1,6 +1,7 @@
 //! What `Weir-Debug: 1` shows of a response, as fields. It must not decide who may see them.
 
 use http::HeaderName;
+use http::header::CACHE_CONTROL;
 use weir_clock as clock;
 use weir_observe::Storing;
 use weir_observe::trace::{KEY_BYTES_MAX, Place};
@@ -19,9 +20,14 @@ const OUTCOME: HeaderName = HeaderName::from_static("weir-debug-outcome");
 const TAGS_SHOWN_MAX: usize = 64;
 const TAGS_BYTES_MAX: usize = 2048;
 
-/// What the fields of a response show: structured fields (RFC 9651).
+/// For caches on the way to the client (RFC 9213 §2.2).
+const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
+
+/// What the fields of a response show: structured fields (RFC 9651). Beside them are lines that
+/// keep caches on the way from storing them for others.
 pub(crate) fn fields(note: &Note<'_>) -> Vec<(HeaderName, Vec<u8>)> {
-    let mut fields = vec![(OUTCOME, outcome(note))];
+    let no_store = |name| (name, b"no-store".to_vec());
+    let mut fields = vec![(OUTCOME, outcome(note)), no_store(CACHE_CONTROL), no_store(CDN_CACHE_CONTROL)];
     let Some(notes) = &note.notes else { return fields };
     if let Some(key) = note.key_text().filter(|_| notes.is_keyed) {
         fields.push((KEY, strings(key.lines().map(str::as_bytes), KEY_BYTES_MAX)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_fill::FillHead;
 use weir_observe::trace::{Company, Found, HeadWord, KEY_BYTES_MAX, Moment, Others, Step, Trace, Verdict};
-use weir_observe::{Outcome, Storing, text};
+use weir_observe::{Outcome, SiteId, Storing, text};
 use weir_store::Generation;
 
 use crate::debug::Shown;
@@ -23,6 +23,15 @@ impl Note<'_> {
     pub(crate) fn step(&mut self, step: impl FnOnce() -> Step) {
         if let Some(notes) = &mut self.notes {
             notes.put(step());
+        }
+    }
+
+    /// Notes nothing more where nobody may see what is decided about requests of this site.
+    #[inline]
+    pub(crate) fn note_for(&mut self, site: SiteId) {
+        let is_for_readers = self.notes.as_ref().is_some_and(|notes| notes.shown == Shown::No);
+        if is_for_readers && !self.core.observer.wants_traces_of(site) {
+            self.notes = None;
         }
     }
 

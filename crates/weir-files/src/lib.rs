@@ -24,6 +24,7 @@ mod pool;
 mod reading;
 mod root;
 mod stamp;
+mod sums;
 mod way;
 
 pub use coding::{Accepted, Coding};
@@ -34,4 +35,5 @@ pub use kind::media_type;
 pub use listing::{Listing, ListingForm};
 pub use reading::{Broken, Reading};
 pub use root::{Hidden, Root, RootRules, Siblings, Symlinks};
+pub use sums::Sums;
 pub use way::{Unfit, Way};

@@ -13,6 +13,7 @@ use crate::files::Files;
 use crate::load::read_at;
 use crate::root::Wait;
 use crate::stamp::Stamp;
+use crate::sums::Sums;
 
 /// The most bytes that are read at a time.
 const CHUNK_BYTES_MAX: usize = 256 << 10;
@@ -20,7 +21,7 @@ const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Why a body breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// The file was changed in place while it was sent.
+    /// The file was changed in place while it was sent, or its bytes are not what they must be.
     #[error("the file was changed while it was sent")]
     Changed,
     /// The system failed.
@@ -37,12 +38,21 @@ pub struct Reading {
     end: u64,
     /// What was read last; its memory is used again.
     buffer: Bytes,
+    /// What the bytes must be.
+    sums: Option<Arc<Sums>>,
+    /// The block that was checked last.
+    checked: Option<(usize, Bytes)>,
 }
 
 impl Reading {
     /// The bytes from `start` to `end`, which lies within the file.
     pub fn new(file: Arc<File>, files: Files, (start, end): (u64, u64)) -> Reading {
-        Reading { file, files, at: start, end, buffer: Bytes::new() }
+        Reading { file, files, at: start, end, buffer: Bytes::new(), sums: None, checked: None }
+    }
+
+    /// Gives only bytes of blocks that are what they must be.
+    pub fn checked(self, sums: Option<Arc<Sums>>) -> Reading {
+        Reading { sums, ..self }
     }
 
     /// Continues with other bytes of the same version.
@@ -52,14 +62,15 @@ impl Reading {
 
     /// What lies in memory: its bytes, the offset, and how many are wanted.
     pub fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
-        let Content::Memory(bytes) = &self.file.content else { return None };
+        // What must be checked is given by `next` alone.
+        let Content::Memory(bytes) = self.unchecked()? else { return None };
         let within = usize::try_from(self.at).ok()?;
         Some((std::slice::from_ref(bytes), within, self.end - self.at))
     }
 
     /// A sealed file that has the bytes, the offset in it, and how many are wanted.
     pub fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
-        let Content::Sealed(fd) = &self.file.content else { return None };
+        let Content::Sealed(fd) = self.unchecked()? else { return None };
         Some((fd.as_fd(), self.at, self.end - self.at))
     }
 
@@ -81,6 +92,15 @@ impl Reading {
             return Ok(None);
         }
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max).min(CHUNK_BYTES_MAX);
+        if let Some(sums) = self.sums.clone() {
+            let (block, start, length) = sums.block(self.at);
+            let whole = self.block(&sums, (block, start, length)).await?;
+            let within = usize::try_from(self.at - start).unwrap_or(usize::MAX);
+            let end = within.saturating_add(wanted).min(length);
+            let bytes = whole.slice(within..end);
+            self.at += bytes.len() as u64;
+            return Ok(Some(bytes));
+        }
         let bytes = match &self.file.content {
             Content::Memory(bytes) => {
                 let at = usize::try_from(self.at).unwrap_or(usize::MAX);
@@ -112,6 +132,62 @@ impl Reading {
         self.at += bytes.len() as u64;
         Ok(Some(bytes))
     }
+
+    fn unchecked(&self) -> Option<&Content> {
+        self.sums.is_none().then_some(&self.file.content)
+    }
+
+    /// A whole block, checked.
+    async fn block(
+        &mut self,
+        sums: &Sums,
+        (block, start, length): (usize, u64, usize),
+    ) -> Result<Bytes, Broken> {
+        if let Some((_, bytes)) = self.checked.as_ref().filter(|(known, _)| *known == block) {
+            return Ok(bytes.clone());
+        }
+        let bytes = match &self.file.content {
+            Content::Memory(bytes) => {
+                let at = usize::try_from(start).unwrap_or(usize::MAX);
+                let end = at.saturating_add(length);
+                if end > bytes.len() {
+                    return Err(Broken::Changed);
+                }
+                bytes.slice(at..end)
+            }
+            Content::Sealed(fd) => read_whole(fd, (start, length), Wait::May)?,
+            Content::Open(fd) => match read_whole(fd, (start, length), Wait::Never) {
+                Err(Stop::Wait) => {
+                    let file = Arc::clone(&self.file);
+                    let job = move || match &file.content {
+                        Content::Open(fd) => read_whole(fd, (start, length), Wait::May),
+                        Content::Memory(_) | Content::Sealed(_) => Err(Stop::Broken(Broken::System)),
+                    };
+                    self.files.pool().run(job).await.ok_or(Broken::System)??
+                }
+                read => read?,
+            },
+        };
+        if !sums.fits(block, &bytes) {
+            return Err(Broken::Changed);
+        }
+        self.checked = Some((block, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+/// Reads so many bytes.
+fn read_whole(fd: &OwnedFd, (at, length): (u64, usize), wait: Wait) -> Result<Bytes, Stop> {
+    let mut whole = BytesMut::with_capacity(length);
+    while whole.len() < length {
+        let (have, left) = (whole.len() as u64, length - whole.len());
+        let (count, bytes) = read(fd, BytesMut::zeroed(left), (at + have, left), wait)?;
+        if whole.is_empty() && count == length {
+            return Ok(bytes);
+        }
+        whole.extend_from_slice(&bytes[..count]);
+    }
+    Ok(whole.freeze())
 }
 
 /// Why a read gave nothing.

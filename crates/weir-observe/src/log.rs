@@ -412,6 +412,11 @@ impl<L> LogQueue<L> {
         self.shared.wanted.load(Ordering::Relaxed) & FULL != 0
     }
 
+    /// Whether a reader wants lines in full, of this site among others.
+    pub(super) fn is_wanted_in_full_of(&self, site: SiteId) -> bool {
+        self.is_wanted_in_full() && self.shared.readers.want_full_of(site)
+    }
+
     /// The readers that a line is for, by the numbers of its request where it has some; `None` where nobody
     /// wants it.
     pub(super) fn wants(&self, facts: Option<&Facts>) -> Option<Mask> {

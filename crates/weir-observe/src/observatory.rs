@@ -227,6 +227,11 @@ impl Observer {
         self.access.is_wanted_in_full()
     }
 
+    /// Whether a reader wants all that is decided about requests of a site.
+    pub fn wants_traces_of(&self, site: SiteId) -> bool {
+        self.access.is_wanted_in_full_of(site)
+    }
+
     /// Whether there is a log of requests to origins.
     pub fn wants_asked(&self) -> bool {
         self.upstream.is_wanted()

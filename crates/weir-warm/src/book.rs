@@ -41,7 +41,7 @@ pub enum BookError {
     Disk(#[from] io::Error),
     /// There are too many warmings.
     #[error(
-        "{WARMINGS_MAX} warmings are under way, or {OF_SITES_MAX} of tokens of some sites, of which none has more than half"
+        "{WARMINGS_MAX} warmings are under way, or {OF_SITES_MAX} of tokens of some sites, or two of yours"
     )]
     TooMany,
     /// A list is too long.

@@ -244,10 +244,17 @@ impl Collected<'_> {
     }
 }
 
-/// A text that is no URL, as it can stand in a line.
+/// A text that is no URL, as it can stand in a line. It does not become one: what is left out leaves a mark.
 fn written(text: &str) -> String {
-    let is_plain = |letter: &char| !letter.is_control() && !letter.is_whitespace();
-    text.chars().filter(is_plain).take(200).collect()
+    let plain = |letter: char| match letter.is_control() || letter.is_whitespace() {
+        true => char::REPLACEMENT_CHARACTER,
+        false => letter,
+    };
+    let mut written: String = text.chars().take(200).map(plain).collect();
+    if written.len() < text.len() && written.is_ascii() {
+        written.push('…');
+    }
+    written
 }
 
 /// Adds the files below a folder. Links are not followed, nor what is hidden. False where the job is to end

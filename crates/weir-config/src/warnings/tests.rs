@@ -19,3 +19,25 @@ fn a_warning_names_the_line_of_its_key() {
     check("ignore = [\"no-store\"]", &[8, 4, 14]);
     check("ttl = \"1s\"\nrefresh = { query = [\"a\"] }", &[4, 9, 15]);
 }
+
+#[test]
+fn fields_for_everybody_are_warned_of() {
+    let text = "[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n";
+    for (allow, family) in [
+        ("\"0.0.0.0/0\"", Some("IPv4")),
+        ("\"10.0.0.0/8\", \"::/0\"", Some("IPv6")),
+        ("\"0.0.0.0/1\", \"128.0.0.0/1\"", Some("IPv4")),
+        ("\"::/1\"", Some("IPv6")),
+        ("\"2000::/3\"", Some("IPv6")),
+        ("\"10.0.0.0/8\", \"fd00::/8\", \"unix\"", None),
+        ("\"0.0.0.0/1\"", None),
+    ] {
+        let warnings = good(&format!("{text}[debug]\nallow = [{allow}]\n")).warnings();
+        let found: Vec<_> = warnings.iter().filter(|text| text.contains("Weir-Debug")).collect();
+        assert_eq!(found.len(), usize::from(family.is_some()), "{allow}: {warnings:?}");
+        if let Some(family) = family {
+            assert_eq!(found[0].split(':').nth(1), Some("7"), "{allow}: {found:?}");
+            assert!(found[0].contains(family), "{allow}: {found:?}");
+        }
+    }
+}

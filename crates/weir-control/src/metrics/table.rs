@@ -74,6 +74,19 @@ const LEDGER: &[Row<Inventory>] = &[
     ),
 ];
 
+const BY_HAND: &[Row<Inventory>] = &[
+    level("weir_content_objects", "Pieces of content by hand.", |inventory| inventory.content.objects as f64),
+    level("weir_content_bytes", "Bytes of the content by hand.", |inventory| inventory.content.bytes as f64),
+    level(
+        "weir_content_used_bytes",
+        "What is used of the room for content by hand, with what is on its way in, in steps of 4 KiB.",
+        |inventory| inventory.content.used_bytes as f64,
+    ),
+    level("weir_content_size_bytes", "The room for content by hand: `[content] size`.", |inventory| {
+        inventory.content.size_bytes as f64
+    }),
+];
+
 /// A section of the page: its title and its families.
 pub(super) type Section<'a> = (&'static str, Vec<Family<'a>>);
 
@@ -86,6 +99,8 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     rows(&mut cache, CACHE, &[], slice::from_ref(&(vec![], &seen.inventory)));
     let mut ledger = Vec::new();
     rows(&mut ledger, LEDGER, &[], slice::from_ref(&(vec![], &seen.inventory)));
+    let mut by_hand = Vec::new();
+    rows(&mut by_hand, BY_HAND, &[], slice::from_ref(&(vec![], &seen.inventory)));
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -94,6 +109,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
         ("Sources of origins' metrics", sources(&seen.inventory)),
         ("Memory", cache),
         ("Volumes", volumes(&seen.inventory)),
+        ("Content by hand", by_hand),
         ("Certificates", certificates(&seen.inventory)),
         ("Ledger and accounts", ledger),
         ("The process", process),

@@ -139,6 +139,40 @@ fn an_order_within_a_newer_one_is_not_listed() {
 }
 
 #[test]
+fn what_was_purged_since_is_not_listed() {
+    let (news, url, shop) =
+        (json!({ "tags": ["news"] }), json!({ "url": "a.test/b" }), json!({ "site": "shop.test" }));
+    let purge = |minute: u32, scope: Value, result: &str| {
+        json!({
+            "time": format!("2026-11-26T20:{minute:02}:00.000Z"), "actor": "token:ops", "act": "purge",
+            "scope": scope, "sites": [], "result": result, "mark": "9",
+        })
+    };
+    let listed = |purge: Value| {
+        let entries = [
+            entry(1, &news, 7200, &[]),
+            entry(2, &url, 7200, &["a.test"]),
+            entry(3, &shop, 7200, &["shop.test"]),
+            purge,
+        ];
+        let state = State::with("purged", &entries);
+        in_force(&state.0, at("2026-11-26T20:05:00Z"), None).unwrap().retentions.len()
+    };
+    assert_eq!(listed(purge(4, json!({ "scope": "all", "soft": false }), "done")), 0);
+    assert_eq!(listed(purge(4, json!({ "scope": { "tags": ["news"] }, "soft": true }), "done")), 2);
+    let several = json!({ "scopes": [{ "tags": ["x"] }, { "prefix": "a.test/" }, "\u{2026} 900 in all"] });
+    assert_eq!(listed(purge(4, several, "done")), 2);
+    assert_eq!(listed(purge(4, json!({ "scope": "all" }), "failed")), 3);
+    // An order after it is listed.
+    assert_eq!(listed(json!({ "act": "purge", "scope": {}, "result": "done", "time": "x" })), 3);
+    let after = State::with(
+        "purged-before",
+        &[purge(1, json!({ "scope": "all" }), "done"), entry(2, &news, 600, &[])],
+    );
+    assert_eq!(in_force(&after.0, at("2026-11-26T20:05:00Z"), None).unwrap().retentions.len(), 1);
+}
+
+#[test]
 fn a_clock_that_was_set_back_lengthens_nothing() {
     let (news, url) = (json!({ "tags": ["news"] }), json!({ "url": "a/b" }));
     let entries = [

@@ -11,8 +11,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OnceCell;
-use weir_content::{Entry, Shelf};
-use weir_files::{Files, Hidden, Printed, Root, RootRules, Siblings, Symlinks};
+use weir_content::{BLOCK_BYTES, Entry, Shelf};
+use weir_files::{Files, Hidden, Printed, Root, RootRules, Siblings, Sums, Symlinks};
 use weir_policy::Stored;
 
 use super::named;
@@ -26,23 +26,14 @@ pub(crate) struct Laid {
     pub(crate) stored: Stored,
     /// The head as it was printed last.
     pub(crate) printed: ArcSwapOption<Printed>,
-    /// Whether its bytes are those that were laid; each process looks once.
-    sound: OnceCell<bool>,
+    /// The sums of its bytes, where they are those that were laid; each process looks once.
+    sums: OnceCell<Option<Arc<Sums>>>,
     /// Whether it could not be read when it was asked for last.
     is_unread: AtomicBool,
 }
 
-/// Whether the bytes of a piece were seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bytes {
-    /// They have just been written.
-    Seen,
-    /// They have lain on the drive.
-    Unseen,
-}
-
 impl Laid {
-    pub(super) fn new(entry: Arc<Entry>, bytes: Bytes) -> Laid {
+    pub(super) fn new(entry: Arc<Entry>) -> Laid {
         let modified = httpdate::fmt_http_date(entry.laid);
         let texts = [
             (CONTENT_TYPE, entry.content_type.to_string()),
@@ -52,9 +43,9 @@ impl Laid {
         ];
         let value = |(name, text)| Some((name, HeaderValue::try_from(text).ok()?));
         let fields: HeaderMap = texts.into_iter().filter_map(value).collect();
-        let sound = if bytes == Bytes::Seen { OnceCell::new_with(Some(true)) } else { OnceCell::new() };
         let stored = Stored::of_own(StatusCode::OK, fields, weir_clock::now());
-        Laid { entry, stored, printed: ArcSwapOption::empty(), sound, is_unread: AtomicBool::new(false) }
+        let (printed, sums) = (ArcSwapOption::empty(), OnceCell::new());
+        Laid { entry, stored, printed, sums, is_unread: AtomicBool::new(false) }
     }
 
     /// The path of its file below the root.
@@ -62,21 +53,36 @@ impl Laid {
         format!("/{}", self.entry.file_name())
     }
 
-    /// Whether its bytes are those that were laid; none where they cannot be read. Reads them on a thread for
-    /// that, once.
-    pub(super) async fn is_sound(&self, shelved: &Shelved, files: &Files) -> Option<bool> {
-        if let Some(known) = self.sound.get() {
-            return Some(*known);
-        }
+    /// The sums of its bytes, where they are those that were laid, and where no block was read since that is
+    /// not. Reads them on a thread for that, once.
+    ///
+    /// # Errors
+    /// Why they cannot be sent.
+    pub(super) async fn sums(&self, shelved: &Shelved, files: &Files) -> Result<Arc<Sums>, &'static str> {
+        let sums = match self.sums.get() {
+            Some(known) => known,
+            None => self.look(shelved, files).await.ok_or("its file cannot be read to the end")?,
+        };
+        let sound = sums.as_ref().filter(|sums| !sums.is_broken());
+        sound.cloned().ok_or("its bytes are not those that were laid")
+    }
+
+    async fn look(&self, shelved: &Shelved, files: &Files) -> Option<&Option<Arc<Sums>>> {
         let (shelf, entry) = (Arc::clone(&shelved.shelf), Arc::clone(&self.entry));
-        let look = || async { files.apart(move || shelf.is_sound(&entry).ok()).await.flatten().ok_or(()) };
+        let of = move || {
+            let bytes = entry.body_bytes;
+            let sums = shelf.sums(&entry).ok()?;
+            Some(sums.map(|sums| Arc::new(Sums::new(sums, BLOCK_BYTES, bytes))))
+        };
+        let look = || async { files.apart(of).await.flatten().ok_or(()) };
         // A drive that fails for a moment is asked again.
-        self.sound.get_or_try_init(look).await.ok().copied()
+        self.sums.get_or_try_init(look).await.ok()
     }
 
     /// Whether it is known to be damaged, or could not be read when it was asked for last.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.sound.get() == Some(&false) || self.is_unread.load(Ordering::Relaxed)
+        let is_broken = |sums: &Option<Arc<Sums>>| sums.as_ref().is_none_or(|sums| sums.is_broken());
+        self.sums.get().is_some_and(is_broken) || self.is_unread.load(Ordering::Relaxed)
     }
 
     /// It has been read.
@@ -196,7 +202,7 @@ impl Content {
             lists: false,
         };
         let all = shelf.all().into_iter();
-        let all = all.map(|entry| (Arc::clone(&entry.url), Arc::new(Laid::new(entry, Bytes::Unseen))));
+        let all = all.map(|entry| (Arc::clone(&entry.url), Arc::new(Laid::new(entry))));
         let all = Mutex::new(all.collect());
         let root = Arc::new(Root::new(folder, rules));
         Content { shelved: Some(Shelved { shelf: Arc::new(shelf), root }), all, order: Mutex::default() }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use weir_content::{Entry, Share, Shelf, ShelfError, Stock, Upload, Usage, Wanted};
 
-use super::laid::{Bytes, Laid};
+use super::laid::Laid;
 use super::named::{canonical, keys, site_of, split};
 use crate::edge::Edge;
 use crate::purge::{PurgeOrder, PurgeTarget, site};
@@ -118,7 +118,7 @@ impl ContentUpload {
             return Err(ContentError::Unfit(MOVED.to_owned()));
         }
         let laid = self.upload.finish(weir_clock::now().wall)?;
-        let shown = Laid::new(Arc::clone(&laid.entry), Bytes::Seen);
+        let shown = Laid::new(Arc::clone(&laid.entry));
         content.show(&still, &running.laid, &running.plan, shown);
         // Only now nobody opens what it replaces.
         self.shelf.tidy();
@@ -191,7 +191,7 @@ impl Edge {
         content.hide(&still, &running.laid, &running.plan, &url);
         let removed = shelf.remove(&url);
         if let Some(stays) = shelf.find(&url) {
-            content.show(&still, &running.laid, &running.plan, Laid::new(stays, Bytes::Unseen));
+            content.show(&still, &running.laid, &running.plan, Laid::new(stays));
         }
         Ok(removed?)
     }

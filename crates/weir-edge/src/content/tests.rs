@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use http::HeaderMap;
 use weir_content::Entry;
 
-use super::laid::{Bytes, LaidIndex};
+use super::laid::LaidIndex;
 use super::named::{canonical, keys, site_of};
 use super::*;
 use crate::plan::Plan;
@@ -33,7 +33,7 @@ fn laid(number: u64, url: &str, site: &str) -> Arc<Laid> {
         laid: UNIX_EPOCH,
         ends: None,
     };
-    Arc::new(Laid::new(Arc::new(entry), Bytes::Seen))
+    Arc::new(Laid::new(Arc::new(entry)))
 }
 
 /// The number of what a request finds.

@@ -186,6 +186,11 @@ impl Readers {
         self.all.load().iter().fold(0, |mask, reader| mask | reader.take(worker))
     }
 
+    /// Whether a reader wants lines in full, of this site among others.
+    pub(super) fn want_full_of(&self, site: SiteId) -> bool {
+        self.all.load().iter().any(|reader| reader.detail == Detail::Full && reader.may_see(site))
+    }
+
     /// Whether one of these readers wants lines in full.
     pub(super) fn want_full(&self, mask: Mask) -> bool {
         self.all.load().iter().any(|reader| reader.bit & mask != 0 && reader.detail == Detail::Full)
@@ -208,9 +213,12 @@ impl ReadBy {
 
 impl Reader {
     fn may_want(&self, facts: &Facts) -> bool {
-        let is_of_site =
-            self.sites.as_ref().is_none_or(|own| facts.site == SiteId::NONE || own.contains(&facts.site));
-        is_of_site && self.condition.as_ref().is_none_or(|condition| condition.may_fit(facts))
+        self.may_see(facts.site) && self.condition.as_ref().is_none_or(|condition| condition.may_fit(facts))
+    }
+
+    /// Whether lines of a site may be for it, as far as numbers say.
+    fn may_see(&self, site: SiteId) -> bool {
+        self.sites.as_ref().is_none_or(|own| site == SiteId::NONE || own.contains(&site))
     }
 
     /// Takes room for a line of a worker: its bit, or none.
@@ -357,5 +365,33 @@ mod tests {
         assert_eq!(refused(&ReadBy::Socket), TooManyReaders::OfSocket);
         readers.leave(&of_a[7]);
         assert!(join(&of(&["a"])).is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_noted_for_sites_that_a_full_reader_may_see() {
+        let readers = Readers::default();
+        let number = |name: &str| name.parse().ok().map(SiteId::new);
+        let join = |sites: Option<&[&str]>, detail| {
+            let sites: Option<Vec<String>> =
+                sites.map(|sites| sites.iter().map(|one| (*one).into()).collect());
+            readers.join(Wish { sites, detail, ..Wish::default() }, 1, &number).unwrap()
+        };
+        let wanted = || [1, 2].map(|site| readers.want_full_of(SiteId::new(site)));
+        join(None, Detail::Line);
+        assert_eq!(wanted(), [false, false], "it wants lines alone");
+        join(Some(&["1"]), Detail::Full);
+        assert_eq!(wanted(), [true, false]);
+        assert!(readers.want_full_of(SiteId::NONE), "the site is not known yet");
+        let all = join(None, Detail::Full);
+        assert_eq!(wanted(), [true, true]);
+        readers.leave(&all);
+        // Of a site whose number is not known: it may be any.
+        join(Some(&["nowhere"]), Detail::Full);
+        assert_eq!(wanted(), [true, true]);
     }
 }

@@ -134,8 +134,8 @@ fn all_of_it_is_bounded() {
 }
 
 /// `docs/format/warm.md` has these files. They must stay readable.
-const GOLDEN_ORDER: &str = r#"{"version":1,"actor":"token:cms","owner":"f00","sites":["a.test"],"entry":null,"sitemaps":[],"folder":null,
-     "headers":[["accept-encoding","br"]],"rate":50,"parallel":4,"refresh":false,
+const GOLDEN_ORDER: &str = r#"{"version":1,"actor":"token:cms","owner":"f00","sites":["a.test"],"entry":null,
+     "sitemaps":[],"folder":null,"headers":[["accept-encoding","br"]],"rate":50,"parallel":4,"refresh":false,
      "stage":{"is":"listed","bytes":37,"urls":2}}"#;
 const GOLDEN_URLS: &str = "https://a.test/\nhttps://a.test/x?y=1\n";
 const GOLDEN_DONE: &str = "0 s\n1 x 503\n";

@@ -235,9 +235,44 @@ fn a_damaged_file_is_as_if_it_was_not_laid() {
     until("its file is missed", || weir.get("/gone").text() != "for now");
     weir.await_stderr("its file is not there any more");
     let listed = weir.command(&["content", "list", "--prefix", "localhost/gone"]);
+    assert_eq!(weir.metric("weir_content_objects"), Some(3.0));
+    assert_eq!(weir.metric("weir_content_size_bytes"), Some(f64::from(1 << 30)));
+    assert!(weir.metric("weir_content_used_bytes") > weir.metric("weir_content_bytes"));
     assert!(listed.stdout.contains("damaged: lay it again"), "{listed:?}");
     lay(&weir, "localhost/gone", "back");
     assert_eq!(weir.get("/gone").text(), "back");
+}
+
+/// Bytes that change while Weir runs are met whenever they are read, not only after a start.
+#[test]
+fn no_byte_leaves_that_was_not_laid() {
+    let origin = origin();
+    let weir = server(&[&origin]).start();
+    let old = pattern(6, 300_000);
+    lay(&weir, "localhost/cached", &old);
+    assert!(weir.get("/cached").body == old);
+    let path = std::fs::read_dir(weir.state().join("content")).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[old[200_000] ^ 1], 200_000).unwrap();
+    until("the change is met", || {
+        let mut client = weir.client();
+        client.send("GET /cached HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut read = Vec::new();
+        loop {
+            match client.read_some() {
+                some if some.is_empty() => break,
+                some => read.extend_from_slice(&some),
+            }
+        }
+        let body = read.windows(4).position(|end| end == b"\r\n\r\n").map_or(read.len(), |end| end + 4);
+        let is_of_origin = read.ends_with(b"of the origin");
+        assert!(is_of_origin || old.starts_with(&read[body..]), "{} bytes", read.len());
+        is_of_origin || read.len() - body <= 3 * (64 << 10)
+    });
+    assert_eq!(weir.get("/cached").text(), "of the origin", "it is as if it was not laid");
+    weir.await_stderr("its bytes are not those that were laid");
+    lay(&weir, "localhost/cached", &old);
+    assert!(weir.get("/cached").body == old);
 }
 
 /// Of two URLs with one key the newer is shown, and the list says which it is.

@@ -38,6 +38,11 @@ fn the_fields_of_a_response_show_how_it_came_about() {
     assert_eq!((key.as_str(), tags.as_str()), ("\"http://localhost/x\"", "\"one\", \"two\""));
     assert!(lifetime.ends_with("; age=0; source=max-age"), "{lifetime}");
     assert!(held.ends_with("; place=memory"), "{held}");
+    // No cache on the way shows them to others.
+    for name in ["cache-control", "cdn-cache-control"] {
+        let no_store = |response: &Response| response.head.all(name).contains(&"no-store");
+        assert!(no_store(&miss) && no_store(&weir.get_with("/x", &[ASKED])) && !no_store(&weir.get("/x")));
+    }
     until("it is whole", || {
         let hit = weir.get_with("/x", &[ASKED]);
         assert!(hit.is_hit() && shown(&hit)[0].as_deref().is_some_and(|outcome| outcome.starts_with("hit")));
