@@ -1,5 +1,5 @@
 //! Promises of sitemaps, for any bytes: no panic; what is named is never blank, has no blank at its ends, and
-//! is no more than may be; how the bytes are cut changes nothing, nor does gzip around them; where who takes
+//! within the bounds; how the bytes are cut changes nothing, nor does gzip around them; where who takes
 //! the entries stops, the reading stops.
 
 use std::io::{Cursor, Read};

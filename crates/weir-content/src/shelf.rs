@@ -338,7 +338,7 @@ impl Shelf {
     }
 
     /// Reads the bytes of a piece. Where they are those that were laid: the XXH3-64 of each
-    /// [`BLOCK_BYTES`] of them, so that whoever reads a part of them later can check it. Blocks.
+    /// [`BLOCK_BYTES`] of them, so that a reader of some of them can check these. Blocks.
     ///
     /// # Errors
     /// It cannot be read.

@@ -24,7 +24,7 @@ pub(crate) fn of_debug(config: &Config, tree: &Node, sources: &Sources) -> Optio
     let family = if matches!(found, IpNet::V4(_)) { "IPv4" } else { "IPv6" };
     let place = sources.place(tree.get("debug")?.get("allow")?.span);
     Some(format!(
-        "{place}: `allow` lets everybody with an {family} address see keys, tags and places of responses with \
+        "{place}: `allow` lets everybody with an {family} address see keys, tags and places of responses by \
          `Weir-Debug: 1`; name the networks of operators"
     ))
 }
