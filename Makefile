@@ -117,7 +117,7 @@ rocksdb-tools:
 	  missing=" libclang-dev"; $(install)
 
 test-tools: go-tools $(NPM_FOLDERS:%=%/node_modules/.package-lock.json)
-	@$(call need,curl:curl chromium:chromium nghttp:nghttp2-client openssl:openssl gmond:ganglia-monitor prometheus-node-exporter:prometheus-node-exporter)
+	@$(call need,curl:curl chromium:chromium nghttp:nghttp2-client openssl:openssl gmond:ganglia-monitor prometheus-node-exporter:prometheus-node-exporter valgrind:valgrind)
 	@missing=; python3 -c 'import ensurepip' 2>/dev/null || missing=" python3-venv"; $(install)
 
 # A certificate authority for tests. Without Go, or without a way to its modules, the tests that need it say so.

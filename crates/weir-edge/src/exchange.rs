@@ -88,6 +88,8 @@ pub(crate) struct Note<'c> {
     /// The slot of the client that a trusted proxy names; it counts while this lives.
     counted: Option<Counted>,
     request_id: OnceCell<String>,
+    /// The client, once somebody has asked.
+    client: OnceCell<Option<Peer>>,
     /// What the request says of its session.
     pub(crate) reading: OnceCell<Reading>,
     /// What the log of requests to origins says of this request.
@@ -218,6 +220,7 @@ impl<'c> Note<'c> {
             asked: None,
             counted: None,
             request_id: OnceCell::new(),
+            client: OnceCell::new(),
             reading: OnceCell::new(),
             cause: OnceCell::new(),
             selecting: OnceCell::new(),
@@ -362,7 +365,10 @@ impl<'c> Note<'c> {
 
     /// The request's client, where it can be known.
     pub(crate) fn client(&self) -> Option<Peer> {
-        client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers)
+        // The fields that say who it is stay as they came.
+        *self
+            .client
+            .get_or_init(|| client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers))
     }
 
     /// The client, as a witness of failures that its requests meet.
@@ -407,7 +413,7 @@ impl<'c> Note<'c> {
             scheme: self.scheme,
             host: self.request.host.as_str(),
             request_id: self.request_id(),
-            own_id: &self.core.shared.own_id,
+            own: &self.core.shared.own,
             // The request has the field only if Weir wrote it.
             certificate: headers.get(CLIENT_CERT).filter(|_| self.running.plan.asks_clients()),
         }
@@ -415,10 +421,10 @@ impl<'c> Note<'c> {
 
     /// The client that the response's fields are written for, and the response's age when it goes out.
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
-        let own_id = &self.core.shared.own_id;
+        let own = &self.core.shared.own;
         let trust = self.request.peer.trust;
         let rule = self.rewritten.as_ref().map(|rewritten| rewritten.rule);
-        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s, trust, rule }
+        Reader { scheme: self.scheme, host: self.request.host.as_str(), own, age_s, trust, rule }
     }
 
     /// The first words of a log line about this exchange.
@@ -506,7 +512,8 @@ impl Note<'_> {
         };
         let mut description = Description {
             wall: self.now.wall,
-            client: client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers)
+            client: self
+                .client()
                 .unwrap_or(self.request.peer.peer)
                 .ip()
                 .map_or_else(String::new, |ip| ip.to_string()),

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use weir_policy::cookies::has_unkeyed;
 use weir_policy::{
     AskKind, CacheKey, Failure, HeadRequests, NotStored, PassReason, Reusable, Verdict, joined, matches,
@@ -32,7 +32,7 @@ use weir_clock as clock;
 use weir_fill::inflight::{self, Asker, Plan, Wanted};
 use weir_fill::recent::digest_of_visitors;
 use weir_fill::refetch::Refetch;
-use weir_fill::task::{self, ForLead, Sharing};
+use weir_fill::task::{self, ForLead, Led, Sharing};
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use weir_front::message;
 use weir_observe::Outcome;
@@ -102,7 +102,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         match plan {
             Plan::Lead(place) => {
                 let place = joinable(job.exchange, place, asker, &key);
-                return lead(job, place).await;
+                return lead(job, place, &key).await;
             }
             Plan::Join(guard) => match join(job, guard).await {
                 Joined::Answered(response) => return *response,
@@ -111,7 +111,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
                 Joined::Own(held) => {
                     let place = inflight.lead_unshared(asker, ledger, &key, clock::mono());
                     (job.validating, job.cache_status) = (Some(held), cache_status);
-                    return lead(job, place).await;
+                    return lead(job, place, &key).await;
                 }
                 Joined::Pass => {
                     job.cache_status = cache_status;
@@ -134,18 +134,22 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         // waits for nobody gets its own answer.
         let ledger = job.core.shared.store.ledger();
         let place = job.core.shared.inflight.lead_unshared(asker, ledger, &key, clock::mono());
-        return lead(job, place).await;
+        return lead(job, place, &key).await;
     }
     passed(job).await
 }
 
-/// How a response comes about that is not to be stored: its key was not asked for often enough, or it is one
-/// visitor's. The request then leads no fill that others would wait for.
+/// How a response comes about that is not to be stored: its key was not asked for often enough, it is one
+/// visitor's, or those of its key were found not to be storable a moment ago. The request then leads no fill
+/// that others would wait for, and joins none.
 fn by_itself(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<CacheStatus> {
     if !is_earned(job, key) {
         return Some(job.cache_status.not_stored(NotStored::MinUses));
     }
-    let reason = is_a_visitors(job, key)?;
+    // What is known to be stored for nobody: each request asks for itself, however many there are at once.
+    let recent = &job.core.shared.inflight.recent;
+    let declined = || recent.declined(key.digest, job.now.mono).filter(|_| !job.ask.is_authenticated());
+    let reason = is_a_visitors(job, key).or_else(declined)?;
     Some(CacheStatus::pass(PassReason::Uncacheable).not_stored(reason))
 }
 
@@ -183,7 +187,7 @@ pub(crate) async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
 }
 
 /// Sends the fill's request and waits for its head.
-async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
+async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead, key: &CacheKey) -> Response {
     if let Some((generation, reusable)) = published(job) {
         drop(place);
         job.step(|| Step::Answered(HeadWord::Held));
@@ -208,38 +212,38 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     };
     let mut fill_request = outgoing::fill_request(job.exchange, job.route, sharing, (refetch.clone(), among));
     fill_request.validating.clone_from(&job.validating);
-    fill_request.cold = cold(job, &lookup::key(job.exchange, job.route));
+    fill_request.cold = cold(job, key);
     let asked_for = if fill_request.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let Some(guard) = place.begin() else { return local::internal(job.exchange, "no-seat") };
     let parked = fill_request.parked.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let mut for_lead =
-        task::start(fill_request, guard.fill().clone(), outgoing::interim_sender(job.exchange, interim));
+    let interim = outgoing::interim_sender(job.exchange, interim);
+    let mut led = task::begin(fill_request, guard.fill().clone(), interim);
     let slow_at = slow_at(job, guard.fill());
-    let mut waited = wait_head(job.exchange, &guard, &mut interims, slow_at).await;
+    let mut waited = lead_head(job.exchange, &guard, (&mut led, &mut interims), slow_at).await;
     if let Waited::Late = waited {
         if let Some(instead) = usable(job, Failure::Slow) {
             job.step(|| Step::Answered(HeadWord::Late));
             // The fill continues in the background.
             *parked.lock() = Some(guard);
-            drop((parked, for_lead));
+            drop((parked, led));
             return stale_out(job, instead);
         }
-        waited = wait_head(job.exchange, &guard, &mut interims, None).await;
+        waited = lead_head(job.exchange, &guard, (&mut led, &mut interims), None).await;
     }
     let Waited::Head(head) = waited else { return job.left() };
     job.answered_by(&head);
     job.origin = guard.fill().origin().cloned();
     job.answered = guard.fill().answered();
     match head {
-        FillHead::Declined(reason, status) => declined(job, (reason, status), for_lead).await,
+        FillHead::Declined(reason, status) => declined(job, (reason, status), led).await,
         FillHead::Part(generation) => {
-            job.own_fields = own_fields(&mut for_lead).map(Box::new);
+            job.own_fields = own_fields(&mut led).map(Box::new);
             job.cache_status = job.cache_status.answered(asked_for);
             in_part(job, generation, guard).await
         }
         FillHead::New(generation) => {
-            job.own_fields = own_fields(&mut for_lead).map(Box::new);
+            job.own_fields = own_fields(&mut led).map(Box::new);
             job.cache_status = job.cache_status.answered(generation.head().stored.status);
             if job.ask.kind == AskKind::Head {
                 let response = head_alone(job, generation, &guard);
@@ -269,10 +273,10 @@ async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reu
 async fn declined(
     job: &mut Job<'_, '_, '_>,
     (reason, status): (NotStored, StatusCode),
-    for_lead: oneshot::Receiver<ForLead>,
+    mut led: Led,
 ) -> Response {
     job.cache_status = job.cache_status.answered(status);
-    let for_lead = match for_lead.await {
+    let for_lead = match (&mut led.for_lead).await {
         // A client that holds a part already may not get a part that could be of another version. Which part
         // it gets is the origin's decision.
         Ok(ForLead::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
@@ -301,8 +305,8 @@ fn is_of_another(job: &Job<'_, '_, '_>, for_lead: &Option<ForLead>) -> bool {
 }
 
 /// The origin's fields, where some of them are for the lead alone.
-fn own_fields(for_lead: &mut oneshot::Receiver<ForLead>) -> Option<HeaderMap> {
-    match for_lead.try_recv() {
+fn own_fields(led: &mut Led) -> Option<HeaderMap> {
+    match led.for_lead.try_recv() {
         Ok(ForLead::Fields(fields)) => Some(fields),
         _ => None,
     }
@@ -427,14 +431,13 @@ fn stale_or_pass(job: &mut Job<'_, '_, '_>, failure: Failure) -> Joined {
 /// How long a joiner waits: until a stale response may be served, and at most
 /// [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
 async fn join_head(job: &mut Job<'_, '_, '_>, guard: &ReaderGuard) -> Waited {
-    let (_, mut none) = mpsc::unbounded_channel();
     let longest = guard.fill().late_at();
     let slow_at = slow_at(job, guard.fill());
     let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
-    let waited = wait_head(job.exchange, guard, &mut none, Some(until)).await;
+    let waited = wait_head(job.exchange, guard, Some(until)).await;
     let is_early = until < longest && usable(job, Failure::Slow).is_none();
     match waited {
-        Waited::Late if is_early => wait_head(job.exchange, guard, &mut none, Some(longest)).await,
+        Waited::Late if is_early => wait_head(job.exchange, guard, Some(longest)).await,
         waited => waited,
     }
 }
@@ -507,32 +510,53 @@ fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
 }
 
 /// Waits for the head until the given time, or for as long as its fill does.
-async fn wait_head(
+async fn wait_head(exchange: &mut Exchange<'_, '_>, guard: &ReaderGuard, until: Option<Instant>) -> Waited {
+    tokio::select! {
+        biased;
+        head = guard.fill().wait_head(guard.core()) => Waited::Head(head),
+        () = passed_by(until) => Waited::Late,
+        () = message::gone(&mut *exchange.client) => Waited::Gone,
+    }
+}
+
+/// Drives the fill up to its head, until the given time. Interim responses go to the client as they come.
+async fn lead_head(
     exchange: &mut Exchange<'_, '_>,
     guard: &ReaderGuard,
-    interims: &mut mpsc::UnboundedReceiver<Interim>,
+    (led, interims): (&mut Led, &mut mpsc::UnboundedReceiver<Interim>),
     until: Option<Instant>,
 ) -> Waited {
-    let mut late = std::pin::pin!(async {
-        match until {
-            Some(until) => tokio::time::sleep_until(until.into()).await,
-            None => std::future::pending().await,
-        }
-    });
+    let mut late = std::pin::pin!(passed_by(until));
+    let mut waited = None;
     loop {
+        // An interim and a final head may arrive in one piece: they are read in order.
+        while let Ok(interim) = interims.try_recv() {
+            if pass::send_interim(exchange, &interim, Whose::Nobody).await.is_err() {
+                return Waited::Gone;
+            }
+        }
+        if let Some(waited) = waited {
+            return waited;
+        }
         tokio::select! {
             biased;
+            head = led.head(guard.fill()) => waited = Some(Waited::Head(head)),
             Some(interim) = interims.recv() => {
                 if pass::send_interim(exchange, &interim, Whose::Nobody).await.is_err() {
                     return Waited::Gone;
                 }
             }
-            head = guard.fill().wait_head(guard.core()) => return Waited::Head(head),
             () = &mut late => return Waited::Late,
-            () = message::gone(&mut *exchange.client) => {
-                return Waited::Gone;
-            }
+            () = message::gone(&mut *exchange.client) => return Waited::Gone,
         }
+    }
+}
+
+/// Ends at that time; never without one.
+async fn passed_by(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until.into()).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -556,6 +580,7 @@ fn joinable(
 fn given_to_all(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
     let cache_status = job.cache_status;
     cache_status.note(&mut job.facts);
-    let made = pass::relayed(job.exchange, job.route, response.status, &response.headers, cache_status);
+    let made =
+        pass::relayed(job.exchange, job.route, response.status, response.headers.clone(), cache_status);
     response::with_bytes(made, &job.request.method, response.body.clone())
 }

@@ -157,7 +157,7 @@ pub(crate) fn placed<'r>(
     if let Some(content) = shared.proofs.find(host.name(), path) {
         return local(Reply::line(StatusCode::OK, "acme", content));
     }
-    if is_loop(view.headers, &shared.own_id) {
+    if is_loop(view.headers, &shared.own.id) {
         let text = "this request has been here before";
         let reply = Reply::error(StatusCode::LOOP_DETECTED, "loop", text);
         return local(reply.proxy_status("proxy_loop_detected"));
@@ -266,12 +266,12 @@ pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Respo
     }
     exchange.facts.outcome = reply.outcome;
     exchange.facts.detail = reply.word;
-    reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
+    reply.into_response(&exchange.request.method, &exchange.core.shared.own.id)
 }
 
 /// Refuses a malformed request; the connection is closed.
 pub(crate) fn refuse(core: &Core, why: &Refused) -> Response {
-    reply_to(why).into_response(&Method::GET, &core.shared.own_id)
+    reply_to(why).into_response(&Method::GET, &core.shared.own.id)
 }
 
 /// Counts and logs a refusal that was sent.
@@ -361,7 +361,7 @@ pub(crate) fn only_if_cached(exchange: &mut Exchange<'_, '_>) -> Response {
 pub(crate) fn precondition_failed(exchange: &mut Exchange<'_, '_>, cache_status: CacheStatus) -> Response {
     cache_status.note(&mut exchange.facts);
     let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
-    reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
+    reply.into_response(&exchange.request.method, &exchange.core.shared.own.id)
 }
 
 /// RFC 9110 §15.5.17.
@@ -374,7 +374,7 @@ pub(crate) fn unsatisfiable(
     let text = "the range lies outside of the body";
     let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
     reply.headers.insert(CONTENT_RANGE, range.value());
-    reply.into_response(&exchange.request.method, &exchange.core.shared.own_id)
+    reply.into_response(&exchange.request.method, &exchange.core.shared.own.id)
 }
 
 /// The origin gave no response, or a broken one, and nothing has been sent yet.

@@ -81,8 +81,8 @@ pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option
     let upstream = instead.map(|(upstream, _)| upstream).or_else(|| exchange.running.upstream(route));
     Some(Arc::new(Refetch {
         upstream: upstream?.clone(),
-        target: exchange.target(route).into_owned(),
-        headers: for_fill(exchange, route),
+        target: exchange.target(route).into_owned().into(),
+        headers: Arc::new(for_fill(exchange, route)),
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
         witness: exchange.witness(),
         client: exchange.sharer(),

@@ -173,7 +173,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
     OriginRequest {
         method: exchange.request.method.clone(),
         target: target.into(),
-        headers: outgoing::for_pass(exchange, route),
+        headers: Arc::new(outgoing::for_pass(exchange, route)),
         body,
         retry: Retry::of(&exchange.request.method),
         prefer: None,
@@ -257,7 +257,7 @@ pub(crate) fn relay(
         Length::None => declared(&response.headers),
         length => length.bytes(),
     };
-    let mut made = relayed(exchange, route, response.status, &response.headers, cache_status);
+    let mut made = relayed(exchange, route, response.status, response.headers, cache_status);
     affinity::give(&mut made, cookie);
     let mut body = response.body;
     if is_events {
@@ -288,7 +288,7 @@ fn switched(
     exchange.answered = Some(OriginAnswer::of(response));
     let cache_status = cache_status.answered(response.status);
     cache_status.note(&mut exchange.facts);
-    let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
+    let mut fields = present::fields(response.headers.clone(), response.status, route, exchange.reader(0));
     fields.remove(UPGRADE);
     let mut made =
         response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::of_cache(cache_status, None));
@@ -354,6 +354,13 @@ fn learn(
                 shared.inflight.recent.accept(digest_of_visitors(digest), now.mono);
             }
         }
+        if let Err(reason) = judged.as_ref()
+            && cache_status.is_of_memory()
+            && reason.is_of_response()
+            && response.status == StatusCode::OK
+        {
+            shared.inflight.recent.decline_on(digest, now.mono, *reason, response.status);
+        }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
             && strong(&headers).is_some()
@@ -380,14 +387,14 @@ pub(crate) fn relayed(
     exchange: &Exchange<'_, '_>,
     route: &Route,
     status: StatusCode,
-    headers: &HeaderMap,
+    headers: HeaderMap,
     cache_status: CacheStatus,
 ) -> Response {
-    let age = headers.get(AGE);
-    let age_s = u64::from(weir_policy::age_s(headers));
+    let age = headers.get(AGE).cloned();
+    let age_s = if age.is_some() { u64::from(weir_policy::age_s(&headers)) } else { 0 };
     let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
-        fields.insert(AGE, age.clone());
+        fields.insert(AGE, age);
     }
     response::made(status, fields, Late::of_cache(cache_status, lookup::shown_key(exchange, route)))
 }

@@ -10,6 +10,7 @@ use weir_policy::tags;
 
 use crate::debug;
 use crate::plan::Route;
+use crate::transform::request::Own;
 use crate::transform::response::towards_client;
 
 /// The client that the fields are written for. Its scheme and host are in the key of every stored response.
@@ -17,7 +18,7 @@ use crate::transform::response::towards_client;
 pub(crate) struct Reader<'a> {
     pub(crate) scheme: &'a str,
     pub(crate) host: &'a str,
-    pub(crate) own_id: &'a str,
+    pub(crate) own: &'a Own,
     /// The `Age` that the response goes out with; 0 without one.
     pub(crate) age_s: u64,
     /// Whether the peer is a trusted proxy, which may read tags.
@@ -28,13 +29,8 @@ pub(crate) struct Reader<'a> {
 
 /// The fields of a response with this status for the client. `Age`, `Cache-Status` and framing are printed
 /// separately.
-pub(crate) fn fields(
-    headers: &HeaderMap,
-    status: StatusCode,
-    route: &Route,
-    reader: Reader<'_>,
-) -> HeaderMap {
-    prepared(headers.clone(), status, route, reader)
+pub(crate) fn fields(headers: HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
+    prepared(headers, status, route, reader)
 }
 
 /// The fields of a stored response, of which less or something else goes out than the whole.
@@ -65,7 +61,7 @@ fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Re
     fields.remove(AGE);
     // Also of what was stored before the configuration said so.
     route.rules.strip_cookies(&mut fields);
-    towards_client(&mut fields, reader.own_id);
+    towards_client(&mut fields, reader.own);
     debug::strip(&mut fields);
     route.location_back(&mut fields, reader.scheme, reader.host, reader.rule);
     set_flags(&route.rules.cookie_flags, &mut fields);

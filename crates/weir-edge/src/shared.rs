@@ -14,6 +14,7 @@ use crate::content::laid::{Content, LaidIndex};
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
 use crate::proofs::HttpProofs;
+use crate::transform::request::Own;
 use crate::warming::Walks;
 use weir_fill::inflight::Inflight;
 use weir_fill::resources::Resources;
@@ -95,7 +96,7 @@ pub(crate) struct Shared {
     /// Content by hand.
     pub(crate) content: Content,
     /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits that differ in every process.
-    pub(crate) own_id: Arc<str>,
+    pub(crate) own: Own,
     draining: AtomicBool,
 }
 
@@ -114,7 +115,7 @@ impl Shared {
             walks: Walks::default(),
             proofs: HttpProofs::default(),
             content: Content::default(),
-            own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),
+            own: Own::new(&format!("weir-{:08x}", fastrand::u32(..))),
             draining: AtomicBool::new(false),
         }
     }

@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_observe::Purpose;
@@ -27,9 +28,9 @@ pub struct Refetch {
     /// The upstream to ask.
     pub upstream: Arc<Upstream>,
     /// Path and query as sent.
-    pub target: String,
+    pub target: Bytes,
     /// The fill's request fields.
-    pub headers: HeaderMap,
+    pub headers: Arc<HeaderMap>,
     /// The site that traffic is charged to, on the core that asks.
     pub tally: Arc<dyn Tally>,
     /// The client that may have caused what the request meets.
@@ -52,7 +53,7 @@ pub struct Remainder {
 
 impl Refetch {
     /// A GET with these fields.
-    pub fn request(&self, headers: HeaderMap) -> OriginRequest {
+    pub fn request(&self, headers: impl Into<Arc<HeaderMap>>) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
         let (witness, client, share) = (Some(self.witness.number()), self.client, Share::Counted);
         let (tally, picking) = (Some(self.tally.clone()), self.picking.clone());
@@ -93,7 +94,7 @@ impl Refetch {
         transfer: impl FnOnce() -> Arc<Asks>,
     ) -> Option<Remainder> {
         let etag = strong(&generation.head().stored.headers)?.clone();
-        let mut headers = self.headers.clone();
+        let mut headers = HeaderMap::clone(&self.headers);
         headers.insert(IF_RANGE, etag.clone());
         headers.insert(RANGE, HeaderValue::try_from(format!("bytes={start}-")).ok()?);
         let request = self.noted(self.request(headers), Purpose::Rest, transfer);
@@ -155,14 +156,14 @@ impl Refetch {
     pub fn anonymous(self: &Arc<Self>) -> Arc<Refetch> {
         let mut refetch = Arc::clone(self);
         if refetch.headers.contains_key(AUTHORIZATION) {
-            Arc::make_mut(&mut refetch).headers.remove(AUTHORIZATION);
+            Arc::make_mut(&mut Arc::make_mut(&mut refetch).headers).remove(AUTHORIZATION);
         }
         refetch
     }
 
     /// The same without the fields that a client has chosen, unless the stored response depends on them.
     pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Refetch {
-        let headers = settings.anonymous_fields(&self.headers, generation);
+        let headers = Arc::new(settings.anonymous_fields(&self.headers, generation));
         Refetch { headers, ..self.clone() }
     }
 
@@ -187,6 +188,7 @@ impl Refetch {
         let range = format!("bytes={}-{}", want.start, want.end - 1);
         let mut headers = self.headers.clone();
         if by == FetchBy::Range {
+            let headers = Arc::make_mut(&mut headers);
             headers.insert(IF_RANGE, etag.clone());
             headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| PartError::Failed("no-range"))?);
         }

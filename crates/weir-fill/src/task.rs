@@ -1,17 +1,21 @@
-//! The task of a fill: it asks the origin, lets [`judge`](super::judge) say what the head means, and writes
-//! the bytes where readers find them. It runs on the lead's core and belongs to no request: the lead may
-//! leave. It must not be awaited but through [`Fill`].
+//! The work of a fill: it asks the origin, lets [`judge`](super::judge) say what the head means, and writes
+//! the bytes where readers find them. It runs on the lead's core and belongs to no request: the lead drives
+//! it up to the head ([`Led`]) and may leave; then it is a task. It must not be awaited but through [`Fill`].
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use weir_observe::Purpose;
-use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
+use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional, is_conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{
     Blame, Hurry, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share,
@@ -126,17 +130,50 @@ pub enum ForLead {
 /// Where the task sends what the lead alone gets.
 pub(super) type LeadSender = oneshot::Sender<ForLead>;
 
-/// Starts a fill on this core. `interim` gets the origin's 1xx responses.
-pub fn start(
-    request: FillRequest,
-    fill: Arc<Fill>,
-    interim: Option<InterimSender>,
-) -> oneshot::Receiver<ForLead> {
+/// A fill whose lead drives it, while it waits for the head. What comes in one piece costs no task and no
+/// switch to one. Dropped before its end, it goes on as a task of its own.
+pub struct Led {
+    running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// What the lead alone gets.
+    pub for_lead: oneshot::Receiver<ForLead>,
+}
+
+impl Led {
+    /// Drives the fill until it has its head.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub async fn head(&mut self, fill: &Fill) -> FillHead {
+        poll_fn(|cx| {
+            // One that panics is not polled again.
+            if let Some(mut running) = self.running.take()
+                && running.as_mut().poll(cx).is_pending()
+            {
+                self.running = Some(running);
+            }
+            fill.head().cloned().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+impl Drop for Led {
+    fn drop(&mut self) {
+        // Where the runtime has ended, the fill ends with it.
+        if let Some(running) = self.running.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(running);
+        }
+    }
+}
+
+/// Begins a fill on this core, which its lead drives. `interim` gets the origin's 1xx responses.
+pub fn begin(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>) -> Led {
     request.refetch.expect(|| fill.asks());
     request.hurry.iter().for_each(|hurry| fill.gives_way(hurry.clone()));
     let (to_lead, for_lead) = oneshot::channel();
-    tokio::spawn(Box::pin(run(request, fill, interim, to_lead)));
-    for_lead
+    Led { running: Some(Box::pin(run(request, fill, interim, to_lead))), for_lead }
 }
 
 /// Starts a fill that no client waits for: it parks its own reader guard. Its request carries no credentials.
@@ -261,10 +298,12 @@ impl FillRequest {
 
     fn origin_request(&self) -> OriginRequest {
         let mut headers = self.refetch.headers.clone();
-        let head = self.validating.as_ref().map(|generation| generation.head());
-        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
+        if self.validating.is_some() || is_conditional(&headers) {
+            let head = self.validating.as_ref().map(|generation| generation.head());
+            conditional(head.as_ref().map(|head| &head.stored), Arc::make_mut(&mut headers));
+        }
         if let Some(cold) = self.cold {
-            cold.ask(&mut headers);
+            cold.ask(Arc::make_mut(&mut headers));
         }
         // Where its client has its share of the connections it waits. After a while a request that joined
         // leads another fill, for another client.

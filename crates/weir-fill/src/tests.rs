@@ -197,8 +197,8 @@ impl Scene {
         let upstream = UpstreamSettings::single("origin", "http://127.0.0.1:1".parse().unwrap());
         let refetch = Arc::new(Refetch {
             upstream: Upstream::new(upstream).unwrap(),
-            target: "/".to_owned(),
-            headers: HeaderMap::new(),
+            target: "/".into(),
+            headers: Arc::default(),
             tally: Arc::new(Nobody),
             witness: Witness::Unnamed,
             client: None,

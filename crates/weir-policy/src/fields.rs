@@ -37,6 +37,17 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Removes from `out` the fields that the Connection of `headers` names.
+pub fn strip_named_by(headers: &HeaderMap, out: &mut HeaderMap) {
+    // Most clients name nothing but that.
+    let lines = headers.get_all(header::CONNECTION).iter().filter(|line| !line.as_bytes().eq(b"keep-alive"));
+    for name in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')) {
+        if let Ok(name) = HeaderName::from_bytes(name.trim_ascii()) {
+            out.remove(name);
+        }
+    }
+}
+
 /// Removes the fields that Connection names beyond the fixed list. An origin does not see them, so they must
 /// not decide a key or a variant. `Connection` itself stays.
 pub fn strip_named(headers: &mut HeaderMap) {

@@ -50,7 +50,7 @@ pub use answer::{Answer, ContentRange, Parts, answer};
 pub use by_status::{Lifetimes, Statuses, Windows, is_never_stored};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, Ignored, IgnoredDirective, MaxStale, RequestDirectives};
-pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named};
+pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named, strip_named_by};
 pub use freshness::{Freshness, LifetimeSource, age_s, freshness, is_of_content};
 pub use glob::overlap as globs_overlap;
 pub use intervals::{Interval, Intervals};
@@ -72,7 +72,7 @@ pub use storable::{NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;
 pub use targeted::SURROGATE_CAPABILITY;
-pub use validate::{HeadEffect, conditional, freshen, head_effect, may_freshen};
+pub use validate::{HeadEffect, conditional, freshen, head_effect, is_conditional, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
     Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable,

@@ -13,19 +13,25 @@ use crate::verdict::outlasts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use std::time::Duration;
 
+const CONDITIONS: [header::HeaderName; 5] = [
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_MATCH,
+    header::IF_UNMODIFIED_SINCE,
+    header::IF_RANGE,
+];
+
+/// Whether a request has a precondition (RFC 9110 §13.1).
+pub fn is_conditional(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("if-") && CONDITIONS.contains(name))
+}
+
 /// Makes a request to the origin conditional on `stored`, the stored response that the request selects (RFC
 /// 9111 §4.3.1): on its entity tag and its date, if it has them. No other stored response is named, since a
 /// 304 for another variant could not be told from one for this. Removes the client's own preconditions, which
 /// the edge evaluates on the response.
 pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
-    const CONDITIONS: [header::HeaderName; 5] = [
-        header::IF_NONE_MATCH,
-        header::IF_MODIFIED_SINCE,
-        header::IF_MATCH,
-        header::IF_UNMODIFIED_SINCE,
-        header::IF_RANGE,
-    ];
-    if headers.keys().any(|name| CONDITIONS.contains(name)) {
+    if is_conditional(headers) {
         for name in &CONDITIONS {
             headers.remove(name);
         }

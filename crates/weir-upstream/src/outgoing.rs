@@ -242,7 +242,7 @@ fn fields(out: &mut Vec<u8>, headers: &HeaderMap, body: &OutBody) {
     let without_body = matches!(body, OutBody::Empty);
     // RFC 9110 §7.2: Host comes first.
     if let Some(host) = headers.get(HOST) {
-        print::field(out, HOST.as_str(), host.as_bytes());
+        print::checked(out, &HOST, host);
     }
     for (name, value) in headers {
         let framing = *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
@@ -251,7 +251,7 @@ fn fields(out: &mut Vec<u8>, headers: &HeaderMap, body: &OutBody) {
         if framing || hop || *name == HOST || (without_body && *name == EXPECT) {
             continue;
         }
-        print::field(out, name.as_str(), value.as_bytes());
+        print::checked(out, name, value);
     }
 }
 

@@ -25,7 +25,7 @@ pub struct OriginRequest {
     pub target: Bytes,
     /// End-to-end fields with `Host`. `Content-Length`, `Transfer-Encoding`, `Connection` and `Upgrade` are
     /// left out when sent: they follow from `body` and `upgrade`.
-    pub headers: HeaderMap,
+    pub headers: Arc<HeaderMap>,
     /// The body.
     pub body: OutBody,
     /// Whether it may be sent a second time.
@@ -103,12 +103,12 @@ impl Hurry {
 
 impl OriginRequest {
     /// A request without a body that is retried as its method allows.
-    pub fn new(method: Method, target: impl Into<Bytes>, headers: HeaderMap) -> Self {
+    pub fn new(method: Method, target: impl Into<Bytes>, headers: impl Into<Arc<HeaderMap>>) -> Self {
         let retry = Retry::of(&method);
         Self {
             method,
             target: target.into(),
-            headers,
+            headers: headers.into(),
             body: OutBody::Empty,
             retry,
             prefer: None,

@@ -69,8 +69,9 @@ pub(crate) fn read(
         let Some(colon) = memchr(b':', line) else {
             return Err(diagnose(line));
         };
-        let Ok(name) = HeaderName::from_bytes(&line[..colon]) else {
-            return Err(diagnose(line));
+        let name = match common(&line[..colon]) {
+            Some(name) => name,
+            None => HeaderName::from_bytes(&line[..colon]).map_err(|_| diagnose(line))?,
         };
         let (from, to) = value_bounds(line, colon + 1);
         let place = line_start + from..line_start + to;
@@ -83,6 +84,27 @@ pub(crate) fn read(
         line_start = end + 2;
     }
     Ok(notes)
+}
+
+/// The names that browsers and proxies send with most requests and that the `http` crate does not know: those
+/// it would copy, byte by byte, into memory of their own.
+fn common(name: &[u8]) -> Option<HeaderName> {
+    Some(match name {
+        b"Sec-Fetch-Dest" | b"sec-fetch-dest" => const { HeaderName::from_static("sec-fetch-dest") },
+        b"Sec-Fetch-Mode" | b"sec-fetch-mode" => const { HeaderName::from_static("sec-fetch-mode") },
+        b"Sec-Fetch-Site" | b"sec-fetch-site" => const { HeaderName::from_static("sec-fetch-site") },
+        b"Sec-Fetch-User" | b"sec-fetch-user" => const { HeaderName::from_static("sec-fetch-user") },
+        b"sec-ch-ua" => const { HeaderName::from_static("sec-ch-ua") },
+        b"sec-ch-ua-mobile" => const { HeaderName::from_static("sec-ch-ua-mobile") },
+        b"sec-ch-ua-platform" => const { HeaderName::from_static("sec-ch-ua-platform") },
+        b"Priority" | b"priority" => const { HeaderName::from_static("priority") },
+        b"X-Forwarded-For" | b"x-forwarded-for" => const { HeaderName::from_static("x-forwarded-for") },
+        b"X-Forwarded-Host" | b"x-forwarded-host" => const { HeaderName::from_static("x-forwarded-host") },
+        b"X-Forwarded-Port" | b"x-forwarded-port" => const { HeaderName::from_static("x-forwarded-port") },
+        b"X-Forwarded-Proto" | b"x-forwarded-proto" => const { HeaderName::from_static("x-forwarded-proto") },
+        b"X-Request-Id" | b"x-request-id" => const { HeaderName::from_static("x-request-id") },
+        _ => return None,
+    })
 }
 
 fn value_bounds(line: &[u8], after_colon: usize) -> (usize, usize) {

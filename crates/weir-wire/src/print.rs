@@ -2,7 +2,7 @@
 //!
 //! The asserts match the checks of the readers. What they refuse can only come from a mistake in Weir.
 
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 /// The end of a chunk's data.
@@ -35,11 +35,18 @@ pub fn request_line(out: &mut Vec<u8>, method: &Method, target: &str) {
 /// All fields of `headers`, those with the same name together.
 pub fn fields(out: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        checked(out, name, value);
     }
+}
+
+/// One field whose types say that it was checked: a name is a token, and a value has no CR, LF or NUL.
+pub fn checked(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+    out.reserve(name.len() + value.len() + b": \r\n".len());
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// One field.

@@ -13,7 +13,7 @@ use super::question::Request;
 use super::wording;
 use crate::plan::Route;
 use crate::transform::client::X_FORWARDED_FOR;
-use crate::transform::request::{self, From, X_REQUEST_ID};
+use crate::transform::request::{self, From, Own, X_REQUEST_ID};
 use crate::values::OfRequest;
 use weir_front::Trust;
 
@@ -91,7 +91,7 @@ pub(super) fn asked(
         scheme: of.scheme(),
         host: of.host.as_str(),
         request_id: "",
-        own_id: "weir",
+        own: &Own::new("weir"),
         certificate: None,
     };
     let mut headers: HeaderMap = match towards {

@@ -86,11 +86,11 @@ pub(crate) fn begin(
 
 /// A GET's request fields in place of the POST's.
 fn for_get(refetch: &Refetch) -> Refetch {
-    let mut headers: HeaderMap = refetch.headers.clone();
+    let mut headers = HeaderMap::clone(&refetch.headers);
     for of_content in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_LANGUAGE] {
         headers.remove(of_content);
     }
-    Refetch { headers, ..refetch.clone() }
+    Refetch { headers: Arc::new(headers), ..refetch.clone() }
 }
 
 impl Posted {

@@ -19,6 +19,9 @@ pub(super) fn apply(edits: &Edits, headers: &mut HeaderMap) {
 /// Removes all fields that are removed or set, in any spelling: programs behind CGI read `X_Country` as
 /// `X-Country`.
 pub(super) fn strip(edits: &Edits, headers: &mut HeaderMap) {
+    if edits.remove.is_empty() && edits.set.is_empty() && edits.values.is_empty() {
+        return;
+    }
     let set = || edits.set.iter().map(|(name, _)| name).chain(edits.values.iter().map(|(name, _)| name));
     let names = || edits.remove.iter().chain(set());
     for name in names() {

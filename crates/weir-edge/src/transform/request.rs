@@ -2,14 +2,13 @@
 //! by which one client could poison what others get. They say who sent the request and through whom. RFC 9110
 //! §7.6, RFC 8586. `Forwarded` (RFC 7239) is not passed on: the `X-Forwarded-*` fields say the same.
 
-use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, COOKIE, EXPECT, Entry, HOST, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use smallvec::SmallVec;
-use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_hop};
+use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, is_hop_by_hop, strip_named_by};
 
 use super::Trust;
 use super::client::X_FORWARDED_FOR;
@@ -169,10 +168,40 @@ pub struct From<'a> {
     pub host: &'a str,
     /// The request's id.
     pub request_id: &'a str,
-    /// Our own id in `CDN-Loop` and `Via`.
-    pub own_id: &'a str,
+    /// Our own name in `CDN-Loop` and `Via`.
+    pub own: &'a Own,
     /// The client's verified certificate, as a field has it (RFC 9440).
     pub certificate: Option<&'a HeaderValue>,
+}
+
+/// Our own name, and the members of lists that say it.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The name.
+    pub id: Arc<str>,
+    cdn_loop: HeaderValue,
+    /// By what was received: HTTP/1.1, HTTP/2, HTTP/1.0.
+    via: [HeaderValue; 3],
+}
+
+impl Own {
+    /// That of an id of visible ASCII.
+    pub fn new(id: &str) -> Own {
+        // Invariant: the id can stand in a field.
+        let value = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("weir"));
+        let via = ["1.1", "2", "1.0"].map(|version| value(&format!("{version} {id}")));
+        Own { id: id.into(), cdn_loop: value(id), via }
+    }
+
+    /// The member of `Via` after a message in this protocol (RFC 9110 §7.6.3).
+    pub fn via(&self, protocol: &str) -> HeaderValue {
+        let at = match protocol {
+            "HTTP/2.0" => 1,
+            "HTTP/1.0" => 2,
+            _ => 0,
+        };
+        self.via[at].clone()
+    }
 }
 
 /// Whether the request has been here before: `CDN-Loop` contains our own id, or `Via` our own name.
@@ -225,15 +254,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     values.next().is_none().then(|| value.as_bytes().trim_ascii())
 }
 
-/// The protocol's version as `Via` says it (RFC 9110 §7.6.3).
-fn received(protocol: &str) -> &str {
-    match protocol.strip_prefix("HTTP/") {
-        Some("2.0") => "2",
-        Some(version) => version,
-        None => "1.1",
-    }
-}
-
 /// The request id of a trusted peer, if it sent a valid one.
 pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
     let id = only(headers, &X_REQUEST_ID)?;
@@ -249,30 +269,58 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 /// `X-Request-Id` and `Host` are written; `Via` and `CDN-Loop` are continued. The connection answers
 /// `Expect`.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
+    let mut out = copied(headers, from, |_| true);
+    if let Some(chain) = forwarded_for(headers, from) {
+        out.insert(X_FORWARDED_FOR, chain);
+    }
+    write_own(&mut out, headers, from);
+    out
+}
+
+/// The fields of a request that go on as they are, but for those that are written into every request. None
+/// goes on that `is_sent` does not let through.
+fn copied(headers: &HeaderMap, from: &From<'_>, is_sent: impl Fn(&HeaderName) -> bool) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(headers.len() + WRITTEN);
     for (name, value) in headers {
-        if !is_removed(name, from.trust) {
+        let is_left = *name == HOST
+            || is_hop_by_hop(name)
+            || (is_own(name) && *name != X_FORWARDED_PORT)
+            || is_removed(name, from.trust);
+        if !is_left && is_sent(name) {
             out.append(name, value.clone());
         }
     }
-    strip_hop_by_hop(&mut out);
+    strip_named_by(headers, &mut out);
+    out
+}
+
+/// Writes what every request to an origin has, but for `X-Forwarded-For`.
+fn write_own(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
     if let Some(left) = forwards_left(headers) {
-        put(&mut out, MAX_FORWARDS, left.saturating_sub(1).to_string().as_bytes());
+        put(out, MAX_FORWARDS, left.saturating_sub(1).to_string().as_bytes());
     }
-    forwarded_for(&mut out, headers, from);
     out.insert(X_FORWARDED_PROTO, proto(from.scheme));
     if let Entry::Vacant(vacant) = out.entry(X_FORWARDED_PORT) {
         vacant.insert(port(from.scheme, from.host));
     }
-    put(&mut out, X_REQUEST_ID, from.request_id.as_bytes());
-    continue_list(&mut out, VIA, &[received(from.protocol), " ", from.own_id]);
-    continue_list(&mut out, CDN_LOOP, &[from.own_id]);
-    put(&mut out, X_FORWARDED_HOST, from.host.as_bytes());
-    put(&mut out, HOST, from.host.as_bytes());
+    put(out, X_REQUEST_ID, from.request_id.as_bytes());
+    continue_list(out, VIA, from.own.via(from.protocol));
+    continue_list(out, CDN_LOOP, from.own.cdn_loop.clone());
+    if let Some(host) = host(headers, from.host) {
+        out.insert(X_FORWARDED_HOST, host.clone());
+        out.insert(HOST, host);
+    }
     if let Some(certificate) = from.certificate {
         out.insert(CLIENT_CERT, certificate.clone());
     }
-    out
+}
+
+/// The normalised authority as a value: the client's own, where it is written like that.
+fn host(headers: &HeaderMap, normal: &str) -> Option<HeaderValue> {
+    match headers.get(HOST).filter(|said| said.as_bytes() == normal.as_bytes()) {
+        Some(said) => Some(said.clone()),
+        None => HeaderValue::from_str(normal).ok(),
+    }
 }
 
 fn is_removed(name: &HeaderName, trust: Trust) -> bool {
@@ -311,39 +359,32 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
 /// `X-Forwarded-For` is the one address that no client can have written. Without it an origin would count and
 /// limit all clients as one, and take a fill for a request of its own machine.
 pub fn of_fill(headers: &HeaderMap, from: &From<'_>, keyed: &[HeaderName]) -> HeaderMap {
-    let mut headers = towards_origin(headers, from);
-    let is_gone = |name: &HeaderName| {
-        // The fields that Weir writes into every request.
-        let is_written = matches!(name.as_str().as_bytes(), [b'x', b'-', b'f' | b'r', ..]) && is_own(name);
-        !is_written && (is_of_one_client(name) || (OF_PEERS.contains(name.as_str()) && !keyed.contains(name)))
+    let mut out = copied(headers, from, |name| {
+        *name != SURROGATE_CAPABILITY_FIELD
+            && !is_of_one_client(name)
+            && (!OF_PEERS.contains(name.as_str()) || keyed.contains(name))
+    });
+    let forwarded = match keyed.contains(&X_FORWARDED_FOR) {
+        true => forwarded_for(headers, from),
+        false => from.client.or(from.address).map(address),
     };
-    let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_gone(name)).cloned().collect();
-    for name in &gone {
-        headers.remove(name);
+    if let Some(forwarded) = forwarded {
+        out.insert(X_FORWARDED_FOR, forwarded);
     }
-    let client = from.client.or(from.address);
-    // An untrusted peer's address stands there alone already.
-    let is_there = from.trust == Trust::Untrusted && client == from.address;
-    if !is_there && !keyed.contains(&X_FORWARDED_FOR) {
-        match client {
-            Some(client) => drop(headers.insert(X_FORWARDED_FOR, address(client))),
-            None => drop(headers.remove(X_FORWARDED_FOR)),
-        }
+    write_own(&mut out, headers, from);
+    match accept_encoding(&out) {
+        Some(normal) => drop(out.insert(ACCEPT_ENCODING, normal)),
+        None => drop(out.remove(ACCEPT_ENCODING)),
     }
-    if from.trust == Trust::Trusted && !keyed.contains(&X_FORWARDED_PORT) {
-        headers.insert(X_FORWARDED_PORT, port(from.scheme, from.host));
-    }
-    match accept_encoding(&headers) {
-        Some(normal) => drop(headers.insert(ACCEPT_ENCODING, normal)),
-        None => drop(headers.remove(ACCEPT_ENCODING)),
-    }
-    headers.insert(SURROGATE_CAPABILITY_FIELD, HeaderValue::from_static(SURROGATE_CAPABILITY));
-    headers
+    out.insert(SURROGATE_CAPABILITY_FIELD, HeaderValue::from_static(SURROGATE_CAPABILITY));
+    out
 }
 
 /// Whether Weir itself writes the field into every request.
 fn is_own(name: &HeaderName) -> bool {
-    [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_PORT, X_FORWARDED_HOST, X_REQUEST_ID].contains(name)
+    matches!(name.as_str().as_bytes(), [b'x', b'-', b'f' | b'r', ..])
+        && [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_PORT, X_FORWARDED_HOST, X_REQUEST_ID]
+            .contains(name)
 }
 
 fn proto(scheme: &str) -> HeaderValue {
@@ -359,14 +400,14 @@ fn port(scheme: &str, host: &str) -> HeaderValue {
 
 /// An address as a value.
 fn address(address: IpAddr) -> HeaderValue {
-    let mut text = Vec::with_capacity(40);
+    let mut text = SmallVec::<[u8; 64]>::new();
     write_address(&mut text, address);
     // Invariant: an address is visible ASCII.
-    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static("unknown"))
+    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
 /// Writes an address; one of version 4 without the machinery of formatting.
-fn write_address(out: &mut Vec<u8>, address: IpAddr) {
+fn write_address(out: &mut SmallVec<[u8; 64]>, address: IpAddr) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             for (at, octet) in address.octets().into_iter().enumerate() {
@@ -376,8 +417,7 @@ fn write_address(out: &mut Vec<u8>, address: IpAddr) {
                 out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
             }
         }
-        // Writing to a vector cannot fail.
-        IpAddr::V6(address) => drop(write!(out, "{address}")),
+        IpAddr::V6(address) => out.extend_from_slice(address.to_string().as_bytes()),
     }
 }
 
@@ -447,48 +487,46 @@ fn of_key(out: &mut HeaderMap, key: &[u8]) {
     }
 }
 
-fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
-    let mut chain = Vec::new();
+/// The addresses that the request came by, as far as the peer is believed; `None` where there are none.
+fn forwarded_for(headers: &HeaderMap, from: &From<'_>) -> Option<HeaderValue> {
+    let mut chain = SmallVec::<[u8; 64]>::new();
     if from.trust == Trust::Trusted {
         for value in headers.get_all(X_FORWARDED_FOR) {
-            join(&mut chain, &[value.as_bytes()]);
+            join(&mut chain, value.as_bytes());
         }
     }
     if let Some(address) = from.address {
-        join(&mut chain, &[]);
+        join(&mut chain, b"");
         write_address(&mut chain, address);
     }
-    match HeaderValue::from_maybe_shared(Bytes::from(chain)) {
-        Ok(value) if !value.is_empty() => drop(out.insert(X_FORWARDED_FOR, value)),
-        _ => drop(out.remove(X_FORWARDED_FOR)),
-    }
+    HeaderValue::from_bytes(&chain).ok().filter(|chain| !chain.is_empty())
 }
 
 /// Joins all lines of a field and one more member into one list.
-fn continue_list(out: &mut HeaderMap, name: HeaderName, member: &[&str]) {
-    let mut list = Vec::with_capacity(32);
-    for value in out.get_all(&name) {
-        join(&mut list, &[value.as_bytes()]);
+fn continue_list(out: &mut HeaderMap, name: HeaderName, member: HeaderValue) {
+    let mut list = match out.entry(name) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(member);
+            return;
+        }
+        Entry::Occupied(list) => list,
+    };
+    let mut joined = SmallVec::<[u8; 64]>::new();
+    for value in list.iter() {
+        join(&mut joined, value.as_bytes());
     }
-    if !list.is_empty() {
-        list.extend_from_slice(b", ");
-    }
-    for part in member {
-        list.extend_from_slice(part.as_bytes());
-    }
-    match HeaderValue::from_maybe_shared(Bytes::from(list)) {
-        Ok(value) => drop(out.insert(name, value)),
-        Err(_) => drop(out.remove(name)),
+    join(&mut joined, member.as_bytes());
+    match HeaderValue::from_bytes(&joined) {
+        Ok(value) => drop(list.insert(value)),
+        Err(_) => drop(list.remove()),
     }
 }
 
-fn join(list: &mut Vec<u8>, member: &[&[u8]]) {
+fn join(list: &mut SmallVec<[u8; 64]>, member: &[u8]) {
     if !list.is_empty() {
         list.extend_from_slice(b", ");
     }
-    for part in member {
-        list.extend_from_slice(part);
-    }
+    list.extend_from_slice(member);
 }
 
 fn put(out: &mut HeaderMap, name: HeaderName, value: &[u8]) {

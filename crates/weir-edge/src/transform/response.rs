@@ -7,13 +7,13 @@ use http::header::{CONTENT_LENGTH, LOCATION, VIA};
 use http::{HeaderMap, HeaderValue};
 use weir_policy::strip_hop_by_hop;
 
+use super::request::Own;
+
 /// The fields of an origin's response for the client. The connection writes `Content-Length`.
-pub fn towards_client(headers: &mut HeaderMap, own_id: &str) {
+pub fn towards_client(headers: &mut HeaderMap, own: &Own) {
     strip_hop_by_hop(headers);
     headers.remove(CONTENT_LENGTH);
-    if let Ok(via) = HeaderValue::try_from(format!("1.1 {own_id}")) {
-        headers.append(VIA, via);
-    }
+    headers.append(VIA, own.via("HTTP/1.1"));
 }
 
 /// A scheme and an authority.

@@ -1,18 +1,20 @@
 //! What goes through, what does not, and what is added.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::Trust;
 use super::request::{
-    From, OF_TRUSTED_PEERS, STRIPPED, ends_here, is_loop, known_id, of_fill, of_nobody, scheme,
+    From, OF_TRUSTED_PEERS, Own, STRIPPED, ends_here, is_loop, known_id, of_fill, of_nobody, scheme,
     towards_origin,
 };
 use super::response::{Place, location_back, towards_client};
 
 const OWN: &str = "weir-0123abcd";
+static OWN_NAME: LazyLock<Own> = LazyLock::new(|| Own::new(OWN));
 
 fn headers(lines: &[(&str, &str)]) -> HeaderMap {
     let mut map = HeaderMap::new();
@@ -32,7 +34,7 @@ fn from(trust: Trust) -> From<'static> {
         scheme: "http",
         host: "site.example",
         request_id: "made-here",
-        own_id: OWN,
+        own: &OWN_NAME,
         certificate: None,
     }
 }
@@ -317,7 +319,7 @@ fn responses_lose_what_was_the_connections() {
         ("set-cookie", "a=1"),
         ("set-cookie", "b=2"),
     ]);
-    towards_client(&mut response, OWN);
+    towards_client(&mut response, &OWN_NAME);
     let expect =
         [("via", "1.1 inner"), ("via", "1.1 weir-0123abcd"), ("set-cookie", "a=1"), ("set-cookie", "b=2")];
     assert_eq!(response, headers(&expect));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_observe::Count;
 use weir_testkit::{Origin, Resource, Response, pattern, until};
 
 use crate::kit::{Weir, before, server};
@@ -534,4 +535,20 @@ fn an_unsafe_request_outdates_what_is_held_under_every_key() {
     let posted = weir.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(posted.status(), 204);
     assert!(!get("de").is_hit() && !get("fr").is_hit());
+}
+
+#[test]
+fn what_is_stored_for_nobody_leads_one_fill_however_long_it_is_asked_for() {
+    let (origin, weir) = one(Resource::new("own").header("Cache-Control", "no-store"));
+    for _ in 0..150 {
+        assert_eq!(weir.get("/x").text(), "own");
+        weir.later(Duration::from_secs(2));
+    }
+    assert_eq!(origin.count("/x"), 150);
+    assert_eq!(weir.snapshot().counts[Count::Fills], 1, "nobody waits for another's response");
+    // Once it may be stored it is.
+    origin.put("/x", Resource::fresh("for all"));
+    assert!(!weir.get("/x").is_hit());
+    assert!(!weir.get("/x").is_hit());
+    assert!(weir.get("/x").is_hit());
 }

@@ -139,7 +139,8 @@ async fn interim_responses_are_passed_on() {
     assert_eq!(hints.headers.get("link").unwrap(), "</a.css>");
     assert!(interim.try_recv().is_err(), "a 100 that nobody asked for goes no further");
     let mut expecting = request(Method::POST, "/");
-    expecting.headers.insert("expect", HeaderValue::from_static("100-continue"));
+    std::sync::Arc::make_mut(&mut expecting.headers)
+        .insert("expect", HeaderValue::from_static("100-continue"));
     expecting.body = crate::OutBody::Whole("body".into());
     let mut response = upstream.send(expecting, Some(to)).await.unwrap();
     assert_eq!(text(&mut response.body).await.unwrap(), "done");

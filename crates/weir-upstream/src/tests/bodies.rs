@@ -21,9 +21,10 @@ async fn whole_bodies_are_sent_with_their_length() {
     for length in [0, 1, 4096, 4097, 3_000_000] {
         let mut post = request(Method::POST, "/");
         // What the client declared is not believed: the body at hand is.
-        post.headers.insert("content-length", HeaderValue::from_static("7"));
-        post.headers.insert("transfer-encoding", HeaderValue::from_static("chunked"));
-        post.headers.insert("connection", HeaderValue::from_static("close"));
+        std::sync::Arc::make_mut(&mut post.headers).insert("content-length", HeaderValue::from_static("7"));
+        std::sync::Arc::make_mut(&mut post.headers)
+            .insert("transfer-encoding", HeaderValue::from_static("chunked"));
+        std::sync::Arc::make_mut(&mut post.headers).insert("connection", HeaderValue::from_static("close"));
         post.body = OutBody::Whole(Bytes::from(vec![b'x'; length]));
         assert_eq!(fetch(&upstream, post).await.unwrap(), length.to_string());
     }

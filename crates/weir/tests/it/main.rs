@@ -226,6 +226,7 @@ mod run {
     pub(crate) mod examples;
     mod exchanged;
     mod file_size;
+    mod instructions;
     mod load;
     mod ordering;
     mod service;

@@ -219,6 +219,9 @@ impl Module for Connect {
     }
 }
 
+/// More objects than a run asks for.
+const ONCE: u64 = 1 << 40;
+
 /// `miss`: what may not be stored.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
@@ -233,8 +236,9 @@ impl Module for Miss {
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
         let path = self.0.path(stage, "miss", Lifetime::NoStore);
         let mut args = self.0.args(stage, &path);
-        if self.0.objects > 1 {
-            args.pick = Pick::Seq;
+        if args.objects > 1 {
+            // However long it runs, no URL comes again.
+            (args.pick, args.objects) = (Pick::Seq, ONCE);
         }
         measured(stage, &args, &Tally::new())
     }

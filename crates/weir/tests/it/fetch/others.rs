@@ -232,3 +232,49 @@ fn a_client_that_just_hung_does_not_lead_others_again() {
     }
     gate.open();
 }
+
+#[test]
+fn a_response_that_is_stored_for_nobody_is_waited_for_by_its_own_request_alone() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let inner = gate.clone();
+    origin.on("/x", move |exchange| {
+        if exchange.request.header("X-Slow").is_some() {
+            inner.pass();
+        }
+        exchange.reply(200, &[("Cache-Control", "no-store")], "own");
+    });
+    let weir = before(&origin);
+    assert_eq!(weir.get("/x").status(), 200, "now it is known");
+    let mut slow: Vec<Client> = (0..4).map(|_| client(&weir, "/x", &[("X-Slow", "1")])).collect();
+    origin.await_count("/x", 5);
+    let mut others: Vec<Client> = (0..CLEAN).map(|_| client(&weir, "/x", &[])).collect();
+    for other in &mut others {
+        assert_eq!(other.recv().unwrap().status(), 200, "while the origin holds the slow ones back");
+    }
+    gate.open();
+    assert!(slow.iter_mut().all(|client| client.recv().unwrap().status() == 200));
+    assert_eq!(origin.count("/x"), 5 + CLEAN);
+    assert_eq!(weir.metric("weir_fills_total"), Some(1.0), "the first one alone");
+}
+
+#[test]
+fn a_fill_whose_lead_leaves_goes_on_for_who_joined() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let inner = gate.clone();
+    origin.on("/x", move |exchange| {
+        inner.pass();
+        exchange.reply(200, &[("Cache-Control", "max-age=60")], "for all");
+    });
+    let weir = before(&origin);
+    let lead = client(&weir, "/x", &[]);
+    origin.await_count("/x", 1);
+    let mut joined: Vec<Client> = (0..CLEAN).map(|_| client(&weir, "/x", &[])).collect();
+    await_running(&weir, CLEAN + 1);
+    drop(lead);
+    until("the lead has left", || {
+        weir.metric("weir_requests_running").is_some_and(|now| now <= CLEAN as f64)
+    });
+    gate.open();
+    assert!(joined.iter_mut().all(|client| client.recv().unwrap().text() == "for all"));
+    assert_eq!(origin.count("/x"), 1);
+}
