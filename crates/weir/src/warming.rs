@@ -242,7 +242,10 @@ impl Warmings {
             next.entry(key.clone()).or_insert_with(|| again(entry));
         }
         let is_due = |key: &str| next.get(key).is_none_or(|due| due.is_some_and(|due| due <= now));
-        let due = entries.iter().find(|(key, _)| is_due(key)).filter(|_| under_way.is_empty());
+        // One that has not begun goes first, then that which is due for longest: none keeps others waiting.
+        let since = |(key, _): &&(String, model::Warm)| next.get(key).copied().flatten();
+        let due = entries.iter().filter(|(key, _)| is_due(key)).min_by_key(since);
+        let due = due.filter(|_| under_way.is_empty());
         let Some((key, entry)) = due else { return };
         match control.warm_of_configuration(&wanted::of_entry(entry), key.clone()) {
             Ok(id) => {

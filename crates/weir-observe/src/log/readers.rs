@@ -366,4 +366,27 @@ mod tests {
         readers.leave(&of_a[7]);
         assert!(join(&of(&["a"])).is_ok());
     }
+
+    #[test]
+    fn steps_are_noted_for_sites_that_a_full_reader_may_see() {
+        let readers = Readers::default();
+        let number = |name: &str| name.parse().ok().map(SiteId::new);
+        let join = |sites: Option<&[&str]>, detail| {
+            let sites: Option<Vec<String>> =
+                sites.map(|sites| sites.iter().map(|one| (*one).into()).collect());
+            readers.join(Wish { sites, detail, ..Wish::default() }, 1, &number).unwrap()
+        };
+        let wanted = || [1, 2].map(|site| readers.want_full_of(SiteId::new(site)));
+        join(None, Detail::Line);
+        assert_eq!(wanted(), [false, false], "it wants lines alone");
+        join(Some(&["1"]), Detail::Full);
+        assert_eq!(wanted(), [true, false]);
+        assert!(readers.want_full_of(SiteId::NONE), "the site is not known yet");
+        let all = join(None, Detail::Full);
+        assert_eq!(wanted(), [true, true]);
+        readers.leave(&all);
+        // Of a site whose number is not known: it may be any.
+        join(Some(&["nowhere"]), Detail::Full);
+        assert_eq!(wanted(), [true, true]);
+    }
 }

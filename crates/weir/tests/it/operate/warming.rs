@@ -418,3 +418,19 @@ fn a_warming_that_reads_an_endless_sitemap_is_cancelled_and_its_caller_takes_bac
     until("its job has ended", || jobs(&weir).iter().all(|job| job["state"] == "cancelled"));
     assert_eq!(files(), 1);
 }
+
+#[test]
+fn an_entry_of_the_configuration_is_gone_through_again_and_again() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::new("hello").header("Cache-Control", "max-age=1"));
+    origin.put("/once", Resource::fresh("hello"));
+    let entries = "[[warm]]\nurls = [\"http://localhost/x#top\"]\nevery = \"1s\"\n\
+                   [[warm]]\nurls = [\"http://localhost/once\"]\nrefresh = true\n";
+    let weir = of_localhost(&origin, entries);
+    until("it is warmed again and again", || origin.count("/x") >= 3);
+    until("the other entry has its turn", || origin.count("/once") == 1);
+    let so_far = origin.count("/x");
+    until("and the first one again", || origin.count("/x") > so_far);
+    assert_eq!(origin.count("/once"), 1, "without `every` it is gone through once");
+    assert!(jobs(&weir).iter().all(|job| job["state"] != "failed"), "{:?}", jobs(&weir));
+}
