@@ -279,9 +279,14 @@ impl Shelf {
         Ok(Some(entry))
     }
 
+    /// Whether some piece has ended that [`Shelf::end_over`] would take away.
+    pub fn has_over(&self, now: SystemTime) -> bool {
+        self.state.lock().ends_next.is_some_and(|next| next <= now)
+    }
+
     /// Removes what has ended by itself. Costs a comparison where nothing has. Blocks otherwise.
     pub fn end_over(&self, now: SystemTime) -> Vec<Arc<Entry>> {
-        if self.state.lock().ends_next.is_none_or(|next| next > now) {
+        if !self.has_over(now) {
             return Vec::new();
         }
         let mut writing = self.writing.lock();

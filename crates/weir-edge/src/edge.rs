@@ -549,7 +549,9 @@ impl Keeper {
                 tokio::time::sleep(SWEEP_EVERY).await;
                 let own = shared.clone();
                 // What ends is not served from then on, whenever its file goes.
-                let _ = shared.files.apart(move || content::end_over(&own)).await;
+                if content::has_over(&shared) {
+                    let _ = shared.files.apart(move || content::end_over(&own)).await;
+                }
                 let now = store.ledger().state().failure;
                 match (&failure, &now) {
                     (None, Some(why)) => {

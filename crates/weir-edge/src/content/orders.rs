@@ -271,6 +271,11 @@ impl Edge {
     }
 }
 
+/// Whether something has ended by itself, and was not taken out.
+pub(crate) fn has_over(shared: &Shared) -> bool {
+    shared.content.shelf().is_some_and(|shelf| shelf.has_over(weir_clock::now().wall))
+}
+
 /// Takes out what has ended by itself. Blocks where something has.
 pub(crate) fn end_over(shared: &Shared) {
     let content = &shared.content;

@@ -19,7 +19,7 @@ const GATHER: Duration = Duration::from_millis(10);
 /// With this many lines it writes at once.
 const BUSY_LINES: usize = 1024;
 /// The longest that it sleeps without looking, while nobody listens and while somebody does.
-const SLEEP: Duration = Duration::from_secs(1);
+const SLEEP: Duration = Duration::from_secs(10);
 const SLEEP_HEARD: Duration = Duration::from_millis(100);
 /// Lines taken from the queues before they are written.
 const BATCH_LINES_MAX: usize = 4096;
