@@ -14,6 +14,9 @@ use super::{Disk, DiskFile, Identity, Room, advance};
 
 /// The most parts of one `pwritev` (IOV_MAX of Linux).
 const PARTS_MAX: usize = 1024;
+/// The most bytes of one `pwritev`: for a longer one the kernel takes pages so large that they cost several times
+/// the copy (ADR 0080).
+const WRITE_BYTES_MAX: usize = 512 << 10;
 /// Other users have no access to a volume's files and folders.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: u32 = 0o700;
@@ -269,6 +272,19 @@ struct OsFile {
     is_sealed: bool,
 }
 
+/// Writes the front of `slices`, at most about [`WRITE_BYTES_MAX`].
+fn write_some(file: &File, slices: &[IoSlice<'_>], offset: u64) -> rustix::io::Result<usize> {
+    let mut bytes = 0;
+    let fits = |slice: &&IoSlice<'_>| {
+        bytes += slice.len();
+        bytes <= WRITE_BYTES_MAX
+    };
+    match slices.iter().take_while(fits).count() {
+        0 => rustix::io::pwritev(file, &[IoSlice::new(&slices[0][..WRITE_BYTES_MAX])], offset),
+        count => rustix::io::pwritev(file, &slices[..count], offset),
+    }
+}
+
 impl DiskFile for OsFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(into, offset)
@@ -292,7 +308,7 @@ impl DiskFile for OsFile {
             let mut left = slices.as_mut_slice();
             advance(&mut left, 0);
             while !left.is_empty() {
-                match rustix::io::pwritev(&self.file, left, offset) {
+                match write_some(&self.file, left, offset) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => {
                         advance(&mut left, count);

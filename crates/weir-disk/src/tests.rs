@@ -74,7 +74,9 @@ fn many_parts_are_written_whole() {
     let folder = Folder::new("parts");
     let disk = OsDisk::take(folder.path()).unwrap();
     let file = disk.create("f").unwrap();
-    let parts: Vec<Vec<u8>> = (0..3000usize).map(|n| vec![n as u8; n % 7]).collect();
+    let mut parts: Vec<Vec<u8>> = (0..3000usize).map(|n| vec![n as u8; n % 7]).collect();
+    // Longer ones than are written at once, alone and together.
+    parts.extend([2_000_000, 300_000, 300_000, 524_288, 1].map(|length| vec![length as u8; length]));
     let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     file.write_all_at(&slices, 11).unwrap();
     let mut read = vec![0; parts.concat().len()];

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::Interval;
-use weir_store::{Full, Generation, Writer, WriterWait};
+use weir_store::{Full, Generation, Reading, Writer, WriterWait};
 
 use super::asks::Asks;
 use super::machine::{Actions, End, Event, Machine, State};
@@ -21,10 +21,6 @@ use weir_clock as clock;
 /// How long a writer waits without being woken before it looks again. A waiter that is woken for less than it
 /// needs wakes no other: one behind it, to which that is enough, waits until more is freed, or so long.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
-
-/// So much of the time that is waited for memory counts as waited for a volume that is behind: readers may be
-/// what the memory waits for.
-const VOLUME_SHARE_OF_WAIT: u32 = 5;
 
 /// Readers held all the memory for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,9 +200,9 @@ impl Transfer {
     }
 
     /// Gives bytes to the writer, tells the machine of them, and wakes the readers. It waits while readers
-    /// hold all the memory, for `memory_wait_max` at most, and while the volume is behind with a body that it
-    /// alone can keep: that is the back-pressure towards the origin. `pushed` is called after each try,
-    /// before the machine is told. Where the transfer ends meanwhile the rest is dropped.
+    /// hold all the memory, for `memory_wait_max` at most, and while the volume is too far behind: that is
+    /// the back-pressure towards the origin. `pushed` is called after each try, before the machine is told.
+    /// Where the transfer ends meanwhile the rest is dropped.
     ///
     /// # Errors
     /// [`NoMemory`]: the memory did not come in time.
@@ -221,10 +217,20 @@ impl Transfer {
         if let Err(rest) = self.try_push(core, writer, bytes, &mut pushed) {
             self.push_when_freed(core, writer, rest, memory_wait_max, pushed).await?;
         }
-        if writer.volume_is_behind(Duration::ZERO).is_some() {
+        if writer.is_writing_to_volume() && writer.volume_is_behind(Duration::ZERO, self.reading()).is_some()
+        {
             self.wait_for_volume(writer).await;
         }
         Ok(())
+    }
+
+    /// What its readers do.
+    fn reading(&self) -> Reading {
+        match self.readers() {
+            0 => Reading::Nobody,
+            _ if self.front() >= self.reached() => Reading::HeldBack,
+            _ => Reading::Behind,
+        }
     }
 
     /// Gives the writer what it can take now.
@@ -266,11 +272,9 @@ impl Transfer {
         let (mut waited, mut is_behind) = (Duration::ZERO, false);
         loop {
             writer.arm(&mut freed);
-            // A window cannot move on past what the volume has not taken.
-            if writer.window_bytes().is_some() {
-                let counted = if is_behind { waited / VOLUME_SHARE_OF_WAIT } else { Duration::ZERO };
-                is_behind = writer.volume_is_behind(counted).is_some();
-            }
+            // Nothing can leave memory that the volume has not taken.
+            let counted = if is_behind { waited } else { Duration::ZERO };
+            is_behind = writer.volume_is_behind(counted, self.reading()).is_some();
             match self.try_push(core, writer, bytes, &mut pushed) {
                 Ok(()) => return Ok(()),
                 Err(rest) => bytes = rest,
@@ -290,7 +294,7 @@ impl Transfer {
         let mut waited = Duration::ZERO;
         while self.ended().is_none() {
             writer.arm(&mut room);
-            let Some(longest) = writer.volume_is_behind(waited) else { return };
+            let Some(longest) = writer.volume_is_behind(waited, self.reading()) else { return };
             waited = self.pause(&mut room, longest.min(LOOK_AGAIN_AFTER)).await;
         }
     }

@@ -164,6 +164,11 @@ impl Generation {
         budget.is_waited_for().then(|| Arc::clone(budget))
     }
 
+    /// The ceiling of the memory that it is kept in, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.label.charge.budget().limit_bytes()
+    }
+
     /// The key under which it is stored.
     pub fn key(&self) -> &CacheKey {
         &self.label.key

@@ -4,6 +4,7 @@
 //! No header is read here.
 
 mod listing;
+mod patience;
 mod retention;
 mod writer;
 mod written;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
+pub use self::patience::{HELD_BACK_MAX, Reading, STALLED_MAX};
 use self::writer::Kind;
 pub use self::writer::{Full, Unsealed, Writer};
 use crate::admission::{Admission, AdmissionSettings};

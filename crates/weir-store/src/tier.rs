@@ -9,7 +9,7 @@ mod shared_put;
 mod sweeping;
 mod volume_tier;
 
-pub(crate) use self::late::{Entered, LateWrite};
+pub(crate) use self::late::{Entered, LATE_PAUSE, LateWrite, Stall};
 pub use self::on_disk::{Gone, Place};
 pub(crate) use self::on_disk::{NotResident, OnDiskBody, Wait};
 pub(crate) use self::pending::{PendingVolumes, Superseded};
@@ -17,4 +17,4 @@ pub use self::seating::Seating;
 pub(crate) use self::shared_put::SharedPut;
 pub use self::sweeping::SweepUsage;
 pub(crate) use self::sweeping::SweeperThread;
-pub(crate) use self::volume_tier::{LATE_PAUSE, LATE_TRIES_MAX, VolumeTier};
+pub(crate) use self::volume_tier::VolumeTier;

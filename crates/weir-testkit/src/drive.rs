@@ -43,6 +43,17 @@ pub struct Throttle {
     group: PathBuf,
 }
 
+/// A file system on which every write waits until this is dropped.
+pub struct Frozen {
+    path: PathBuf,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = run("fsfreeze", ["-u"].map(OsStr::new), &[&self.path]);
+    }
+}
+
 impl Drop for Throttle {
     fn drop(&mut self) {
         let members = std::fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
@@ -175,6 +186,16 @@ impl Drive {
                 None
             }
         }
+    }
+
+    /// Lets every write wait until the result is dropped. Reads go on.
+    ///
+    /// # Panics
+    /// The system refuses.
+    pub fn freeze(&self) -> Frozen {
+        run("fsfreeze", ["-f"].map(OsStr::new), &[&self.path()])
+            .unwrap_or_else(|why| panic!("freezing a drive: {why}"));
+        Frozen { path: self.path() }
     }
 
     /// Makes it read-only while it is in use, as ext4 does by itself when it finds an error.

@@ -39,7 +39,7 @@ pub use between::{Between, Verdict};
 pub use byteranges::byteranges;
 pub use client::{Client, get, get_with};
 pub use dns::{Dns, Mood, Record};
-pub use drive::{Drive, Throttle};
+pub use drive::{Drive, Frozen, Throttle};
 pub use exchange::{Exchange, Request};
 pub use fuzz::fuzz;
 pub use group::MemoryGroup;

@@ -14,7 +14,7 @@ use weir_policy::{Interval, Intervals};
 
 use super::Inside;
 use crate::ledger::{Judged, Stamp};
-use crate::tier::{LATE_PAUSE, LATE_TRIES_MAX, VolumeTier};
+use crate::tier::{LATE_PAUSE, VolumeTier};
 use crate::volume::{Named, Part, Position, Put, ReadError, Record, codec, key};
 
 /// So many objects are looked at, or bytes moved, between two syncs.
@@ -22,6 +22,8 @@ const BATCH_OBJECTS: usize = 256;
 const BATCH_BYTES: u64 = 32 << 20;
 /// The largest read, in bytes.
 const READ_BYTES: usize = 256 << 10;
+/// How often, [`LATE_PAUSE`] apart, bytes are offered to a volume that has no room for them.
+const TRIES_MAX: u32 = 5000;
 
 /// What one pass over a volume that is being emptied did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -156,7 +158,7 @@ impl<'a> Emptying<'a> {
             let mut tries = 0;
             while !put.has_room(bytes.len() as u64) {
                 tries += 1;
-                if tries > LATE_TRIES_MAX {
+                if tries > TRIES_MAX {
                     return None;
                 }
                 std::thread::sleep(LATE_PAUSE);

@@ -6,8 +6,12 @@ use bytes::Bytes;
 
 use super::layout::Tiers;
 use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
-use crate::tier::{Entered, LATE_PAUSE, LATE_TRIES_MAX, LateWrite, SharedPut, VolumeTier};
+use crate::tier::{Entered, LATE_PAUSE, LateWrite, SharedPut, Stall, VolumeTier};
 use crate::volume::{FreedWait, Put, Writing, codec, key};
+
+/// Bodies that have arrived and wait for their volume take at most this part of the memory. Where they take
+/// half of that, those that arrive go at the drive's pace, with readers or without.
+const LATE_PART: u64 = 8;
 
 /// A transfer that is being written to a volume: the one that began a generation, or a further one. Where the
 /// first one is dropped without an end, the object is removed again.
@@ -109,6 +113,21 @@ impl VolumeWrite {
         self.at
     }
 
+    /// How many bytes the volume has written since it was opened: whether its drive makes progress.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.tier.volume.written_bytes()
+    }
+
+    /// Whether much of memory waits for this volume, beside the bodies that arrive.
+    pub(crate) fn is_crowded(&self, generation: &Generation) -> bool {
+        self.tier.late.holding_bytes() > late_bytes_max(generation) / 2
+    }
+
+    /// Counts it as given up because its volume is too slow.
+    pub(crate) fn note_given_up(&self) {
+        self.tier.note_given_up();
+    }
+
     /// Joins the tasks that wait for room in the volume's queue.
     pub(crate) fn wait_for_room(&self) -> Option<FreedWait> {
         self.hand.put().map(Put::wait_for_room)
@@ -143,8 +162,8 @@ impl VolumeWrite {
     }
 
     /// Ends a write of which all has arrived, up to `end`: the whole body, or this transfer's part. What the
-    /// volume has no room for is handed over later, within a bounded time. `then` is called once all is
-    /// handed over.
+    /// volume has no room for is handed over later. Until then it stays in memory, within bounds, as long as
+    /// the drive makes progress. `then` is called once all is handed over.
     pub(crate) fn finish(
         mut self,
         generation: &Arc<Generation>,
@@ -158,11 +177,12 @@ impl VolumeWrite {
             Stage::Waits => {}
         }
         let tier = Arc::clone(&self.tier);
-        let held = match keeper {
-            Keeper::Memory => Held::While(Arc::downgrade(generation)),
-            Keeper::VolumeAlone => Held::Here(Arc::clone(generation)),
-        };
-        tier.wait_in_line(Offer { volume_write: self, held, length: end, then: Box::new(then) });
+        let held = Held::Here(Arc::clone(generation));
+        let most_bytes = late_bytes_max(generation);
+        tier.wait_in_line(
+            Offer { volume_write: self, held, keeper, length: end, then: Box::new(then) },
+            most_bytes,
+        );
     }
 
     fn stage(&mut self, body: &Body, end: u64) -> Stage {
@@ -180,6 +200,11 @@ impl VolumeWrite {
             then(generation);
         }
     }
+}
+
+/// How many bytes of memory bodies may take that wait for their volume.
+fn late_bytes_max(generation: &Generation) -> u64 {
+    generation.memory_bytes() / LATE_PART
 }
 
 /// How far a body that has arrived was handed over.
@@ -205,6 +230,7 @@ pub(crate) enum Keeper {
 struct Offer {
     volume_write: VolumeWrite,
     held: Held,
+    keeper: Keeper,
     length: u64,
     then: Box<dyn FnOnce(&Generation) + Send>,
 }
@@ -218,19 +244,22 @@ enum Held {
 }
 
 impl VolumeTier {
-    fn wait_in_line(self: &Arc<VolumeTier>, offer: Offer) {
-        match self.late.enter(Box::new(offer)) {
+    fn wait_in_line(self: &Arc<VolumeTier>, offer: Offer, most_bytes: u64) {
+        match self.late.enter(Box::new(offer), most_bytes) {
             None => self.note_given_up(),
             Some(Entered::Behind) => {}
             Some(Entered::First) => {
                 let tier = Arc::clone(self);
                 let serve = move || {
+                    let mut stall = Stall::default();
                     while let Some(offer) = tier.late.next() {
-                        offer.hand_over();
+                        offer.hand_over(&mut stall);
+                        tier.late.handed_over();
                     }
                 };
                 if self.volume.on_reader(serve).is_err() {
                     while self.late.next().is_some() {
+                        self.late.handed_over();
                         self.note_given_up();
                     }
                 }
@@ -240,13 +269,23 @@ impl VolumeTier {
 }
 
 impl LateWrite for Offer {
-    fn is_holding(&self) -> bool {
-        matches!(self.held, Held::Here(_))
+    fn holding_bytes(&self) -> u64 {
+        match &self.held {
+            Held::Here(generation) => generation.held_bytes(),
+            Held::While(_) => 0,
+        }
     }
 
-    /// Offers the rest until the volume has taken it, at most [`LATE_TRIES_MAX`] times.
-    fn hand_over(mut self: Box<Self>) {
-        for _ in 0..LATE_TRIES_MAX {
+    fn release(&mut self) -> bool {
+        if let (Held::Here(generation), Keeper::Memory) = (&self.held, self.keeper) {
+            self.held = Held::While(Arc::downgrade(generation));
+        }
+        matches!(self.held, Held::While(_))
+    }
+
+    /// Offers the rest until the volume has taken it, or its drive makes no progress.
+    fn hand_over(mut self: Box<Self>, stall: &mut Stall) {
+        loop {
             let generation = match &self.held {
                 Held::While(generation) => generation.upgrade(),
                 Held::Here(generation) => Some(Arc::clone(generation)),
@@ -259,8 +298,11 @@ impl LateWrite for Offer {
                 Stage::Waits => {}
             }
             drop(generation);
+            if stall.is_over(self.volume_write.written_bytes()) {
+                break;
+            }
             std::thread::sleep(LATE_PAUSE);
         }
-        self.volume_write.tier.note_given_up();
+        self.volume_write.note_given_up();
     }
 }

@@ -17,14 +17,11 @@ use crate::generation::{Generation, Retirement};
 use crate::inside::{Inside, Keeper, VolumeWrite};
 use crate::ledger::Asking;
 use crate::memory::{Lag, Window};
+use crate::store::patience::{Patience, Reading};
 use crate::wait::WriterWait;
 
 /// Each time so many bytes of a gap have arrived, memory drops those that the volume has: 4 MiB.
 const GAP_HELD_BYTES: u64 = 4 << 20;
-/// How long a transfer waits for a volume that is behind, within [`PATIENCE_BYTES`].
-const PATIENCE: Duration = Duration::from_secs(1);
-/// A drive that takes less than this in [`PATIENCE`] ends the storing, not the transfer: 16 MiB.
-const PATIENCE_BYTES: u64 = 16 << 20;
 
 /// No memory can be had: readers hold it. Wait until they have moved on, and push `rest` again. This is the
 /// back-pressure.
@@ -65,10 +62,8 @@ pub struct Writer {
     reserve: Option<Reserve>,
     /// Its write to a volume.
     volume_write: Option<VolumeWrite>,
-    /// How much longer it waits for the volume.
-    patience: Duration,
-    /// Where it was when all of that was left.
-    patient_at: u64,
+    /// How long it has waited for the volume.
+    patience: Patience,
     /// Up to where the foremost reader has read, if the caller says so.
     read_to: u64,
 }
@@ -104,8 +99,7 @@ impl Writer {
             window: None,
             reserve: None,
             volume_write: None,
-            patience: PATIENCE,
-            patient_at: 0,
+            patience: Patience::default(),
             read_to: u64::MAX,
         }
     }
@@ -230,24 +224,51 @@ impl Writer {
         }
     }
 
-    /// Hands the volume what it has room for. Where the volume is still behind with a body that only it can
-    /// keep, says how long to wait for it at most ([`Writer::wait_for_volume`]) before the next push.
-    /// `waited` is how long the caller has waited since the last such answer. A caller waits at most a second
-    /// for each 16 MiB. After that the drive is too slow: the storing ends, and the transfer goes on.
-    pub fn volume_is_behind(&mut self, waited: Duration) -> Option<Duration> {
-        let sinking_bytes = self.is_on_disk_only().then_some(self.inside.memory.limits.window_bytes);
-        let window_bytes = self.window_bytes().or(sinking_bytes)?;
-        self.patience = self.patience.saturating_sub(waited);
-        if self.patience.is_zero() {
+    /// Hands the volume what it has room for. Where the volume is still behind, says how long to wait for it
+    /// at most ([`Writer::wait_for_volume`]) before the next push. `waited` is how long the caller has waited
+    /// since the last such answer, and `reading` what the readers do by now. Without readers a transfer goes
+    /// at the drive's pace; with readers it is a window ahead. Where the drive holds the foremost reader back
+    /// for too long ([`HELD_BACK_MAX`](crate::HELD_BACK_MAX)), or does nothing
+    /// ([`STALLED_MAX`](crate::STALLED_MAX)), the storing ends, and the transfer goes on.
+    pub fn volume_is_behind(&mut self, waited: Duration, reading: Reading) -> Option<Duration> {
+        self.hand_over(self.settled_to());
+        let volume_write = self.volume_write.as_ref()?;
+        // Once all has arrived nobody is held back.
+        let reading = if self.at == self.end { Reading::Nobody } else { reading };
+        let longest = self.patience.count(waited, reading, volume_write.written_bytes());
+        if self.settled_to().saturating_sub(volume_write.at()) <= self.ahead_bytes_max(volume_write, reading)
+        {
+            return None;
+        }
+        if longest.is_zero() {
+            volume_write.note_given_up();
             self.volume_write = None;
+            return None;
         }
-        self.hand_over(self.at);
-        let is_behind = |volume_write: &VolumeWrite| self.at - volume_write.at() > window_bytes / 2;
-        let is_behind = self.volume_write.as_ref().is_some_and(is_behind);
-        if self.at - self.patient_at >= PATIENCE_BYTES {
-            (self.patient_at, self.patience) = (self.at, PATIENCE);
+        Some(longest)
+    }
+
+    /// Up to where the volume gets what has arrived: whole blocks, and the end.
+    fn settled_to(&self) -> u64 {
+        if self.at == self.end { self.at } else { self.at - self.at % BLOCK_BYTES as u64 }
+    }
+
+    /// How far the volume may be behind.
+    fn ahead_bytes_max(&self, volume_write: &VolumeWrite, reading: Reading) -> u64 {
+        let window_bytes = self.inside.memory.window_bytes();
+        if self.window.is_some() {
+            return window_bytes / 2;
         }
-        is_behind.then_some(self.patience)
+        if self.is_on_disk_only() {
+            return self.inside.memory.limits.window_bytes / 2;
+        }
+        match reading {
+            _ if volume_write.is_crowded(&self.generation) => 0,
+            // The rest of a body that has arrived is kept until the volume takes it.
+            _ if self.at == self.end => u64::MAX,
+            Reading::Nobody => 0,
+            Reading::Behind | Reading::HeldBack => window_bytes,
+        }
     }
 
     /// A wait for the volume that is behind.

@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use weir_policy::{CacheKey, Now, Variant};
 
-use super::late::LateWrites;
+use super::late::{LATE_PAUSE, LateWrites};
 use super::pending::Superseded;
 use super::seating::Seating;
 use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
@@ -22,9 +21,8 @@ use crate::volume::{
     EachDone, Named, PutStatus, ReadError, Verified, Volume, VolumeState, VolumeUsage, codec, key,
 };
 
-/// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
-pub(crate) const LATE_TRIES_MAX: u32 = 5000;
-pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
+/// How long closing waits for bodies that wait for room, in steps of [`LATE_PAUSE`].
+const LATE_STEPS_MAX: u32 = 5000;
 /// The list of objects being written is cleaned up when it has doubled beyond this.
 const BEING_WRITTEN_LOOKED_THROUGH: usize = 64;
 
@@ -151,7 +149,7 @@ impl VolumeTier {
     /// Waits until all that was accepted is written, late bodies included, and accepts nothing more. Blocks.
     pub(crate) fn close(&self) {
         self.thread.stop();
-        for _ in 0..LATE_TRIES_MAX {
+        for _ in 0..LATE_STEPS_MAX {
             if self.late.is_empty() {
                 break;
             }
