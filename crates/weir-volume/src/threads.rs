@@ -10,12 +10,11 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use crate::settings::Clock;
 use crate::shared::Shared;
 use crate::write::engine::Engine;
-use crate::write::intake::Intake;
+use crate::write::intake::{Intake, NAP};
 
 /// How many commands the writer takes between two looks at the clock.
 const COMMANDS_A_STEP: usize = 64;
-/// How long the writer sleeps while something waits to be done, and while nothing does.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long the writer sleeps while nothing waits to be done.
 const PATIENCE_IDLE: Duration = Duration::from_millis(500);
 /// How many reads may wait for a thread.
 const READS_MAX: usize = 1024;
@@ -94,7 +93,7 @@ fn write(engine: &mut Engine, intake: &Intake, clock: &Clock) {
         has_more = engine.step(clock.now(), intake.is_pressed()) || has_more;
         let mut patience = match (has_more, engine.is_idle()) {
             (true, _) => Duration::ZERO,
-            (false, false) => PATIENCE,
+            (false, false) => NAP,
             (false, true) => PATIENCE_IDLE,
         };
         has_more = false;

@@ -1,4 +1,7 @@
 //! The queue in front of a volume's writer: bounded in bytes. Sending never waits.
+//!
+//! A writer that has something to do looks every 50 ms. It is not woken for each command of a small object,
+//! only for many: otherwise a fill of 1 KB is mostly switching between threads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +22,13 @@ use crate::write::storing::{End, Put};
 const COMMAND_BYTES: u64 = 512;
 /// What ends and removals may take beyond the ceiling, in bytes: they make room rather than take it.
 const RESERVE_BYTES: u64 = 4 << 20;
+
+/// How long a writer that has something to do naps between two looks.
+pub(crate) const NAP: Duration = Duration::from_millis(50);
+/// So many commands end its nap.
+const NAP_COMMANDS_MAX: usize = 64;
+/// A piece of a body that ends its nap: readers may wait for it.
+const NAP_PIECE_BYTES_MAX: usize = 16 << 10;
 
 /// What the writer is asked for.
 #[derive(Debug)]
@@ -71,6 +81,17 @@ pub(crate) enum Command {
     Recount(Sender<u64>),
     /// The last one.
     Stop,
+}
+
+impl Command {
+    /// Whether it can wait until the writer's nap is over.
+    fn can_wait(&self) -> bool {
+        match self {
+            Command::Begin { .. } | Command::End { end: End::Whole(_), .. } => true,
+            Command::Body { bytes, .. } => bytes.len() <= NAP_PIECE_BYTES_MAX,
+            _ => false,
+        }
+    }
 }
 
 /// How many bytes wait, and the tasks that wait until they are fewer.
@@ -127,6 +148,8 @@ pub(crate) struct Intake {
 struct Queue {
     commands: VecDeque<(Command, Waiting)>,
     is_closed: bool,
+    /// The writer looks again in [`NAP`] or less.
+    is_napping: bool,
 }
 
 /// The queue is full, or closed.
@@ -166,14 +189,18 @@ impl Intake {
             Command::Sync(_) | Command::Recount(_) | Command::Stop => (0, u64::MAX),
         };
         let waiting = self.wait_for(bytes + COMMAND_BYTES, most)?;
+        let can_wait = command.can_wait();
         let mut queue = self.queue.lock();
         if queue.is_closed {
             return Err(Refused);
         }
         queue.is_closed = matches!(command, Command::Stop);
         queue.commands.push_back((command, waiting));
+        let may_nap_on = can_wait && queue.is_napping && queue.commands.len() < NAP_COMMANDS_MAX;
         drop(queue);
-        self.bell.notify_one();
+        if !may_nap_on {
+            self.bell.notify_one();
+        }
         Ok(())
     }
 
@@ -181,7 +208,9 @@ impl Intake {
     pub(crate) fn next(&self, patience: Duration) -> Option<(Command, Waiting)> {
         let mut queue = self.queue.lock();
         if queue.commands.is_empty() {
+            queue.is_napping = patience <= NAP;
             self.bell.wait_for(&mut queue, patience);
+            queue.is_napping = false;
         }
         queue.commands.pop_front()
     }
@@ -203,5 +232,55 @@ impl Intake {
     /// Whether so much waits that it should be written early.
     pub(crate) fn is_pressed(&self) -> bool {
         self.waiting_bytes() > self.most_bytes / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn small(object: u64) -> Command {
+        Command::Body { object, offset: 0, bytes: Bytes::from_static(b"small") }
+    }
+
+    fn object_of(command: Option<(Command, Waiting)>) -> Option<u64> {
+        match command?.0 {
+            Command::Body { object, .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_long_is_woken_for_anything() {
+        let intake = Intake::new(1 << 20);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| object_of(intake.next(LONG)));
+            // Until it sleeps.
+            std::thread::sleep(NAP);
+            intake.send(small(7)).unwrap();
+            assert_eq!(sleeper.join().unwrap(), Some(7));
+        });
+    }
+
+    #[test]
+    fn what_came_during_a_nap_is_found_after_it_in_order() {
+        let intake = Intake::new(1 << 20);
+        intake.queue.lock().is_napping = true;
+        (1..=3).for_each(|object| intake.send(small(object)).unwrap());
+        let found: Vec<_> = (0..3).map(|_| object_of(intake.next(NAP))).collect();
+        assert_eq!(found, [Some(1), Some(2), Some(3)]);
+        assert!(intake.next(Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn only_what_a_small_object_consists_of_can_wait() {
+        let long = Bytes::from(vec![0; NAP_PIECE_BYTES_MAX + 1]);
+        assert!(small(1).can_wait());
+        assert!(!Command::Body { object: 1, offset: 0, bytes: long }.can_wait());
+        assert!(Command::End { object: 1, digest: 1, end: End::Whole(5) }.can_wait());
+        assert!(!Command::End { object: 1, digest: 1, end: End::Abandon }.can_wait());
+        assert!(!Command::Remove { object: 1, digest: 1 }.can_wait() && !Command::Stop.can_wait());
     }
 }
