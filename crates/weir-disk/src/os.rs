@@ -14,8 +14,8 @@ use super::{Disk, DiskFile, Identity, Room, advance};
 
 /// The most parts of one `pwritev` (IOV_MAX of Linux).
 const PARTS_MAX: usize = 1024;
-/// The most bytes of one `pwritev`: for a longer one the kernel takes pages so large that they cost several times
-/// the copy (ADR 0080).
+/// The most bytes of one `pwritev`: for a longer one the kernel takes pages so large that they cost several
+/// times the copy (ADR 0080).
 const WRITE_BYTES_MAX: usize = 512 << 10;
 /// Other users have no access to a volume's files and folders.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);

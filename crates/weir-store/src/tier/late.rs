@@ -79,8 +79,8 @@ impl LateWrites {
         self.queue.lock().holding_bytes
     }
 
-    /// Adds a body; `None` where enough wait already. All together keep at most `most_bytes` in memory, or one
-    /// body.
+    /// Adds a body; `None` where enough wait already. Together they keep `most_bytes` in memory at most, or
+    /// one body.
     pub(crate) fn enter(&self, mut write: Box<dyn LateWrite>, most_bytes: u64) -> Option<Entered> {
         let mut queue = self.queue.lock();
         let is_crowded = queue.holding_bytes > 0 && queue.holding_bytes + write.holding_bytes() > most_bytes;
