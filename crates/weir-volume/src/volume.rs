@@ -460,13 +460,6 @@ impl Volume {
         self.shared.counters.has_failed_removals.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of bodies and heads were written since it was opened. Grows while the drive makes
-    /// progress with what is stored.
-    pub fn written_bytes(&self) -> u64 {
-        let counters = &self.shared.counters;
-        counters.body_bytes.load(Ordering::Relaxed) + counters.head_bytes.load(Ordering::Relaxed)
-    }
-
     /// Bytes that wait to be written.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.intake.waiting_bytes()
