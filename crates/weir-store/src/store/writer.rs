@@ -233,14 +233,8 @@ impl Writer {
     pub fn volume_is_behind(&mut self, waited: Duration, reading: Reading) -> Option<Duration> {
         self.hand_over(self.settled_to());
         let volume_write = self.volume_write.as_ref()?;
-        // Readers of what memory does not keep may wait for the volume; others are not held back once all has
-        // arrived.
-        let is_sinking = self.window.is_some() || self.is_on_disk_only();
-        let reading = match reading {
-            Reading::Behind | Reading::HeldBack if is_sinking => Reading::HeldBack,
-            _ if self.at == self.end => Reading::Nobody,
-            reading => reading,
-        };
+        // Once all has arrived nobody is held back.
+        let reading = if self.at == self.end { Reading::Nobody } else { reading };
         let longest = self.patience.count(waited, reading, volume_write.written_bytes());
         if self.settled_to().saturating_sub(volume_write.at()) <= self.ahead_bytes_max(volume_write, reading)
         {
