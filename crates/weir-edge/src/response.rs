@@ -99,8 +99,11 @@ impl Body for Content {
     }
 
     fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
-        let Source::File(reading) = &self.0 else { return None };
-        reading.sealed()
+        match &self.0 {
+            Source::Whole(whole) => whole.sealed(),
+            Source::File(reading) => reading.sealed(),
+            Source::Empty | Source::Bytes(_) | Source::Held(_) | Source::Parts(_) | Source::Origin(_) => None,
+        }
     }
 
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_clock as clock;
 use weir_front::{Head, Prepared, Trust};
 use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer, tags};
-use weir_store::{Generation, Head as HeldHead, Printed};
+use weir_store::{Generation, Head as HeldHead, Printed, Way};
 
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::source::{Source, Whole};
@@ -161,7 +161,10 @@ fn source(
 ) -> Source {
     let refill = exchange.refill.take();
     match from {
-        From::Held if generation.blocks().is_some() => Source::Whole(Whole::new(generation, interval)),
+        From::Held if generation.is_whole_in_memory() => {
+            exchange.core.shared.store.note_sent(&generation, interval.length(), || way(exchange));
+            Source::Whole(Whole::new(generation, interval))
+        }
         From::Held => {
             let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
             Source::Held(Box::new(reader::Reader::new(generation, interval, refill)))
@@ -173,6 +176,12 @@ fn source(
             Source::Held(Box::new(reader::Reader::filling(filled, interval, refill)))
         }
     }
+}
+
+/// How the kernel gets the bytes of a response.
+fn way(exchange: &Exchange<'_, '_>) -> Way {
+    let is_plain = exchange.peer().secured.is_none() && exchange.request.protocol.starts_with("HTTP/1");
+    if is_plain { Way::Plain } else { Way::Other }
 }
 
 /// The bytes of `source`, which is positioned at the first of several parts, with their delimiters and

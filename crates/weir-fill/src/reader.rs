@@ -6,12 +6,12 @@
 mod choose;
 pub mod refill;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Generation, InUse, Piece, Place, Read, Store, Writing};
+use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, Store, Writing};
 use weir_upstream::OriginBody;
 
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
@@ -52,14 +52,15 @@ pub struct Reader {
     /// The rest, from an origin that it has asked by itself.
     own: Option<Box<OriginBody>>,
     refill: Option<Box<Refill>>,
+    /// The blocks of a body that has several, once it is whole.
+    blocks: OnceLock<Blocks>,
     /// Last: when it is dropped nothing else of the reader holds the generation.
     generation: InUse,
 }
 
-/// The blocks of a generation from where `rest` begins, the offset in the first of them, and the length of
-/// `rest`. None while the generation is not sealed, or where it has no block there.
-pub fn blocks_from(generation: &Generation, rest: Interval) -> Option<(&[Bytes], usize, u64)> {
-    let blocks = generation.blocks()?;
+/// The blocks from where `rest` begins, the offset in the first of them, and the length of `rest`. None where
+/// there is no block there.
+pub fn blocks_from(blocks: &[Bytes], rest: Interval) -> Option<(&[Bytes], usize, u64)> {
     let block = usize::try_from(rest.start / BLOCK_BYTES as u64).ok()?;
     let within = (rest.start % BLOCK_BYTES as u64) as usize;
     Some((blocks.get(block..)?, within, rest.end - rest.start))
@@ -129,6 +130,7 @@ impl Reader {
             filled: None,
             own: None,
             refill,
+            blocks: OnceLock::new(),
         }
     }
 
@@ -149,9 +151,19 @@ impl Reader {
         }
     }
 
-    /// As [`blocks_from`], for what is still to be sent.
+    /// As [`blocks_from`], for what is still to be sent. None while the generation is not whole in memory.
     pub fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
-        blocks_from(&self.generation, self.rest)
+        let blocks = match self.generation.block() {
+            Some(block) => block,
+            None => match self.blocks.get() {
+                Some(blocks) => blocks,
+                None => {
+                    let blocks = self.generation.blocks()?;
+                    self.blocks.get_or_init(|| blocks)
+                }
+            },
+        };
+        blocks_from(blocks, self.rest)
     }
 
     /// How many bytes are still to be sent.

@@ -6,6 +6,8 @@
 
 mod body;
 mod head;
+mod sealed;
+mod sealed_file;
 mod slot;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -26,6 +28,9 @@ pub(crate) use self::body::{Added, Body};
 pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
 pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
 pub use self::head::{Head, HeadRef, Printed};
+pub use self::sealed::{Blocks, Way};
+pub use self::sealed_file::SealedFile;
+pub(crate) use self::sealed_file::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files};
 
 /// The most uses that are counted of a generation (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;
@@ -394,10 +399,25 @@ impl Generation {
         self.body.read(offset, max)
     }
 
-    /// The blocks of a whole body: each of [`crate::BLOCK_BYTES`], the last one may be shorter. They are
-    /// borrowed, so that a hit sends them without touching a reference count.
-    pub fn blocks(&self) -> Option<&[Bytes]> {
-        self.body.blocks()
+    /// True while memory has every byte, in blocks or in a file.
+    pub fn is_whole_in_memory(&self) -> bool {
+        self.body.is_whole()
+    }
+
+    /// The block of a whole body of at most one; no block where it is empty. It is borrowed, so that a hit
+    /// sends it without touching a reference count.
+    pub fn block(&self) -> Option<&[Bytes]> {
+        self.body.sealed()?.one()
+    }
+
+    /// The blocks of a whole body that has several, while it is not in a file: see [`Generation::file`].
+    pub fn blocks(&self) -> Option<Blocks> {
+        self.body.many()?.blocks()
+    }
+
+    /// The file of a whole body that is in one. It stays there.
+    pub fn file(&self) -> Option<&SealedFile> {
+        self.body.many()?.file()
     }
 
     /// The first byte that a window still holds; 0 for a body that is no window.

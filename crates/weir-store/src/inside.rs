@@ -11,6 +11,7 @@ mod layout;
 mod listing;
 mod load;
 mod marks;
+mod sealer;
 mod stocks;
 mod sweeper;
 mod volumes;
@@ -34,6 +35,7 @@ pub(crate) use self::write::{Keeper, VolumeWrite};
 
 use std::sync::Arc;
 
+use self::sealer::Sealer;
 use crate::admission::Admission;
 use crate::ledger::Ledger;
 use crate::memory::{Limits, Memory};
@@ -43,13 +45,14 @@ use crate::memory::{Limits, Memory};
 pub(crate) struct Inside {
     pub(crate) memory: Memory,
     pub(crate) volumes: Arc<Volumes>,
+    pub(crate) sealer: Sealer,
 }
 
 impl Inside {
     pub(crate) fn new(limits: Limits, ledger: Ledger, admission: Admission) -> Inside {
         let volumes = Arc::new(Volumes::new(admission));
         let memory = Memory::new(limits, ledger, Arc::clone(&volumes) as _);
-        Inside { memory, volumes }
+        Inside { memory, volumes, sealer: Sealer::new(limits.memory_bytes) }
     }
 }
 

@@ -6,6 +6,7 @@
 mod listing;
 mod patience;
 mod retention;
+mod sent;
 mod writer;
 mod written;
 
@@ -108,6 +109,10 @@ pub struct Usage {
     pub objects: u64,
     /// Windows: bodies that have outgrown the store and are still arriving.
     pub windows: u64,
+    /// Bodies in files from which the kernel sends.
+    pub files: u64,
+    /// Their bytes.
+    pub files_bytes: u64,
     /// Marks in the ledger.
     pub marks: u64,
     /// Generations evicted since the start.
@@ -571,7 +576,10 @@ impl Store {
     pub fn usage(&self) -> Usage {
         let inside = &self.inside;
         let load = inside.memory.load();
+        let (files, files_bytes) = inside.sealer.held();
         Usage {
+            files,
+            files_bytes,
             limit_bytes: inside.memory.budget.limit_bytes(),
             used_bytes: inside.memory.budget.used_bytes(),
             generations: load.count as u64,

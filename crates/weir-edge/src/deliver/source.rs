@@ -1,13 +1,14 @@
 //! The kinds of bodies: none, bytes at hand, a generation that is held or being filled, an origin's stream,
 //! several parts of a generation. They must not look at heads.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_files::{Broken, Reading};
 use weir_observe::Counters;
 use weir_policy::Interval;
-use weir_store::{Generation, InUse, Piece, Read};
+use weir_store::{Blocks, Generation, InUse, Piece, Read};
 use weir_upstream::OriginBody;
 
 use super::multipart::Multipart;
@@ -21,7 +22,7 @@ pub(crate) enum Source {
     Empty,
     /// Bytes at hand.
     Bytes(Bytes),
-    /// A generation whose body is whole in memory.
+    /// A generation whose body is whole in memory, in blocks or in a file.
     Whole(Whole),
     /// A generation whose body is not, or whose fill still runs.
     Held(Box<Reader>),
@@ -33,26 +34,41 @@ pub(crate) enum Source {
     Origin(Box<Passed>),
 }
 
-/// Bytes of a generation whose blocks are in memory. It holds only what a hit needs.
+/// Bytes of a generation that is whole in memory. It holds only what a hit needs.
 pub(crate) struct Whole {
-    generation: InUse,
+    /// The blocks of a body that has several, until it is in a file.
+    blocks: Option<Blocks>,
     rest: Interval,
+    generation: InUse,
 }
 
 impl Whole {
     /// The bytes `of` a generation.
     pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Whole {
-        Whole { generation: InUse::new(generation), rest: of }
+        Whole { blocks: generation.blocks(), rest: of, generation: InUse::new(generation) }
     }
 
     /// As [`weir_front::Body::at_hand`].
     pub(crate) fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
-        blocks_from(&self.generation, self.rest)
+        let blocks = match &self.blocks {
+            Some(blocks) => blocks,
+            None => self.generation.block()?,
+        };
+        blocks_from(blocks, self.rest)
+    }
+
+    /// As [`weir_front::Body::sealed`].
+    pub(crate) fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
+        Some((self.generation.file()?.as_fd(), self.rest.start, self.rest.length()))
     }
 
     /// Notes that so many bytes were sent.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.rest.start += bytes;
+        if self.blocks.is_some() && self.generation.file().is_some() {
+            // A slow client does not keep them beside the file.
+            self.blocks = None;
+        }
     }
 
     /// The next bytes; an error where they are no longer in memory.

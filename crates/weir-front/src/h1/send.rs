@@ -16,10 +16,14 @@ use crate::message::{
 const PIECE_BYTES_MAX: usize = 256 << 10;
 /// The same for a body with a limited rate, whose bytes are held until all of them are sent.
 const PACED_BYTES_MAX: usize = 64 << 10;
-/// The most bytes that the kernel is asked to send at a time.
-const SEALED_BYTES_MAX: u64 = 1 << 20;
-/// The blocks of a stored body that go to the kernel at a time: 256 KiB.
-const GATHER_BLOCKS_MAX: usize = 4;
+/// The most bytes that the kernel is asked to send at a time: what a socket's buffer takes on most systems.
+const SEALED_BYTES_MAX: u64 = 4 << 20;
+/// The fewest bytes for which the kernel is asked: fewer leave with the head, in one call.
+const SEALED_BYTES_MIN: u64 = 64 << 10;
+/// The blocks of a stored body that go to the kernel at a time: 1 MiB.
+const GATHER_BLOCKS_MAX: usize = 16;
+/// So many of them have a place in the future of a response.
+const BLOCKS_INLINE: usize = 4;
 
 /// How the client learns where a body ends (RFC 9112 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,17 +161,36 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         self.conn.socket.taking = None;
         match self.framing {
             Framing::Nothing(_) => self.flush(End::Whole).await,
-            Framing::Length(_) if self.body.at_hand().is_some() => self.at_hand().await,
-            Framing::Length(length) if self.conn.socket.sends_files() && self.body.sealed().is_some() => {
-                self.sealed(length).await
-            }
-            Framing::Length(_) | Framing::Chunked | Framing::Close => self.pieces().await,
+            Framing::Length(length) => self.length(length).await,
+            Framing::Chunked | Framing::Close => self.pieces(u64::MAX).await,
         }
     }
 
-    async fn pieces(&mut self) -> End {
+    /// Sends a body of known length, however its bytes come. That may change on the way: a body that lies in
+    /// blocks can move to a file.
+    async fn length(&mut self, mut left: u64) -> End {
+        let sends_files = self.conn.socket.sends_files();
+        loop {
+            let before = left;
+            let sent = if sends_files && left >= SEALED_BYTES_MIN && self.body.sealed().is_some() {
+                self.sealed(&mut left).await
+            } else if self.body.at_hand().is_some() {
+                self.at_hand(&mut left).await
+            } else {
+                return self.pieces(left).await;
+            };
+            match sent {
+                Err(end) => return end,
+                Ok(()) if left == 0 => return self.flush(End::Whole).await,
+                Ok(()) if left == before => return self.flush(End::Cut("generation-gone")).await,
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Sends what is left of a body piece by piece; `u64::MAX` where nobody knows how much that is.
+    async fn pieces(&mut self, mut left: u64) -> End {
         // Invariant of the protocol: never more bytes than were declared.
-        let mut left = if let Framing::Length(length) = self.framing { length } else { u64::MAX };
         let piece_bytes_max = if self.pace.is_some() { PACED_BYTES_MAX } else { PIECE_BYTES_MAX };
         loop {
             let piece = match self.next(piece_bytes_max).await {
@@ -214,23 +237,16 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         Ok(())
     }
 
-    /// Sends what lies in memory straight from its blocks, many in one system call.
-    async fn at_hand(&mut self) -> End {
-        let mut left = if let Framing::Length(length) = self.framing { length } else { 0 };
-        while left > 0 {
-            let allowed = match self.pace {
-                None => u64::MAX,
-                Some(_) => match self.turn(left).await {
-                    Ok(allowed) => allowed,
-                    Err(end) => return end,
-                },
-            };
+    /// Sends what lies in memory straight from its blocks, many in one system call, while it lies there.
+    async fn at_hand(&mut self, left: &mut u64) -> Result<(), End> {
+        while *left > 0 {
+            let allowed = if self.pace.is_some() { self.turn(*left).await? } else { u64::MAX };
             let Some((blocks, mut within, held)) = self.body.at_hand() else { break };
-            let mut rest = held.min(left).min(allowed);
+            let mut rest = held.min(*left).min(allowed);
             if rest == 0 {
                 break;
             }
-            let mut slices: SmallVec<[&[u8]; GATHER_BLOCKS_MAX]> = SmallVec::new();
+            let mut slices: SmallVec<[&[u8]; BLOCKS_INLINE]> = SmallVec::new();
             let mut bytes = 0;
             for block in blocks.iter().take(GATHER_BLOCKS_MAX) {
                 let end = usize::try_from(rest)
@@ -250,29 +266,26 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             drop(slices);
             self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
             if let Err(end) = written {
-                return self.ended(&end);
+                return Err(self.ended(&end));
             }
             let now = clock::mono();
             self.sent.first_byte.get_or_insert(now);
             self.sent.last_byte = Some(now);
             self.body.advance(bytes);
-            left -= bytes;
+            *left -= bytes;
             if let Some(pace) = self.pace {
                 pace.took(bytes);
             }
         }
-        self.flush(if left == 0 { End::Whole } else { End::Cut("generation-gone") }).await
+        Ok(())
     }
 
-    /// Has the kernel send a body that lies in a file in memory.
-    async fn sealed(&mut self, mut left: u64) -> End {
-        while left > 0 {
-            let allowed = match self.turn(left.min(SEALED_BYTES_MAX)).await {
-                Ok(allowed) => allowed,
-                Err(end) => return end,
-            };
+    /// Has the kernel send a body that lies in a file in memory, while it lies there.
+    async fn sealed(&mut self, left: &mut u64) -> Result<(), End> {
+        while *left > 0 {
+            let allowed = self.turn((*left).min(SEALED_BYTES_MAX)).await?;
             let Some((file, offset, held)) = self.body.sealed() else { break };
-            let bytes = held.min(left).min(allowed);
+            let bytes = held.min(*left).min(allowed);
             if bytes == 0 {
                 break;
             }
@@ -281,18 +294,18 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             let written = socket.send_file(file, offset, bytes).await;
             self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
             if let Err(end) = written {
-                return self.ended(&end);
+                return Err(self.ended(&end));
             }
             let now = clock::mono();
             self.sent.first_byte.get_or_insert(now);
             self.sent.last_byte = Some(now);
             self.body.advance(bytes);
-            left -= bytes;
+            *left -= bytes;
             if let Some(pace) = self.pace {
                 pace.took(bytes);
             }
         }
-        self.flush(if left == 0 { End::Whole } else { End::Cut("generation-gone") }).await
+        Ok(())
     }
 
     /// Waits until the pace allows some of `wanted` bytes, and returns how many. Printed bytes do not wait

@@ -192,13 +192,22 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     async fn all(&mut self) -> End {
         // Invariant of the protocol: never more bytes than were declared.
         let mut left = self.extent.declared().map_or(u64::MAX, |length| length - self.sent.body_bytes);
-        let sent = match self.body.at_hand().is_some() && self.extent != Extent::Open {
-            true => self.at_hand(&mut left).await,
-            false => self.pieces(&mut left).await,
-        };
-        if let Err(end) = sent {
+        if self.body.at_hand().is_some() && self.extent != Extent::Open {
+            if let Err(end) = self.at_hand(&mut left).await {
+                return end;
+            }
+            if left == 0 {
+                return self.ended().await;
+            }
+        }
+        if let Err(end) = self.pieces(&mut left).await {
             return end;
         }
+        self.ended().await
+    }
+
+    /// All is handed on.
+    async fn ended(&mut self) -> End {
         if self.sent.body_bytes <= AHEAD_OF_STREAM_BYTES_MAX as u64 {
             // Windows and bounds have let it all through.
             return End::Whole;
@@ -206,12 +215,12 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         self.drained().await
     }
 
-    /// Sends what lies in memory, each piece when there is room for it.
+    /// Sends what lies in memory in blocks while it lies there, each piece when there is room for it.
     async fn at_hand(&mut self, left: &mut u64) -> Result<(), End> {
         while *left > 0 {
             let allowed = if self.pace.is_some() { self.turn(*left).await? } else { *left };
             let room = self.room(allowed).await?;
-            let Some((blocks, within, held)) = self.body.at_hand() else { return Err(GONE_BODY) };
+            let Some((blocks, within, held)) = self.body.at_hand() else { break };
             let Some(block) = blocks.first().filter(|_| held > 0) else { return Err(GONE_BODY) };
             let most = usize::try_from(held).unwrap_or(usize::MAX).min(room);
             let piece = block.slice(within..block.len().min(within.saturating_add(most)));

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{Interval, Intervals};
 
+use super::sealed::{Many, Sealed};
 use super::slot::Slot;
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, block};
 
@@ -63,27 +64,11 @@ struct Growing {
     window_start: u64,
 }
 
-/// The sealed blocks: each of [`BLOCK_BYTES`], the last one may be shorter.
-#[derive(Debug)]
-enum Blocks {
-    One(Bytes),
-    Many(Box<[Bytes]>),
-}
-
-impl Blocks {
-    fn as_slice(&self) -> &[Bytes] {
-        match self {
-            Blocks::One(only) => std::slice::from_ref(only),
-            Blocks::Many(blocks) => blocks,
-        }
-    }
-}
-
 /// The body of a generation.
 #[derive(Debug)]
 pub(crate) struct Body {
     length: AtomicU64,
-    sealed: OnceLock<Blocks>,
+    sealed: OnceLock<Sealed>,
     growing: Mutex<Option<Box<Growing>>>,
 }
 
@@ -121,8 +106,7 @@ impl Body {
     /// A whole body of at most one block.
     pub(crate) fn small(bytes: Bytes) -> Body {
         let body = Body::elsewhere(bytes.len() as u64);
-        let blocks = if bytes.is_empty() { Blocks::Many(Box::default()) } else { Blocks::One(bytes) };
-        let _ = body.sealed.set(blocks);
+        let _ = body.sealed.set(Sealed::of_one(bytes));
         body
     }
 
@@ -130,7 +114,7 @@ impl Body {
     pub(crate) fn load(&self, bytes: Bytes) -> bool {
         debug_assert_eq!(self.length(), Some(bytes.len() as u64));
         let growing = self.growing.lock();
-        growing.is_none() && self.sealed.set(Blocks::One(bytes)).is_ok()
+        growing.is_none() && self.sealed.set(Sealed::of_one(bytes)).is_ok()
     }
 
     /// The total length, once it is known.
@@ -144,19 +128,24 @@ impl Body {
         self.sealed.get().is_some()
     }
 
-    /// The blocks of a whole body.
-    pub(crate) fn blocks(&self) -> Option<&[Bytes]> {
-        self.sealed.get().map(Blocks::as_slice)
+    /// The bytes of a whole body.
+    pub(crate) fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.get()
+    }
+
+    /// The bytes of a whole body that had several blocks.
+    pub(crate) fn many(&self) -> Option<&Many> {
+        self.sealed()?.many()
     }
 
     /// Reads at `offset`: at most `max` bytes.
     pub(crate) fn read(&self, offset: u64, max: usize) -> Read {
-        if let Some(blocks) = self.blocks() {
-            return read_sealed(blocks, offset, max);
+        if let Some(sealed) = self.sealed() {
+            return sealed.read(offset, max);
         }
         let growing = self.growing.lock();
-        if let Some(blocks) = self.blocks() {
-            return read_sealed(blocks, offset, max);
+        if let Some(sealed) = self.sealed() {
+            return sealed.read(offset, max);
         }
         // The length is read under the lock: the end of a transfer sets it before its writer leaves.
         if self.length().is_some_and(|length| offset >= length) {
@@ -304,11 +293,11 @@ impl Body {
         }
         let parts = state.slots.values().filter_map(|slot| slot.at(0));
         let sealed = match blocks {
-            1 => parts.take(1).next().map(Blocks::One),
-            _ => Some(Blocks::Many(parts.collect())),
+            1 => parts.take(1).next().map(Sealed::of_one),
+            _ => Some(Sealed::of_many(parts.collect())),
         };
         let Some(sealed) = sealed else { return false };
-        assert_eq!(sealed.as_slice().iter().map(|block| block.len() as u64).sum::<u64>(), length);
+        assert_eq!(sealed.length(), length);
         let _ = self.sealed.set(sealed);
         let state = growing.take();
         drop(growing);
@@ -418,18 +407,6 @@ impl Growing {
 fn piece(mut bytes: Bytes, max: usize) -> Read {
     bytes.truncate(max.min(PIECE_BYTES_MAX));
     Read::Piece(Piece::Bytes(bytes))
-}
-
-fn read_sealed(blocks: &[Bytes], offset: u64, max: usize) -> Read {
-    let number = (offset / BLOCK_BYTES as u64) as usize;
-    let at = (offset % BLOCK_BYTES as u64) as usize;
-    match blocks.get(number) {
-        Some(block) if at < block.len() => {
-            let end = block.len().min(at.saturating_add(max));
-            Read::Piece(Piece::Bytes(block.slice(at..end)))
-        }
-        _ => Read::End,
-    }
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn an_empty_body_is_whole() {
         writer.seal().unwrap();
         assert!(generation.is_whole());
         assert!(matches!(generation.read(0, 10), Read::End));
-        assert_eq!(generation.blocks().unwrap().len(), 0);
+        assert_eq!(generation.block().unwrap().len(), 0);
     }
 }
 
@@ -297,7 +297,7 @@ fn everything_is_given_back() {
         put(&store, number, 5000);
         assert!(budget.used_bytes() <= MEMORY);
     }
-    let held: Bytes = find(&store, 1999).unwrap().blocks().unwrap()[0].clone();
+    let held: Bytes = find(&store, 1999).unwrap().block().unwrap()[0].clone();
     drop(store);
     assert!(budget.used_bytes() >= 5000 && budget.used_bytes() < 10_000, "{}", budget.used_bytes());
     drop(held);

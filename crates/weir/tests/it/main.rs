@@ -147,6 +147,7 @@ mod range {
 
 /// How bodies go out to clients.
 mod send {
+    mod large;
     mod rates;
     mod slow_readers;
     mod streams;

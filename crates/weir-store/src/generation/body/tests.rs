@@ -48,7 +48,7 @@ fn a_small_body_of_known_length_is_one_allocation_of_its_size() {
     body.leave_writer(id);
     assert!(body.seal());
     assert_eq!(budget.used_bytes(), 1000 + BLOCK_OVERHEAD_BYTES);
-    assert_eq!(body.blocks().unwrap().len(), 1);
+    assert_eq!(body.sealed().unwrap().one().unwrap().len(), 1);
 }
 
 #[test]

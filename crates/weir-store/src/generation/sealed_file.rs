@@ -1,0 +1,162 @@
+//! A body in a file in memory, from which the kernel sends without a copy.
+//!
+//! While a response is on its way, sockets refer to the file's own pages. So no byte of a file changes, ever:
+//! it is written once, sealed by the kernel against every change, and has one body. It is given up by closing
+//! it, as a whole: pages that a socket still refers to stay as they are until the client has them, and are
+//! nobody else's until then. Nothing is zeroed in place either, as a hole in a huge page would be.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+use super::body::PIECE_BYTES_MAX;
+use crate::budget::Charge;
+
+/// The shortest body that gets a file; below, a copy costs no more.
+pub(crate) const FILE_BYTES_MIN: u64 = 256 << 10;
+/// The longest body that gets one. A longer one is taken in many short calls, which look up and count small
+/// pages one by one, and that costs more than copying.
+pub(crate) const FILE_BYTES_MAX: u64 = 2 << 20;
+/// What the kernel keeps of a file beside its pages: the open file, its inode, and the tree of its pages.
+const FILE_OVERHEAD_BYTES: u64 = 2 << 10;
+const TREE_BYTES: u64 = 256;
+/// The kernel's pages.
+const PAGE_BYTES: u64 = 4 << 10;
+/// The pages of a file may take so much more than its bytes.
+const SLACK_BYTES: u64 = 64 << 10;
+
+/// Why a body gets no file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoFile {
+    /// The kernel uses huge pages for files in memory: a body would take more than it is charged.
+    #[error("the kernel takes {0} bytes for {1}")]
+    Larger(u64, u64),
+    /// The system failed.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl NoFile {
+    /// Whether another try has no better prospects.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            NoFile::Larger(..) => true,
+            NoFile::System(error) => {
+                matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied)
+            }
+        }
+    }
+}
+
+/// How many files there are, of how many.
+#[derive(Debug)]
+pub(crate) struct Files {
+    count: AtomicU64,
+    bytes: AtomicU64,
+    most: u64,
+}
+
+impl Files {
+    pub(crate) fn new(most: u64) -> Arc<Files> {
+        Arc::new(Files { count: AtomicU64::new(0), bytes: AtomicU64::new(0), most })
+    }
+
+    /// Files, and the bytes of the bodies in them.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// A place for one more; none where all are taken.
+    pub(crate) fn place(self: &Arc<Files>, bytes: u64) -> Option<FilePlace> {
+        let next = |count: u64| (count < self.most).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Some(FilePlace { files: Arc::clone(self), bytes })
+    }
+}
+
+/// One of the files; given back on drop.
+#[derive(Debug)]
+pub(crate) struct FilePlace {
+    files: Arc<Files>,
+    bytes: u64,
+}
+
+impl Drop for FilePlace {
+    fn drop(&mut self) {
+        self.files.count.fetch_sub(1, Ordering::Relaxed);
+        self.files.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The bytes of a whole body in a file that nobody can change.
+#[derive(Debug)]
+pub struct SealedFile {
+    // Closed before its bytes are given back.
+    file: File,
+    length: u64,
+    _charge: Charge,
+    _place: FilePlace,
+}
+
+impl SealedFile {
+    /// What must be charged for a body of `length` bytes.
+    pub(crate) fn charge_bytes(length: u64) -> u64 {
+        length.next_multiple_of(PAGE_BYTES) + length / TREE_BYTES + FILE_OVERHEAD_BYTES
+    }
+
+    /// Writes `blocks` to a file, which the `charge` must cover, and has the kernel seal it.
+    ///
+    /// # Errors
+    /// The kernel gives no such file.
+    pub(crate) fn write(blocks: &[Bytes], charge: Charge, place: FilePlace) -> Result<SealedFile, NoFile> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create("weir-body", flags).map_err(io::Error::from)?);
+        let mut length = 0;
+        for block in blocks {
+            file.write_all_at(block, length)?;
+            length += block.len() as u64;
+        }
+        assert!(charge.bytes() >= SealedFile::charge_bytes(length), "a file must be charged whole");
+        let taken = file.metadata()?.blocks() * 512;
+        if taken > length + SLACK_BYTES {
+            return Err(NoFile::Larger(taken, length));
+        }
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).map_err(io::Error::from)?;
+        Ok(SealedFile { file, length, _charge: charge, _place: place })
+    }
+
+    /// Copies at most `max` bytes from `offset` on, and at most [`PIECE_BYTES_MAX`]; none at the end.
+    pub(crate) fn read(&self, offset: u64, max: usize) -> Option<Bytes> {
+        let left = usize::try_from(self.length.checked_sub(offset)?).unwrap_or(usize::MAX);
+        let wanted = left.min(max).min(PIECE_BYTES_MAX);
+        if wanted == 0 {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(wanted);
+        loop {
+            match rustix::io::pread(&self.file, rustix::buffer::spare_capacity(&mut bytes), offset) {
+                Ok(0) => return None,
+                Ok(_) => return Some(Bytes::from(bytes)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl AsFd for SealedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

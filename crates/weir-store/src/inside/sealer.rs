@@ -1,0 +1,114 @@
+//! The thread that moves large bodies into files from which the kernel sends: see `generation::sealed_file`.
+//!
+//! A body is moved after it was sent a few times in a way that the kernel could have taken. While it moves,
+//! memory holds it twice, charged like everything else. Where anything is lacking the body stays where it is:
+//! it is copied to its clients, as before.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use crossbeam_channel::{Receiver, Sender};
+use rustix::process::{Resource, getrlimit};
+
+use super::Inside;
+use crate::generation::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, Generation, SealedFile, Way};
+
+/// The most files: each is an open file of the process.
+const FILES_MAX: u64 = 1024;
+/// The part of the process's files that these may be: one in so many.
+const PART: u64 = 8;
+/// The most bodies that may wait. One more has to earn its file again.
+const WAITING_MAX: usize = 64;
+/// The longest body that is moved: this part of the memory, since it is there twice for a moment.
+const MEMORY_PART: u64 = 8;
+/// The thread's nice value: workers go first.
+const NICENESS: i32 = 10;
+
+/// Which bodies are to be moved, and how many are in files.
+#[derive(Debug)]
+pub(crate) struct Sealer {
+    /// None where the system has no thread to spare.
+    wanted: OnceLock<Option<Sender<Weak<Generation>>>>,
+    files: Arc<Files>,
+    bytes_max: u64,
+    /// The kernel does not give such files.
+    is_off: AtomicBool,
+}
+
+impl Sealer {
+    pub(crate) fn new(memory_bytes: u64) -> Sealer {
+        let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Sealer {
+            wanted: OnceLock::new(),
+            files: Files::new(FILES_MAX.min(open / PART)),
+            bytes_max: FILE_BYTES_MAX.min(memory_bytes / MEMORY_PART),
+            is_off: AtomicBool::new(false),
+        }
+    }
+
+    /// Files, and the bytes of the bodies in them.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        self.files.held()
+    }
+}
+
+impl Inside {
+    /// Counts a response of `sent_bytes`, and has its body moved where it has earned that.
+    pub(crate) fn note_sent(
+        self: &Arc<Inside>,
+        generation: &Arc<Generation>,
+        sent_bytes: u64,
+        way: impl FnOnce() -> Way,
+    ) {
+        let sealer = &self.sealer;
+        if sent_bytes < FILE_BYTES_MIN || sealer.is_off.load(Ordering::Relaxed) {
+            return;
+        }
+        let many = generation.body.many().filter(|many| many.length() <= sealer.bytes_max);
+        if !many.is_some_and(|many| many.note(way())) {
+            return;
+        }
+        let wanted = sealer.wanted.get_or_init(|| start(self).ok());
+        if let Some(wanted) = wanted {
+            // Where too many wait it has to earn it again.
+            let _ = wanted.try_send(Arc::downgrade(generation));
+        }
+    }
+
+    /// Moves a body of several blocks to a file. It stays where it is where memory, files or the kernel have
+    /// none for it, or where it has just left the store.
+    pub(crate) fn move_to_file(&self, generation: &Generation) {
+        let Some(many) = generation.body.many().filter(|many| many.file().is_none()) else { return };
+        let Some(blocks) = many.blocks().filter(|_| !generation.is_retired()) else { return };
+        let Some(place) = self.sealer.files.place(many.length()) else { return };
+        let Some(charge) = self.memory.charge(SealedFile::charge_bytes(many.length())) else { return };
+        match SealedFile::write(&blocks, charge, place) {
+            Ok(file) => many.move_to(file),
+            Err(error) if error.is_final() => self.sealer.is_off.store(true, Ordering::Relaxed),
+            // The next body may get one.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Starts the thread. It ends with the store.
+fn start(inside: &Arc<Inside>) -> std::io::Result<Sender<Weak<Generation>>> {
+    let (sender, wanted) = crossbeam_channel::bounded(WAITING_MAX);
+    let weak = Arc::downgrade(inside);
+    std::thread::Builder::new().name("weir-sealer".to_owned()).spawn(move || run(&weak, &wanted))?;
+    Ok(sender)
+}
+
+fn run(inside: &Weak<Inside>, wanted: &Receiver<Weak<Generation>>) {
+    // If the kernel refuses, it competes with the workers.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+    for generation in wanted {
+        let Some(inside) = inside.upgrade() else { return };
+        if let Some(generation) = generation.upgrade() {
+            inside.move_to_file(&generation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
