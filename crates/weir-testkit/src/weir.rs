@@ -474,6 +474,16 @@ impl Weir {
         self.status_field("RssAnon:")
     }
 
+    /// How often its threads have been woken.
+    pub fn woken(&self) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        let of = |status: String| {
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or(0)
+        };
+        tasks.map(|task| std::fs::read_to_string(task.path().join("status")).map_or(0, of)).sum()
+    }
+
     /// How many files it holds open.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)

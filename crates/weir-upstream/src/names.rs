@@ -52,7 +52,11 @@ pub(crate) async fn tend(upstream: Weak<Upstream>) {
     let mut ended: Option<Asked> = None;
     loop {
         let Some(alive) = upstream.upgrade() else { return };
-        if alive.nameservers().is_none() || alive.is_succeeded() {
+        if alive.nameservers().is_none() {
+            // What it is configured with does not change: there is nothing to look up.
+            return;
+        }
+        if alive.is_succeeded() {
             // Its successor looks them up.
             (running, ended) = (JoinSet::new(), None);
             drop(alive);

@@ -2,12 +2,12 @@
 
 mod budget;
 pub(crate) mod log;
+mod patience;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -194,18 +194,6 @@ impl Volume {
             drop(pending);
         };
         self.on_reader(job).ok().map(|()| answer)
-    }
-
-    /// Gives up the waits for reading threads that are longer than `patience`. Returns how many; each sees a
-    /// miss.
-    pub fn give_up(&self, patience: Duration) -> usize {
-        self.clock.now().checked_sub(patience).map_or(0, |moment| self.waits.give_up_before(moment))
-    }
-
-    /// How long the oldest job has held its thread or waited for one; zero if there is no job.
-    pub fn stuck_for(&self) -> Duration {
-        let since = |began| self.clock.now().saturating_sub(began);
-        self.waits.oldest().map_or(Duration::ZERO, since)
     }
 
     /// Begins to store an object. `length` is that of its body, if it is known; `stamp` is stored with it.

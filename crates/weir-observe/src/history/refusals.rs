@@ -48,6 +48,11 @@ impl Refusals {
         is_admitted
     }
 
+    /// Whether no minute is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.minutes.is_empty()
+    }
+
     /// Forgets the minutes that have ended: an entry for the attempts of each that were not written.
     pub(super) fn ended(&mut self, now: Instant) -> Vec<Entry> {
         let is_over = |_: &String, minute: &mut Minute| now.saturating_duration_since(minute.since) >= MINUTE;

@@ -16,6 +16,8 @@ const BATCH_MAX: usize = 1024;
 pub(super) const LINES_BYTES_MAX: usize = 1 << 20;
 /// How long the thread waits before it looks at the time, and before it tries a failed write again.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The same while neither is under way.
+const LOOK_EVERY_IDLE: Duration = Duration::from_secs(20);
 
 pub(super) enum Command {
     Write(Box<Waiting>),
@@ -59,7 +61,7 @@ impl Writer {
     pub(super) fn run(mut self) {
         loop {
             let mut finished = Vec::new();
-            let is_over = match self.commands.recv_timeout(LOOK_EVERY) {
+            let is_over = match self.commands.recv_timeout(self.pause()) {
                 Ok(command) => {
                     self.take(command, &mut finished);
                     for _ in 1..BATCH_MAX {
@@ -81,6 +83,13 @@ impl Writer {
                 return;
             }
         }
+    }
+
+    /// How long it waits for a command. A minute of refused attempts ends without one, and a failed write is
+    /// tried again without one.
+    fn pause(&self) -> Duration {
+        let is_idle = self.logs.iter().all(|log| log.lines.is_empty());
+        if is_idle && self.shared.refusals.lock().is_empty() { LOOK_EVERY_IDLE } else { LOOK_EVERY }
     }
 
     fn take(&mut self, command: Command, finished: &mut Vec<Sender<()>>) {

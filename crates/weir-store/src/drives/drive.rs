@@ -14,6 +14,8 @@ use crate::volumes::VolumeReport;
 const STALL_MIN: Duration = Duration::from_secs(5);
 /// So long nothing was refused when it is told that a volume stores again.
 const STORING_AFTER: Duration = Duration::from_secs(30);
+/// A volume of which nothing has been asked for so long is looked at less often.
+const CALM_AFTER: Duration = Duration::from_secs(5);
 
 /// A volume of the configuration, or one that has left it and is not closed yet.
 #[derive(Debug)]
@@ -29,6 +31,10 @@ pub(super) struct Drive {
     pub(super) written: (u64, Duration),
     /// When it last stored nothing, though it was open.
     unstoring_at: Duration,
+    /// How many jobs its reading threads had been given at the last look.
+    jobs: u64,
+    /// Since when nothing was read or written.
+    calm_since: Option<Duration>,
     /// Where it is to be emptied.
     pub(super) emptying: Emptying,
     /// The register says that what was to be removed may be back.
@@ -95,6 +101,8 @@ impl Drive {
             why: None,
             written: (0, Duration::ZERO),
             unstoring_at: Duration::ZERO,
+            jobs: 0,
+            calm_since: None,
             emptying: Emptying::Due(Duration::ZERO),
             owed: false,
             last: None,
@@ -131,6 +139,11 @@ impl Drive {
         let stands_still = now.saturating_sub(self.written.1);
         let stuck = volume.stuck_for();
         let given_up = volume.give_up(patience);
+        let jobs = volume.jobs();
+        // Each look gives one job.
+        let is_calm = usage.queued_bytes == 0 && stuck.is_zero() && jobs <= self.jobs + 1;
+        self.calm_since = is_calm.then(|| self.calm_since.unwrap_or(now));
+        self.jobs = jobs;
         match tier.state() {
             VolumeState::Ejected => Event::Fails,
             _ if !volume.is_there() => Event::Fails,
@@ -141,6 +154,13 @@ impl Drive {
             _ if given_up > 0 || stuck > patience || stands_still > patience.max(STALL_MIN) => Event::Lags,
             VolumeState::Up | VolumeState::Probing | VolumeState::Slow => Event::Answers,
         }
+    }
+
+    /// Whether it may be looked at less often: it is up, and nothing has been asked of it for a while.
+    pub(super) fn is_calm(&self, now: Duration) -> bool {
+        let is_settled = !self.wanted.is_drained || self.emptying == Emptying::Done;
+        let is_up = self.breaker.state() == VolumeState::Up && self.state() == VolumeState::Up;
+        is_settled && is_up && self.calm_since.is_some_and(|since| now.saturating_sub(since) >= CALM_AFTER)
     }
 
     /// Why it fails.

@@ -20,6 +20,8 @@ use crate::volume::VolumeState;
 
 /// How often each volume is looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// The same while nothing has been asked of any of them for a while.
+const TICK_CALM: Duration = Duration::from_secs(1);
 /// How often it is written down how far they have come.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// And how often where what it should say could not be written.
@@ -235,8 +237,15 @@ impl Supervisor {
     /// There is no thread.
     pub(super) fn watch(self: &Arc<Supervisor>) -> io::Result<()> {
         let weak = Arc::downgrade(self);
-        let watch = move || while weak.upgrade().is_some_and(|supervisor| supervisor.look_after(TICK)) {};
+        let look = |supervisor: Arc<Supervisor>| supervisor.look_after(supervisor.tick());
+        let watch = move || while weak.upgrade().is_some_and(look) {};
         std::thread::Builder::new().name("weir-drives".to_owned()).spawn(watch).map(drop)
+    }
+
+    /// The time until the next look. A read that hangs after a calm is given up later by as much.
+    fn tick(&self) -> Duration {
+        let (state, now) = (self.state.lock(), self.now());
+        if !state.waits && state.drives.iter().all(|drive| drive.is_calm(now)) { TICK_CALM } else { TICK }
     }
 
     /// Waits for so long, or until there is something to do, and looks at everything; whether there is more

@@ -84,6 +84,11 @@ impl Waits {
         self.0.lock().all.values().next().map(|(since, _)| *since)
     }
 
+    /// How many have begun so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.0.lock().next
+    }
+
     /// Gives up the waits that began before a moment. Returns how many.
     pub(crate) fn give_up_before(&self, moment: Duration) -> usize {
         let mut told = 0;

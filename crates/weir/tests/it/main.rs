@@ -230,6 +230,7 @@ mod run {
     mod instructions;
     mod load;
     mod ordering;
+    mod quiet;
     mod service;
     mod start;
     mod starts;

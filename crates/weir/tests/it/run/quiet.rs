@@ -1,0 +1,60 @@
+//! What Weir costs while nobody asks: memory of connections that wait and of those that have closed, wake-ups
+//! of its threads.
+
+use std::time::Duration;
+
+use weir_testkit::{Client, Origin, Resource, Weir, until};
+
+use crate::server::server;
+
+/// The most resident bytes of a connection that waits for its next request. Those of the allocator's pages and
+/// of lists that grow by doubling are in it.
+const IDLE_BYTES_MAX: u64 = 6 << 10;
+const CONNECTIONS: usize = 700;
+
+fn asked(weir: &Weir) -> Client {
+    let mut client = weir.client();
+    client.get("localhost", "/kept", &[]);
+    client
+}
+
+#[test]
+fn a_connection_that_waits_holds_little_and_a_closed_one_nothing() {
+    let origin = Origin::start();
+    origin.put("/kept", Resource::fresh(vec![b'x'; 1000]));
+    let weir = server(&[&origin]).more("[limits]\nconnections_per_client = 10000\n").start();
+    let round = || (0..CONNECTIONS).map(|_| asked(&weir)).collect::<Vec<_>>();
+    // The first round grows what stays for the next: lists, the allocator's pages.
+    drop(round());
+    until("the first connections are gone", || weir.metric("weir_connections_open") == Some(0.0));
+    let before = weir.rss();
+    let held = round();
+    let most = before + CONNECTIONS as u64 * IDLE_BYTES_MAX;
+    until("idle connections have given their memory back", || {
+        drop(asked(&weir));
+        weir.rss() < most
+    });
+    drop(held);
+    // A tenth of what they may hold, and what the allocator keeps. It gives memory back where it is asked for
+    // some.
+    let most = before + CONNECTIONS as u64 * IDLE_BYTES_MAX / 10 + (2 << 20);
+    until("closed connections have given their memory back", || {
+        drop(asked(&weir));
+        weir.rss() < most
+    });
+}
+
+#[test]
+fn a_weir_that_nobody_asks_sleeps() {
+    const SECONDS: u64 = 5;
+    let origin = Origin::start();
+    let weir =
+        server(&[&origin]).more("[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n").start();
+    // A volume is calm after a while.
+    std::thread::sleep(Duration::from_secs(8));
+    let before = weir.woken();
+    std::thread::sleep(Duration::from_secs(SECONDS));
+    let woken = weir.woken() - before;
+    // Each thread that looks has once or twice a second; what looked ten times a second had 28 more.
+    assert!(woken / SECONDS <= 28, "{woken} wake-ups in {SECONDS} s");
+}
