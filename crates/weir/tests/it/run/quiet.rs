@@ -7,8 +7,8 @@ use weir_testkit::{Client, Origin, Resource, Weir, until};
 
 use crate::server::server;
 
-/// The most resident bytes of a connection that waits for its next request. Those of the allocator's pages and
-/// of lists that grow by doubling are in it.
+/// The most resident bytes of a connection that waits for its next request, with those of the allocator's
+/// pages and of lists that grow by doubling.
 const IDLE_BYTES_MAX: u64 = 6 << 10;
 const CONNECTIONS: usize = 700;
 
@@ -35,8 +35,7 @@ fn a_connection_that_waits_holds_little_and_a_closed_one_nothing() {
         weir.rss() < most
     });
     drop(held);
-    // A tenth of what they may hold, and what the allocator keeps. It gives memory back where it is asked for
-    // some.
+    // A tenth of what they may hold, and what the allocator keeps. It gives back where it is asked for some.
     let most = before + CONNECTIONS as u64 * IDLE_BYTES_MAX / 10 + (2 << 20);
     until("closed connections have given their memory back", || {
         drop(asked(&weir));
