@@ -34,7 +34,7 @@ use weir_fill::recent::digest_of_visitors;
 use weir_fill::refetch::Refetch;
 use weir_fill::task::{self, ForLead, Led, Sharing};
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
-use weir_front::message;
+use weir_front::{ContentError, message};
 use weir_observe::Outcome;
 use weir_observe::trace::{HeadWord, Step};
 
@@ -531,7 +531,7 @@ async fn lead_head(
     loop {
         // An interim and a final head may arrive in one piece: they are read in order.
         while let Ok(interim) = interims.try_recv() {
-            if pass::send_interim(exchange, &interim, Whose::Nobody).await.is_err() {
+            if send_interim(exchange, &interim, led).await.is_err() {
                 return Waited::Gone;
             }
         }
@@ -540,9 +540,9 @@ async fn lead_head(
         }
         tokio::select! {
             biased;
-            head = led.head(guard.fill()) => waited = Some(Waited::Head(head)),
+            head = led.head(guard.fill(), guard.core()) => waited = Some(Waited::Head(head)),
             Some(interim) = interims.recv() => {
-                if pass::send_interim(exchange, &interim, Whose::Nobody).await.is_err() {
+                if send_interim(exchange, &interim, led).await.is_err() {
                     return Waited::Gone;
                 }
             }
@@ -550,6 +550,21 @@ async fn lead_head(
             () = message::gone(&mut *exchange.client) => return Waited::Gone,
         }
     }
+}
+
+/// Sends an interim response. Others wait for the fill, not for a client that does not take it.
+async fn send_interim(
+    exchange: &mut Exchange<'_, '_>,
+    interim: &Interim,
+    led: &mut Led,
+) -> Result<(), ContentError> {
+    let mut sending = std::pin::pin!(pass::send_interim(exchange, interim, Whose::Nobody));
+    tokio::select! {
+        biased;
+        sent = &mut sending => return sent,
+        () = std::future::ready(()) => led.let_go(),
+    }
+    sending.await
 }
 
 /// Ends at that time; never without one.

@@ -359,7 +359,7 @@ fn learn(
             && reason.is_of_response()
             && response.status == StatusCode::OK
         {
-            shared.inflight.recent.decline_on(digest, now.mono, *reason, response.status);
+            shared.inflight.recent.decline_on(digest, now.mono, *reason);
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()

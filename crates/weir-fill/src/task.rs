@@ -131,7 +131,7 @@ pub enum ForLead {
 pub(super) type LeadSender = oneshot::Sender<ForLead>;
 
 /// A fill whose lead drives it, while it waits for the head. What comes in one piece costs no task and no
-/// switch to one. Dropped before its end, it goes on as a task of its own.
+/// switch to one. Let go or dropped before its end, it goes on as a task of its own.
 pub struct Led {
     running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// What the lead alone gets.
@@ -139,11 +139,14 @@ pub struct Led {
 }
 
 impl Led {
-    /// Drives the fill until it has its head.
+    /// Waits until the fill has its head, and drives it until then. `core` is the caller's.
     ///
     /// # Cancel safety
     /// Loses nothing.
-    pub async fn head(&mut self, fill: &Fill) -> FillHead {
+    pub async fn head(&mut self, fill: &Fill, core: usize) -> FillHead {
+        if self.running.is_none() {
+            return fill.wait_head(core).await;
+        }
         poll_fn(|cx| {
             // One that panics is not polled again.
             if let Some(mut running) = self.running.take()
@@ -155,16 +158,21 @@ impl Led {
         })
         .await
     }
-}
 
-impl Drop for Led {
-    fn drop(&mut self) {
+    /// The fill goes on as a task: its lead does something else meanwhile, and others wait for it.
+    pub fn let_go(&mut self) {
         // Where the runtime has ended, the fill ends with it.
         if let Some(running) = self.running.take()
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(running);
         }
+    }
+}
+
+impl Drop for Led {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

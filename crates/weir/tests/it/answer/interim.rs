@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use weir_testkit::{Origin, Resource};
+use weir_testkit::{Origin, Resource, until};
 
 use crate::server::{before, server};
 
@@ -39,4 +39,26 @@ fn interim_responses_without_end_are_not_waited_for() {
     let answer = weir.get("/x");
     assert!(matches!(answer.status(), 502 | 504), "{:?}", answer.head);
     assert!(weir.rss().saturating_sub(resting) < 16 << 20);
+}
+
+/// The lead drives its fill itself. Others would wait for as long as it does not take an interim response.
+#[test]
+fn a_client_that_takes_no_interim_response_holds_up_no_other() {
+    let (origin, large) = (Origin::start(), "x".repeat(12 << 10));
+    let resource =
+        (0..15).fold(Resource::fresh("hello"), |resource, _| resource.interim(103, &[("X-A", &large)]));
+    origin.put("/x", resource);
+    origin.put("/large", Resource::fresh(vec![7; 8 << 20]));
+    let weir = before(&origin);
+    assert_eq!(weir.get("/large").body.len(), 8 << 20);
+    let mut lead = weir.client();
+    let socket = lead.socket().tcp().unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(socket, 4 << 10).unwrap();
+    // What it is sent before fills its socket.
+    lead.send("GET /large HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-65535\r\n\r\n");
+    lead.send("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    until("the lead has asked", || origin.count("/x") == 1);
+    assert_eq!(weir.get("/x").text(), "hello");
+    // Nobody has led another fill instead.
+    assert_eq!(origin.count("/x"), 1);
 }
