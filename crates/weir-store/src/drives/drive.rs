@@ -132,7 +132,7 @@ impl Drive {
         let volume = tier.volume();
         let patience = self.wanted.read_timeout.max(Duration::from_millis(1));
         let usage = volume.usage();
-        let written = usage.body_bytes + usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes;
+        let written = volume.written_bytes();
         if written != self.written.0 || usage.queued_bytes == 0 {
             self.written = (written, now);
         }

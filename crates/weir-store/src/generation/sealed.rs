@@ -91,8 +91,7 @@ impl Sealed {
     /// Reads at `offset`: at most `max` bytes.
     pub(crate) fn read(&self, offset: u64, max: usize) -> Read {
         match self {
-            Sealed::Empty => Read::End,
-            Sealed::One(only) => read_blocks(std::slice::from_ref(only), offset, max),
+            Sealed::Empty | Sealed::One(_) => read_blocks(self.one().unwrap_or_default(), offset, max),
             Sealed::Many(many) => many.read(offset, max),
         }
     }

@@ -250,21 +250,38 @@ impl VolumeTier {
             Some(Entered::Behind) => {}
             Some(Entered::First) => {
                 let tier = Arc::clone(self);
-                let serve = move || {
-                    let mut stall = Stall::default();
-                    while let Some(offer) = tier.late.next() {
-                        offer.hand_over(&mut stall);
-                        tier.late.handed_over();
-                    }
-                };
-                if self.volume.on_reader(serve).is_err() {
-                    while self.late.next().is_some() {
-                        self.late.handed_over();
-                        self.note_given_up();
-                    }
+                if self.volume.on_reader(move || tier.serve_late()).is_err() {
+                    self.give_up_late();
                 }
             }
         }
+    }
+
+    /// Hands over what waits, and what comes meanwhile. What waits is given up where that panics: nobody
+    /// would serve it again.
+    pub(super) fn serve_late(&self) {
+        let service = Service(self);
+        let mut stall = Stall::default();
+        while let Some(offer) = self.late.next() {
+            offer.hand_over(&mut stall);
+        }
+        // From here on another job may serve what comes.
+        std::mem::forget(service);
+    }
+
+    fn give_up_late(&self) {
+        while self.late.next().is_some() {
+            self.note_given_up();
+        }
+    }
+}
+
+/// A job that hands over what waits, and has not come to its end.
+struct Service<'t>(&'t VolumeTier);
+
+impl Drop for Service<'_> {
+    fn drop(&mut self) {
+        self.0.give_up_late();
     }
 }
 

@@ -231,13 +231,14 @@ impl Writer {
     /// for too long ([`HELD_BACK_MAX`](crate::HELD_BACK_MAX)), or does nothing
     /// ([`STALLED_MAX`](crate::STALLED_MAX)), the storing ends, and the transfer goes on.
     pub fn volume_is_behind(&mut self, waited: Duration, reading: Reading) -> Option<Duration> {
-        self.hand_over(self.settled_to());
+        let settled_to = self.settled_to();
+        self.hand_over(settled_to);
         let volume_write = self.volume_write.as_ref()?;
         // Once all has arrived nobody is held back.
         let reading = if self.at == self.end { Reading::Nobody } else { reading };
         let longest = self.patience.count(waited, reading, volume_write.written_bytes());
-        if self.settled_to().saturating_sub(volume_write.at()) <= self.ahead_bytes_max(volume_write, reading)
-        {
+        let behind = settled_to.saturating_sub(volume_write.at());
+        if behind == 0 || behind <= self.ahead_bytes_max(volume_write, reading) {
             return None;
         }
         if longest.is_zero() {
@@ -255,9 +256,8 @@ impl Writer {
 
     /// How far the volume may be behind.
     fn ahead_bytes_max(&self, volume_write: &VolumeWrite, reading: Reading) -> u64 {
-        let window_bytes = self.inside.memory.window_bytes();
         if self.window.is_some() {
-            return window_bytes / 2;
+            return self.inside.memory.window_bytes() / 2;
         }
         if self.is_on_disk_only() {
             return self.inside.memory.limits.window_bytes / 2;
@@ -267,7 +267,7 @@ impl Writer {
             // The rest of a body that has arrived is kept until the volume takes it.
             _ if self.at == self.end => u64::MAX,
             Reading::Nobody => 0,
-            Reading::Behind | Reading::HeldBack => window_bytes,
+            Reading::Behind | Reading::HeldBack => self.inside.memory.window_bytes(),
         }
     }
 

@@ -94,20 +94,16 @@ impl LateWrites {
         Some(if was_served { Entered::Behind } else { Entered::First })
     }
 
-    /// Takes the next body out. Where there is none, no job serves the queue any more.
+    /// Takes the next body out; the one before it is handed over, or given up. Where there is none, no job
+    /// serves the queue any more.
     pub(crate) fn next(&self) -> Option<Box<dyn LateWrite>> {
         let mut queue = self.queue.lock();
+        queue.holding_bytes -= std::mem::take(&mut queue.served_bytes);
         let next = queue.waiting.pop_front();
         queue.is_served = next.is_some();
         let (write, bytes) = next?;
         queue.served_bytes = bytes;
         Some(write)
-    }
-
-    /// The body that was taken out is handed over, or given up.
-    pub(crate) fn handed_over(&self) {
-        let mut queue = self.queue.lock();
-        queue.holding_bytes -= std::mem::take(&mut queue.served_bytes);
     }
 }
 

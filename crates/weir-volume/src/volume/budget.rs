@@ -13,7 +13,8 @@ use crate::write::budget::{DayBudget, UNLIMITED};
 use crate::write::spent::{Spent, SpentFile};
 
 impl Shared {
-    fn written_bytes(&self) -> u64 {
+    /// The bytes of all kinds that were written since the volume was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
         let Counters { body_bytes, head_bytes, journal_bytes, checkpoint_bytes, .. } = &self.counters;
         let all = [body_bytes, head_bytes, journal_bytes, checkpoint_bytes];
         all.iter().map(|count| count.load(Ordering::Relaxed)).sum()

@@ -202,11 +202,9 @@ impl Volume {
         newest.map_or(Place::BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
     }
 
-    /// How many bytes of bodies and heads were written since it was opened. Grows while the drive makes
-    /// progress with what is stored.
+    /// How many bytes of all kinds were written since it was opened. Grows while the drive makes progress.
     pub fn written_bytes(&self) -> u64 {
-        let counters = &self.shared.counters;
-        counters.body_bytes.load(Ordering::Relaxed) + counters.head_bytes.load(Ordering::Relaxed)
+        self.shared.written_bytes()
     }
 
     /// Whether one or two more segments fit without dropping another. False once much was dropped for lack of

@@ -1,11 +1,12 @@
 //! What is written to the volume, and what is not: by the real store over a real folder.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{DISK, MEMORY, find, find_key, until};
 use crate::samples::{Folder, body, key, now, proof, put, url};
-use crate::tier::Seating;
+use crate::tier::{Entered, LateWrite, Seating, Stall};
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
 use crate::{AdmissionMode, AdmissionSettings, Ledger, MARKS_MAX, Settings, Store, VolumeReport};
 
@@ -222,4 +223,40 @@ fn what_lies_in_memory_is_served_whatever_the_volume_takes() {
     drop(put(&store, 1, 10_000));
     assert_eq!(find_key(&store, &key(1), &|_| true).unwrap().length(), Some(10_000));
     assert_eq!(objects(&store), 0);
+}
+
+/// A body whose hand-over panics.
+struct Panics;
+
+impl LateWrite for Panics {
+    fn holding_bytes(&self) -> u64 {
+        7
+    }
+
+    fn release(&mut self) -> bool {
+        true
+    }
+
+    fn hand_over(self: Box<Self>, _: &mut Stall) {
+        panic!("it breaks");
+    }
+}
+
+#[test]
+fn a_hand_over_that_panics_leaves_nothing_waiting_for_ever() {
+    let folder = Folder::new("admission");
+    let store = open(&folder, AdmissionMode::Always, None);
+    let inside = store.inside_for_tests();
+    let tier = inside.volumes.tiers.all().iter().next().map(Arc::clone).unwrap();
+    for _ in 0..3 {
+        assert!(tier.late.enter(Box::new(Panics), u64::MAX).is_some());
+    }
+    let served = std::panic::catch_unwind(AssertUnwindSafe(|| tier.serve_late()));
+    assert!(served.is_err());
+    assert_eq!((tier.late.is_empty(), tier.late.holding_bytes()), (true, 0));
+    assert!(
+        matches!(tier.late.enter(Box::new(Panics), u64::MAX), Some(Entered::First)),
+        "a job serves again"
+    );
+    while tier.late.next().is_some() {}
 }
