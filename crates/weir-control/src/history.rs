@@ -4,7 +4,6 @@ mod backwards;
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -13,17 +12,19 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_observe::{AUDIT_SITES, AUDITS};
+use weir_observe::{AUDIT_PURGES, AUDIT_SITES, AUDITS};
 
 use self::backwards::Set;
 /// The act of a retention.
 pub(crate) const RETENTION: &str = "ttl";
 /// The word of purges.
 pub(crate) const PURGE: &str = "purge";
+/// The most entries of a set of files that are looked at for what they have decided.
+const LOOKED_MAX: usize = 20_000;
 /// The ways in which an act ends.
 pub const RESULTS: [&str; 3] = ["done", "refused", "failed"];
 /// The words of what can be done; of refused attempts at anything else the history has method and path.
-pub const ACTS: [&str; 15] = [
+pub const ACTS: [&str; 16] = [
     PURGE,
     "purge-dry-run",
     RETENTION,
@@ -39,6 +40,8 @@ pub const ACTS: [&str; 15] = [
     "content-reset",
     "job-cancel",
     "job-ended",
+    // Of a minute: so many more attempts were refused than are written.
+    "refused",
 ];
 /// What the shortest time that a question may name is completed with.
 const TIME_REST: &str = "0000-01-01T00:00:00Z";
@@ -241,21 +244,47 @@ pub(crate) fn read(state: &Path, order: &HistoryOrder, own: Option<&Own<'_>>) ->
     Ok(found)
 }
 
-/// Hands on the entries of what an admin of some sites may do, the newest first, until `each` breaks. Blocks.
+/// The entries of what an admin of some sites may do, the newest first.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn newest_of_sites(
-    state: &Path,
-    mut each: impl FnMut(HistoryEntry) -> ControlFlow<()>,
-) -> io::Result<()> {
-    let mut set = Set::open(state, AUDIT_SITES)?;
-    while let Some(entry) = set.take()? {
-        if each(entry).is_break() {
-            break;
-        }
+pub(crate) fn newest_of_sites(state: &Path) -> io::Result<Newest> {
+    Newest::of(state, AUDIT_SITES)
+}
+
+/// The entries of what the right to purge suffices for, the newest first.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn newest_of_purgers(state: &Path) -> io::Result<Newest> {
+    Newest::of(state, AUDIT_PURGES)
+}
+
+/// The entries of a set of files, the newest first; so many at most.
+pub(crate) struct Newest {
+    set: Set,
+    left: usize,
+}
+
+impl Newest {
+    fn of(state: &Path, name: &str) -> io::Result<Newest> {
+        Ok(Newest { set: Set::open(state, name)?, left: LOOKED_MAX })
     }
-    Ok(())
+
+    /// The next one where it is wanted; otherwise it stays the next. Blocks.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(crate) fn next_if(
+        &mut self,
+        is_wanted: impl FnOnce(&HistoryEntry) -> bool,
+    ) -> io::Result<Option<HistoryEntry>> {
+        if self.left == 0 || !self.set.newest.as_ref().is_some_and(is_wanted) {
+            return Ok(None);
+        }
+        self.left -= 1;
+        self.set.take()
+    }
 }
 
 #[cfg(test)]

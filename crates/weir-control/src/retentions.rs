@@ -23,8 +23,6 @@ use self::superseded::Newer;
 
 /// The most rows of a list.
 const ROWS_MAX: usize = 1000;
-/// The most entries of the history that are looked at.
-const LOOKED_MAX: usize = 20_000;
 /// How far the end of a lifetime may be from what its entry says: that was written once it was durable.
 const ENTRY_DELAY: Duration = Duration::from_secs(5);
 /// An entry that lies further ahead of a later one, or of now, is of a clock that was set back since.
@@ -38,15 +36,14 @@ const CLOCK_STEP_MAX: Duration = Duration::from_secs(60);
 pub(crate) fn in_force(state: &Path, now: SystemTime, own: Option<&Own<'_>>) -> io::Result<Retentions> {
     let mut found = Retentions::default();
     let mut newer = Newer::default();
-    each_order(state, now, |act, clocks| {
-        let given = match act {
-            // What was held is gone or stale since, and what has come since has its own lifetime.
-            Act::Purged(scopes, sites) => {
-                scopes.iter().for_each(|scope| newer.note(scope, &sites));
-                return ControlFlow::Continue(());
+    let mut purges = history::newest_of_purgers(state)?;
+    each_order(state, now, |given, clocks| {
+        // What was held is gone or stale since, and what has come since has its own lifetime.
+        while let Some(purge) = purges.next_if(|purge| is_before(&given.entry, purge))? {
+            if purge.act == PURGE && purge.result == "done" && purge.mark.is_some() {
+                scopes(&purge).iter().flatten().for_each(|scope| newer.note(scope, &purge.sites));
             }
-            Act::Ordered(given) => given,
-        };
+        }
         let is_shown = own.is_none_or(|own| own.sees(&given.entry));
         found.more |= is_shown && given.is_cut;
         for row in given.rows(now) {
@@ -59,10 +56,10 @@ pub(crate) fn in_force(state: &Path, now: SystemTime, own: Option<&Own<'_>>) -> 
             }
         }
         given.scopes.iter().for_each(|scope| newer.note(scope, &given.entry.sites));
-        match found.retentions.len() > ROWS_MAX {
+        Ok(match found.retentions.len() > ROWS_MAX {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
-        }
+        })
     })?;
     if found.retentions.len() > ROWS_MAX {
         found.retentions.truncate(ROWS_MAX);
@@ -86,46 +83,37 @@ pub(crate) fn tell(
 ) -> io::Result<()> {
     let Some(retained) = &mut variant.retained else { return Ok(()) };
     let Some(until) = time(&retained.until) else { return Ok(()) };
-    let (mut newest, mut was_set_back) = (None, false);
-    each_order(state, now, |act, clocks| {
-        let Act::Ordered(given) = act else { return ControlFlow::Continue(()) };
+    let row_of = |given: &Given, tags: &[String]| {
+        given.scopes.iter().find(|scope| concerns(scope, tags)).map(|scope| given.row(scope, now))
+    };
+    let mut was_set_back = false;
+    each_order(state, now, |given, clocks| {
         was_set_back |= clocks.were_set_back;
-        let mut rows = given.rows(now);
-        rows.retain(|row| concerns(&row.scope, &variant.tags));
-        let row = rows.into_iter().next();
         let is_seen = own.is_none_or(|own| own.sees(&given.entry));
-        if is_seen && row.is_some() && apart(given.until, until) <= ENTRY_DELAY {
-            retained.order = row;
-            return ControlFlow::Break(());
+        if is_seen && apart(given.until, until) <= ENTRY_DELAY {
+            retained.order = row_of(&given, &variant.tags);
+        }
+        Ok(if retained.order.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if !was_set_back || retained.order.is_some() {
+        return Ok(());
+    }
+    each_order(state, now, |given, _| {
+        let row = row_of(&given, &variant.tags);
+        if row.is_none() && !given.is_cut {
+            return Ok(ControlFlow::Continue(()));
         }
         // What is not seen, or not known whole, may be the one as well: then none is named.
-        if newest.is_none() && (row.is_some() || given.is_cut) {
-            newest = Some(row.filter(|_| is_seen && !given.is_cut));
-        }
-        ControlFlow::Continue(())
-    })?;
-    if was_set_back && retained.order.is_none() {
-        retained.order = newest.flatten();
-    }
-    Ok(())
+        let is_seen = own.is_none_or(|own| own.sees(&given.entry));
+        retained.order = row.filter(|_| is_seen && !given.is_cut);
+        Ok(ControlFlow::Break(()))
+    })
 }
 
-/// What the history has that decides how long something stays fresh.
-enum Act {
-    Ordered(Box<Given>),
-    /// What was purged, as far as the history has it, and of which sites.
-    Purged(Vec<PurgeScope>, Vec<String>),
-}
-
-impl Act {
-    fn of(entry: HistoryEntry) -> Option<Act> {
-        match &*entry.act {
-            _ if entry.result != "done" => None,
-            RETENTION => Given::of(entry).map(|given| Act::Ordered(Box::new(given))),
-            PURGE => Some(Act::Purged(scopes(&entry).into_iter().flatten().collect(), entry.sites)),
-            _ => None,
-        }
-    }
+/// Whether an entry lies before another one, by the numbers of their marks. All are before one without a mark.
+fn is_before(entry: &HistoryEntry, other: &HistoryEntry) -> bool {
+    let number = |entry: &HistoryEntry| entry.mark.as_ref().and_then(|mark| mark.parse::<u64>().ok());
+    number(other).is_none_or(|other| number(entry).is_some_and(|own| own < other))
 }
 
 /// The scopes of an order; none for what is no scope, such as how many more there were.
@@ -158,11 +146,16 @@ impl Given {
     }
 
     /// A row for each scope.
-    fn rows(&self, now: SystemTime) -> Vec<RetentionShown> {
+    fn rows(&self, now: SystemTime) -> impl Iterator<Item = RetentionShown> {
+        self.scopes.iter().map(move |scope| self.row(scope, now))
+    }
+
+    /// A row for one of its scopes.
+    fn row(&self, scope: &PurgeScope, now: SystemTime) -> RetentionShown {
         // No longer than was ordered, though the clock may have been set back.
         let left = self.until.duration_since(now).unwrap_or_default();
         let left = left.min(Duration::from_secs(self.lifetime_s));
-        let row = |scope: &PurgeScope| RetentionShown {
+        RetentionShown {
             scope: scope.clone(),
             lifetime_s: self.lifetime_s,
             given: self.entry.time.clone(),
@@ -171,8 +164,7 @@ impl Given {
             actor: self.entry.actor.clone(),
             mark: self.entry.mark.clone(),
             sites: self.entry.sites.clone(),
-        };
-        self.scopes.iter().map(row).collect()
+        }
     }
 }
 
@@ -206,25 +198,26 @@ fn is_after(time: SystemTime, later: SystemTime) -> bool {
     time.duration_since(later).is_ok_and(|ahead| ahead > CLOCK_STEP_MAX)
 }
 
-/// Hands on the orders and purges of the history that were carried out, the newest first.
+/// Hands on the orders of the history that were carried out, the newest first.
 fn each_order(
     state: &Path,
     now: SystemTime,
-    mut each: impl FnMut(Act, &Clocks) -> ControlFlow<()>,
+    mut each: impl FnMut(Given, &Clocks) -> io::Result<ControlFlow<()>>,
 ) -> io::Result<()> {
-    let mut looked = 0;
     let mut clocks = Clocks { now, latest: now, earliest: now, were_set_back: false };
-    history::newest_of_sites(state, |entry| {
-        looked += 1;
+    let mut entries = history::newest_of_sites(state)?;
+    while let Some(entry) = entries.next_if(|_| true)? {
         if let Some(time) = time(&entry.time) {
             clocks.note(time);
         }
-        match Act::of(entry) {
-            _ if looked > LOOKED_MAX => ControlFlow::Break(()),
-            Some(act) => each(act, &clocks),
-            None => ControlFlow::Continue(()),
+        let is_order = entry.act == RETENTION && entry.result == "done";
+        if let Some(given) = is_order.then(|| Given::of(entry)).flatten()
+            && each(given, &clocks)?.is_break()
+        {
+            break;
         }
-    })
+    }
+    Ok(())
 }
 
 fn time(text: &str) -> Option<SystemTime> {

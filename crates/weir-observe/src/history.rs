@@ -33,7 +33,9 @@ use super::lines::{json, rfc3339_exact};
 
 /// The sets of files in the state folder, each by the name of its newest file. Older ones have a number
 /// behind it, the newest 1.
-pub const AUDITS: [&str; 5] = ["audit", "audit-purges", AUDIT_SITES, "audit-refused", "audit-strangers"];
+pub const AUDITS: [&str; 5] = ["audit", AUDIT_PURGES, AUDIT_SITES, "audit-refused", "audit-strangers"];
+/// The set of what the right to purge suffices for.
+pub const AUDIT_PURGES: &str = "audit-purges";
 /// The set of what an admin of some sites may do as well.
 pub const AUDIT_SITES: &str = "audit-sites";
 /// How long an act waits for its entry. A disk that hangs holds up nothing for longer.

@@ -14,8 +14,12 @@ impl State {
     fn with(name: &str, entries: &[Value]) -> State {
         let folder = std::env::temp_dir().join(format!("weir-retentions-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let lines: Vec<String> = entries.iter().map(ToString::to_string).collect();
-        std::fs::write(folder.join("audit-sites"), lines.join("\n") + "\n").unwrap();
+        // As the recorder parts them.
+        for (name, is_own) in [("audit-sites", false), ("audit-purges", true)] {
+            let own = entries.iter().filter(|entry| (entry["act"] == "purge") == is_own);
+            let lines: Vec<String> = own.map(ToString::to_string).collect();
+            std::fs::write(folder.join(name), lines.join("\n") + "\n").unwrap();
+        }
         State(folder)
     }
 }
@@ -145,7 +149,7 @@ fn what_was_purged_since_is_not_listed() {
     let purge = |minute: u32, scope: Value, result: &str| {
         json!({
             "time": format!("2026-11-26T20:{minute:02}:00.000Z"), "actor": "token:ops", "act": "purge",
-            "scope": scope, "sites": [], "result": result, "mark": "9",
+            "scope": scope, "sites": [], "result": result, "mark": format!("{minute}"),
         })
     };
     let listed = |purge: Value| {

@@ -20,7 +20,7 @@ pub(crate) struct ShowHistory {
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
     /// Only this act: purge, purge-dry-run, ttl, reload, upgrade, verify, warm, token-add, token-remove,
-    /// origin-change, origin-metrics, content-put, content-reset, job-cancel, job-ended.
+    /// origin-change, origin-metrics, content-put, content-reset, job-cancel, job-ended, refused.
     #[arg(long, value_name = "ACT")]
     act: Option<String>,
     /// Only this result: done, refused, failed.
