@@ -180,11 +180,7 @@ fn is_own(host: &str, hosts: &[HostPattern]) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
     address.parse::<IpAddr>().is_ok()
         || host == "localhost"
-        || hosts.iter().any(|pattern| match pattern {
-            HostPattern::Exact(name) => *name == host,
-            HostPattern::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
-            HostPattern::Default => true,
-        })
+        || hosts.iter().any(|pattern| pattern.fits(&host))
 }
 
 /// Whether no page of another origin has sent the request. A browser says it by `Sec-Fetch-Site`, or by an

@@ -71,7 +71,13 @@ pub(crate) async fn attend(core: Rc<Core>) {
                             () = Box::pin(read(&core, *warm, &pieces, done)) => {}
                         }
                     };
-                    let _ = unless_ended(ends, tokio::time::timeout(WALK_TIME_MAX, left)).await;
+                    let left = async {
+                        if tokio::time::timeout(WALK_TIME_MAX, left).await.is_err() {
+                            // Otherwise it would end as if it were whole. Nobody may be there to hear it.
+                            let _ = pieces.send(Err(OVERDUE)).await;
+                        }
+                    };
+                    let _ = unless_ended(ends, left).await;
                 }
             }
         });

@@ -139,16 +139,16 @@ impl RecentOutcomes {
         }
     }
 
-    /// Remembers for longer that a key's responses are not storable, where that is known: another one that
-    /// bypassed the cache for it was not. Else, once it is forgotten, one request would lead a fill, and all
+    /// Remembers for longer that a key's responses are not storable, where that is known: another one of status
+    /// 200 that bypassed the cache for it was not. Else, once it is forgotten, one request would lead a fill, and all
     /// others would wait for its response.
-    pub fn decline_on(&self, digest: u128, now: Instant, reason: NotStored, status: StatusCode) {
+    pub fn decline_on(&self, digest: u128, now: Instant, reason: NotStored) {
         let is_soon_over = |declined: &Declined| {
             let left = declined.until.saturating_duration_since(now);
             !left.is_zero() && left < DOUBTED_FOR / 2
         };
         if self.declined.find(digest, now).is_some_and(|declined| is_soon_over(&declined)) {
-            self.decline(digest, now, reason, status);
+            self.decline(digest, now, reason, StatusCode::OK);
         }
     }
 
@@ -277,19 +277,19 @@ mod tests {
     fn what_bypasses_the_cache_keeps_a_key_declined_and_declines_none() {
         let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
-        recent.decline_on(7, now, NotStored::NoStore, OK);
+        recent.decline_on(7, now, NotStored::NoStore);
         assert_eq!(recent.declined(7, now), None, "nobody has led a fill");
         recent.decline(7, now, NotStored::NoStore, OK);
         let then = now + DOUBTED_FOR - Duration::from_secs(1);
-        recent.decline_on(7, then, NotStored::NoStore, OK);
+        recent.decline_on(7, then, NotStored::NoStore);
         assert!(recent.declined(7, then + DECLINED_FOR - Duration::from_secs(1)).is_some());
-        recent.decline_on(7, then + Duration::from_secs(1), NotStored::NoStore, OK);
+        recent.decline_on(7, then + Duration::from_secs(1), NotStored::NoStore);
         assert_eq!(recent.declined(7, then + DECLINED_FOR), None, "it was not soon over");
-        recent.decline_on(7, then + DECLINED_FOR, NotStored::NoStore, OK);
+        recent.decline_on(7, then + DECLINED_FOR, NotStored::NoStore);
         assert_eq!(recent.declined(7, then + DECLINED_FOR), None, "the next one leads a fill");
         recent.decline(7, then, NotStored::NoStore, OK);
         recent.accept(7, then);
-        recent.decline_on(7, then, NotStored::NoStore, OK);
+        recent.decline_on(7, then, NotStored::NoStore);
         assert_eq!(recent.declined(7, then), None, "a storable response has ended it");
     }
 

@@ -70,8 +70,6 @@ pub struct Freshness {
     pub while_revalidate: Duration,
     /// How long past expiry it may be used where the origin fails.
     pub if_error: Duration,
-    /// Where the lifetime came from.
-    pub source: LifetimeSource,
 }
 
 impl Freshness {
@@ -109,7 +107,6 @@ pub fn freshness(stored: &Stored, now: Now) -> Freshness {
         age: facts.initial_age + now.since(facts.received_mono),
         while_revalidate: facts.while_revalidate,
         if_error: facts.if_error,
-        source: facts.source,
     }
 }
 

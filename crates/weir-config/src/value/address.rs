@@ -353,6 +353,17 @@ text_value!(
     "a host name, `*.` and a name for all names below it, or `*` for every other host"
 );
 
+impl HostPattern {
+    /// Whether it is this host: in small letters, without a port.
+    pub fn fits(&self, host: &str) -> bool {
+        match self {
+            HostPattern::Exact(name) => name == host,
+            HostPattern::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
+            HostPattern::Default => true,
+        }
+    }
+}
+
 impl FromStr for HostPattern {
     type Err = String;
 

@@ -4,7 +4,6 @@ use crate::model::Config;
 use crate::resolve::ResolvedSite;
 use crate::source::Sources;
 use crate::tree::Node;
-use crate::value::HostPattern;
 
 /// A warning for each URL whose host belongs to no site.
 pub(crate) fn of_warm(
@@ -34,9 +33,5 @@ fn host(url: &str) -> Option<String> {
 }
 
 fn is_own(sites: &[ResolvedSite], host: &str) -> bool {
-    sites.iter().flat_map(|site| &site.hosts).any(|pattern| match pattern {
-        HostPattern::Exact(name) => name == host,
-        HostPattern::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
-        HostPattern::Default => true,
-    })
+    sites.iter().flat_map(|site| &site.hosts).any(|pattern| pattern.fits(host))
 }

@@ -7,6 +7,7 @@ use http::StatusCode;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_observe::plain_json;
 
+use super::live;
 use crate::answer::{self, Refusal, Waiting};
 use crate::call::{Call, Caller};
 use crate::control::Control;
@@ -21,14 +22,7 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn show(control: Arc<Control>, call: Call) -> Waiting {
     Box::pin(async move {
         let wanted = query::read_top(&call.query).map_err(Refusal::unfit)?;
-        let sites = match &wanted.site {
-            None => call.caller.sites.clone(),
-            Some(named) => {
-                let site = control.site_named(named);
-                call.caller.check_site(site.as_deref())?;
-                Some(vec![site.ok_or_else(|| control.unknown_site(&call.caller, named))?])
-            }
-        };
+        let sites = live::sites(&control, &call, wanted.site.as_deref())?;
         let asked = Asked { control: control.clone(), caller: call.caller.clone(), wanted, sites };
         let Some(form) = call.form else {
             return Ok(answer::ok(&asked.now().await?));

@@ -91,9 +91,7 @@ pub(super) async fn in_part(
         }
         Confirmed::Left => return job.left(),
     }
-    let stored = &generation.head().stored;
-    let left_s = weir_policy::freshness(stored, clock::now()).left_s();
-    job.cache_status = job.cache_status.stored(left_s, stored.facts.lifetime_from());
+    super::note_stored(job, &generation);
     serve::in_part(job, generation, guard)
 }
 
