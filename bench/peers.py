@@ -2,7 +2,6 @@
 
 Only processes started here are ever signalled, by their pids."""
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -122,11 +121,8 @@ class Peer:
         return [self.options.get("program") or program("weir"), "run", "--config", self._filled("tls.weir.toml", admin=free_port())]
 
     def _weir(self):
-        """$WEIR_CMD may replace the command; it knows {port} {origin} {admin} {dir} {memory}."""
-        words = (not self.options.get("program") and os.environ.get("WEIR_CMD")) or (
-            shlex.quote(self.options.get("program") or program("weir")) + " run --origin http://127.0.0.1:{origin} --listen 127.0.0.1:{port} --admin 127.0.0.1:{admin}"
-            " --state {dir}/state --memory {memory}")
-        return shlex.split(words.format(port=self.port, origin=self.origin, admin=free_port(), dir=self.dir, memory=MEMORY))
+        return [self.options.get("program") or program("weir"), "run", "--origin", f"http://127.0.0.1:{self.origin}", "--listen",
+                f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{free_port()}", "--state", f"{self.dir}/state", "--memory", MEMORY]
 
     def pids(self):
         return tree(self.process.pid) if self.process else []

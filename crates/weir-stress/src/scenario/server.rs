@@ -180,16 +180,6 @@ impl Server {
         let status = child.wait();
         self.findings.extend(memcheck::collect(&self.scratch, &self.log(), status.ok()));
     }
-
-    /// Ends it and starts it again with what it has kept.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
-    pub(crate) fn restart(&mut self) -> Result<(), StressError> {
-        self.stop();
-        self.start_again()
-    }
-
     /// Starts it with what it has kept.
     ///
     /// # Errors

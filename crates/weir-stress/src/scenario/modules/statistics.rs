@@ -5,8 +5,6 @@
 //! `origin_bytes` (sums that only grow), `objects` and `stored_bytes` (what is held now). Those that a server
 //! does not say are not compared.
 
-use std::sync::PoisonError;
-
 use serde::Deserialize;
 
 use crate::args::Pick;
@@ -15,7 +13,7 @@ use crate::scenario::catalogue::{Lifetime, Part};
 use crate::scenario::client::{Ask, failure};
 use crate::scenario::module::{Module, check_time};
 use crate::scenario::says::{self, Figures};
-use crate::scenario::server;
+use crate::scenario::server::{self, Ending};
 use crate::scenario::settings::Purge;
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage};
@@ -142,11 +140,11 @@ impl Statistics {
         match test {
             Test::Count => compare.growth(&before, &first.counted, "the pass")?,
             Test::Restart => {
-                if !lock(stage).is_ours() {
+                if !stage.server().is_ours() {
                     compare.measured.note("restart: left out, the server has no `command`");
                     return Ok(());
                 }
-                lock(stage).restart()?;
+                stage.restart(Ending::Told)?;
                 compare.held_again(&path, objects, "after the restart")?;
             }
             Test::Expiry => {
@@ -211,15 +209,11 @@ impl Statistics {
     }
 
     fn said(&self, stage: &Stage) -> Result<Figures, StressError> {
-        let server = lock(stage);
+        let server = stage.server();
         let Some(says) = &server.settings.says else { return Ok(Figures::new()) };
         says::ask(&server, says)
             .map_err(|what| StressError::Scenario(format!("server `{}` says: {what}", server.settings.name)))
     }
-}
-
-fn lock(stage: &Stage) -> std::sync::MutexGuard<'_, server::Server> {
-    stage.server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Compares, and writes differences down.
@@ -327,12 +321,12 @@ impl Comparison<'_> {
             StressError::Scenario(format!("server `{}`: purge of {path}: {what}", settings.name))
         };
         if let Some(command) = &purge.command {
-            let words = lock(self.stage).filled_words(command);
+            let words = self.stage.server().filled_words(command);
             let words: Vec<String> = words.iter().map(|word| word.replace("{path}", path)).collect();
             return server::run(&words).map(|_| ()).map_err(failed);
         }
         let url = purge.url.as_ref().map_or(format!("{}{path}", self.stage.base()), |url| {
-            lock(self.stage).filled(url).replace("{path}", path)
+            self.stage.server().filled(url).replace("{path}", path)
         });
         let (base, target) = says::split(&url);
         let method = match purge.method.as_deref().unwrap_or("PURGE") {

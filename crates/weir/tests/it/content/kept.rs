@@ -44,7 +44,6 @@ fn content_outlasts_restarts_kills_and_reloads() {
     assert_eq!(list(&weir, &[])["use"]["objects"], 19);
 }
 
-/// Uploads that are cut by a kill leave nothing, and what was there stays.
 /// What somebody else has put into the folder is named in the log, and hinders nothing.
 #[test]
 fn foreign_names_in_the_folder_hinder_nothing() {
@@ -71,6 +70,7 @@ fn foreign_names_in_the_folder_hinder_nothing() {
     assert_eq!(std::fs::read(folder.join("ffffffffffffffff")).unwrap(), b"foreign");
 }
 
+/// Uploads that are cut by a kill leave nothing, and what was there stays.
 #[test]
 fn a_kill_between_leaves_the_old_or_the_new_and_no_rest() {
     let origin = Origin::start();

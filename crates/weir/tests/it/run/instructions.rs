@@ -39,6 +39,7 @@ fn a_request_costs_no_more_instructions_than_it_did() {
         exchange.reply(200, &[("Cache-Control", control), ("Content-Type", "text/plain")], [b'x'; 1000]);
     });
     let counted = count(&origin);
+    let is_rewriting = std::env::var("WEIR_REWRITE").is_ok();
     let (table, compiler) = (Table::read(), compiler());
     let tolerance = match compiler == table.compiler {
         true => TOLERANCE_PERCENT,
@@ -46,11 +47,15 @@ fn a_request_costs_no_more_instructions_than_it_did() {
     };
     eprintln!("{counted:?}");
     for (name, now) in &counted {
-        let most = table.counts.get(name).map_or(u64::MAX, |count| count * (100 + tolerance) / 100);
+        let count = match table.counts.get(name) {
+            None if is_rewriting => continue,
+            count => count.unwrap_or_else(|| panic!("the table has no row for a {name}")),
+        };
+        let most = count * (100 + tolerance) / 100;
         let rule = "find what it does more, or say in the commit why it must and correct the table";
         assert!(*now <= most, "a {name} costs {now} instructions; {most} are allowed: {rule}");
     }
-    if std::env::var("WEIR_REWRITE").is_ok() {
+    if is_rewriting {
         table.lowered(&counted, compiler).write();
     }
 }

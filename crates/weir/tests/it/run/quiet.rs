@@ -1,7 +1,7 @@
 //! What Weir costs while nobody asks: memory of connections that wait and of those that have closed, wake-ups
 //! of its threads.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_testkit::{Client, Origin, Resource, Weir, until};
 
@@ -51,9 +51,11 @@ fn a_weir_that_nobody_asks_sleeps() {
         server(&[&origin]).more("[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n").start();
     // A volume is calm after a while.
     std::thread::sleep(Duration::from_secs(8));
-    let before = weir.woken();
+    let (begun, before) = (Instant::now(), weir.woken());
     std::thread::sleep(Duration::from_secs(SECONDS));
     let woken = weir.woken() - before;
+    // On a busy machine it is more than that.
+    let seconds = begun.elapsed().as_secs();
     // Each thread that looks has once or twice a second; what looked ten times a second had 28 more.
-    assert!(woken / SECONDS <= 28, "{woken} wake-ups in {SECONDS} s");
+    assert!(woken / seconds <= 28, "{woken} wake-ups in {seconds} s");
 }
