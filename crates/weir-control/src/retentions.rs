@@ -110,7 +110,8 @@ pub(crate) fn tell(
     })
 }
 
-/// Whether an entry lies before another one, by the numbers of their marks. All are before one without a mark.
+/// Whether an entry lies before another one, by the numbers of their marks. All are before one without
+/// a mark.
 fn is_before(entry: &HistoryEntry, other: &HistoryEntry) -> bool {
     let number = |entry: &HistoryEntry| entry.mark.as_ref().and_then(|mark| mark.parse::<u64>().ok());
     number(other).is_none_or(|other| number(entry).is_some_and(|own| own < other))

@@ -4,9 +4,9 @@
 
 mod range;
 pub(crate) mod stale;
+mod waiting;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
@@ -17,7 +17,6 @@ use weir_policy::{
     verdict,
 };
 use weir_store::Generation;
-use weir_upstream::{Interim, Whose};
 
 use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
@@ -34,13 +33,13 @@ use weir_fill::recent::digest_of_visitors;
 use weir_fill::refetch::Refetch;
 use weir_fill::task::{self, ForLead, Led, Sharing};
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
-use weir_front::{ContentError, message};
 use weir_observe::Outcome;
 use weir_observe::trace::{HeadWord, Step};
 
 pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
 use self::stale::{slow_at, stale_instead, stale_out, usable};
+use self::waiting::{Waited, lead_head, wait_head};
 
 /// How often a request plans again because the fill that it joined brought another variant, failed for its
 /// lead alone, or hangs.
@@ -61,13 +60,6 @@ impl Joined {
     fn answered(response: Response) -> Joined {
         Joined::Answered(Box::new(response))
     }
-}
-
-/// How waiting for a head ended.
-enum Waited {
-    Head(FillHead),
-    Late,
-    Gone,
 }
 
 /// Fetches what the request asks for.
@@ -507,72 +499,6 @@ fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
     }
     job.outcome(Outcome::Miss, failure.word);
     local::origin_failed(job.exchange, failure)
-}
-
-/// Waits for the head until the given time, or for as long as its fill does.
-async fn wait_head(exchange: &mut Exchange<'_, '_>, guard: &ReaderGuard, until: Option<Instant>) -> Waited {
-    tokio::select! {
-        biased;
-        head = guard.fill().wait_head(guard.core()) => Waited::Head(head),
-        () = passed_by(until) => Waited::Late,
-        () = message::gone(&mut *exchange.client) => Waited::Gone,
-    }
-}
-
-/// Drives the fill up to its head, until the given time. Interim responses go to the client as they come.
-async fn lead_head(
-    exchange: &mut Exchange<'_, '_>,
-    guard: &ReaderGuard,
-    (led, interims): (&mut Led, &mut mpsc::UnboundedReceiver<Interim>),
-    until: Option<Instant>,
-) -> Waited {
-    let mut late = std::pin::pin!(passed_by(until));
-    let mut waited = None;
-    loop {
-        // An interim and a final head may arrive in one piece: they are read in order.
-        while let Ok(interim) = interims.try_recv() {
-            if send_interim(exchange, &interim, led).await.is_err() {
-                return Waited::Gone;
-            }
-        }
-        if let Some(waited) = waited {
-            return waited;
-        }
-        tokio::select! {
-            biased;
-            head = led.head(guard.fill(), guard.core()) => waited = Some(Waited::Head(head)),
-            Some(interim) = interims.recv() => {
-                if send_interim(exchange, &interim, led).await.is_err() {
-                    return Waited::Gone;
-                }
-            }
-            () = &mut late => return Waited::Late,
-            () = message::gone(&mut *exchange.client) => return Waited::Gone,
-        }
-    }
-}
-
-/// Sends an interim response. Others wait for the fill, not for a client that does not take it.
-async fn send_interim(
-    exchange: &mut Exchange<'_, '_>,
-    interim: &Interim,
-    led: &mut Led,
-) -> Result<(), ContentError> {
-    let mut sending = std::pin::pin!(pass::send_interim(exchange, interim, Whose::Nobody));
-    tokio::select! {
-        biased;
-        sent = &mut sending => return sent,
-        () = std::future::ready(()) => led.let_go(),
-    }
-    sending.await
-}
-
-/// Ends at that time; never without one.
-async fn passed_by(until: Option<Instant>) {
-    match until {
-        Some(until) => tokio::time::sleep_until(until.into()).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// The place to lead from. A client whose request for this key hung a moment ago leads only fills that nobody

@@ -139,9 +139,9 @@ impl RecentOutcomes {
         }
     }
 
-    /// Remembers for longer that a key's responses are not storable, where that is known: another one of status
-    /// 200 that bypassed the cache for it was not. Else, once it is forgotten, one request would lead a fill, and all
-    /// others would wait for its response.
+    /// Remembers for longer that a key's responses are not storable, where that is known: another one of
+    /// status 200 that bypassed the cache for it was not. Else, once it is forgotten, one request would lead
+    /// a fill, and all others would wait for its response.
     pub fn decline_on(&self, digest: u128, now: Instant, reason: NotStored) {
         let is_soon_over = |declined: &Declined| {
             let left = declined.until.saturating_duration_since(now);
