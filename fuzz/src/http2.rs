@@ -5,7 +5,10 @@
 //! A real worker serves the connection, with a small service in place of the edge. Time is the runtime's: a
 //! wait for a deadline takes none.
 
-use std::cell::{Cell, OnceCell};
+#[path = "http2/service.rs"]
+mod service;
+
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
@@ -13,30 +16,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use weir_front::listen::{Address, Clients, Peer, Trusted, UnixPeers, bind, seats};
+use weir_front::listen::{Address, bind, seats};
 use weir_front::worker::{self, Start};
-use weir_front::{
-    Body, Certificates, Client, ClientLimits, Cut, Done, Fields, Head, Late, ListenerMode, Pace, Part,
-    Protocols, Refused, Request, Response, Service, Turn,
-};
-use weir_observe::{Count, Observatory, Observer};
+use weir_front::{Certificates, ListenerMode, Protocols};
+use weir_observe::{Count, Observatory};
+
+use self::service::Small;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How long a connection may live on after its client has said its last, by the runtime's clock: a response
 /// that nobody takes has a minute, and so has an idle connection.
 const LIFE_MAX: Duration = Duration::from_secs(600);
-/// Requests at once: the streams of a connection, and those that were reset and have not noticed it.
-const RUNNING_MAX: usize = 400;
 /// The windows before any setting or update (RFC 9113 §6.9.2).
 const WINDOW: u64 = 65_535;
-/// Bytes of a large body.
-const LARGE: u64 = 3 << 20;
 
 /// The types of frames (RFC 9113 §6).
 mod kind {
@@ -117,11 +113,7 @@ impl Bench {
         let address = Address::Unix { path: path.clone(), mode: 0o600 };
         let bound = bind(&address, 1).expect("a socket").remove(0);
         let observatory = Observatory::start(1, &[]).expect("counters");
-        let service = Rc::new(Small {
-            observer: observatory.observer(0),
-            clients: Arc::default(),
-            running: Cell::new(0),
-        });
+        let service = Rc::new(Small::new(observatory.observer(0)));
         let (orders, told) = tokio::sync::mpsc::unbounded_channel();
         let (held, holds) = tokio::sync::watch::channel(0);
         let start = Start {
@@ -413,192 +405,4 @@ fn check(said: &[u8], heard: &[u8]) {
         }
     }
     assert!(content <= window, "{content} bytes of content in a window of {window}");
-}
-
-/// Answers by the path.
-struct Small {
-    observer: Observer,
-    clients: Arc<Clients>,
-    running: Cell<usize>,
-}
-
-/// A request under way.
-struct Note<'c> {
-    service: &'c Small,
-    request: &'c mut Request,
-}
-
-impl Drop for Note<'_> {
-    fn drop(&mut self) {
-        self.service.running.set(self.service.running.get() - 1);
-    }
-}
-
-/// A body that is at hand, or comes piece by piece and may break off.
-struct Content {
-    blocks: Vec<Bytes>,
-    at: usize,
-    left: u64,
-    breaks_off: bool,
-}
-
-impl Body for Content {
-    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
-        let held = self.blocks.first()?.len() - self.at;
-        Some((&self.blocks, self.at, held as u64))
-    }
-
-    fn sealed(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64, u64)> {
-        None
-    }
-
-    fn advance(&mut self, bytes: u64) {
-        self.at += bytes as usize;
-    }
-
-    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
-        if self.breaks_off && self.left < LARGE / 2 {
-            return Err(Cut { word: "fuzzed" });
-        }
-        let now = self.left.min(bytes_max as u64).min(50_000);
-        self.left -= now;
-        Ok((now > 0).then(|| vec![b'b'; now as usize].into()))
-    }
-
-    fn holds_origin(&self) -> bool {
-        self.breaks_off
-    }
-
-    fn trailers(&mut self) -> Option<HeaderMap> {
-        None
-    }
-}
-
-/// No field differs between responses.
-struct NoLate;
-
-impl Late for NoLate {
-    fn write(&self, _to: &mut impl Fields) {}
-}
-
-/// No rate is limited.
-enum NoPace {}
-
-impl Pace for NoPace {
-    async fn look(&mut self) {
-        match *self {}
-    }
-
-    fn turn(&mut self, _now: std::time::Instant, _wanted: u64) -> Turn {
-        match *self {}
-    }
-
-    fn took(&mut self, _bytes: u64) {
-        match *self {}
-    }
-}
-
-impl Small {
-    fn respond(status: StatusCode, length: Option<u64>, body: Content) -> Response<Small> {
-        Response {
-            head: Head::Made(status, Box::default()),
-            late: NoLate,
-            length,
-            body,
-            pace: None,
-            upload: None,
-            switch: None,
-            must_close: false,
-        }
-    }
-
-    fn whole(status: StatusCode, bytes: impl Into<Bytes>) -> Response<Small> {
-        let bytes = bytes.into();
-        let length = bytes.len() as u64;
-        let blocks = if bytes.is_empty() { Vec::new() } else { vec![bytes] };
-        Small::respond(status, Some(length), Content { blocks, at: 0, left: 0, breaks_off: false })
-    }
-
-    fn large(breaks_off: bool) -> Response<Small> {
-        let body = Content { blocks: Vec::new(), at: 0, left: LARGE, breaks_off };
-        Small::respond(StatusCode::OK, Some(LARGE), body)
-    }
-}
-
-impl Service for Small {
-    type Plan = ();
-    type Body = Content;
-    type Pace = NoPace;
-    type Late = NoLate;
-    type Note<'c> = Note<'c>;
-
-    fn plan(&self) {}
-
-    fn begin<'c>(&'c self, _plan: &'c (), request: &'c mut Request) -> Note<'c> {
-        self.running.set(self.running.get() + 1);
-        assert!(self.running.get() <= RUNNING_MAX, "{} requests at once", self.running.get());
-        Note { service: self, request }
-    }
-
-    async fn call<'c>(&'c self, note: &mut Note<'c>, client: &mut dyn Client) -> Response<Small> {
-        match note.request.target.as_str() {
-            "/small" => Small::whole(StatusCode::OK, vec![b's'; 1000]),
-            "/large" => Small::large(false),
-            "/cut" => Small::large(true),
-            "/slow" => {
-                weir_front::message::gone(client).await;
-                Response { head: Head::None, ..Small::whole(StatusCode::OK, "") }
-            }
-            "/early" => {
-                let _ = client.interim(StatusCode::EARLY_HINTS, &HeaderMap::new()).await;
-                Small::whole(StatusCode::OK, "early")
-            }
-            "/echo" => {
-                let mut all = Vec::new();
-                loop {
-                    match client.content().await {
-                        Ok(Part::Data(bytes)) if all.len() < 1 << 20 => all.extend_from_slice(&bytes),
-                        Ok(Part::Data(_)) => {}
-                        Ok(Part::End) => return Small::whole(StatusCode::OK, all),
-                        Err(_) => return Small::whole(StatusCode::BAD_REQUEST, ""),
-                    }
-                }
-            }
-            _ => Small::whole(StatusCode::NOT_FOUND, ""),
-        }
-    }
-
-    fn done(&self, note: Note<'_>, _done: &Done) {
-        drop(note);
-    }
-
-    fn refuse(&self, why: &Refused) -> Response<Small> {
-        let status = match why {
-            Refused::Malformed(refusal) => refusal.status(),
-            Refused::Late => StatusCode::REQUEST_TIMEOUT,
-        };
-        Small::whole(status, "refused")
-    }
-
-    fn refused(&self, _why: &Refused, _peer: Peer, _done: &Done) {}
-
-    fn limits(&self) -> Arc<ClientLimits> {
-        Arc::default()
-    }
-
-    fn trusted(&self) -> Arc<Trusted> {
-        Arc::new(Trusted::new(Vec::new(), UnixPeers::Untrusted))
-    }
-
-    fn clients(&self) -> &Arc<Clients> {
-        &self.clients
-    }
-
-    fn observer(&self) -> &Observer {
-        &self.observer
-    }
-
-    fn is_draining(&self) -> bool {
-        false
-    }
 }

@@ -180,6 +180,7 @@ impl Server {
         let status = child.wait();
         self.findings.extend(memcheck::collect(&self.scratch, &self.log(), status.ok()));
     }
+
     /// Starts it with what it has kept.
     ///
     /// # Errors
