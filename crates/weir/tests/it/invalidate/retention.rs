@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_testkit::{Client, Gate, Origin, Output, Resource, Weir, pattern, until};
+use weir_testkit::{Client, Drive, Gate, Origin, Output, Resource, Weir, pattern, until};
 
-use crate::server::server;
+use crate::server::{server, setup};
 
 const VOLUME: &str =
     "[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"128MiB\"\n";
@@ -232,6 +232,37 @@ fn it_outlasts_a_kill_before_during_and_after_the_sweep() {
         weir.start_again();
         assert_eq!(weir.get("/3").fwd().as_deref(), Some("stale"));
     }
+}
+
+#[test]
+fn on_a_full_disk_it_is_in_force_until_a_restart_and_says_so() {
+    let Some(drive) = Drive::tmpfs(8 << 20) else { return };
+    let origin = Origin::start();
+    origin.put("/x", aged("x", "max-age=600", "t"));
+    let setup = setup();
+    let state = drive.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::symlink(state, setup.folder().join("state")).unwrap();
+    let mut weir = server(&[&origin]).more(VOLUME).start_in(setup);
+    weir.get("/x");
+    until("it is on the volume", || weir.metric("weir_volume_objects") >= Some(1.0));
+    drive.fill_up_to(0);
+    // What the ledger's last page has room for is written.
+    let order = |number: u32| weir.command(&["ttl", "--tag", "t", &format!("{number}s")]);
+    let refused = (7200..8000).map(order).find(|output| output.code != Some(0)).expect("no room");
+    assert!(refused.stderr.contains("in force until a restart only"), "{refused:?}");
+    assert!(left(&weir, "/x") > 7000, "it is in force");
+    assert!(weir.get("/x").is_hit(), "clients are answered");
+    drive.empty();
+    until("the ledger is on disk again", || ttl_code(&weir, &["--tag", "t", "3h"]) == Some(0));
+    weir.signal("KILL");
+    weir.start_again();
+    until("the volume has come", || weir.get("/x").is_hit());
+    assert!(is_about(left(&weir, "/x"), 3 * 3600), "{}", left(&weir, "/x"));
+}
+
+fn ttl_code(weir: &Weir, args: &[&str]) -> Option<i32> {
+    weir.command(&[&["ttl"], args].concat()).code
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_testkit::{Address, Client, Exchange, Gate, Origin, Output, Resource, Weir, until};
+use weir_testkit::{Address, Client, Drive, Exchange, Gate, Origin, Output, Resource, Weir, until};
 
 use super::access::{Ask, JSON, answer};
 use crate::server::{server, setup};
@@ -216,6 +216,37 @@ fn a_warming_of_a_large_sitemap_goes_on_after_a_kill_and_an_upgrade() {
     assert!(twice.len() <= PARALLEL && twice.iter().all(|(_, count)| **count == 2), "{twice:?}");
     let files = std::fs::read_dir(weir.state().join("warm")).unwrap().count();
     assert_eq!(files, 1, "only the lock is left");
+}
+
+/// What cannot be noted is waited for: after a crash it would be fetched again.
+#[test]
+fn on_a_full_disk_a_warming_waits_and_a_new_one_is_refused() {
+    const URLS: usize = 2000;
+    let Some(drive) = Drive::tmpfs(16 << 20) else { return };
+    let origin = Origin::start();
+    catalogue(&origin, URLS);
+    let setup = setup();
+    let state = drive.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::symlink(state, setup.folder().join("state")).unwrap();
+    let weir = server(&[&origin]).start_in(setup);
+    let id = begun(&weir, &["--rate", "300", "--sitemap", "http://localhost/index.xml"]);
+    until("the list is whole, and some are warmed", || counts(&origin).len() > 50);
+    drive.fill_up_to(0);
+    weir.await_stderr("what it has done cannot be written down");
+    assert!(jobs(&weir).iter().any(|job| job["id"] == *id && job["state"] == "running"));
+    assert_eq!(weir.get("/p/0").status(), 200, "clients are answered meanwhile");
+    let refused = weir.command(&["warm", "http://localhost/p/1"]);
+    let is_told = refused.stderr.contains("cannot write in the state folder");
+    assert!(refused.code == Some(1) && is_told, "{refused:?}");
+    drive.empty();
+    let job = ended(&weir, &id);
+    assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(URLS)), "{job}");
+    let counts = counts(&origin);
+    let pages: Vec<_> = counts.iter().filter(|(target, _)| target.starts_with("/p/")).collect();
+    assert_eq!(pages.len(), URLS, "none is left out");
+    let twice: Vec<_> = pages.into_iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
 }
 
 #[test]
