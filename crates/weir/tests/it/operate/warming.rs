@@ -129,9 +129,9 @@ fn clients_go_first() {
     for number in 0..10 {
         assert_eq!(weir.get(&format!("/c{number}")).status(), 200);
     }
-    // One that wants what is being warmed reads along.
-    let address = weir.addr();
-    let joined = std::thread::spawn(move || Client::connect(address).get("localhost", "/w0", &[]));
+    // One that wants what is being warmed reads along. What still waits for a place would get a client's.
+    let (address, warmed) = (weir.addr(), origin.seen().remove(0).request.target);
+    let joined = std::thread::spawn(move || Client::connect(address).get("localhost", &warmed, &[]));
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(origin.total(), 13, "the warming takes no further place");
     gate.open();
