@@ -387,8 +387,8 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
             if may.is_none() && generation.is_whole() {
                 return Joined::Own(generation);
             }
-            let refetch = outgoing::refetch(job.exchange, job.route)
-                .filter(|_| may.is_some() && !is_windowed(&generation));
+            let is_for_all = !is_windowed(&generation) && guard.fill().is_shared();
+            let refetch = outgoing::refetch(job.exchange, job.route).filter(|_| may.is_some() && is_for_all);
             let Some(refetch) = refetch else { return Joined::Pass };
             Joined::answered(match range::way(job, &generation, &guard) {
                 Way::Fill => filled(job, generation, (guard, refetch)),

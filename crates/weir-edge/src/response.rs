@@ -115,6 +115,18 @@ impl Body for Content {
         self.0.holds_origin()
     }
 
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        let kept = self.0.let_go(unsent);
+        if kept.is_none() && self.0.is_sent() {
+            self.0 = Source::Empty;
+        }
+        kept
+    }
+
+    fn may_let_go(&self) -> bool {
+        self.0.may_let_go()
+    }
+
     fn trailers(&mut self) -> Option<HeaderMap> {
         let Source::Origin(passed) = &mut self.0 else { return None };
         let mut trailers = passed.body.trailers()?;

@@ -26,6 +26,9 @@ use weir_fill::ReaderGuard;
 use weir_fill::reader::{self, Filled};
 use weir_fill::refetch::Refetch;
 
+/// What the kernel does not take at once from a client that reads slowly: 1 MiB.
+const SLOW_BYTES_MIN: u64 = 1 << 20;
+
 /// What is sent of a body that is not sent whole.
 enum Part {
     /// One part.
@@ -163,7 +166,11 @@ fn source(
     match from {
         From::Held if generation.is_whole_in_memory() => {
             exchange.core.shared.store.note_sent(&generation, interval.length(), || way(exchange));
-            Source::Whole(Whole::new(generation, interval))
+            let refill = match is_read_slowly(&generation, interval) {
+                true => refill.or_else(|| parts::refill(exchange, route, &generation)),
+                false => None,
+            };
+            Source::Whole(Whole::new(generation, interval, refill))
         }
         From::Held => {
             let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
@@ -182,6 +189,12 @@ fn source(
 fn way(exchange: &Exchange<'_, '_>) -> Way {
     let is_plain = exchange.peer().secured.is_none() && exchange.request.protocol.starts_with("HTTP/1");
     if is_plain { Way::Plain } else { Way::Other }
+}
+
+/// Whether a client may read so long that it lets go of the blocks and reads on from the volume. Where the
+/// volume fails it, it asks the origin for the rest.
+fn is_read_slowly(generation: &Generation, interval: Interval) -> bool {
+    interval.length() >= SLOW_BYTES_MIN && generation.is_stored_on_disk()
 }
 
 /// The bytes of `source`, which is positioned at the first of several parts, with their delimiters and

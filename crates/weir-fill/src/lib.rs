@@ -166,6 +166,8 @@ pub struct Fill {
     answered: OnceLock<OriginAnswer>,
     /// The memory that its readers hold of a body that is whole; counted while they read.
     lag: OnceLock<Lag>,
+    /// Its body is read by its lead alone.
+    is_for_lead: AtomicBool,
     /// Told when a client joins a fill that none waited for.
     hurry: OnceLock<Arc<Hurry>>,
     /// Stops before its end where another transfer loads the rest.
@@ -210,6 +212,7 @@ impl Fill {
             origin: OnceLock::new(),
             answered: OnceLock::new(),
             lag: OnceLock::new(),
+            is_for_lead: AtomicBool::new(false),
             hurry: OnceLock::new(),
             transfer: Transfer::new(Machine::new(), Interval::new(0, u64::MAX), bells, begun),
         })
@@ -334,6 +337,17 @@ impl Fill {
     /// No client waits for it until one joins.
     pub fn gives_way(&self, hurry: Arc<Hurry>) {
         let _ = self.hurry.set(hurry);
+    }
+
+    /// Whether others than its lead may read its body. They may not where one that falls behind could not go
+    /// on: nobody keeps the bytes, and their version has no name.
+    pub fn is_shared(&self) -> bool {
+        !self.is_for_lead.load(Ordering::Acquire)
+    }
+
+    /// Its lead alone reads its body. Called before its head is there.
+    pub(crate) fn keep_for_lead(&self) {
+        self.is_for_lead.store(true, Ordering::Release);
     }
 
     /// A client waits for it.

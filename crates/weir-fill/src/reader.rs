@@ -6,10 +6,10 @@
 mod choose;
 pub mod refill;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, Store, Writing};
 use weir_upstream::OriginBody;
@@ -17,8 +17,8 @@ use weir_upstream::OriginBody;
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
 use self::refill::Refill;
 use super::asks::Asks;
-use super::machine::State;
-use super::refetch::{Refetch, Remainder};
+use super::machine::{End, State};
+use super::refetch::{Refetch, Remainder, strong};
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
@@ -50,10 +50,12 @@ pub struct Reader {
     /// The running fill that it reads.
     filled: Option<Box<Filled>>,
     /// The rest, from an origin that it has asked by itself.
-    own: Option<Box<OriginBody>>,
+    own: Option<Box<Own>>,
     refill: Option<Box<Refill>>,
     /// The blocks of a body that has several, once it is whole.
     blocks: OnceLock<Blocks>,
+    /// The generation that it has let go of, as long as memory keeps it.
+    in_memory: Weak<Generation>,
     /// Last: when it is dropped nothing else of the reader holds the generation.
     generation: InUse,
 }
@@ -75,6 +77,13 @@ enum Tried {
     Read(Option<Writing>),
     /// Nothing was written there since.
     Looked,
+}
+
+/// A reader's own request to an origin.
+struct Own {
+    body: OriginBody,
+    /// So many bytes come before those that it reads.
+    skip_bytes: u64,
 }
 
 /// A fill that a reader reads.
@@ -131,6 +140,7 @@ impl Reader {
             own: None,
             refill,
             blocks: OnceLock::new(),
+            in_memory: Weak::new(),
         }
     }
 
@@ -204,7 +214,7 @@ impl Reader {
                 return self.next_own().await;
             }
             let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
-            if let Read::Piece(piece) = self.read_from().read(self.rest.start, bytes_max) {
+            if let Some(piece) = self.read_memory(bytes_max) {
                 return Ok(Some(self.take(piece)));
             }
             let piece = match choose(self.here(), || self.beyond()) {
@@ -230,9 +240,66 @@ impl Reader {
         }
     }
 
+    /// The client takes nothing for now: reads on from the volume where all lies there, so that memory can
+    /// have the blocks; from memory as long as they stay there. `unsent` are the last bytes of the last piece,
+    /// which were not sent; returns them where they could not be had again.
+    pub fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        self.place = Place::default();
+        let kept = match self.can_be_had_again() {
+            true => {
+                self.rest.start -= unsent.len() as u64;
+                None
+            }
+            false => Some(unsent).filter(|unsent| !unsent.is_empty()),
+        };
+        if !self.is_fill_needed()
+            && let Some(on_volume) = self.read_from().on_volume_alone()
+        {
+            self.in_memory = Arc::downgrade(self.read_from());
+            (self.filled, self.tried, self.blocks) = (None, Tried::Nothing, OnceLock::new());
+            self.generation = InUse::new(on_volume);
+        }
+        kept
+    }
+
+    /// Whether it holds blocks that it could let go of later.
+    pub fn may_let_go(&self) -> bool {
+        let generation = self.read_from();
+        self.is_fill_needed() || generation.is_stored_on_disk() && generation.held_bytes() > 0
+    }
+
+    /// Whether the fill that it reads has yet to bring something.
+    fn is_fill_needed(&self) -> bool {
+        self.filled.as_deref().is_some_and(|filled| filled.state() != Some(State::Ended(End::Whole)))
+    }
+
+    /// Whether all bytes were given out.
+    pub fn is_sent(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Whether bytes that were taken can be read again, from memory, from a volume, or from the origin.
+    fn can_be_had_again(&self) -> bool {
+        let generation = self.read_from();
+        let is_named = || strong(&generation.head().stored.headers).is_some();
+        self.own.is_none() && (generation.is_whole() || generation.is_stored_on_disk() && is_named())
+    }
+
     /// The generation that is read: the fill's, which may be another one of the same version.
     fn read_from(&self) -> &Arc<Generation> {
         self.filled.as_deref().map_or(&self.generation, |filled| &filled.generation)
+    }
+
+    /// What memory has of the generation, or of the one that it has let go of.
+    fn read_memory(&self, bytes_max: usize) -> Option<Piece> {
+        if let Read::Piece(piece) = self.read_from().read(self.rest.start, bytes_max) {
+            return Some(piece);
+        }
+        let in_memory = InUse::new(self.in_memory.upgrade()?);
+        match in_memory.read(self.rest.start, bytes_max) {
+            Read::Piece(piece) => Some(piece),
+            Read::NotYet | Read::End | Read::Gone => None,
+        }
     }
 
     fn first(&self) -> Interval {
@@ -336,6 +403,8 @@ impl Reader {
         };
         let piece = piece.ok().flatten();
         if piece.is_none() {
+            // With it the memory that was to take the bytes.
+            self.place = Place::default();
             self.tried = Tried::Read(writing);
         }
         piece
@@ -434,16 +503,25 @@ impl Reader {
         let rest = refetch.rest(generation, self.rest.start, || asks.clone()).await;
         // It goes to one client alone.
         asks.end(None);
-        let Remainder { body, length } = rest.ok_or(behind)?;
+        let Remainder { body, skip_bytes, length } = rest.ok_or(behind)?;
         self.rest.end = self.rest.end.min(length);
-        self.own = Some(Box::new(body));
+        self.own = Some(Box::new(Own { body, skip_bytes }));
         Ok(None)
     }
 
     async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
         let Some(own) = &mut self.own else { return Ok(None) };
-        let bytes = own.next().await.map_err(|error| Cut { word: error.word() })?;
-        let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
+        let mut bytes = loop {
+            let bytes = own.body.next().await.map_err(|error| Cut { word: error.word() })?;
+            let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
+            let before = own.skip_bytes.min(bytes.len() as u64);
+            own.skip_bytes -= before;
+            // Invariant: not more than there is.
+            bytes.advance(usize::try_from(before).unwrap_or(bytes.len()));
+            if !bytes.is_empty() {
+                break bytes;
+            }
+        };
         bytes.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
         Ok(Some(self.take(Piece::Bytes(bytes))))
     }

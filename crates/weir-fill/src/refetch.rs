@@ -47,6 +47,8 @@ pub struct Refetch {
 pub struct Remainder {
     /// The response's body, to be read to its end.
     pub body: OriginBody,
+    /// So many bytes come before those that were asked for.
+    pub skip_bytes: u64,
     /// The length of the whole body, in bytes.
     pub length: u64,
 }
@@ -83,7 +85,8 @@ impl Refetch {
         OriginRequest { log, ..request }
     }
 
-    /// The bytes of this generation from `start` to its end, if the origin still has the same version.
+    /// The bytes of this generation from `start` to its end, if the origin still has the same version. An
+    /// origin that sends no parts sends what comes before as well.
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
@@ -99,12 +102,19 @@ impl Refetch {
         headers.insert(RANGE, HeaderValue::try_from(format!("bytes={start}-")).ok()?);
         let request = self.noted(self.request(headers), Purpose::Rest, transfer);
         let answer = self.upstream.send(request, None).await.ok()?;
-        let is_same = answer.status == StatusCode::PARTIAL_CONTENT
-            && strong(&answer.headers) == Some(&etag)
-            && may_be_of(&answer.headers, &generation.head().stored.headers);
-        let length = to_the_end(only(&answer.headers, &CONTENT_RANGE)?, start)?;
+        let head = generation.head();
+        let (said, stored) = (&answer.headers, &head.stored.headers);
+        let (length, skip_bytes, is_alike) = match answer.status {
+            StatusCode::PARTIAL_CONTENT => {
+                (to_the_end(only(said, &CONTENT_RANGE)?, start)?, 0, may_be_of(said, stored))
+            }
+            StatusCode::OK => (answer.length.bytes()?, start, is_coded_alike(said, stored)),
+            _ => return None,
+        };
+        let is_same = is_alike && strong(said) == Some(&etag) && start < length;
         let is_as_long = generation.length().is_none_or(|known| known == length);
-        (is_same && is_as_long).then_some(Remainder { body: answer.body, length })
+        drop(head);
+        (is_same && is_as_long).then_some(Remainder { body: answer.body, skip_bytes, length })
     }
 }
 

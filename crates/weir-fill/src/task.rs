@@ -344,6 +344,9 @@ impl FillRequest {
         let generation = writer.generation().clone();
         // As it was declared.
         let length = generation.length();
+        if !can_be_shared(&mut writer) {
+            fill.keep_for_lead();
+        }
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
         fill.transfer.speed.head(clock::mono());
@@ -380,7 +383,9 @@ impl FillRequest {
                     self.resources.counters().error(error.word());
                     is_sound = broke_off(&error);
                     match self.take_over(fill, &generation, writer.position(), &error).await {
-                        Some(rest) if whole.is_none_or(|whole| whole == rest.length) => {
+                        Some(rest)
+                            if rest.skip_bytes == 0 && whole.is_none_or(|whole| whole == rest.length) =>
+                        {
                             (body, whole) = (rest.body, Some(rest.length));
                         }
                         _ => drop(fill.apply(Event::Failed)),
@@ -499,6 +504,17 @@ impl FillRequest {
         } else if storing == Storing::Whole {
             fill.apply(Event::OnDiskOnly);
         }
+    }
+}
+
+/// Whether a body may have several readers. The foremost sets the pace, so that no slow one delays it.
+/// Another goes on from memory, from the volume, or by its own range.
+fn can_be_shared(writer: &mut Writer) -> bool {
+    let is_named = strong(&writer.generation().head().stored.headers).is_some();
+    match writer.generation().length() {
+        _ if is_named || writer.is_writing_to_volume() => true,
+        Some(_) => writer.reserve_all(),
+        None => !writer.is_memory_scarce(),
     }
 }
 

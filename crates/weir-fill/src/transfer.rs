@@ -199,10 +199,10 @@ impl Transfer {
         actions
     }
 
-    /// Gives bytes to the writer, tells the machine of them, and wakes the readers. It waits while readers
-    /// hold all the memory, for `memory_wait_max` at most, and while the volume is too far behind: that is
-    /// the back-pressure towards the origin. `pushed` is called after each try, before the machine is told.
-    /// Where the transfer ends meanwhile the rest is dropped.
+    /// Gives bytes to the writer, tells the machine of them, and wakes the readers. It waits while other
+    /// transfers' readers hold all the memory, for `memory_wait_max` at most; while its own do; and while the
+    /// volume is too far behind: that is the back-pressure towards the origin. `pushed` is called after each
+    /// try, before the machine is told. Where the transfer ends meanwhile the rest is dropped.
     ///
     /// # Errors
     /// [`NoMemory`]: the memory did not come in time.
@@ -267,7 +267,7 @@ impl Transfer {
         wait_max: Duration,
         mut pushed: impl FnMut(&Writer),
     ) -> Result<(), NoMemory> {
-        let longest = clock::mono() + wait_max;
+        let mut longest = clock::mono() + wait_max;
         let mut freed = writer.wait_for_memory();
         let (mut waited, mut is_behind) = (Duration::ZERO, false);
         loop {
@@ -279,7 +279,11 @@ impl Transfer {
                 Ok(()) => return Ok(()),
                 Err(rest) => bytes = rest,
             }
-            if clock::mono() >= longest {
+            if writer.is_ahead_of_readers() && self.readers() > 0 {
+                // It waits for its own readers, as for back-pressure: how long these may take nothing is
+                // bounded where they are sent to.
+                longest = clock::mono() + wait_max;
+            } else if clock::mono() >= longest {
                 return Err(NoMemory);
             }
             waited = self.pause(&mut freed, LOOK_AGAIN_AFTER).await;

@@ -42,6 +42,11 @@ pub struct ClientLimits {
     pub tunnel_idle_max: Duration,
 }
 
+/// How long a client takes nothing before its body lets go of what others could use: 100 ms.
+pub(crate) const LET_GO_AFTER: Duration = Duration::from_millis(100);
+/// How often it is asked to let go of more, as long as it could: 1 s.
+pub(crate) const LET_GO_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 impl ClientLimits {
     /// Those of content, where a request's site says nothing else.
     pub fn content(&self) -> ContentLimits {

@@ -18,6 +18,7 @@ use weir_observe::{Observer, SiteId};
 use weir_tls::{Agreed, Identity, Leaf};
 use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
+pub use crate::body::{Body, Cut};
 use crate::limits::{ClientLimits, ContentLimits};
 use crate::listen::{Clients, Peer, Trusted};
 
@@ -274,42 +275,6 @@ pub trait Client {
 /// Safe.
 pub async fn gone(client: &mut dyn Client) {
     std::future::poll_fn(|cx| client.poll_gone(cx)).await;
-}
-
-/// A body broke off. The connection is cut, never ended cleanly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("body cut: {word}")]
-pub struct Cut {
-    /// The word for logs.
-    pub word: &'static str,
-}
-
-/// The content of a response, in order.
-pub trait Body {
-    /// What lies in memory: blocks, the offset in the first of them, and how many bytes of all are wanted.
-    /// `None` if the next bytes must be asked for by [`Body::next`].
-    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)>;
-
-    /// A file in memory that nobody can change, the offset in it, and how many bytes are wanted.
-    fn sealed(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64, u64)>;
-
-    /// Notes that `bytes` of what is at hand or sealed were sent.
-    fn advance(&mut self, bytes: u64);
-
-    /// The next bytes, at most `bytes_max`; `None` at the clean end.
-    ///
-    /// # Errors
-    /// The body broke off.
-    ///
-    /// # Cancel safety
-    /// Safe: bytes are taken only when they are returned.
-    fn next(&mut self, bytes_max: usize) -> impl Future<Output = Result<Option<Bytes>, Cut>>;
-
-    /// Whether a connection to an origin waits for this client.
-    fn holds_origin(&self) -> bool;
-
-    /// The trailers behind the end that the client may see.
-    fn trailers(&mut self) -> Option<HeaderMap>;
 }
 
 /// Whether bytes may be sent now.

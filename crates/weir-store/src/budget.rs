@@ -188,6 +188,13 @@ impl Reserve {
         self.bytes
     }
 
+    /// Keeps no more than `bytes` free from now on.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let given_up = self.bytes.saturating_sub(bytes);
+        self.bytes -= given_up;
+        self.budget.reserved_bytes.fetch_sub(given_up, Ordering::SeqCst);
+    }
+
     /// Takes `bytes` of the budget for the holder, which has `taken` so many by now.
     pub(crate) fn charge(&self, taken: u64, bytes: u64) -> Option<Charge> {
         if taken + bytes > self.bytes { None } else { self.budget.charge_reserved(bytes) }

@@ -316,6 +316,33 @@ impl Generation {
         self.on_disk.get().is_some() && !self.body.is_whole()
     }
 
+    /// The same version as it lies whole on its volume, with nothing in memory but its head: for a reader
+    /// that reads on slowly. `None` where it does not lie there whole, the volume does not keep up, or where
+    /// memory holds nothing of this one. Never found by others.
+    pub fn on_volume_alone(&self) -> Option<Arc<Generation>> {
+        let home = self.home().filter(|_| self.held_bytes() > 0 && self.is_stored_on_disk())?;
+        let body = home.on_disk_whole(self.key(), self.object())?;
+        let on_disk = OnceLock::new();
+        let _ = on_disk.set(body);
+        Some(Arc::new(Generation {
+            label: Arc::clone(&self.label),
+            body: Body::elsewhere(self.length()?),
+            residence: AtomicU8::new(Residence::Retired(Retirement::Evicted).to_code()),
+            place: AtomicU32::new(NO_PLACE),
+            object: AtomicU64::new(self.object()),
+            home: Mutex::new(Arc::downgrade(&home)),
+            on_disk,
+            refreshed: Mutex::new(None),
+            is_rested: AtomicBool::new(false),
+            finding: AtomicU64::new(self.finding()),
+            is_unvalidated_part: AtomicBool::new(false),
+            is_told: AtomicBool::new(true),
+            origin: self.origin.clone(),
+            shared_put: Mutex::default(),
+            volume_uses_min: self.volume_uses_min,
+        }))
+    }
+
     /// Reads at `offset` from the volume: at most `max` bytes, and at most [`crate::PIECE_BYTES_MAX`], with
     /// the checksum compared. `None` at the end of the body. Pass the same `place` for all reads of one body.
     ///

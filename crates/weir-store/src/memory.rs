@@ -24,6 +24,7 @@ pub use self::index::VARIANTS_MAX;
 pub(crate) use self::lower::LowerTier;
 pub(crate) use self::overhead::overhead_bytes;
 pub(crate) use self::queues::Queues;
+pub(crate) use self::reserve::cost_bytes;
 pub use self::share::Lag;
 pub(crate) use self::share::{Limits, Window};
 

@@ -28,6 +28,20 @@ impl Client {
         Client::over(to.connect().unwrap_or_else(|why| panic!("connect to {to:?}: {why}")))
     }
 
+    /// Connects with a receive buffer of so many bytes: what a slow client leaves in the kernel is small.
+    ///
+    /// # Panics
+    /// Nobody listens.
+    pub fn connect_narrow(to: std::net::SocketAddr, receive_bytes: usize) -> Client {
+        let socket =
+            socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(receive_bytes).unwrap();
+        socket.connect_timeout(&to.into(), crate::socket::PATIENCE).unwrap();
+        let socket = Socket::Tcp(socket.into());
+        socket.patience(crate::socket::PATIENCE).unwrap();
+        Client::over(socket)
+    }
+
     /// A client over an open stream.
     pub fn over(socket: Socket) -> Client {
         Client { socket, buf: Vec::new(), scratch: vec![0; 64 * 1024] }

@@ -87,6 +87,16 @@ impl Multipart {
         Multipart { form, source, begun: 0, text: Bytes::new(), left: 0 }
     }
 
+    /// Lets go of what others could use, while the client takes nothing.
+    pub(crate) fn let_go(&mut self) {
+        self.source.let_go(Bytes::new());
+    }
+
+    /// Whether it could let go of more later.
+    pub(crate) fn may_let_go(&self) -> bool {
+        self.source.may_let_go()
+    }
+
     /// Begins the next part, or the closing delimiter. False where nothing is left.
     fn turn(&mut self) -> bool {
         match self.form.part(self.begun) {

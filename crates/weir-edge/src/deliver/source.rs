@@ -14,6 +14,7 @@ use weir_upstream::OriginBody;
 use super::multipart::Multipart;
 use super::{Body, Cut};
 use crate::plan::Route;
+use weir_fill::reader::refill::Refill;
 use weir_fill::reader::{Reader, blocks_from};
 
 /// Where a response's bytes come from.
@@ -39,13 +40,15 @@ pub(crate) struct Whole {
     /// The blocks of a body that has several, until it is in a file.
     blocks: Option<Blocks>,
     rest: Interval,
+    /// How the rest is had where a client that reads slowly goes on from a volume, and the volume fails.
+    refill: Option<Box<Refill>>,
     generation: InUse,
 }
 
 impl Whole {
     /// The bytes `of` a generation.
-    pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Whole {
-        Whole { blocks: generation.blocks(), rest: of, generation: InUse::new(generation) }
+    pub(crate) fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Whole {
+        Whole { blocks: generation.blocks(), rest: of, refill, generation: InUse::new(generation) }
     }
 
     /// As [`weir_front::Body::at_hand`].
@@ -115,6 +118,50 @@ impl Source {
     }
 }
 
+impl Source {
+    /// As [`weir_front::Body::let_go`].
+    pub(crate) fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        let kept = |unsent: Bytes| Some(unsent).filter(|unsent| !unsent.is_empty());
+        match self {
+            Source::Whole(whole) if whole.generation.is_stored_on_disk() => {
+                let rest = Interval::new(whole.rest.start - unsent.len() as u64, whole.rest.end);
+                let mut reader = Reader::new(Arc::clone(&whole.generation), rest, whole.refill.take());
+                reader.let_go(Bytes::new());
+                *self = Source::Held(Box::new(reader));
+                None
+            }
+            Source::Held(reader) => reader.let_go(unsent),
+            Source::Parts(parts) => {
+                // Which of the parts the bytes are of is not kept.
+                parts.let_go();
+                kept(unsent)
+            }
+            _ => kept(unsent),
+        }
+    }
+
+    /// Whether all bytes of a generation were given out.
+    pub(crate) fn is_sent(&self) -> bool {
+        match self {
+            Source::Whole(whole) => whole.rest.is_empty(),
+            Source::Held(reader) => reader.is_sent(),
+            Source::Empty | Source::Bytes(_) | Source::File(_) | Source::Parts(_) | Source::Origin(_) => {
+                false
+            }
+        }
+    }
+
+    /// As [`weir_front::Body::may_let_go`].
+    pub(crate) fn may_let_go(&self) -> bool {
+        match self {
+            Source::Whole(whole) => whole.generation.is_stored_on_disk(),
+            Source::Held(reader) => reader.may_let_go(),
+            Source::Parts(parts) => parts.may_let_go(),
+            Source::Empty | Source::Bytes(_) | Source::File(_) | Source::Origin(_) => false,
+        }
+    }
+}
+
 impl Body for Source {
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
         match self {
@@ -124,7 +171,8 @@ impl Body for Source {
             Source::Whole(whole) => match whole.next(bytes_max) {
                 Ok(piece) => Ok(piece),
                 Err(()) => {
-                    let mut reader = Box::new(Reader::new(Arc::clone(&whole.generation), whole.rest, None));
+                    let refill = whole.refill.take();
+                    let mut reader = Box::new(Reader::new(Arc::clone(&whole.generation), whole.rest, refill));
                     let piece = reader.next(bytes_max).await;
                     *self = Source::Held(reader);
                     piece

@@ -102,7 +102,7 @@ impl Content {
     async fn read_more(&mut self, socket: &mut Socket) -> Result<(), ContentError> {
         if std::mem::take(&mut self.must_continue) {
             socket.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            socket.send(&[]).await.map_err(|_| ContentError::Gone)?;
+            socket.send_printed().await.map_err(|_| ContentError::Gone)?;
         }
         match socket.read(self.deadline()).await {
             Ok(_) => Ok(()),

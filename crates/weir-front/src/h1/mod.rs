@@ -75,7 +75,7 @@ impl Client for Conn {
         headers: &'f HeaderMap,
     ) -> LocalFuture<'f, Result<(), ContentError>> {
         print::interim(&mut self.socket.out, status, headers);
-        Box::pin(async { self.socket.send(&[]).await.map_err(|_| ContentError::Gone) })
+        Box::pin(async { self.socket.send_printed().await.map_err(|_| ContentError::Gone) })
     }
 
     fn has_ended(&self) -> bool {

@@ -1,13 +1,17 @@
 //! Writes a response: its head and the pieces of its content, in as few system calls as there are pieces, in
 //! a framing that the client understands. It must not change what the service answered.
 
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
 use http::{HeaderName, StatusCode};
 use smallvec::SmallVec;
 use weir_clock as clock;
 use weir_wire::{Persistence, Version, print};
 
-use super::socket::{COPY_BYTES_MAX, ClientEnd};
+use super::socket::{ClientEnd, Taken};
 use super::{After, Conn, Framed, print_persistence, switch};
+use crate::limits::{LET_GO_AFTER, LET_GO_AGAIN_AFTER};
 use crate::message::{
     Body, Client, Done, End, Fields, Head, Late, Pace, Response, Sent, Service, Turn, Upload, gone,
 };
@@ -158,7 +162,7 @@ struct Sending<'c, B, P> {
 
 impl<B: Body, P: Pace> Sending<'_, B, P> {
     async fn run(&mut self) -> End {
-        self.conn.socket.taking = None;
+        (self.conn.socket.taking, self.conn.socket.stalled_until) = (None, None);
         match self.framing {
             Framing::Nothing(_) => self.flush(End::Whole).await,
             Framing::Length(length) => self.length(length).await,
@@ -167,11 +171,10 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     }
 
     /// Sends a body of known length, however its bytes come. That may change on the way: a body that lies in
-    /// blocks can move to a file.
+    /// blocks can move to a file, and one whose client is slow lets go of both.
     async fn length(&mut self, mut left: u64) -> End {
         let sends_files = self.conn.socket.sends_files();
         loop {
-            let before = left;
             let sent = if sends_files && left >= SEALED_BYTES_MIN && self.body.sealed().is_some() {
                 self.sealed(&mut left).await
             } else if self.body.at_hand().is_some() {
@@ -182,7 +185,6 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             match sent {
                 Err(end) => return end,
                 Ok(()) if left == 0 => return self.flush(End::Whole).await,
-                Ok(()) if left == before => return self.flush(End::Cut("generation-gone")).await,
                 Ok(()) => {}
             }
         }
@@ -205,9 +207,10 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             if piece.len() as u64 > left {
                 return End::Cut("body-too-long");
             }
-            left -= if left == u64::MAX { 0 } else { piece.len() as u64 };
-            if let Err(end) = self.piece(&piece).await {
-                return end;
+            let bytes = piece.len() as u64;
+            match self.piece(piece).await {
+                Ok(put_back) => left -= if left == u64::MAX { 0 } else { bytes - put_back },
+                Err(end) => return end,
             }
         }
         match self.framing {
@@ -221,20 +224,87 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         self.flush(End::Whole).await
     }
 
-    /// Sends a piece as fast as the pace allows.
-    async fn piece(&mut self, mut bytes: &[u8]) -> Result<(), End> {
-        while !bytes.is_empty() {
-            let wanted = bytes.len() as u64;
+    /// Sends a piece as fast as the pace and the client allow. Returns how many of its last bytes the body
+    /// has taken back, because the client took nothing for a while.
+    async fn piece(&mut self, mut piece: Bytes) -> Result<u64, End> {
+        while !piece.is_empty() {
+            let wanted = piece.len() as u64;
             let turn = if self.pace.is_some() { self.turn(wanted).await? } else { wanted };
-            let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(turn).unwrap_or(usize::MAX)));
-            self.write(now).await.map_err(|end| self.ended(&end))?;
-            self.sent.first_byte.get_or_insert_with(clock::mono);
-            if let Some(pace) = self.pace {
-                pace.took(now.len() as u64);
+            let now = piece.len().min(usize::try_from(turn).unwrap_or(usize::MAX));
+            if self.framing == Framing::Chunked {
+                self.chunk(piece.split_to(now)).await?;
+                continue;
             }
-            bytes = later;
+            let (sent, taken) = self.write_now(&[&piece[..now]], now)?;
+            piece.advance(sent);
+            if taken == Taken::Part {
+                let unsent = piece.len() as u64;
+                match self.pause(piece).await? {
+                    Some(held) => piece = held,
+                    None => return Ok(unsent),
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// Sends a chunk. Once its length is printed its bytes cannot be given back.
+    async fn chunk(&mut self, piece: Bytes) -> Result<(), End> {
+        print::chunk_head(&mut self.conn.socket.out, piece.len());
+        let (mut at, mut end) = (0, print::CHUNK_END);
+        while at < piece.len() || !end.is_empty() {
+            let (sent, taken) = self.write_now(&[&piece[at..], end], piece.len() - at)?;
+            let of_piece = sent.min(piece.len() - at);
+            at += of_piece;
+            end = &end[sent - of_piece..];
+            if taken == Taken::Part {
+                self.pause(Bytes::new()).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Sends what the client takes now of these slices, and counts it. At most `content` bytes of them are of
+    /// the body. What the client does not take of printed bytes stays printed.
+    fn write_now(&mut self, slices: &[&[u8]], content: usize) -> Result<(usize, Taken), End> {
+        let head_bytes = self.conn.socket.out.len() as u64;
+        let taken = self.conn.socket.send_now(slices);
+        self.count(head_bytes, content as u64, taken)
+    }
+
+    /// Counts what was sent just now behind the head, even if sending failed then.
+    fn count(
+        &mut self,
+        head_bytes: u64,
+        content: u64,
+        taken: Result<Taken, ClientEnd>,
+    ) -> Result<(usize, Taken), End> {
+        let sent = self.conn.socket.sent_bytes.saturating_sub(head_bytes);
+        self.sent.body_bytes += sent.min(content);
+        let taken = taken.map_err(|end| self.ended(&end))?;
+        self.sent.first_byte.get_or_insert_with(clock::mono);
+        if let Some(pace) = self.pace {
+            pace.took(sent.min(content));
+        }
+        Ok((usize::try_from(sent).unwrap_or(usize::MAX), taken))
+    }
+
+    /// The client takes nothing for now. After a moment the body lets go of what others could use, and takes
+    /// back `unsent` if it can get it again; returns what it cannot. Ready when the client takes more.
+    async fn pause(&mut self, unsent: Bytes) -> Result<Option<Bytes>, End> {
+        let takes = self.conn.socket.takes(LET_GO_AFTER).await;
+        if takes.map_err(|end| self.ended(&end))? {
+            return Ok(Some(unsent));
+        }
+        let mut held = self.body.let_go(unsent);
+        loop {
+            let longest = if self.body.may_let_go() { LET_GO_AGAIN_AFTER } else { Duration::MAX };
+            let takes = self.conn.socket.takes(longest).await;
+            if takes.map_err(|end| self.ended(&end))? {
+                return Ok(held);
+            }
+            held = self.body.let_go(held.unwrap_or_default());
+        }
     }
 
     /// Sends what lies in memory straight from its blocks, many in one system call, while it lies there.
@@ -244,7 +314,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             let Some((blocks, mut within, held)) = self.body.at_hand() else { break };
             let mut rest = held.min(*left).min(allowed);
             if rest == 0 {
-                break;
+                return Err(self.flush(GONE_BODY).await);
             }
             let mut slices: SmallVec<[&[u8]; BLOCKS_INLINE]> = SmallVec::new();
             let mut bytes = 0;
@@ -260,22 +330,11 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
                     break;
                 }
             }
-            let socket = &mut self.conn.socket;
-            let head_bytes = socket.out.len() as u64;
-            let written = socket.send_many(&slices).await;
+            let head_bytes = self.conn.socket.out.len() as u64;
+            let taken = self.conn.socket.send_now(&slices);
             drop(slices);
-            self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
-            if let Err(end) = written {
-                return Err(self.ended(&end));
-            }
-            let now = clock::mono();
-            self.sent.first_byte.get_or_insert(now);
-            self.sent.last_byte = Some(now);
-            self.body.advance(bytes);
-            *left -= bytes;
-            if let Some(pace) = self.pace {
-                pace.took(bytes);
-            }
+            let taken = self.count(head_bytes, bytes, taken);
+            self.sent_at_hand(left, taken).await?;
         }
         Ok(())
     }
@@ -287,23 +346,24 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             let Some((file, offset, held)) = self.body.sealed() else { break };
             let bytes = held.min(*left).min(allowed);
             if bytes == 0 {
-                break;
+                return Err(self.flush(GONE_BODY).await);
             }
-            let socket = &mut self.conn.socket;
-            let head_bytes = socket.out.len() as u64;
-            let written = socket.send_file(file, offset, bytes).await;
-            self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
-            if let Err(end) = written {
-                return Err(self.ended(&end));
-            }
-            let now = clock::mono();
-            self.sent.first_byte.get_or_insert(now);
-            self.sent.last_byte = Some(now);
-            self.body.advance(bytes);
-            *left -= bytes;
-            if let Some(pace) = self.pace {
-                pace.took(bytes);
-            }
+            let head_bytes = self.conn.socket.out.len() as u64;
+            let taken = self.conn.socket.send_file_now(file, offset, bytes);
+            let taken = self.count(head_bytes, bytes, taken);
+            self.sent_at_hand(left, taken).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was sent off the body and off what is left, and waits where the client took a part.
+    async fn sent_at_hand(&mut self, left: &mut u64, taken: Result<(usize, Taken), End>) -> Result<(), End> {
+        let (sent, taken) = taken?;
+        self.sent.last_byte = Some(clock::mono());
+        self.body.advance(sent as u64);
+        *left -= sent as u64;
+        if taken == Taken::Part {
+            self.pause(Bytes::new()).await?;
         }
         Ok(())
     }
@@ -319,6 +379,10 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
                 Turn::Wait(until) => until,
             };
             self.flush_printed().await?;
+            if until.saturating_duration_since(clock::mono()) >= LET_GO_AFTER {
+                // A client that may take little for long holds as little as one that takes nothing.
+                self.body.let_go(Bytes::new());
+            }
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(until.into()) => {}
@@ -329,14 +393,14 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
 
     /// The body's next piece. If it is not there at once, printed bytes are sent first. A client that goes
     /// away ends the wait.
-    async fn next(&mut self, bytes_max: usize) -> Result<Option<bytes::Bytes>, End> {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, End> {
         let Sending { conn, body, upload, sent, .. } = self;
         let mut next = std::pin::pin!(body.next(bytes_max));
         if let Some(ready) = now_or_never(next.as_mut()).await {
             return ready.map_err(|cut| End::Cut(cut.word));
         }
         if !conn.socket.out.is_empty() {
-            conn.socket.send(&[]).await.map_err(|end| end_of(conn, &end))?;
+            conn.socket.send_printed().await.map_err(|end| end_of(conn, &end))?;
             sent.first_byte.get_or_insert_with(clock::mono);
         }
         tokio::select! {
@@ -346,30 +410,12 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         }
     }
 
-    /// Writes a piece of the body, and counts what was written, even if that is not all.
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), ClientEnd> {
-        let socket = &mut self.conn.socket;
-        let is_chunked = self.framing == Framing::Chunked;
-        if is_chunked {
-            print::chunk_head(&mut socket.out, bytes.len());
-        }
-        let head_bytes = socket.out.len() as u64;
-        let written = if !is_chunked {
-            socket.send(bytes).await
-        } else if bytes.len() <= COPY_BYTES_MAX {
-            socket.out.extend_from_slice(bytes);
-            socket.send(print::CHUNK_END).await
-        } else {
-            socket.send_many(&[bytes, print::CHUNK_END]).await
-        };
-        self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes.len() as u64);
-        written
-    }
-
     async fn flush_printed(&mut self) -> Result<(), End> {
-        if !self.conn.socket.out.is_empty() {
-            self.conn.socket.send(&[]).await.map_err(|end| end_of(self.conn, &end))?;
-            self.sent.first_byte.get_or_insert_with(clock::mono);
+        while self.conn.socket.has_unsent() {
+            let (_, taken) = self.write_now(&[], 0)?;
+            if taken == Taken::Part {
+                self.pause(Bytes::new()).await?;
+            }
         }
         Ok(())
     }
@@ -385,6 +431,9 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         end_of(self.conn, end)
     }
 }
+
+/// What was at hand is not any more.
+const GONE_BODY: End = End::Cut("generation-gone");
 
 /// How sending ended if the client took no more: a client that is too slow is still there, and is cut.
 fn end_of(conn: &Conn, end: &ClientEnd) -> End {

@@ -45,6 +45,13 @@ pub(super) enum ClientEnd {
     Io(#[from] io::Error),
 }
 
+/// How much the client took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    All,
+    Part,
+}
+
 /// A client's connection.
 pub(super) struct Socket {
     stream: Stream,
@@ -57,6 +64,8 @@ pub(super) struct Socket {
     read_rate_min: u64,
     /// The rate of the response under way, if a least rate applies.
     pub(super) taking: Option<Taking>,
+    /// Until when a client that takes nothing is waited for.
+    pub(super) stalled_until: Option<Instant>,
     /// How long a client that has closed its side counts as still there.
     half_close: Duration,
     /// Since when the client has closed its side and taken nothing.
@@ -85,6 +94,7 @@ impl Socket {
             send_stall: limits.send_stall_max,
             read_rate_min: limits.read_rate_min,
             taking: None,
+            stalled_until: None,
             half_close: limits.half_close_max,
             ended: None,
             sent_bytes: 0,
@@ -191,50 +201,24 @@ impl Socket {
         }
     }
 
-    /// Sends `out`, then `piece`, and empties `out`. Small pieces go out in the same segment as `out`.
+    /// Sends `out`.
     ///
     /// # Errors
     /// The client closed, made no progress for the send stall limit, or the socket failed.
     ///
     /// # Cancel safety
     /// Not safe: a dropped send leaves the connection in the middle of a message; close it.
-    pub(super) async fn send(&mut self, piece: &[u8]) -> Result<(), ClientEnd> {
-        self.send_many(&[piece]).await
-    }
-
-    /// Sends `out`, then the pieces, in as few system calls as the kernel takes them in.
-    ///
-    /// # Errors
-    /// As [`Socket::send`].
-    ///
-    /// # Cancel safety
-    /// As [`Socket::send`].
-    pub(super) async fn send_many(&mut self, pieces: &[&[u8]]) -> Result<(), ClientEnd> {
-        let mut out = std::mem::take(&mut self.out);
-        let sent = match pieces {
-            [piece] if piece.len() <= COPY_BYTES_MAX => {
-                out.extend_from_slice(piece);
-                self.write(&mut [IoSlice::new(&out)]).await
-            }
-            pieces => {
-                let mut slices: SmallVec<[IoSlice<'_>; 8]> = SmallVec::new();
-                slices.push(IoSlice::new(&out));
-                slices.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
-                self.write(&mut slices).await
-            }
-        };
-        out.clear();
-        if out.capacity() > 4 * COPY_BYTES_MAX {
-            out = Vec::with_capacity(1024);
+    pub(super) async fn send_printed(&mut self) -> Result<(), ClientEnd> {
+        self.stalled_until = None;
+        while self.send_now(&[])? == Taken::Part {
+            self.takes(Duration::MAX).await?;
         }
-        self.out = out;
-        sent
+        Ok(())
     }
 
-    async fn write(&mut self, mut rest: &mut [IoSlice<'_>]) -> Result<(), ClientEnd> {
+    /// Writes what the client takes now.
+    fn write_now(&mut self, mut rest: &mut [IoSlice<'_>]) -> Result<Taken, ClientEnd> {
         IoSlice::advance_slices(&mut rest, 0);
-        self.sent_bytes = 0;
-        let mut stalled_until = None;
         while !(rest.is_empty() && self.stream.is_flushed()) {
             let (unsent, mut is_full) = (self.stream.unsent_bytes(), false);
             let written = match rest.is_empty() {
@@ -256,7 +240,7 @@ impl Socket {
             IoSlice::advance_slices(&mut rest, bytes);
             let moved = (unsent + bytes).saturating_sub(self.stream.unsent_bytes());
             if moved > 0 {
-                stalled_until = None;
+                self.stalled_until = None;
                 // A client that has left answers with a reset.
                 self.moved();
                 if let Some(taking) = &mut self.taking {
@@ -264,11 +248,64 @@ impl Socket {
                 }
             }
             if is_full {
-                let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
-                self.writable(until).await?;
+                return Ok(Taken::Part);
             }
         }
-        Ok(())
+        Ok(Taken::All)
+    }
+
+    /// Sends what the client takes now of `out`, then of the pieces. What it does not take of `out` stays
+    /// there; `sent_bytes` says how much of both it has taken. After a part wait ([`Socket::takes`]). Small
+    /// pieces go out in the same segment as `out`.
+    ///
+    /// # Errors
+    /// The client closed, or the socket failed.
+    pub(super) fn send_now(&mut self, pieces: &[&[u8]]) -> Result<Taken, ClientEnd> {
+        let mut out = std::mem::take(&mut self.out);
+        let printed = out.len();
+        self.sent_bytes = 0;
+        let taken = match pieces {
+            [piece] if piece.len() <= COPY_BYTES_MAX => {
+                out.extend_from_slice(piece);
+                self.write_now(&mut [IoSlice::new(&out)])
+            }
+            pieces => {
+                let mut slices: SmallVec<[IoSlice<'_>; 8]> = SmallVec::new();
+                slices.push(IoSlice::new(&out));
+                slices.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
+                self.write_now(&mut slices)
+            }
+        };
+        self.keep_printed(out, printed);
+        taken
+    }
+
+    /// Keeps what the client has not taken of the printed bytes of `out`.
+    fn keep_printed(&mut self, mut out: Vec<u8>, printed: usize) {
+        let taken = usize::try_from(self.sent_bytes).map_or(printed, |sent| sent.min(printed));
+        out.truncate(printed);
+        out.drain(..taken);
+        if out.is_empty() && out.capacity() > 4 * COPY_BYTES_MAX {
+            out = Vec::with_capacity(1024);
+        }
+        self.out = out;
+    }
+
+    /// Waits until the client takes more, for `longest` at most. False where it does not.
+    ///
+    /// # Errors
+    /// The client has taken nothing for the send stall limit, or takes too little, or the socket failed.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(super) async fn takes(&mut self, longest: Duration) -> Result<bool, ClientEnd> {
+        let until = *self.stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
+        self.writable(until, longest).await
+    }
+
+    /// Whether printed bytes, or bytes of a session, wait for the client.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.out.is_empty() || !self.stream.is_flushed()
     }
 
     /// Whether the kernel can send files on this connection.
@@ -276,34 +313,31 @@ impl Socket {
         self.stream.unsecured().is_some()
     }
 
-    /// Sends `out`, then `bytes` of a file in memory from `offset` on. Only where [`Socket::sends_files`].
+    /// As [`Socket::send_now`], of `bytes` of a file in memory from `offset` on. Only where
+    /// [`Socket::sends_files`].
     ///
     /// # Errors
-    /// As [`Socket::send`].
-    ///
-    /// # Cancel safety
-    /// As [`Socket::send`].
-    pub(super) async fn send_file(
+    /// As [`Socket::send_now`].
+    pub(super) fn send_file_now(
         &mut self,
         file: BorrowedFd<'_>,
         offset: u64,
         bytes: u64,
-    ) -> Result<(), ClientEnd> {
+    ) -> Result<Taken, ClientEnd> {
         let head = std::mem::take(&mut self.out);
-        let sent = self.write_file(&head, file, (offset, bytes)).await;
-        self.out = head;
-        self.out.clear();
-        sent
+        let printed = head.len();
+        self.sent_bytes = 0;
+        let taken = self.write_file_now(&head, file, (offset, bytes));
+        self.keep_printed(head, printed);
+        taken
     }
 
-    async fn write_file(
+    fn write_file_now(
         &mut self,
         mut head: &[u8],
         file: BorrowedFd<'_>,
         (mut offset, mut left): (u64, u64),
-    ) -> Result<(), ClientEnd> {
-        self.sent_bytes = 0;
-        let mut stalled_until = None;
+    ) -> Result<Taken, ClientEnd> {
         while left > 0 || !head.is_empty() {
             let Some(plain) = self.stream.unsecured() else { return Err(ClientEnd::Closed) };
             let written = match head.is_empty() {
@@ -314,14 +348,10 @@ impl Socket {
                 Ok(0) => return Err(ClientEnd::Closed),
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
-                    self.writable(until).await?;
-                    continue;
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Taken::Part),
                 Err(error) => return Err(ClientEnd::Io(error)),
             };
-            stalled_until = None;
+            self.stalled_until = None;
             let moved = bytes as u64;
             self.wrote(moved);
             self.sent_bytes += moved;
@@ -334,16 +364,18 @@ impl Socket {
                 true => (offset, left) = (offset + moved, left.saturating_sub(moved)),
             }
         }
-        Ok(())
+        Ok(Taken::All)
     }
 
-    /// Waits until the client takes more, or until the wait is long enough to judge its rate.
-    async fn writable(&mut self, stalled_until: Instant) -> Result<(), ClientEnd> {
+    /// Waits until the client takes more, until the wait is long enough to judge its rate, or for `longest`.
+    /// Whether it takes more.
+    async fn writable(&mut self, stalled_until: Instant, longest: Duration) -> Result<bool, ClientEnd> {
         let begun = clock::mono();
         let until = match &mut self.taking {
             Some(taking) => stalled_until.min(taking.wait(begun, self.send_stall)),
             None => stalled_until,
         };
+        let until = begun.checked_add(longest).map_or(until, |longest| until.min(longest));
         self.deadline.set(until);
         let (stream, deadline) = (&self.stream, &mut self.deadline);
         let is_writable = poll_fn(|cx| match stream.poll_writable(cx) {
@@ -359,7 +391,7 @@ impl Socket {
         if !is_writable && now >= stalled_until {
             return Err(ClientEnd::Stalled);
         }
-        if is_too_slow { Err(ClientEnd::Slow) } else { Ok(()) }
+        if is_too_slow { Err(ClientEnd::Slow) } else { Ok(is_writable) }
     }
 
     /// Resets the connection, so that the client does not take the part that it has for a whole message.

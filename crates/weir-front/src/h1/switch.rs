@@ -30,7 +30,7 @@ pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) ->
     }
     print::field(&mut socket.out, "connection", b"upgrade");
     print::end(&mut socket.out);
-    if socket.send(&[]).await.is_err() {
+    if socket.send_printed().await.is_err() {
         return NOTHING_SENT;
     }
     let first_byte = Some(clock::mono());

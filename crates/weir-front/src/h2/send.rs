@@ -17,7 +17,7 @@ use weir_observe::Counters;
 use super::ahead::{Ahead, Piece, Progress};
 use super::client::{Side, StreamClient};
 use super::heads;
-use crate::limits::ClientLimits;
+use crate::limits::{ClientLimits, LET_GO_AFTER, LET_GO_AGAIN_AFTER};
 use crate::message::{Body, Client, Done, End, Head, Pace, Response, Sent, Service, Turn, Upload, gone};
 use crate::taking::Taking;
 
@@ -220,6 +220,7 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         while *left > 0 {
             let allowed = if self.pace.is_some() { self.turn(*left).await? } else { *left };
             let room = self.room(allowed).await?;
+            // The body may have let go of its blocks: the rest follows piece by piece.
             let Some((blocks, within, held)) = self.body.at_hand() else { break };
             let Some(block) = blocks.first().filter(|_| held > 0) else { return Err(GONE_BODY) };
             let most = usize::try_from(held).unwrap_or(usize::MAX).min(room);
@@ -358,12 +359,14 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         let mut begun = clock::mono();
         let mut left = self.progress.left();
         let mut stalled_until = begun + limits.send_stall_max;
+        let mut let_go_at = Some(begun + LET_GO_AFTER);
         let mut upload = pin!(meanwhile(&mut *self.client, self.upload));
         loop {
             let until = match &mut self.taking {
                 Some(taking) => stalled_until.min(taking.wait(begun, limits.send_stall_max)),
                 None => stalled_until,
             };
+            let until = let_go_at.map_or(until, |at| until.min(at));
             let waited = tokio::select! {
                 biased;
                 ready = std::future::poll_fn(&mut poll) => Some(ready),
@@ -383,8 +386,14 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
             if is_too_slow {
                 return Err(End::Cut(READ_RATE));
             }
+            if let_go_at.is_some_and(|at| now >= at) && taken == 0 {
+                // A client that takes nothing holds nothing that others could use.
+                self.body.let_go(Bytes::new());
+                let_go_at = self.body.may_let_go().then(|| now + LET_GO_AGAIN_AFTER);
+            }
             if taken > 0 {
                 stalled_until = now + limits.send_stall_max;
+                let_go_at = Some(now + LET_GO_AFTER);
             } else if now >= stalled_until {
                 return Err(End::Cut(SEND_STALL));
             }
@@ -418,6 +427,10 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
                 Turn::Go(bytes) => return Ok(bytes),
                 Turn::Wait(until) => until,
             };
+            if until.saturating_duration_since(clock::mono()) >= LET_GO_AFTER {
+                // A client that may take little for long holds as little as one that takes nothing.
+                self.body.let_go(Bytes::new());
+            }
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(until.into()) => {}

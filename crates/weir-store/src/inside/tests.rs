@@ -145,6 +145,32 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
+fn a_reader_goes_on_from_the_volume_and_leaves_the_blocks_to_others() {
+    let folder = Folder::new("tier");
+    let store = open(&folder);
+    let whole = put(&store, 1, 1_000_000);
+    let aside = until(|| whole.on_volume_alone());
+    assert!(aside.is_on_disk() && aside.is_same(&whole) && aside.is_retired());
+    assert_eq!((aside.length(), aside.held_bytes()), (Some(1_000_000), 0));
+    assert!(aside.on_volume_alone().is_none(), "it has nothing to let go of");
+    // It is found as before.
+    assert!(find(&store, 1).is_some_and(|found| Arc::ptr_eq(&found, &whole)));
+    drop(whole);
+    for number in 2..12 {
+        put(&store, number, 1_000_000);
+        pause(&store);
+    }
+    assert!(store.usage().evicted > 0 && store.usage().used_bytes <= MEMORY);
+    assert_eq!(bytes_of(&aside).unwrap(), body(1, 0, 1_000_000));
+}
+
+#[test]
+fn what_no_volume_has_is_not_let_go() {
+    let store = Store::new(MEMORY);
+    assert!(put(&store, 1, 1_000_000).on_volume_alone().is_none());
+}
+
+#[test]
 fn what_memory_evicts_is_loaded_again() {
     let folder = Folder::new("tier");
     let store = open(&folder);

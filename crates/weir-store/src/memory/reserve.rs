@@ -16,6 +16,11 @@ const RESERVE_BLOCKS: u64 = 5;
 /// A reserve is at most this part of the memory, and at least a block.
 const RESERVES_MIN: u64 = 32;
 
+/// What so many bytes of a body are charged with.
+pub(crate) fn cost_bytes(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes.div_ceil(BLOCK_BYTES as u64) * BLOCK_OVERHEAD_BYTES)
+}
+
 impl Memory {
     /// Takes bytes of the budget, evicting as needed. `None` when nothing more can leave.
     pub(crate) fn charge(&self, bytes: u64) -> Option<Charge> {
@@ -52,12 +57,15 @@ impl Memory {
     pub(crate) fn reserve(&self, coming_bytes: u64) -> Option<Reserve> {
         let most = self.limits.memory_bytes / RESERVES_MIN;
         let most = most.clamp(BLOCK_CHARGE_BYTES, RESERVE_BLOCKS * BLOCK_CHARGE_BYTES);
-        let bytes = match coming_bytes {
-            0 => 0,
-            _ => most.min(
-                coming_bytes.saturating_add(coming_bytes.div_ceil(BLOCK_BYTES as u64) * BLOCK_OVERHEAD_BYTES),
-            ),
-        };
+        self.reserve_bytes(most.min(cost_bytes(coming_bytes)))
+    }
+
+    /// As [`Memory::reserve`], for all that is to come: such a body never has to become a window.
+    pub(crate) fn reserve_whole(&self, coming_bytes: u64) -> Option<Reserve> {
+        self.reserve_bytes(cost_bytes(coming_bytes))
+    }
+
+    fn reserve_bytes(&self, bytes: u64) -> Option<Reserve> {
         loop {
             if let Some(reserve) = self.budget.reserve(bytes) {
                 return Some(reserve);

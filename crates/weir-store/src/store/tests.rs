@@ -393,26 +393,53 @@ fn bodies_that_nobody_reads_leave_memory_to_others() {
 }
 
 #[test]
-fn a_stalled_reader_keeps_no_more_than_a_window_from_others() {
+fn a_window_waits_for_its_foremost_reader_however_full_memory_is() {
     let settings = Settings { window_bytes: 200_000, ..Settings::of(1 << 20) };
     let store = Store::with(settings);
     let stamp = store.ledger().current();
     let (first, mut stalled) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
     stalled.let_go(0);
     let mut at = 0;
-    while at < 800_000 && stalled.push(body(1, at, 50_000)).is_ok() {
-        at = stalled.position();
-    }
-    assert!(at > 500_000, "while there is memory, nothing that was not read is dropped");
+    let rest = loop {
+        assert!(at < 1 << 20, "memory has no end");
+        match stalled.push(body(1, at, 50_000)) {
+            Ok(()) => at += 50_000,
+            Err(Full { rest }) => break rest,
+        }
+    };
+    let at = stalled.position();
+    assert!(at > 500_000 && stalled.is_ahead_of_readers(), "{at}");
+    let Full { rest } = stalled.push(rest).unwrap_err();
     assert_eq!((first.window_start(), first.retirement()), (0, Some(Retirement::Outgrown)));
-    let mut rest = body(1, at, 400_000);
-    while let Err(full) = stalled.push(rest) {
-        rest = full.rest;
-        assert!(stalled.position() > at, "it goes on at the cost of its own past");
-        at = stalled.position();
+    assert!(matches!(first.read(0, 10), Read::Piece(_)), "nothing that it has not read is gone");
+    // Once it has read on, the transfer goes on.
+    stalled.let_go(300_000);
+    stalled.push(rest).unwrap();
+    assert!(first.window_start() > 0 && first.window_start() <= 300_000);
+    stalled.let_go(stalled.position());
+    assert!(!stalled.is_ahead_of_readers());
+}
+
+#[test]
+fn a_body_that_is_reserved_whole_never_becomes_a_window() {
+    let store = Store::new(1 << 20);
+    let begin = |number, length| store.begin(proof(&[], &[]), key(number), store.ledger().current(), length);
+    let (first, mut writer) = begin(1001, Some(400_000)).unwrap();
+    assert!(writer.reserve_all());
+    let (_, mut second) = begin(1002, Some(400_000)).unwrap();
+    assert!(!second.reserve_all(), "no more than half of the memory is reserved");
+    // Others take what is left and hold it.
+    let held = all_but(&store, 450_000);
+    for at in (0..400_000).step_by(50_000) {
+        writer.let_go(0);
+        writer.push(body(1, at, 50_000)).unwrap();
+        assert!(store.usage().used_bytes <= 1 << 20);
     }
-    assert!(first.window_start() > 0);
-    assert!(stalled.position() - first.window_start() >= 200_000);
+    writer.seal().unwrap();
+    assert!(first.is_whole() && find(&store, 1001).is_some());
+    drop((held, first, second));
+    let (_, mut third) = begin(1004, Some(400_000)).unwrap();
+    assert!(third.reserve_all(), "the reserve has gone with what it was for");
 }
 
 #[test]

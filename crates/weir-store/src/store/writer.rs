@@ -16,7 +16,7 @@ use crate::generation::{Added, BLOCK_BYTES};
 use crate::generation::{Generation, Retirement};
 use crate::inside::{Inside, Keeper, VolumeWrite};
 use crate::ledger::Asking;
-use crate::memory::{Lag, Window};
+use crate::memory::{Lag, Window, cost_bytes};
 use crate::store::patience::{Patience, Reading};
 use crate::wait::WriterWait;
 
@@ -60,6 +60,8 @@ pub struct Writer {
     window: Option<Window>,
     /// Memory that it can use where no other can be had.
     reserve: Option<Reserve>,
+    /// The reserve is for all that is to come, and shrinks as that comes.
+    is_all_reserved: bool,
     /// Its write to a volume.
     volume_write: Option<VolumeWrite>,
     /// How long it has waited for the volume.
@@ -98,6 +100,7 @@ impl Writer {
             kind,
             window: None,
             reserve: None,
+            is_all_reserved: false,
             volume_write: None,
             patience: Patience::default(),
             read_to: u64::MAX,
@@ -107,6 +110,18 @@ impl Writer {
     /// Keeps memory free for it.
     pub(crate) fn hold(&mut self, reserve: Reserve) {
         self.reserve = Some(reserve);
+    }
+
+    /// Keeps memory free for all of a body of known length, evicting as needed, so that it never becomes a
+    /// window. False where the length is not known, or where arriving bodies and readers hold too much.
+    pub fn reserve_all(&mut self) -> bool {
+        let Some(length) = self.generation.length() else { return false };
+        if self.window.is_none() && self.kind == Kind::Whole && !self.is_all_reserved {
+            let reserve = self.inside.memory.reserve_whole(length.saturating_sub(self.at));
+            self.is_all_reserved = reserve.is_some();
+            self.reserve = reserve.or(self.reserve.take());
+        }
+        self.is_all_reserved
     }
 
     /// Sets its write to a volume.
@@ -158,11 +173,18 @@ impl Writer {
         self.kind == Kind::Gap && length > Some(self.inside.memory.limits.object_bytes_max())
     }
 
-    /// Says up to where the foremost reader has read. A window then drops what lies behind it only when
-    /// memory is short, and never its newest [`Writer::window_bytes`]; a push answers [`Full`] instead.
+    /// Says up to where the foremost reader has read. A window then drops nothing that this reader has yet to
+    /// read; a push answers [`Full`] instead. What it has read is dropped when memory is short, and behind
+    /// [`Writer::window_bytes`].
     /// Without this call a push may narrow the window down to the block that is being written.
     pub fn let_go(&mut self, offset: u64) {
         self.read_to = if self.read_to == u64::MAX { offset } else { self.read_to.max(offset) };
+    }
+
+    /// Whether a window holds bytes that its foremost reader has yet to read: where a push answers [`Full`],
+    /// it is that reader who has to move on.
+    pub fn is_ahead_of_readers(&self) -> bool {
+        self.window.is_some() && self.read_to < self.at
     }
 
     /// Adds bytes. They can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will
@@ -197,6 +219,9 @@ impl Writer {
     /// Whether it is at the start of a block and has used its reserve, so that it should not take memory from
     /// others.
     fn is_crowded_out(&self) -> bool {
+        if self.is_all_reserved {
+            return false;
+        }
         let own_bytes = self.reserve.as_ref().map_or(0, Reserve::bytes);
         self.at.is_multiple_of(BLOCK_BYTES as u64) && self.at >= own_bytes && self.inside.memory.is_scarce()
     }
@@ -209,6 +234,9 @@ impl Writer {
             self.hand_over(self.at + count);
         }
         self.at += count;
+        if let Some(reserve) = self.reserve.as_mut().filter(|_| self.is_all_reserved) {
+            reserve.shrink_to(cost_bytes(self.end.saturating_sub(self.at)));
+        }
         if self.kind == Kind::Gap && self.at.is_multiple_of(GAP_HELD_BYTES) {
             self.forget_on_disk();
         }
@@ -289,6 +317,13 @@ impl Writer {
 
     /// Takes memory: by evicting others, else from its reserve, else by narrowing the window or becoming one.
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
+        if self.is_all_reserved {
+            // The reserve has shrunk by what was taken.
+            let charge = self.reserve.as_ref().and_then(|reserve| reserve.charge(0, bytes));
+            if charge.is_some() {
+                return charge;
+            }
+        }
         let charge = self.inside.memory.charge(bytes);
         let charge = charge.or_else(|| self.charge_reserved(bytes));
         charge.or_else(|| self.charge_narrowed(bytes)).or_else(|| self.charge_reserved(bytes))
@@ -342,11 +377,10 @@ impl Writer {
         }
     }
 
-    /// Up to where bytes may be dropped when memory is short: those that were read, and those behind the
-    /// window.
+    /// Up to where bytes may be dropped when memory is short: those that the foremost reader has read. It
+    /// could not have the others again where their version has no name.
     fn expendable(&self) -> u64 {
-        let window_bytes = self.window_bytes().unwrap_or_default();
-        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at).min(self.written_to())
+        self.read_to.min(self.at).min(self.written_to())
     }
 
     /// Up to where the volume has taken the body; `u64::MAX` where it gets none.

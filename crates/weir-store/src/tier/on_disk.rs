@@ -164,6 +164,16 @@ impl VolumeTier {
         }
     }
 
+    /// Where an object lies whole on this volume, as far as that can be said without waiting for the drive.
+    pub(crate) fn on_disk_whole(self: &Arc<VolumeTier>, key: &CacheKey, number: u64) -> Option<OnDiskBody> {
+        if !matches!(self.state(), VolumeState::Up | VolumeState::Full | VolumeState::ReadOnly) {
+            return None;
+        }
+        let record = self.newest(key, number, Wait::Never).ok()??;
+        let body = OnDiskBody::new(Arc::clone(self), Arc::new(record.for_reading()));
+        body.is_whole().then_some(body)
+    }
+
     /// Whether the volume has all segments of a body.
     fn has_all(&self, record: &Record) -> bool {
         record

@@ -148,6 +148,7 @@ mod range {
 /// How bodies go out to clients.
 mod send {
     mod large;
+    mod narrow;
     mod rates;
     mod slow_readers;
     mod streams;

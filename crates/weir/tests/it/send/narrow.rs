@@ -1,0 +1,219 @@
+//! Clients with receive buffers of 8 KiB that read little, in little memory: all of them get their bodies
+//! whole in the end, and nobody else waits for them meanwhile.
+
+use std::time::{Duration, Instant};
+
+use weir_testkit::{Client, Origin, Resource, Weir, pattern, until};
+
+use crate::server::{Server, server};
+
+/// What a slow client lets the kernel receive ahead of it.
+const RECEIVE_BYTES: usize = 8 << 10;
+/// Longer than anything here takes while a machine is busy, and far less than a timeout of an origin.
+const SOON: Duration = Duration::from_secs(15);
+
+const SLOW: usize = 16;
+
+/// Where bodies may be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    InMemory,
+    OnVolume,
+}
+
+/// Whether the origin names versions, so that the rest of a body can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Named,
+    Unnamed,
+}
+
+fn weir(origin: &Origin, memory: &str, stored: Stored) -> Server {
+    let volume = match stored {
+        Stored::InMemory => "",
+        Stored::OnVolume => {
+            "admission = \"always\"\n[[cache.volume]]\npath = \"{folder}/v\"\nsize = \"512MiB\"\n"
+        }
+    };
+    // A client that reads nothing is not cut before the end of this.
+    let limits = format!("[limits]\nsend_stall = \"10m\"\n[cache]\nmemory = \"{memory}\"\n{volume}");
+    server(&[origin]).more(&limits).more("[log]\naccess = \"json\"\npath = \"{folder}/access.log\"")
+}
+
+/// What the log says of responses that did not end whole.
+fn broken(weir: &Weir) -> String {
+    let log = std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
+    log.lines().filter(|line| !line.contains("\"whole\"")).fold(String::new(), |all, line| all + line + "\n")
+}
+
+fn resource(body: Vec<u8>, version: Version) -> Resource {
+    match version {
+        Version::Named => Resource::fresh(body).etag("\"1\"").ranges(),
+        Version::Unnamed => Resource::fresh(body),
+    }
+}
+
+/// Asks and reads no further than the head.
+fn ask(weir: &Weir, path: &str) -> Client {
+    let mut client = Client::connect_narrow(weir.addr(), RECEIVE_BYTES);
+    client.send_get("localhost", path, &[]);
+    client
+}
+
+/// The rest of a body of so many bytes.
+fn rest(client: &mut Client, length: usize) -> Vec<u8> {
+    let head = client.recv_head_only().unwrap();
+    assert_eq!(head.status, 200, "{head:?}");
+    let mut got = Vec::new();
+    while got.len() < length {
+        let piece = client.read_some();
+        if piece.is_empty() {
+            break;
+        }
+        got.extend(piece);
+    }
+    got
+}
+
+fn sixteen_readers_and_twelve_mebibytes(stored: Stored, version: Version) {
+    let length = |number: usize| 4_000_000 + number * 130_000;
+    let origin = Origin::start();
+    for number in 0..SLOW {
+        origin.put(&format!("/{number}"), resource(pattern(number as u64, length(number)), version));
+    }
+    const OTHERS: [usize; 4] = [300, 40_000, 1_500_000, 5_000_000];
+    for (number, length) in OTHERS.iter().enumerate() {
+        for round in 0..4 {
+            let body = pattern(100 + number as u64, *length);
+            origin.put(&format!("/other/{number}/{round}"), resource(body, version));
+        }
+    }
+    let weir = weir(&origin, "12MiB", stored).start();
+    let mut slow: Vec<Client> = (0..SLOW).map(|number| ask(&weir, &format!("/{number}"))).collect();
+    until("all have been asked for", || origin.total() >= SLOW);
+    std::thread::sleep(Duration::from_secs(1));
+    for round in 0..4 {
+        for (number, length) in OTHERS.iter().enumerate() {
+            let begun = Instant::now();
+            let found = weir.get(&format!("/other/{number}/{round}"));
+            let is_right = found.status() == 200 && found.body == pattern(100 + number as u64, *length);
+            assert!(is_right, "{number}/{round}: {:?} and {} bytes", found.head, found.body.len());
+            assert!(begun.elapsed() < SOON, "{number}/{round} after {:?}", begun.elapsed());
+        }
+    }
+    for (number, client) in slow.iter_mut().enumerate() {
+        let got = rest(client, length(number));
+        let is_right = got == pattern(number as u64, length(number));
+        assert!(is_right, "{number}: {} of {} bytes\n{}", got.len(), length(number), broken(&weir));
+    }
+}
+
+#[test]
+fn sixteen_narrow_readers_in_memory_alone() {
+    sixteen_readers_and_twelve_mebibytes(Stored::InMemory, Version::Named);
+}
+
+#[test]
+fn sixteen_narrow_readers_of_unnamed_versions_in_memory_alone() {
+    sixteen_readers_and_twelve_mebibytes(Stored::InMemory, Version::Unnamed);
+}
+
+#[test]
+fn sixteen_narrow_readers_before_a_volume() {
+    sixteen_readers_and_twelve_mebibytes(Stored::OnVolume, Version::Named);
+}
+
+#[test]
+fn sixteen_narrow_readers_of_unnamed_versions_before_a_volume() {
+    sixteen_readers_and_twelve_mebibytes(Stored::OnVolume, Version::Unnamed);
+}
+
+fn thirty_bodies_and_eight_mebibytes(stored: Stored, version: Version) {
+    const BODIES: usize = 30;
+    const LENGTH: usize = 1_500_000;
+    let origin = Origin::start();
+    for number in 0..BODIES {
+        origin.put(&format!("/{number}"), resource(pattern(number as u64, LENGTH), version));
+    }
+    let weir = weir(&origin, "8MiB", stored).start();
+    std::thread::scope(|scope| {
+        for number in 0..2 * BODIES {
+            let weir = &weir;
+            scope.spawn(move || {
+                let number = number % BODIES;
+                let mut client = ask(weir, &format!("/{number}"));
+                std::thread::sleep(Duration::from_millis(20 * (number as u64 % 7)));
+                let head = client.recv_head_only().unwrap();
+                assert_eq!(head.status, 200, "{number}: {head:?}");
+                let mut got = Vec::new();
+                while got.len() < LENGTH {
+                    let piece = client.read_some();
+                    if piece.is_empty() {
+                        break;
+                    }
+                    got.extend(piece);
+                    // At 8 KiB at a time this lasts for about two seconds.
+                    std::thread::sleep(Duration::from_millis(number as u64 % 16));
+                }
+                let is_right = got == pattern(number as u64, LENGTH);
+                assert!(is_right, "{number}: {} of {LENGTH} bytes\n{}", got.len(), broken(weir));
+            });
+        }
+    });
+}
+
+#[test]
+fn thirty_bodies_at_once_in_memory_alone() {
+    thirty_bodies_and_eight_mebibytes(Stored::InMemory, Version::Named);
+}
+
+#[test]
+fn thirty_bodies_of_unnamed_versions_at_once_in_memory_alone() {
+    thirty_bodies_and_eight_mebibytes(Stored::InMemory, Version::Unnamed);
+}
+
+#[test]
+fn thirty_bodies_at_once_before_a_volume() {
+    thirty_bodies_and_eight_mebibytes(Stored::OnVolume, Version::Named);
+}
+
+#[test]
+fn thirty_bodies_of_unnamed_versions_at_once_before_a_volume() {
+    thirty_bodies_and_eight_mebibytes(Stored::OnVolume, Version::Unnamed);
+}
+
+/// A thousand readers of large bodies, made small: `examples/stress/slow.toml` has the whole.
+#[test]
+fn many_narrow_readers_of_few_bodies_leave_memory_to_others() {
+    const BODIES: usize = 12;
+    const READERS: usize = 120;
+    let length = |number: usize| 2_500_000 + number * 100_000;
+    let origin = Origin::start();
+    for number in 0..BODIES {
+        origin.put(&format!("/{number}"), resource(pattern(number as u64, length(number)), Version::Named));
+    }
+    let other = |number: usize| pattern(500 + number as u64, 500_000);
+    for number in 0..4 {
+        origin.put(&format!("/other/{number}"), resource(other(number), Version::Named));
+    }
+    let weir = weir(&origin, "8MiB", Stored::OnVolume).start();
+    let ask = |reader: usize| ask(&weir, &format!("/{}", reader % BODIES));
+    let mut slow: Vec<Client> = (0..READERS).map(ask).collect();
+    until("all bodies have been asked for", || origin.total() >= BODIES);
+    // The readers hold nothing: what others ask for is stored in memory, and stays there.
+    let is_stored = |number: usize| {
+        let found = weir.get(&format!("/other/{number}"));
+        assert!(found.status() == 200 && found.body == other(number), "{number}: {:?}", found.head);
+        found.is_hit()
+    };
+    until("memory is there for others", || (0..4).all(is_stored));
+    let anonymous = weir.anonymous();
+    assert!(anonymous < (8 + 32) << 20, "{} MiB", anonymous >> 20);
+    for (reader, client) in slow.iter_mut().enumerate() {
+        let number = reader % BODIES;
+        let got = rest(client, length(number));
+        let is_right = got == pattern(number as u64, length(number));
+        assert!(is_right, "{reader}: {} of {} bytes\n{}", got.len(), length(number), broken(&weir));
+    }
+    assert_eq!(broken(&weir), "");
+}
