@@ -35,8 +35,10 @@ pub(super) struct Slow {
     take: Bytes,
     /// Bytes a second of the slow senders.
     give: Bytes,
-    /// Of what slow users ask for, each an object of its own.
+    /// Of what slow users ask for.
     size: Bytes,
+    /// How many objects slow users share; with 0 each has one of its own.
+    objects: usize,
     /// Of what the usual users ask for.
     usual_size: Bytes,
     usual_objects: u64,
@@ -57,6 +59,7 @@ impl Default for Slow {
             take: Bytes(10_000),
             give: Bytes(20),
             size: Bytes(5_000_000),
+            objects: 0,
             usual_size: Bytes(10_000),
             usual_objects: 100,
             receive_buffer: Bytes(8192),
@@ -104,7 +107,7 @@ impl Module for Slow {
         let end_ns = stage.end_ns(self.seconds);
         let mut measured = stage.measure(roles.len(), |at, sheet| {
             let (stage, settings, role, paths) = (stage.clone(), self.clone(), roles[at], paths.clone());
-            let path = format!("{slow}{at}");
+            let path = format!("{slow}{}", if self.objects > 0 { at % self.objects } else { at });
             async move {
                 match role {
                     Role::Usual => settings.usual(&stage, &paths, end_ns, &sheet).await,
@@ -115,7 +118,8 @@ impl Module for Slow {
         if is_http2 && self.senders > 0 {
             measured.note("slow senders are left out over HTTP/2");
         }
-        for name in ["readers_whole", "readers_cut", "senders_answered", "senders_refused", "stallers_cut"] {
+        let names = ["readers_whole", "readers_cut", "readers_refused"];
+        for name in names.into_iter().chain(["senders_answered", "senders_refused", "stallers_cut"]) {
             // So that a limit on it means something where it never happened.
             measured.count(name, 0.0);
         }
@@ -201,6 +205,7 @@ fn note(role: Role, asked: &Result<Response, Failure>, sheet: &mut Measured) {
     let name = match role {
         Role::Reader if is_whole => "readers_whole",
         Role::Reader if is_cut => "readers_cut",
+        Role::Reader if is_refused => "readers_refused",
         Role::Staller if is_cut => "stallers_cut",
         Role::Sender if is_whole => "senders_answered",
         Role::Sender if is_refused => "senders_refused",
