@@ -241,8 +241,8 @@ impl Reader {
     }
 
     /// The client takes nothing for now: reads on from the volume where all lies there, so that memory can
-    /// have the blocks; from memory as long as they stay there. `unsent` are the last bytes of the last piece,
-    /// which were not sent; returns them where they could not be had again.
+    /// have the blocks; from memory as long as they stay there. `unsent` are the last bytes of the last
+    /// piece, which were not sent; returns them where they could not be had again.
     pub fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
         self.place = Place::default();
         let kept = match self.can_be_had_again() {

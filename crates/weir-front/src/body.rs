@@ -38,8 +38,8 @@ pub trait Body {
     /// Whether a connection to an origin waits for this client.
     fn holds_origin(&self) -> bool;
 
-    /// The client takes nothing for now: lets go of what others could use. `unsent` are the last bytes that it
-    /// gave out; it takes them back where it can have them again, and returns them where it cannot.
+    /// The client takes nothing for now: lets go of what others could use. `unsent` are the last bytes that
+    /// it gave out; it takes them back where it can have them again, and returns them where it cannot.
     fn let_go(&mut self, unsent: Bytes) -> Option<Bytes>;
 
     /// Whether it holds something that it could let go of later.

@@ -429,7 +429,7 @@ fn a_body_that_is_reserved_whole_never_becomes_a_window() {
     let (_, mut second) = begin(1002, Some(400_000)).unwrap();
     assert!(!second.reserve_all(), "no more than half of the memory is reserved");
     // Others take what is left and hold it.
-    let held = all_but(&store, 450_000);
+    let held = all_but(&store, 500_000);
     for at in (0..400_000).step_by(50_000) {
         writer.let_go(0);
         writer.push(body(1, at, 50_000)).unwrap();

@@ -31,6 +31,8 @@ pub(super) struct Slow {
     leavers: usize,
     seconds: f64,
     stall: f64,
+    /// For so many seconds before, the usual users are measured alone.
+    alone: f64,
     /// Bytes a second of the slow readers.
     take: Bytes,
     /// Bytes a second of the slow senders.
@@ -56,6 +58,7 @@ impl Default for Slow {
             leavers: 20,
             seconds: 10.0,
             stall: 3.0,
+            alone: 0.0,
             take: Bytes(10_000),
             give: Bytes(20),
             size: Bytes(5_000_000),
@@ -85,6 +88,9 @@ impl Module for Slow {
         for (name, seconds) in [("seconds", self.seconds), ("stall", self.stall), ("timeout", self.timeout)] {
             check_time(name, seconds)?;
         }
+        if self.alone != 0.0 {
+            check_time("alone", self.alone)?;
+        }
         let all = [self.take, self.give, self.size, self.receive_buffer];
         match all.iter().all(|bytes| bytes.0 > 0) && self.usual_objects > 0 {
             true => Ok(()),
@@ -104,6 +110,7 @@ impl Module for Slow {
         // A head over HTTP/2 is one frame, and cannot be given slowly by this client.
         let senders = if is_http2 { 0 } else { self.senders };
         let roles = self.roles(senders);
+        let alone_ms = self.alone(stage, &paths)?;
         let end_ns = stage.end_ns(self.seconds);
         let mut measured = stage.measure(roles.len(), |at, sheet| {
             let (stage, settings, role, paths) = (stage.clone(), self.clone(), roles[at], paths.clone());
@@ -123,6 +130,11 @@ impl Module for Slow {
             // So that a limit on it means something where it never happened.
             measured.count(name, 0.0);
         }
+        if let Some(alone_ms) = alone_ms {
+            let beside_ms = p99_ms(&measured);
+            measured.figure("alone_p99_ms", alone_ms);
+            measured.figure("p99_ratio", beside_ms / alone_ms.max(f64::MIN_POSITIVE));
+        }
         Ok(measured)
     }
 }
@@ -137,6 +149,19 @@ impl Slow {
             (Role::Leaver, self.leavers),
         ];
         all.iter().flat_map(|(role, count)| std::iter::repeat_n(*role, *count)).collect()
+    }
+
+    /// How long the usual users wait for a response while they are alone, where that is asked for.
+    fn alone(&self, stage: &Stage, paths: &[String]) -> Result<Option<f64>, StressError> {
+        if self.alone == 0.0 {
+            return Ok(None);
+        }
+        let end_ns = stage.end_ns(self.alone);
+        let alone = stage.measure(self.users, |_, sheet| {
+            let (stage, settings, paths) = (stage.clone(), self.clone(), paths.to_vec());
+            async move { settings.usual(&stage, &paths, end_ns, &sheet).await }
+        })?;
+        Ok(Some(p99_ms(&alone)))
     }
 
     /// Asks as usual, and is measured.
@@ -195,6 +220,11 @@ impl Slow {
         }
         pace
     }
+}
+
+/// How long the slowest hundredth of what was measured took at least, in ms.
+fn p99_ms(measured: &Measured) -> f64 {
+    measured.tally.total_ns.value_at_quantile(0.99) as f64 / 1e6
 }
 
 /// Counts what became of a slow request.
