@@ -6,10 +6,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::Sleep;
@@ -18,6 +18,8 @@ pub use weir_policy::Now;
 thread_local! {
     /// This thread's wall clock, if it is not the system's.
     static WALL: Cell<Option<Wall>> = const { Cell::new(None) };
+    /// A timer of this thread's runtime that fires soon, and when it does.
+    static NEAR: RefCell<Option<(Instant, Pin<Box<Sleep>>)>> = const { RefCell::new(None) };
 }
 
 /// A wall clock that follows the monotonic one.
@@ -52,19 +54,38 @@ pub fn set_wall(to: SystemTime) {
     WALL.set(Some(Wall { since: mono(), was: to }));
 }
 
+/// How soon the near timer fires.
+const NEAR_AFTER: Duration = Duration::from_millis(500);
+
+/// Has the runtime wake before `at` anyway. It wakes itself, by a system call, for each timer that is due
+/// before all others; most such timers of connections never fire. So one of its own comes before them: a busy
+/// thread makes that call twice a second, and an idle one never.
+fn be_near(at: Instant) {
+    NEAR.with_borrow_mut(|near| {
+        let now = mono();
+        if at < now + NEAR_AFTER || near.as_ref().is_some_and(|(fires, _)| now < *fires && *fires <= at) {
+            return;
+        }
+        let fires = now + NEAR_AFTER;
+        // A new one each time: the thread may have another runtime than before.
+        let mut sleep = Box::pin(tokio::time::sleep_until(fires.into()));
+        let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        *near = Some((fires, sleep));
+    });
+}
+
 /// A deadline that moves with every request but touches the timer wheel only when it would fire. Moving it to
 /// a later time is a store; when the timer fires, it looks at the clock.
 pub struct Deadline {
     at: Instant,
-    armed: Instant,
-    sleep: Pin<Box<Sleep>>,
+    /// The timer, and when it fires. There is none before the deadline is waited for.
+    timer: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl Deadline {
     /// A deadline `after` from now.
     pub fn after(after: Duration) -> Deadline {
-        let at = mono() + after;
-        Deadline { at, armed: at, sleep: Box::pin(tokio::time::sleep_until(at.into())) }
+        Deadline { at: mono() + after, timer: None }
     }
 
     /// Moves the deadline.
@@ -75,26 +96,54 @@ impl Deadline {
     /// Ready when the deadline has passed.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.at < self.armed {
-                self.arm();
+            let at = self.at;
+            let (fires, sleep) = self.timer.get_or_insert_with(|| {
+                be_near(at);
+                (at, Box::pin(tokio::time::sleep_until(at.into())))
+            });
+            if at < *fires {
+                rearm(fires, sleep, at);
             }
-            std::task::ready!(self.sleep.as_mut().poll(cx));
-            if mono() >= self.at {
+            std::task::ready!(sleep.as_mut().poll(cx));
+            if mono() >= at {
                 return Poll::Ready(());
             }
-            self.arm();
+            rearm(fires, sleep, at);
         }
     }
+}
 
-    fn arm(&mut self) {
-        self.armed = self.at;
-        self.sleep.as_mut().reset(self.at.into());
-    }
+fn rearm(fires: &mut Instant, sleep: &mut Pin<Box<Sleep>>, at: Instant) {
+    *fires = at;
+    be_near(at);
+    sleep.as_mut().reset(at.into());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_near_timer_stands_before_many_deadlines() {
+        let fires = || NEAR.with_borrow(|near| near.as_ref().map(|(fires, _)| *fires));
+        let mut deadlines: Vec<Deadline> = (0..3).map(|_| Deadline::after(Duration::from_secs(60))).collect();
+        let begun = mono();
+        let mut cx = Context::from_waker(Waker::noop());
+        for deadline in &mut deadlines {
+            deadline.set(begun + Duration::from_secs(2));
+            assert!(deadline.poll(&mut cx).is_pending());
+        }
+        let first = fires().unwrap();
+        assert_eq!(first, begun + NEAR_AFTER, "one for all of them");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(fires(), Some(first), "an idle thread has no other");
+        let mut late = Deadline::after(Duration::from_secs(60));
+        late.set(mono() + Duration::from_secs(2));
+        assert!(late.poll(&mut cx).is_pending());
+        assert!(fires().unwrap() > first);
+        std::future::poll_fn(|cx| deadlines[0].poll(cx)).await;
+        assert!(mono() >= begun + Duration::from_secs(2));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_wall_clock_that_was_set_follows_the_runtimes_clock() {

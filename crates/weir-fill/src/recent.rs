@@ -26,6 +26,8 @@ pub const FAILED_FOR: Duration = Duration::from_secs(1);
 const LATE_FOR: Duration = Duration::from_secs(30);
 
 const SHARDS: usize = 16;
+/// Slots that are made together when the first of them is used: most tables of most processes stay empty.
+const PAGE_SLOTS: usize = 64;
 
 /// A direct-mapped table with an expiry an entry.
 struct Table<T> {
@@ -33,7 +35,8 @@ struct Table<T> {
     slots: usize,
 }
 
-type Shard<T> = Mutex<Box<[Option<Entry<T>>]>>;
+type Shard<T> = Mutex<Box<[Page<T>]>>;
+type Page<T> = Option<Box<[Option<Entry<T>>]>>;
 
 struct Entry<T> {
     digest: u128,
@@ -44,7 +47,7 @@ struct Entry<T> {
 impl<T: Clone> Table<T> {
     fn new(entries: usize) -> Table<T> {
         let slots = (entries / SHARDS).max(1);
-        let shard = || Mutex::new((0..slots).map(|_| None).collect());
+        let shard = || Mutex::new((0..slots.div_ceil(PAGE_SLOTS)).map(|_| None).collect());
         Table { shards: (0..SHARDS).map(|_| shard()).collect(), slots }
     }
 
@@ -55,15 +58,16 @@ impl<T: Clone> Table<T> {
 
     fn find(&self, digest: u128, now: Instant) -> Option<T> {
         let (shard, slot) = self.place(digest);
-        match &self.shards[shard].lock()[slot] {
-            Some(entry) if entry.digest == digest && now < entry.until => Some(entry.value.clone()),
-            _ => None,
-        }
+        let pages = self.shards[shard].lock();
+        let entry = pages[slot / PAGE_SLOTS].as_ref()?[slot % PAGE_SLOTS].as_ref()?;
+        (entry.digest == digest && now < entry.until).then(|| entry.value.clone())
     }
 
     fn put(&self, digest: u128, until: Instant, value: T) {
         let (shard, slot) = self.place(digest);
-        self.shards[shard].lock()[slot] = Some(Entry { digest, until, value });
+        let mut pages = self.shards[shard].lock();
+        let page = pages[slot / PAGE_SLOTS].get_or_insert_with(|| (0..PAGE_SLOTS).map(|_| None).collect());
+        page[slot % PAGE_SLOTS] = Some(Entry { digest, until, value });
     }
 
     fn clear(&self, digest: u128) {
@@ -72,7 +76,8 @@ impl<T: Clone> Table<T> {
 
     fn take(&self, digest: u128) -> Option<Entry<T>> {
         let (shard, slot) = self.place(digest);
-        self.shards[shard].lock()[slot].take_if(|entry| entry.digest == digest)
+        let mut pages = self.shards[shard].lock();
+        pages[slot / PAGE_SLOTS].as_mut()?[slot % PAGE_SLOTS].take_if(|entry| entry.digest == digest)
     }
 }
 

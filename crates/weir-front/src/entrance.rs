@@ -1,9 +1,12 @@
 //! How a connection begins: its PROXY header is read, it is counted for its client, TLS is agreed, and the
 //! protocol is found out that takes over. It must not read a request.
 
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::BytesMut;
+use weir_clock::{self as clock, Deadline};
 use weir_observe::Count;
 
 use crate::h2::PREFACE;
@@ -83,7 +86,8 @@ pub(crate) async fn enter<S: Service>(
         return Some(Entered { stream, input, peer, protocol, counted, is_relayed });
     }
     let counters = service.observer().counters();
-    let secured = worker.handshakes().secure(&socket, &mut input, mode.protocols);
+    // In memory of its own: a connection without TLS needs no room for it.
+    let secured = Box::pin(worker.handshakes().secure(&socket, &mut input, mode.protocols));
     match tokio::time::timeout(limits.head_time_max, secured).await {
         Ok(Ok((session, secured, unsent))) => {
             counters.count(if secured.agreed.is_resumed { Count::TlsResumed } else { Count::TlsAgreed });
@@ -146,12 +150,11 @@ fn counted<S: Service>(
 
 /// Finds out by its first bytes what a connection without TLS speaks; `None` if it ends before.
 async fn spoken(socket: &Plain, input: &mut BytesMut, limits: &ClientLimits) -> Option<Protocol> {
-    if input.is_empty() {
-        let first = handshakes::receive(socket, input);
-        tokio::time::timeout(limits.idle_time_max, first).await.ok()?.ok()?;
-    }
-    let found = tokio::time::timeout(limits.head_time_max, async {
-        loop {
+    let longest = if input.is_empty() { limits.idle_time_max } else { limits.head_time_max };
+    let mut deadline = Deadline::after(longest);
+    loop {
+        let is_first = input.is_empty();
+        if !is_first {
             let bytes = input.len().min(PREFACE.len());
             if !PREFACE.starts_with(&input[..bytes]) {
                 return Some(Protocol::Http1);
@@ -159,8 +162,16 @@ async fn spoken(socket: &Plain, input: &mut BytesMut, limits: &ClientLimits) -> 
             if bytes == PREFACE.len() {
                 return Some(Protocol::Http2);
             }
-            handshakes::receive(socket, input).await.ok()?;
         }
-    });
-    found.await.ok()?
+        let received = poll_fn(|cx| match socket.poll_read_buf(cx, input) {
+            Poll::Ready(read) => Poll::Ready(read.ok()),
+            Poll::Pending => deadline.poll(cx).map(|()| None),
+        });
+        if received.await? == 0 {
+            return None;
+        }
+        if is_first {
+            deadline.set(clock::mono() + limits.head_time_max);
+        }
+    }
 }

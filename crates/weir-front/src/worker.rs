@@ -20,12 +20,12 @@ use tokio::task::{AbortHandle, LocalSet};
 use weir_clock as clock;
 use weir_tls::Certificates;
 
-use crate::entrance::{Beginning, Protocol, enter};
+use crate::entrance::{Beginning, Entered, Protocol, enter};
 use crate::h1;
 use crate::h2;
 use crate::handover::{Departure, HandedOver, HandoverSender};
 use crate::handshakes::Handshakes;
-use crate::listen::{Arrival, Arrivals, Bound, Idle, Plain, Seat, Slot};
+use crate::listen::{Arrival, Arrivals, Bound, Held, Idle, Peer, Plain, Seat, Slot};
 use crate::message::Service;
 use crate::mode::ListenerMode;
 
@@ -105,6 +105,8 @@ pub(crate) struct Worker<S> {
     /// When the worker last logged that a client has reached its limit of connections.
     turned_away_at: Cell<Option<Instant>>,
     next_connection: Cell<u64>,
+    /// Whether free memory is about to be given back.
+    gives_back: Cell<bool>,
     gate: RefCell<Gate>,
     /// The state of `gate`, kept apart from it so that a request costs one read.
     gate_state: Cell<GateState>,
@@ -120,6 +122,7 @@ impl<S: Service> Worker<S> {
             crowded_at: Cell::new(None),
             turned_away_at: Cell::new(None),
             next_connection: Cell::new(0),
+            gives_back: Cell::new(false),
             gate: RefCell::new(Gate::Open),
             gate_state: Cell::new(GateState::Open),
         }
@@ -147,6 +150,11 @@ impl<S: Service> Worker<S> {
             Gate::Left(_) => GateState::Left,
         });
         self.gate.replace(gate);
+        self.wake_all();
+    }
+
+    /// Has each connection see that something has changed for it.
+    fn wake_all(&self) {
         for (_, state) in self.connections.borrow().values() {
             if let Some(waker) = state.waker.borrow_mut().take() {
                 waker.wake();
@@ -215,6 +223,34 @@ impl<S: Service> Worker<S> {
         None
     }
 
+    /// Has the allocator look for memory to give back, a while after a connection has ended or given up its
+    /// buffers. It looks only when it is asked for memory: a worker that nobody asks would keep what a burst
+    /// has held.
+    pub(crate) fn give_back_later(self: &Rc<Self>) {
+        if self.gives_back.replace(true) {
+            return;
+        }
+        let worker = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            // The first look finds what is free, the second what has been free for a while.
+            for _ in 0..2 {
+                tokio::time::sleep(GIVE_BACK_AFTER).await;
+                worker.shrink();
+                drop(std::hint::black_box(Vec::<u8>::with_capacity(GIVE_BACK_LOOK_BYTES)));
+            }
+            worker.gives_back.set(false);
+        });
+    }
+
+    /// Shortens lists that were longer.
+    fn shrink(&self) {
+        let mut connections = self.connections.borrow_mut();
+        if connections.capacity() / 4 > connections.len() {
+            connections.shrink_to_fit();
+        }
+        self.idle.borrow_mut().shrink();
+    }
+
     /// Counts and logs a connection that is refused because its client has reached its limit.
     pub(crate) fn turn_away(&self, client: IpAddr, most: usize) {
         self.service.observer().counters().connection_refused();
@@ -237,6 +273,11 @@ impl<S: Service> Worker<S> {
         }
     }
 }
+
+/// The pause before each look for memory to give back.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(2);
+/// More than the allocator has ready in any of its pages, so that it has to look. It is not written to.
+const GIVE_BACK_LOOK_BYTES: usize = 4 << 20;
 
 /// A worker closes a connection that has been idle for less only if no other worker closed one.
 const LONG_IDLE: Duration = Duration::from_secs(1);
@@ -341,6 +382,8 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
                 Some(Order::Drain(closed)) => {
                     arrivals.close();
                     worker.close_idle(false);
+                    // One of HTTP/2 tells its client at once, also while a response of it is under way.
+                    worker.wake_all();
                     let worker = worker.clone();
                     tokio::task::spawn_local(async move {
                         tokio::time::sleep(FIRST_REQUEST_TIME_MAX).await;
@@ -374,10 +417,7 @@ fn adopt<S: Service>(
     handed_over: HandedOver,
 ) {
     let HandedOver { socket, family, peer, port, input, relayed, .. } = handed_over;
-    let stream = match Plain::of_socket(socket, family) {
-        Ok(stream) => stream,
-        Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
-    };
+    let stream = Plain::new(socket, family);
     let seat = arrivals.seat();
     let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
     let mode = ListenerMode { port, ..ListenerMode::PLAIN };
@@ -406,28 +446,46 @@ fn receive<S: Service>(
     held.send_modify(|held| *held += 1);
     let leaving = Leaving { worker: worker.clone(), held: held.clone(), number, slot };
     let present = state.clone();
+    let Arrival { stream, peer, held: counted, .. } = arrival;
+    // In memory of its own with all that it is given: nothing of it is held afterwards.
+    let entering = Box::pin(begin(worker.clone(), stream, peer, beginning));
     let task = tokio::task::spawn_local(async move {
         let leaving = leaving;
-        let Arrival { stream, peer, held: counted, .. } = arrival;
-        let worker = &leaving.worker;
-        // In memory of its own, which the connection does not hold afterwards.
-        let Some(entered) = Box::pin(enter(worker, stream, peer, beginning)).await else { return };
+        let Some(entered) = entering.await else { return };
         let departure = match entered.protocol {
             // In memory of its own: a connection of one version needs no room for the other's.
-            Protocol::Http1 => Box::pin(h1::serve(worker.clone(), entered, present)).await,
+            Protocol::Http1 => Box::pin(h1::serve(leaving.worker.clone(), entered, present)).await,
             Protocol::Http2 => {
-                Box::pin(h2::serve(worker.clone(), entered, present)).await;
+                Box::pin(h2::serve(leaving.worker.clone(), entered, present)).await;
                 None
             }
         };
-        if let Some(Departure { handed_over, relay }) = departure {
-            worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
-            if let Some(relay) = relay {
-                relay.run().await;
-            }
+        if let Some(departure) = departure {
+            // In memory of its own: few connections ever leave.
+            Box::pin(depart(&leaving.worker, *departure, counted)).await;
         }
+        leaving.worker.give_back_later();
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), state));
+}
+
+/// As [`enter`], with the worker held.
+async fn begin<S: Service>(
+    worker: Rc<Worker<S>>,
+    stream: Plain,
+    peer: Peer,
+    beginning: Beginning,
+) -> Option<Entered> {
+    enter(&worker, stream, peer, beginning).await
+}
+
+/// Sends a connection to the new process, and relays its bytes where that is needed.
+async fn depart<S: Service>(worker: &Worker<S>, departure: Departure, counted: Held) {
+    let Departure { handed_over, relay } = departure;
+    worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
+    if let Some(relay) = relay {
+        relay.run().await;
+    }
 }
 
 /// Removes a connection from its worker's lists when dropped, however the connection ended.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crossbeam_channel::{Sender, TrySendError, bounded};
+use crossbeam_channel::{Sender, TrySendError, bounded, unbounded};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
@@ -250,7 +250,8 @@ impl History {
     /// # Errors
     /// The thread cannot be started.
     pub fn open(&self, folder: &Path) -> io::Result<()> {
-        let (sender, commands) = bounded(QUEUE_MAX);
+        // Of those that send, each looks at `QUEUE_MAX` first: a queue of that length would be made whole.
+        let (sender, commands) = unbounded();
         if self.queue.set(sender).is_err() {
             return Ok(());
         }

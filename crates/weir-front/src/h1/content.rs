@@ -27,6 +27,11 @@ pub(super) struct Content {
 }
 
 impl Content {
+    /// Whether the request has none.
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self.framing, Framing::None)
+    }
+
     /// No body.
     pub(super) fn none() -> Content {
         Content {

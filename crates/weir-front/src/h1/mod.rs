@@ -50,6 +50,8 @@ enum After {
     KeepAlive,
     /// It is closed. The client may still be sending.
     Close,
+    /// It is closed at once: the client has all that it asked for, and sends no more.
+    Over,
     /// It is closed at once, in the middle of a message; framing tells the client so.
     Cut,
     /// It is reset, so that the client does not take the part for a whole message.

@@ -24,6 +24,10 @@ use weir_clock as clock;
 const LINGER_BYTES_MAX: u64 = 1 << 20;
 const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// The most bytes of content that leave with their head before the client has acknowledged any: the first
+/// window of TCP has ten segments (RFC 6928).
+const FLIGHT_BYTES_MAX: u64 = 12 << 10;
+
 /// A connection that is idle for as long gives back all memory but its own.
 const DORMANT_AFTER: Duration = Duration::from_secs(1);
 
@@ -56,33 +60,41 @@ enum Rest {
 }
 
 /// Serves one connection until it ends; returns it if it is to be handed over to another process.
-pub(crate) async fn serve<S: Service>(
+pub(crate) fn serve<S: Service>(
     worker: Rc<Worker<S>>,
     entered: Entered,
     state: Rc<ConnectionState>,
-) -> Option<Departure> {
-    let service = worker.service();
-    let Entered { stream, input, peer, counted: _counted, is_relayed, .. } = entered;
+) -> impl Future<Output = Option<Box<Departure>>> {
+    let Entered { stream, input, peer, counted, is_relayed, .. } = entered;
+    let counters = worker.service().observer().counters_shared();
+    // Made before the future, which would hold twice what it is given and moves.
     let mut conn = Conn {
-        socket: Socket::new(stream, input, &peer.limits, service.observer().counters_shared()),
+        socket: Socket::new(stream, input, &peer.limits, counters),
         reader: RequestReader::new(peer.limits.head),
         content: Content::none(),
         peer,
         is_last: is_relayed,
         free_since: clock::mono(),
     };
-    loop {
-        worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
-        let rest = match conn.wake(&worker, &state).await {
-            // In memory of its own, which an idle connection does not hold.
-            Woken::Sent => Box::pin(conn.work(&worker, &state)).await,
-            Woken::Expired => Rest::Ended,
-            Woken::Left => Rest::Leave,
-        };
-        match rest {
-            Rest::Dormant => conn.shrink(),
-            Rest::Ended => return None,
-            Rest::Leave => return conn.depart(),
+    async move {
+        // The client's place is free when the connection ends.
+        let _ = &counted;
+        loop {
+            worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
+            let rest = match conn.wake(&worker, &state).await {
+                // In memory of its own, which an idle connection does not hold.
+                Woken::Sent => Box::pin(conn.work(&worker, &state)).await,
+                Woken::Expired => Rest::Ended,
+                Woken::Left => Rest::Leave,
+            };
+            match rest {
+                Rest::Dormant => {
+                    conn.shrink();
+                    worker.give_back_later();
+                }
+                Rest::Ended => return None,
+                Rest::Leave => return conn.depart().map(Box::new),
+            }
         }
     }
 }
@@ -152,7 +164,7 @@ impl Conn {
             };
             match after {
                 After::KeepAlive if !service.is_draining() && self.go_on().await => {}
-                After::Cut => return Rest::Ended,
+                After::Cut | After::Over => return Rest::Ended,
                 After::Reset => {
                     self.socket.reset();
                     return Rest::Ended;
@@ -163,6 +175,16 @@ impl Conn {
                 }
             }
         }
+    }
+
+    /// Whether the socket can be closed at once: the client has said that the request was its last, the whole
+    /// response is on its way, and nothing is unread. For unread bytes the kernel would reset the connection,
+    /// and drop what it has not sent yet (RFC 9112 §9.6).
+    fn is_over(&self, framed: Framed, done: &Done) -> bool {
+        framed.persistence == Persistence::Close
+            && done.sent.body_bytes <= FLIGHT_BYTES_MAX
+            && self.content.is_none()
+            && self.socket.is_read()
     }
 
     /// Makes the request that the service sees from a head that has just been read.
@@ -194,7 +216,10 @@ impl Conn {
         service.done(note, &done);
         self.reader.recycle(std::mem::take(&mut request.headers));
         *place = None;
-        after
+        match after {
+            After::Close if self.is_over(framed, &done) => After::Over,
+            after => after,
+        }
     }
 
     /// Answers input that is not a valid request; the connection closes after it.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt;
 
 use crate::limits::ClientLimits;
-use crate::listen::Stream;
+use crate::listen::{Plain, Stream};
 use crate::taking::Taking;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::{Counters, SiteId};
@@ -392,6 +392,11 @@ impl Socket {
             return Err(ClientEnd::Stalled);
         }
         if is_too_slow { Err(ClientEnd::Slow) } else { Ok(is_writable) }
+    }
+
+    /// Whether no byte that the client has sent is unread. Never over TLS, which has a last word of its own.
+    pub(super) fn is_read(&self) -> bool {
+        self.input.is_empty() && self.stream.unsecured().is_some_and(Plain::is_empty)
     }
 
     /// Resets the connection, so that the client does not take the part that it has for a whole message.

@@ -7,16 +7,19 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use rustix::net::{self, SocketFlags};
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream};
 
-use super::balance::{Held, Moved, MovedStream, Seat};
+use super::balance::{Held, Moved, Seat};
 use super::bind::{Bound, Listening, SocketFile};
-use super::{Family, Peer, Plain};
+use super::{Address, Family, Peer, Plain};
 
 /// The kernel doubles it. Larger buffers only push each other out of the CPU's cache on a link without delay.
 const LOCAL_SEND_BUFFER_BYTES: usize = 128 << 10;
@@ -51,15 +54,16 @@ pub struct Arrivals {
 struct Listener {
     index: usize,
     socket: Socket,
+    /// Whether it listens for connections from this machine alone.
+    is_local: bool,
 }
 
+/// A listening socket. The runtime's listeners register each connection that they accept; its streams only
+/// tell when anything is there to be taken. So it is held as one of those.
 #[derive(Debug)]
 enum Socket {
-    Tcp(TcpListener),
-    Unix(
-        UnixListener,
-        #[expect(dead_code, reason = "removes the file when dropped")] Option<Arc<SocketFile>>,
-    ),
+    Tcp(TcpStream),
+    Unix(UnixStream, #[expect(dead_code, reason = "removes the file when dropped")] Option<Arc<SocketFile>>),
 }
 
 impl Arrivals {
@@ -114,8 +118,7 @@ impl Arrivals {
             let accepted = tokio::select! {
                 biased;
                 moved = self.seat.receive() => {
-                    if let Some(arrival) = moved.arrive() { return arrival }
-                    continue;
+                    return moved.arrive();
                 }
                 accepted = poll_fn(|cx| poll_accept(listeners, turn, cx)) => accepted,
             };
@@ -136,20 +139,14 @@ impl Arrivals {
     fn place(&self, stream: Plain, peer: Peer, listener: usize) -> Option<Arrival> {
         let worker = self.seat.choose();
         let held = self.seat.hold(worker);
+        let arrival = Arrival { stream, peer, listener, held, tried: 0 };
         if worker == self.seat.worker() {
-            return Some(Arrival { stream, peer, listener, held, tried: 0 });
+            return Some(arrival);
         }
-        let stream = match stream.leave() {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "connection lost on its way to another worker");
-                return None;
-            }
-        };
-        let back = self.seat.give(Moved { stream, peer, listener, held, tried: 0 }).err()?;
+        let back = self.seat.give(Moved::of(arrival)?).err()?;
         // The other worker's inbox is full: the connection stays, and counts here.
         let held = self.seat.hold(self.seat.worker());
-        Moved { held, ..back }.arrive()
+        Some(Moved { held, ..back }.arrive())
     }
 
     /// Whether all other workers were asked for room for a connection.
@@ -167,8 +164,8 @@ impl Arrivals {
             return false;
         };
         let held = self.seat.hold(worker);
-        let Ok(stream) = stream.leave() else { return false };
-        self.seat.give(Moved { stream, peer, listener, held, tried }).is_ok()
+        let moved = Moved::of(Arrival { stream, peer, listener, held, tried });
+        moved.is_some_and(|moved| self.seat.give(moved).is_ok())
     }
 
     async fn wait(&mut self, error: &io::Error) {
@@ -181,33 +178,56 @@ impl Arrivals {
 
 impl Listener {
     fn open(index: usize, bound: Bound) -> io::Result<Self> {
+        let is_local = matches!(bound.address(), Address::Tcp(at) if at.ip().to_canonical().is_loopback());
         let socket = match bound.socket {
-            Listening::Tcp(listener) => Socket::Tcp(TcpListener::from_std(listener)?),
-            Listening::Unix(listener, file) => Socket::Unix(UnixListener::from_std(listener)?, file),
+            Listening::Tcp(listener) => {
+                if is_local {
+                    // Accepted sockets inherit it.
+                    bound_send_buffer(&listener);
+                }
+                Socket::Tcp(TcpStream::from_std(OwnedFd::from(listener).into())?)
+            }
+            Listening::Unix(listener, file) => {
+                Socket::Unix(UnixStream::from_std(OwnedFd::from(listener).into())?, file)
+            }
         };
-        Ok(Self { index, socket })
+        Ok(Self { index, socket, is_local })
     }
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Plain, Peer)>> {
-        match &self.socket {
-            Socket::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, from)| {
-                bound_send_buffer(&stream, from);
-                (Plain::Tcp(stream), Peer::at(from))
-            }),
-            Socket::Unix(listener, _) => {
-                listener.poll_accept(cx).map_ok(|(stream, _)| (Plain::Unix(stream), Peer::Unix))
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, from) = loop {
+            let accepted = match &self.socket {
+                Socket::Tcp(listener) => {
+                    ready!(listener.poll_read_ready(cx))?;
+                    listener.try_io(Interest::READABLE, || Ok(net::acceptfrom_with(listener, flags)?))
+                }
+                Socket::Unix(listener, _) => {
+                    ready!(listener.poll_read_ready(cx))?;
+                    listener.try_io(Interest::READABLE, || Ok(net::acceptfrom_with(listener, flags)?))
+                }
+            };
+            match accepted {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                accepted => break accepted?,
             }
+        };
+        if let Socket::Unix(..) = self.socket {
+            return Poll::Ready(Ok((Plain::new(socket, Family::Unix), Peer::Unix)));
         }
+        let from = SocketAddr::try_from(from.ok_or(io::ErrorKind::NotConnected)?)?;
+        if !self.is_local && from.ip().to_canonical().is_loopback() {
+            bound_send_buffer(&socket);
+        }
+        Poll::Ready(Ok((Plain::new(socket, Family::Tcp), Peer::at(from))))
     }
 }
 
-/// Bounds the send buffer of a connection from this machine (a TLS terminator, a balancer). Such a link has
+/// Bounds the send buffer of connections from this machine (a TLS terminator, a balancer). Such a link has
 /// no delay, so the kernel need not buffer megabytes. For other links the kernel finds out how much their
 /// delay demands.
-fn bound_send_buffer(stream: &TcpStream, peer: SocketAddr) {
-    if peer.ip().to_canonical().is_loopback() {
-        let _ = socket2::SockRef::from(stream).set_send_buffer_size(LOCAL_SEND_BUFFER_BYTES);
-    }
+fn bound_send_buffer(socket: &impl AsFd) {
+    let _ = SockRef::from(socket).set_send_buffer_size(LOCAL_SEND_BUFFER_BYTES);
 }
 
 /// Asks the listeners in turn, so that none starves.
@@ -227,54 +247,21 @@ fn poll_accept(
 }
 
 impl Moved {
-    /// Registers the connection with the current runtime.
-    fn arrive(self) -> Option<Arrival> {
-        let stream = match self.stream {
-            MovedStream::Tcp(stream) => TcpStream::from_std(stream).map(Plain::Tcp),
-            MovedStream::Unix(stream) => UnixStream::from_std(stream).map(Plain::Unix),
-        };
-        match stream {
-            Ok(stream) => {
-                let Moved { peer, listener, held, tried, .. } = self;
-                Some(Arrival { stream, peer, listener, held, tried })
-            }
+    /// Takes a connection out of this worker's runtime; `None` if it is lost.
+    fn of(arrival: Arrival) -> Option<Moved> {
+        let Arrival { stream, peer, listener, held, tried } = arrival;
+        match stream.into_socket() {
+            Ok((socket, family)) => Some(Moved { socket, family, peer, listener, held, tried }),
             Err(error) => {
-                tracing::warn!(%error, "connection lost on its way from another worker");
+                tracing::warn!(%error, "connection lost on its way to another worker");
                 None
             }
         }
     }
-}
 
-impl Plain {
-    /// Takes the connection out of its runtime, to be sent to another process.
-    ///
-    /// # Errors
-    /// Those of the runtime. The connection is then lost.
-    pub(crate) fn into_socket(self) -> io::Result<(OwnedFd, Family)> {
-        Ok(match self.leave()? {
-            MovedStream::Tcp(stream) => (stream.into(), Family::Tcp),
-            MovedStream::Unix(stream) => (stream.into(), Family::Unix),
-        })
-    }
-
-    /// Registers a socket from another process with the current runtime.
-    ///
-    /// # Errors
-    /// Those of the runtime.
-    pub(crate) fn of_socket(socket: OwnedFd, family: Family) -> io::Result<Self> {
-        match family {
-            Family::Tcp => TcpStream::from_std(socket.into()).map(Self::Tcp),
-            Family::Unix => UnixStream::from_std(socket.into()).map(Self::Unix),
-        }
-    }
-
-    /// Takes the connection out of its runtime, to be sent to another worker.
-    fn leave(self) -> io::Result<MovedStream> {
-        match self {
-            Self::Tcp(stream) => stream.into_std().map(MovedStream::Tcp),
-            Self::Unix(stream) => stream.into_std().map(MovedStream::Unix),
-        }
+    fn arrive(self) -> Arrival {
+        let Moved { socket, family, peer, listener, held, tried } = self;
+        Arrival { stream: Plain::new(socket, family), peer, listener, held, tried }
     }
 }
 

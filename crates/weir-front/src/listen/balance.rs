@@ -4,12 +4,13 @@
 //! Each count has a cache line of its own. Others read it only when they accept a connection. The inboxes are
 //! bounded: if one is full, the connection stays where it is.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::Peer;
+use super::{Family, Peer};
 
 /// The most connections that wait in a worker's inbox.
 const INBOX_MAX: usize = 1024;
@@ -38,17 +39,12 @@ impl Table {
 /// A connection on its way to another worker's runtime.
 #[derive(Debug)]
 pub(super) struct Moved {
-    pub(super) stream: MovedStream,
+    pub(super) socket: OwnedFd,
+    pub(super) family: Family,
     pub(super) tried: usize,
     pub(super) peer: Peer,
     pub(super) listener: usize,
     pub(super) held: Held,
-}
-
-#[derive(Debug)]
-pub(super) enum MovedStream {
-    Tcp(std::net::TcpStream),
-    Unix(std::os::unix::net::UnixStream),
 }
 
 /// A worker's own count, its inbox, and the counts of the others.

@@ -66,6 +66,13 @@ impl Idle {
         self.free.push(slot.0);
     }
 
+    /// Gives back the memory of a list whose slots are all free.
+    pub(crate) fn shrink(&mut self) {
+        if self.free.len() + 1 == self.links.len() {
+            *self = Idle::default();
+        }
+    }
+
     /// The connection that has been idle for the longest, and since when.
     pub(crate) fn longest(&self) -> Option<(u64, Instant)> {
         let first = self.links[self.links[0].after];
@@ -98,6 +105,7 @@ mod tests {
                     _ => {
                         idle.leave(slot);
                         slots.remove(&connection);
+                        idle.shrink();
                     }
                 }
                 prop_assert_eq!(idle.longest().map(|(longest, _)| longest), model.front().copied());

@@ -4,15 +4,21 @@
 //! waiting for readiness in between.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::mem;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::BytesMut;
+use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+use super::Family;
 
 /// The most bytes of one read.
 pub const READ_BYTES: usize = 16 << 10;
@@ -24,16 +30,100 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
 }
 
-/// Both directions of a socket. It belongs to the runtime that accepted it.
+/// Both directions of a non-blocking socket. It joins the runtime of the thread that first waits for it: a
+/// new connection often has its request with it, and may be over before anything is waited for.
 #[derive(Debug)]
-pub enum Plain {
-    /// TCP, `TCP_NODELAY` set.
+pub struct Plain {
+    watch: RefCell<Watch>,
+    family: Family,
+}
+
+/// A socket, and whether the runtime tells when it is ready.
+#[derive(Debug)]
+enum Watch {
+    /// It does not, and nothing was tried yet.
+    Untried(OwnedFd),
+    /// It does not, and the kernel had no more bytes to be read.
+    Drained(OwnedFd),
     Tcp(TcpStream),
-    /// A Unix stream socket.
     Unix(UnixStream),
+    /// The runtime has refused it.
+    Lost,
+}
+
+impl Watch {
+    fn socket(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(match self {
+            Self::Untried(socket) | Self::Drained(socket) => socket.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Lost => return Err(io::ErrorKind::NotConnected.into()),
+        })
+    }
+
+    /// Makes a system call, unless the runtime knows that it would block.
+    fn try_io(
+        &mut self,
+        interest: Interest,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => return stream.try_io(interest, || call(stream.as_fd())),
+            Self::Unix(stream) => return stream.try_io(interest, || call(stream.as_fd())),
+            _ => {}
+        }
+        let called = call(self.socket()?);
+        if interest.is_readable() && called.as_ref().is_err_and(would_block) {
+            *self = match mem::replace(self, Self::Lost) {
+                Self::Untried(socket) => Self::Drained(socket),
+                other => other,
+            };
+        }
+        called
+    }
+
+    /// Has the runtime tell when it is ready.
+    fn join(&mut self, family: Family) -> io::Result<()> {
+        if let Self::Tcp(_) | Self::Unix(_) = self {
+            return Ok(());
+        }
+        *self = match (mem::replace(self, Self::Lost), family) {
+            (Self::Untried(socket) | Self::Drained(socket), Family::Tcp) => {
+                Self::Tcp(TcpStream::from_std(socket.into())?)
+            }
+            (Self::Untried(socket) | Self::Drained(socket), Family::Unix) => {
+                Self::Unix(UnixStream::from_std(socket.into())?)
+            }
+            (other, _) => other,
+        };
+        Ok(())
+    }
+}
+
+fn would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 impl Plain {
+    /// A connected socket, which must not block.
+    pub fn new(socket: OwnedFd, family: Family) -> Plain {
+        Plain { watch: RefCell::new(Watch::Untried(socket)), family }
+    }
+
+    /// Takes the socket out of its runtime.
+    ///
+    /// # Errors
+    /// Those of the runtime. The connection is then lost.
+    pub fn into_socket(self) -> io::Result<(OwnedFd, Family)> {
+        let socket = match self.watch.into_inner() {
+            Watch::Untried(socket) | Watch::Drained(socket) => socket,
+            Watch::Tcp(stream) => stream.into_std()?.into(),
+            Watch::Unix(stream) => stream.into_std()?.into(),
+            Watch::Lost => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        Ok((socket, self.family))
+    }
+
     /// Reads what is there, at most [`READ_BYTES`], behind the content of `buffer`. `Ok(0)` is the end of the
     /// input.
     ///
@@ -61,7 +151,7 @@ impl Plain {
     /// `WouldBlock` when nothing is there.
     pub fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         let room = bytes.len();
-        self.transfer(Interest::READABLE, room, || Ok(net::recv(self, bytes, RecvFlags::empty())?.0))
+        self.transfer(Interest::READABLE, room, |socket| Ok(net::recv(socket, bytes, RecvFlags::empty())?.0))
     }
 
     /// Polls for bytes as [`Plain::try_read_buf`] reads them.
@@ -69,8 +159,7 @@ impl Plain {
         loop {
             ready!(self.poll_readable(cx))?;
             match self.try_read_buf(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_to_be_tried_again(&error) => {}
                 read => return Poll::Ready(read),
             }
         }
@@ -81,7 +170,8 @@ impl Plain {
     /// # Errors
     /// `WouldBlock` if it takes nothing: wait for [`Plain::writable`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.transfer(Interest::WRITABLE, bytes.len(), || Ok(net::send(self, bytes, SendFlags::NOSIGNAL)?))
+        let flags = SendFlags::NOSIGNAL;
+        self.transfer(Interest::WRITABLE, bytes.len(), |socket| Ok(net::send(socket, bytes, flags)?))
     }
 
     /// Writes as much of the slices as the kernel takes now, in one system call.
@@ -90,7 +180,7 @@ impl Plain {
     /// `WouldBlock` when it takes nothing.
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
-        self.transfer(Interest::WRITABLE, bytes, || Ok(rustix::io::writev(self, slices)?))
+        self.transfer(Interest::WRITABLE, bytes, |socket| Ok(rustix::io::writev(socket, slices)?))
     }
 
     /// Makes one system call for `wanted` bytes, if the runtime expects it to succeed. A call that moves
@@ -101,17 +191,14 @@ impl Plain {
         &self,
         interest: Interest,
         wanted: usize,
-        call: impl FnOnce() -> io::Result<usize>,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut moved = 0;
-        let call = || {
-            moved = call()?;
+        let call = |socket: BorrowedFd<'_>| {
+            moved = call(socket)?;
             if 0 < moved && moved < wanted { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
-        let whole = match self {
-            Self::Tcp(stream) => stream.try_io(interest, call),
-            Self::Unix(stream) => stream.try_io(interest, call),
-        };
+        let whole = self.watch.borrow_mut().try_io(interest, call);
         match whole {
             Err(error) if moved == 0 => Err(error),
             _ => Ok(moved),
@@ -124,14 +211,12 @@ impl Plain {
     /// `WouldBlock` if nothing is taken: wait for [`Plain::writable`].
     pub fn try_send_file(&self, file: BorrowedFd<'_>, offset: u64, wanted: usize) -> io::Result<usize> {
         // It may move fewer for other reasons than a full buffer, so that the readiness goes on.
-        let call = || {
-            let mut offset = offset;
-            Ok(rustix::fs::sendfile(self, file, Some(&mut offset), wanted)?)
-        };
-        match self {
-            Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, call),
-            Self::Unix(stream) => stream.try_io(Interest::WRITABLE, call),
-        }
+        let (mut offset, mut moved) = (offset, 0);
+        self.watch.borrow_mut().try_io(Interest::WRITABLE, |socket| {
+            moved = rustix::fs::sendfile(socket, file, Some(&mut offset), wanted)?;
+            Ok(())
+        })?;
+        Ok(moved)
     }
 
     /// As [`Plain::try_write`], for bytes that more follow at once: the kernel may wait for them to fill a
@@ -141,7 +226,7 @@ impl Plain {
     /// `WouldBlock` if it takes nothing: wait for [`Plain::writable`].
     pub fn try_write_ahead(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
-        self.transfer(Interest::WRITABLE, bytes.len(), || Ok(net::send(self, bytes, flags)?))
+        self.transfer(Interest::WRITABLE, bytes.len(), |socket| Ok(net::send(socket, bytes, flags)?))
     }
 
     /// Waits until reading may succeed.
@@ -152,10 +237,7 @@ impl Plain {
     /// # Cancel safety
     /// Safe: nothing is read.
     pub async fn readable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.readable().await,
-            Self::Unix(stream) => stream.readable().await,
-        }
+        poll_fn(|cx| self.poll_readable(cx)).await
     }
 
     /// Waits until writing may succeed.
@@ -166,45 +248,44 @@ impl Plain {
     /// # Cancel safety
     /// Safe: nothing is written.
     pub async fn writable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.writable().await,
-            Self::Unix(stream) => stream.writable().await,
-        }
+        poll_fn(|cx| self.poll_writable(cx)).await
     }
 
     /// Whether the other end has closed its side, or the connection is gone, behind the bytes that are still
     /// to be read. Asks only the runtime.
     pub fn is_read_closed(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        let ready = match self {
-            Self::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
-            Self::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
+        let ready = match &*self.watch.borrow() {
+            Watch::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
+            Watch::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
+            Watch::Lost => return true,
+            Watch::Untried(_) | Watch::Drained(_) => return false,
         };
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     /// As [`Plain::readable`], for code that polls.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(stream) => stream.poll_read_ready(cx),
-            Self::Unix(stream) => stream.poll_read_ready(cx),
+        let mut watch = self.watch.borrow_mut();
+        if let Watch::Untried(_) = *watch {
+            return Poll::Ready(Ok(()));
+        }
+        watch.join(self.family)?;
+        match &*watch {
+            Watch::Tcp(stream) => stream.poll_read_ready(cx),
+            Watch::Unix(stream) => stream.poll_read_ready(cx),
+            _ => Poll::Ready(watch.socket().map(drop)),
         }
     }
 
     /// As [`Plain::writable`], for code that polls.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(stream) => stream.poll_write_ready(cx),
-            Self::Unix(stream) => stream.poll_write_ready(cx),
-        }
-    }
-}
-
-impl AsFd for Plain {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
+        let mut watch = self.watch.borrow_mut();
+        watch.join(self.family)?;
+        match &*watch {
+            Watch::Tcp(stream) => stream.poll_write_ready(cx),
+            Watch::Unix(stream) => stream.poll_write_ready(cx),
+            _ => Poll::Ready(watch.socket().map(drop)),
         }
     }
 }
@@ -215,19 +296,23 @@ impl AsyncRead for Plain {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        loop {
+            ready!(self.poll_readable(cx))?;
+            match self.try_read(buffer.initialize_unfilled()) {
+                Err(error) if is_to_be_tried_again(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(bytes) => {
+                    buffer.advance(bytes);
+                    return Poll::Ready(Ok(()));
+                }
+            }
         }
     }
 }
 
 impl AsyncWrite for Plain {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -235,9 +320,16 @@ impl AsyncWrite for Plain {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        loop {
+            let written = match slices {
+                [slice] => self.try_write(slice),
+                slices => self.try_write_vectored(slices),
+            };
+            match written {
+                Err(error) if would_block(&error) => ready!(self.poll_writable(cx))?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => return Poll::Ready(written),
+            }
         }
     }
 
@@ -249,27 +341,44 @@ impl AsyncWrite for Plain {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let watch = self.watch.borrow();
+        Poll::Ready(watch.socket().and_then(|socket| Ok(net::shutdown(socket, net::Shutdown::Write)?)))
     }
+}
+
+/// Whether a read that failed has only found nothing.
+fn is_to_be_tried_again(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 impl Plain {
     /// The address of this machine that the peer connected to; `None` over a Unix socket.
-    pub fn local_address(&self) -> Option<std::net::IpAddr> {
-        match self {
-            Self::Tcp(stream) => Some(stream.local_addr().ok()?.ip()),
-            Self::Unix(_) => None,
-        }
+    pub fn local_address(&self) -> Option<IpAddr> {
+        let watch = self.watch.borrow();
+        let name = net::getsockname(watch.socket().ok()?).ok()?;
+        SocketAddr::try_from(name).ok().map(|at| at.ip())
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_undelayed(&self) -> bool {
+        net::sockopt::tcp_nodelay(self.watch.borrow().socket().unwrap()).unwrap()
+    }
+
+    /// Whether the kernel has no byte to be read now. Asks it, whatever the runtime knows.
+    pub fn is_empty(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let watch = self.watch.borrow();
+        let Ok(socket) = watch.socket() else { return true };
+        matches!(net::recv(socket, &mut [0; 1], flags), Ok((_, 0)) | Err(Errno::AGAIN))
     }
 
     /// Has the kernel reset the connection when it is closed.
     pub fn reset_on_close(&self) {
-        if let Self::Tcp(stream) = self {
-            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+        if self.family == Family::Tcp {
+            let watch = self.watch.borrow();
+            let linger = |socket| net::sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
+            let _ = watch.socket().map(linger);
         }
     }
 }

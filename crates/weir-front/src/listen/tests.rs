@@ -112,8 +112,7 @@ fn accepted_connections_are_undelayed_and_carry_bytes_both_ways() {
         let mut arrival = arrivals.next().await;
         assert_eq!(arrival.peer, Peer::Ip(client.local_addr().unwrap()));
         assert_eq!((arrival.listener, arrivals.seat().held()), (0, 1));
-        let Plain::Tcp(stream) = &arrival.stream else { panic!("not TCP") };
-        assert!(stream.nodelay().unwrap(), "inherited from the listener");
+        assert!(arrival.stream.is_undelayed(), "inherited from the listener");
 
         client.write_all(b"ping").await.unwrap();
         arrival.stream.readable().await.unwrap();
@@ -134,7 +133,7 @@ fn accepted_connections_are_undelayed_and_carry_bytes_both_ways() {
 fn a_drained_socket_is_not_read_again_and_nothing_is_missed() {
     runtime().block_on(async {
         let (mut sender, receiver) = UnixStream::pair().unwrap();
-        let stream = Plain::Unix(receiver);
+        let stream = Plain::new(receiver.into_std().unwrap().into(), Family::Unix);
         let mut buffer = BytesMut::new();
         let read =
             async |buffer: &mut BytesMut| poll_fn(|cx| stream.poll_read_buf(cx, buffer)).await.unwrap();
@@ -309,7 +308,7 @@ fn bytes_that_are_no_proxy_header_are_refused() {
 fn only_trusted_peers_send_a_proxy_header() {
     runtime().block_on(async {
         let (mut sender, receiver) = UnixStream::pair().unwrap();
-        let stream = Plain::Unix(receiver);
+        let stream = Plain::new(receiver.into_std().unwrap().into(), Family::Unix);
         let mut buffer = BytesMut::new();
         let stranger = Peer::at("192.0.2.9:1".parse().unwrap());
         let refused = greet(&stream, stranger, &Trusted::default(), Form::Any, &mut buffer).await;

@@ -10,6 +10,7 @@
 //! Noting and asking take no lock. Between two agings an estimate is never less than the truth, up to
 //! [`FREQUENCY_MAX`].
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest estimate: a door, and a counter of four bits.
@@ -29,6 +30,8 @@ const PERIOD_PER_OBJECT: u64 = 2;
 const DOOR_BITS_PER_NOTE: u64 = 10;
 /// Counters for each object.
 const COUNTERS_PER_OBJECT: u64 = 8;
+/// Words that are made together when the first of them is written: 4 KiB.
+const PAGE_WORDS: usize = 512;
 /// The fewest objects that a sketch is sized for.
 const OBJECTS_MIN: u64 = 1 << 10;
 
@@ -75,8 +78,8 @@ impl Extent {
 #[derive(Debug)]
 pub(crate) struct Sketch {
     extent: Extent,
-    counters: Box<[AtomicU64]>,
-    doors: [Box<[AtomicU64]>; 2],
+    counters: Words,
+    doors: [Words; 2],
     /// Notes since the last aging.
     noted: AtomicU64,
     /// How often it has aged. Its lowest bit says which doors are this period's.
@@ -102,16 +105,54 @@ impl Hashes {
     }
 }
 
-fn words(count: u64) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
+/// Words that are 0 until they are written. Those of a volume that nobody asks take no memory.
+#[derive(Debug)]
+struct Words {
+    pages: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    count: usize,
+}
+
+impl Words {
+    fn new(count: u64) -> Words {
+        let count = count as usize;
+        Words { pages: (0..count.div_ceil(PAGE_WORDS)).map(|_| OnceLock::new()).collect(), count }
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        let page = self.pages[at / PAGE_WORDS].get();
+        page.map_or(0, |page| page[at % PAGE_WORDS].load(Ordering::Relaxed))
+    }
+
+    /// A word that is to be written.
+    fn word(&self, at: usize) -> &AtomicU64 {
+        let make = || (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        &self.pages[at / PAGE_WORDS].get_or_init(make)[at % PAGE_WORDS]
+    }
+
+    /// Those that may have been written.
+    fn written(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.pages.iter().filter_map(OnceLock::get).flatten()
+    }
+
+    fn all(&self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(|at| self.load(at))
+    }
+
+    fn restore(&self, words: &mut dyn Iterator<Item = u64>) {
+        for (at, value) in (0..self.count).zip(words) {
+            if value != 0 {
+                self.word(at).store(value, Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 impl Sketch {
     /// An empty sketch.
     pub(crate) fn new(extent: Extent) -> Sketch {
-        let doors = [words(extent.door_words), words(extent.door_words)];
+        let doors = [Words::new(extent.door_words), Words::new(extent.door_words)];
         let (noted, age) = (AtomicU64::new(0), AtomicU64::new(0));
-        Sketch { counters: words(extent.counter_words), extent, doors, noted, age }
+        Sketch { counters: Words::new(extent.counter_words), extent, doors, noted, age }
     }
 
     pub(crate) fn extent(&self) -> Extent {
@@ -139,7 +180,7 @@ impl Sketch {
         }
         let least = hashes.all().map(|hash| {
             let (word, shift) = self.counter(hash);
-            word.load(Ordering::Relaxed) >> shift & COUNTER_MAX
+            self.counters.load(word) >> shift & COUNTER_MAX
         });
         1 + least.min().unwrap_or(0) as u32
     }
@@ -152,39 +193,41 @@ impl Sketch {
     /// Halves the counters, and shuts the doors of the period before. Never by two threads at once.
     pub(crate) fn grow_old(&self) {
         self.noted.store(0, Ordering::Relaxed);
-        for word in &self.counters {
+        for word in self.counters.written() {
             // Invariant: the closure never refuses.
             let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |counters| {
                 Some(counters >> 1 & HALVED_MASK)
             });
         }
         let previous = self.age.load(Ordering::Relaxed) as usize & 1 ^ 1;
-        self.doors[previous].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.doors[previous].written().for_each(|word| word.store(0, Ordering::Relaxed));
         self.age.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn counter(&self, hash: u64) -> (&AtomicU64, u64) {
+    /// The word and the shift of a counter.
+    fn counter(&self, hash: u64) -> (usize, u64) {
         let word = hash & (self.extent.counter_words - 1);
-        (&self.counters[word as usize], (hash >> 60) * COUNTER_BITS)
+        (word as usize, (hash >> 60) * COUNTER_BITS)
     }
 
     fn count(&self, hash: u64) {
         let (word, shift) = self.counter(hash);
         // A counter that is full stays full.
-        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |counters| {
+        let _ = self.counters.word(word).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |counters| {
             (counters >> shift & COUNTER_MAX < COUNTER_MAX).then(|| counters + (1 << shift))
         });
     }
 
-    fn bit(&self, door: usize, hash: u64) -> (&AtomicU64, u64) {
+    /// The word and the bit of a door.
+    fn bit(&self, hash: u64) -> (usize, u64) {
         let bit = hash >> 5 & (self.extent.door_words * 64 - 1);
-        (&self.doors[door][(bit / 64) as usize], 1 << (bit % 64))
+        ((bit / 64) as usize, 1 << (bit % 64))
     }
 
     fn is_behind(&self, door: usize, hashes: Hashes) -> bool {
         hashes.all().all(|hash| {
-            let (word, bit) = self.bit(door, hash);
-            word.load(Ordering::Relaxed) & bit != 0
+            let (word, bit) = self.bit(hash);
+            self.doors[door].load(word) & bit != 0
         })
     }
 
@@ -192,9 +235,9 @@ impl Sketch {
     fn open(&self, door: usize, hashes: Hashes) -> bool {
         let mut was_shut = false;
         for hash in hashes.all() {
-            let (word, bit) = self.bit(door, hash);
-            if word.load(Ordering::Relaxed) & bit == 0 {
-                was_shut |= word.fetch_or(bit, Ordering::Relaxed) & bit == 0;
+            let (word, bit) = self.bit(hash);
+            if self.doors[door].load(word) & bit == 0 {
+                was_shut |= self.doors[door].word(word).fetch_or(bit, Ordering::Relaxed) & bit == 0;
             }
         }
         was_shut
@@ -208,7 +251,7 @@ impl Sketch {
     /// All words: the counters, then both doors.
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
         let [first, second] = &self.doors;
-        self.counters.iter().chain(first).chain(second).map(|word| word.load(Ordering::Relaxed))
+        self.counters.all().chain(first.all()).chain(second.all())
     }
 
     /// One of those words, as [`Sketch::words`] and [`Sketch::course`] returned them.
@@ -219,8 +262,8 @@ impl Sketch {
     ) -> Sketch {
         let sketch = Sketch::new(extent);
         let [first, second] = &sketch.doors;
-        for (word, value) in sketch.counters.iter().chain(first).chain(second).zip(words) {
-            word.store(value, Ordering::Relaxed);
+        for part in [&sketch.counters, first, second] {
+            part.restore(words);
         }
         sketch.noted.store(noted, Ordering::Relaxed);
         sketch.age.store(age, Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! HTTP/1 as clients speak it: connections, pipelines, old versions, expectations, upgrades, request bodies.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -259,6 +261,42 @@ fn a_refusal_survives_the_bytes_that_follow_it() {
         client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n");
         client.send(vec![b'x'; 500_000]);
         assert_eq!(client.recv().map(|answer| answer.status()), Ok(413));
+    }
+}
+
+/// Sends a last request and more behind it, and reads slowly: what came, and how the connection ended.
+fn last_words(weir: &Weir, target: &str, rubbish: usize) -> (Vec<u8>, std::io::Result<usize>) {
+    let mut socket = TcpStream::connect(weir.addr()).unwrap();
+    let mut sent =
+        format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").into_bytes();
+    sent.resize(sent.len() + rubbish, b'x');
+    socket.write_all(&sent).unwrap();
+    // The whole response is sent, and the connection closed, before a byte is read.
+    std::thread::sleep(Duration::from_millis(100));
+    let (mut all, mut some) = (Vec::new(), [0; 4096]);
+    loop {
+        match socket.read(&mut some) {
+            Ok(bytes @ 1..) => all.extend_from_slice(&some[..bytes]),
+            end => return (all, end),
+        }
+    }
+}
+
+#[test]
+fn what_a_client_sends_behind_its_last_request_destroys_no_response() {
+    let origin = Origin::start();
+    origin.put("/short", Resource::fresh(vec![b's'; 1000]));
+    origin.put("/long", Resource::fresh(vec![b'l'; 6_000_000]));
+    let weir = before(&origin);
+    for (target, bytes) in [("/short", 1000), ("/long", 6_000_000)] {
+        for rubbish in [0, 1, 20_000, 100_000] {
+            for _ in 0..3 {
+                let (all, end) = last_words(&weir, target, rubbish);
+                let head = all.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+                assert_eq!(all.len() - head, bytes, "{target} before {rubbish} bytes");
+                assert_eq!(end.expect("no reset"), 0, "{target} before {rubbish} bytes");
+            }
+        }
     }
 }
 
