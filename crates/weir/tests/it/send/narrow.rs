@@ -182,53 +182,6 @@ fn thirty_bodies_of_unnamed_versions_at_once_before_a_volume() {
     thirty_bodies_and_eight_mebibytes(Stored::OnVolume, Version::Unnamed);
 }
 
-/// The files in memory that Weir has open, from which the kernel sends.
-fn files(weir: &Weir) -> usize {
-    let entries = std::fs::read_dir(format!("/proc/{}/fd", weir.pid())).unwrap().flatten();
-    let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    targets.filter(|target| target.to_string_lossy().contains("memfd:weir-body")).count()
-}
-
-#[test]
-fn narrow_readers_of_bodies_in_files_leave_memory_to_others() {
-    const BODIES: usize = 6;
-    const LENGTH: usize = 1_800_000;
-    // Too small for files, and more than memory has beside two of them.
-    const OTHERS: usize = 70;
-    let origin = Origin::start();
-    let other = |number: usize| pattern(500 + number as u64, 200_000);
-    for number in 0..BODIES {
-        origin.put(&format!("/{number}"), resource(pattern(number as u64, LENGTH), Version::Named));
-    }
-    for number in 0..OTHERS {
-        origin.put(&format!("/other/{number}"), resource(other(number), Version::Named));
-    }
-    let weir = weir(&origin, "16MiB", Stored::OnVolume).start();
-    let ask_again = || (0..BODIES).for_each(|number| drop(weir.get(&format!("/{number}"))));
-    until("all bodies lie in files", || {
-        ask_again();
-        files(&weir) == BODIES
-    });
-    // What a narrow client takes is little: the kernel's buffers take some of it, and it stops in the middle.
-    let mut slow: Vec<Client> = (0..4 * BODIES).map(|at| ask(&weir, &format!("/{}", at % BODIES))).collect();
-    let ask_others = || {
-        for number in 0..OTHERS {
-            let found = weir.get(&format!("/other/{number}"));
-            assert!(found.status() == 200 && found.body == other(number), "{number}: {:?}", found.head);
-        }
-    };
-    until("memory has given the files up", || {
-        ask_others();
-        files(&weir) < BODIES / 2
-    });
-    for (at, client) in slow.iter_mut().enumerate() {
-        let number = at % BODIES;
-        let got = rest(client, LENGTH);
-        let is_right = got == pattern(number as u64, LENGTH);
-        assert!(is_right, "{at}: {} of {LENGTH} bytes\n{}", got.len(), broken(&weir));
-    }
-}
-
 /// A thousand readers of large bodies, made small: `examples/stress/slow.toml` has the whole.
 #[test]
 fn many_narrow_readers_of_few_bodies_leave_memory_to_others() {
