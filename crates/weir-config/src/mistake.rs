@@ -5,6 +5,10 @@ use crate::source::{Place, Sources, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use std::{fmt, path::PathBuf};
 
+/// So many are shown with their text. Each is looked for in the whole file, so that thousands of them in a
+/// large one would take minutes.
+const SHOWN_MAX: usize = 100;
+
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mistake {
@@ -139,12 +143,16 @@ impl Mistakes {
     fn render(&self, renderer: Renderer) -> String {
         let renderer = renderer.decor_style(DecorStyle::Ascii);
         let mut out = String::new();
-        for mistake in &self.list {
+        for mistake in self.list.iter().take(SHOWN_MAX) {
             out.push_str(&renderer.render(&[self.group(mistake)]));
             out.push_str("\n\n");
         }
         let count = self.list.len();
-        out.push_str(&format!("{count} mistake{}\n", if count == 1 { "" } else { "s" }));
+        out.push_str(&format!("{count} mistake{}", if count == 1 { "" } else { "s" }));
+        if count > SHOWN_MAX {
+            out.push_str(&format!(", of which the first {SHOWN_MAX} are shown"));
+        }
+        out.push('\n');
         out
     }
 

@@ -38,3 +38,18 @@ fn errors_of_syntax_are_reported_with_what_else_is_wrong() {
 fn words_of_other_proxies_and_wrong_brackets_are_answered_with_the_right_form() {
     check("neighbours");
 }
+
+/// Thousands of mistakes in a large file are counted, and the first are shown: each one's text is looked for in
+/// the whole file.
+#[test]
+fn of_very_many_mistakes_the_first_are_shown() {
+    let text: String = (0..5000).map(|number| format!("wrong-{number} = 1\n")).collect();
+    let path = std::env::temp_dir().join(format!("weir-mistakes-{}.toml", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let report = weir_config::load_with(&path, &|_: &str| None).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    let count = report.lines().filter(|line| line.starts_with("error: ")).count();
+    assert_eq!(count, 100);
+    let end = report.lines().next_back().unwrap();
+    assert!(end.ends_with("mistakes, of which the first 100 are shown"), "{end}");
+}

@@ -14,7 +14,7 @@ mod volumes;
 mod warm;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,15 @@ pub use self::retention::{
 pub use self::upgrade::{UpgradeOrder, Upgraded};
 pub use self::volumes::{CatalogueUse, Verified, VolumeUse};
 pub use self::warm::{WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed};
+
+/// What the cache holds of each site.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    /// By the names of the sites.
+    pub sites: Vec<(String, Holding)>,
+    /// When memory was counted. `None` before the first count: then volumes alone are in it.
+    pub as_of: Option<SystemTime>,
+}
 
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.
@@ -242,8 +251,8 @@ pub trait DataPlane: Send + Sync {
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
 
     /// What the cache holds of each site of the configuration, including purged objects on volumes that are
-    /// not swept yet. May block for a while.
-    fn held(&self) -> Vec<(String, Holding)>;
+    /// not swept yet. Where memory holds many objects it was counted a while ago.
+    fn held(&self) -> Held;
 
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
     fn admin_hosts(&self) -> Vec<HostPattern>;

@@ -57,7 +57,7 @@ pub use data_plane::PickState;
 pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState,
     ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload,
-    ContentUse, ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, HeldRange,
+    ContentUse, ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, Held, HeldRange,
     Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OrdersEnded, OriginChoice,
     OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope,
     Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped,

@@ -16,8 +16,10 @@ mod sources;
 mod table;
 mod volumes;
 
+use std::collections::HashSet;
 use std::fmt;
 
+use memchr::memmem;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
@@ -66,22 +68,41 @@ fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
 }
 
 /// OpenMetrics names a counter without `_total` in its comments and ends with `# EOF`; the older format does
-/// neither.
+/// neither. Nothing but comments begins with `#`, since labels have no line breaks.
 fn in_prometheus_form(text: &str) -> String {
-    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
+    let comments = || memmem::find_iter(text.as_bytes(), "# ").filter(|at| is_line_start(text, *at));
+    let counter = |at: usize| line_at(text, at).strip_prefix("# TYPE ")?.strip_suffix(" counter");
+    let counters: HashSet<&str> = comments().filter_map(counter).collect();
     let mut out = String::with_capacity(text.len() + 4096);
-    for line in text.lines().filter(|line| *line != "# EOF") {
-        let comment = line.strip_prefix("# ").and_then(|rest| {
-            let mut words = rest.splitn(3, ' ');
-            Some((words.next()?, words.next()?, words.next()?)).filter(|(_, name, _)| is_counter(name))
-        });
-        match comment {
-            Some((what, name, rest)) => out.push_str(&format!("# {what} {name}_total {rest}")),
-            None => out.push_str(line),
+    let mut copied = 0;
+    for at in comments() {
+        let line = line_at(text, at);
+        let mut words = line.splitn(4, ' ').skip(2);
+        let name = words.next().filter(|name| counters.contains(name));
+        let end = match name {
+            None if line == "# EOF" => at,
+            None => continue,
+            Some(name) => at + line.find(name).unwrap_or_default() + name.len(),
+        };
+        out.push_str(&text[copied..end]);
+        copied = end;
+        match name {
+            Some(_) => out.push_str("_total"),
+            None => copied = text.len().min(at + line.len() + 1),
         }
-        out.push('\n');
     }
+    out.push_str(&text[copied..]);
     out
+}
+
+fn is_line_start(text: &str, at: usize) -> bool {
+    at == 0 || text.as_bytes()[at - 1] == b'\n'
+}
+
+/// The line that begins there, without its end.
+fn line_at(text: &str, at: usize) -> &str {
+    let rest = &text[at..];
+    rest.split_once('\n').map_or(rest, |(line, _)| line)
 }
 
 struct Scrape(Seen);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use weir_config::Loaded;
@@ -147,9 +147,10 @@ impl DataPlane for Scripted {
         })
     }
 
-    fn held(&self) -> Vec<(String, Holding)> {
+    fn held(&self) -> Held {
         let both = Stock { objects: 2, bytes: 7 };
-        vec![("a".to_owned(), Holding { total: both, ..Holding::default() })]
+        let sites = vec![("a".to_owned(), Holding { total: both, ..Holding::default() })];
+        Held { sites, as_of: Some(SystemTime::UNIX_EPOCH) }
     }
 
     fn list(&self, order: &ListOrder, _: &Progress) -> Result<Listing, String> {

@@ -27,8 +27,10 @@ pub use self::listing::{
     Sum, Unlisted, UrlMatch, Wanted,
 };
 pub use self::load::Ask;
-pub use self::stocks::{Live, SiteStocks};
-pub(crate) use self::stocks::{count, count_in_memory, is_unswept, live, share_quotas, stocks};
+pub use self::stocks::{Live, SiteStocks, StocksSeen};
+pub(crate) use self::stocks::{
+    count, count_in_memory, is_unswept, live, share_quotas, stocks, stocks_lately,
+};
 pub(crate) use self::sweeper::start as start_sweeper;
 pub(crate) use self::volumes::Volumes;
 pub(crate) use self::write::{Keeper, VolumeWrite};
@@ -36,6 +38,7 @@ pub(crate) use self::write::{Keeper, VolumeWrite};
 use std::sync::Arc;
 
 use self::sealer::Sealer;
+use self::stocks::Lately;
 use crate::admission::Admission;
 use crate::ledger::Ledger;
 use crate::memory::{Limits, Memory};
@@ -46,13 +49,14 @@ pub(crate) struct Inside {
     pub(crate) memory: Memory,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) sealer: Sealer,
+    lately: Arc<Lately>,
 }
 
 impl Inside {
     pub(crate) fn new(limits: Limits, ledger: Ledger, admission: Admission) -> Inside {
         let volumes = Arc::new(Volumes::new(admission));
         let memory = Memory::new(limits, ledger, Arc::clone(&volumes) as _);
-        Inside { memory, volumes, sealer: Sealer::new(limits.memory_bytes) }
+        Inside { memory, volumes, sealer: Sealer::new(limits.memory_bytes), lately: Arc::default() }
     }
 }
 

@@ -7,11 +7,11 @@ mod listing;
 mod patience;
 mod retention;
 mod sent;
+mod stocks;
 mod writer;
 mod written;
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,13 +31,12 @@ use crate::generation::{BLOCK_BYTES, Body, Piece};
 use crate::generation::{Generation, Retirement};
 use crate::generation::{Head, detached, head_bytes};
 use crate::inside::{Ask, Inside, VolumeWrite};
-use crate::inside::{Live, SiteStocks, count, count_in_memory, live, share_quotas, stocks};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::memory::{Limits, overhead_bytes};
 use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
 use crate::tier::{Superseded, VolumeTier};
-use crate::volume::{EachDone, EvictionListener, ReadError, Stock, Volume, key};
+use crate::volume::{EvictionListener, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 
 /// The default of [`Settings::window_bytes`].
@@ -192,28 +191,6 @@ impl Store {
     /// ([`VolumeSettings`](crate::volume::VolumeSettings)). It passes evictions on to the store's listener.
     pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
         Arc::new(VolumeWatcher::new(name, &self.inside.memory.watched))
-    }
-
-    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Walks over
-    /// the index; may block.
-    pub fn stocks(&self) -> Vec<SiteStocks> {
-        stocks(&self.inside)
-    }
-
-    /// Sets how many bytes the volumes may hold of each site, by its hash. Other sites have no quota. Each
-    /// volume has a share by its weight. Beyond its quota a site's oldest objects are evicted; with a quota
-    /// of 0 nothing of it is stored on a volume. Memory does not count.
-    pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
-        *self.inside.volumes.quotas.lock() = quotas;
-        share_quotas(&self.inside);
-    }
-
-    /// What is usable now: not purged, and fresh. Reads every head, and blocks for as long as that takes.
-    ///
-    /// # Errors
-    /// The drive fails.
-    pub fn live(&self, now: Now) -> Result<Live, ReadError> {
-        live(&self.inside, now)
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One
@@ -525,21 +502,6 @@ impl Store {
     /// that are under way are not considered.
     pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
         self.inside.may_hold(digest, url, site)
-    }
-
-    /// How many objects a purge of these scopes would take, where only memory holds objects and no more than
-    /// `looked_max`; else `None`.
-    pub fn count_in_memory(&self, scopes: &[Scope], looked_max: usize) -> Option<u64> {
-        count_in_memory(&self.inside, scopes, looked_max)
-    }
-
-    /// What a purge of these scopes would take, each object once. Reads every head, and blocks for as long as
-    /// that takes; a break of `each` ends it early.
-    ///
-    /// # Errors
-    /// The drive fails.
-    pub fn count(&self, scopes: &[Scope], now: Now, each: EachDone<'_>) -> Result<Stock, ReadError> {
-        count(&self.inside, scopes, now, each)
     }
 
     /// Makes what the marks concern dead or stale, at once, running transfers included. Returns the largest

@@ -11,11 +11,13 @@ use weir_accounts::{
 };
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::state::ACCOUNTS;
-use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn};
+use weir_control::{
+    AccountsUse, Held, Holding, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,
+};
 use weir_edge::Edge;
 use weir_edge::plan::site_hash;
 use weir_observe::{Observatory, Outcome, SiteCount, SiteSnapshot};
-use weir_store::{OsDisk, Scope};
+use weir_store::{OsDisk, Scope, SiteStocks, StocksSeen};
 
 /// Opens the accounts in the state folder, and keeps them from now on.
 ///
@@ -142,9 +144,9 @@ fn used(flows: &Flows) -> Used {
     }
 }
 
-/// What is held of each site, by the hash of the site.
-fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
-    let all = edge.store().stocks().into_iter().map(|held| {
+/// By the hash of the site.
+fn holdings(stocks: Vec<SiteStocks>) -> HashMap<u64, Holding> {
+    let all = stocks.into_iter().map(|held| {
         let (memory, volume, total) = (stock(held.memory), stock(held.volume), stock(held.held));
         (held.site, Holding { memory, volume, total })
     });
@@ -152,15 +154,17 @@ fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
 }
 
 /// What is held of each site of the configuration, including purged objects on volumes until they are swept.
-pub(crate) fn held(edge: &Edge) -> Vec<(String, Holding)> {
-    let holdings = holdings(edge);
+pub(crate) fn held(edge: &Edge) -> Held {
+    let StocksSeen { sites, as_of } = edge.store().stocks_lately(weir_clock::now);
+    let holdings = holdings(sites);
     let held = |mark| holdings.get(&mark).copied().unwrap_or_default();
-    edge.plan().sites().iter().map(|site| (site.name.to_string(), held(site.mark))).collect()
+    let sites = edge.plan().sites().iter().map(|site| (site.name.to_string(), held(site.mark))).collect();
+    Held { sites, as_of }
 }
 
 /// What is held of one site.
 fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
-    let holdings = holdings(edge);
+    let holdings = holdings(edge.store().stocks());
     let by_hand: HashMap<Arc<str>, _> = edge.content_stocks().into_iter().collect();
     for account in accounts {
         let laid = by_hand.get(&*account.site).filter(|laid| laid.objects > 0);

@@ -209,6 +209,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-store/src/drives/supervisor.rs",
     "crates/weir-store/src/inside/background.rs",
     "crates/weir-store/src/inside/sealer.rs",
+    "crates/weir-store/src/inside/stocks/lately.rs",
     "crates/weir-store/src/inside/sweeper.rs",
     "crates/weir-stress/src/scenario/modules/program.rs",
     "crates/weir-stress/src/scenario/origin.rs",

@@ -2,6 +2,7 @@
 
 use super::family::{Family, Series};
 use crate::data_plane::{CertificatesUse, Inventory};
+use smallvec::smallvec;
 
 /// The states of certificates, in the words of `weir certificates`.
 const CERTIFICATE_STATES: [&str; 5] = ["valid", "near-end", "expired", "ordered", "failed"];
@@ -12,19 +13,19 @@ pub(super) fn certificates(inventory: &Inventory) -> Vec<Family<'_>> {
     let in_use = all.iter().filter_map(|of| Some((of, of.expires_in_s?)));
     let ends = in_use.map(|(of, left)| {
         let name = of.names.first().map_or("", String::as_str);
-        (vec![name, of.key.as_str(), of.source.as_str()], left as f64)
+        (smallvec![name, of.key.as_str(), of.source.as_str()], left as f64)
     });
     let unusable = all.iter().filter(|of| of.error.is_some()).count();
     let states = CERTIFICATE_STATES
         .iter()
         .filter(|_| !all.is_empty())
-        .map(|state| (vec![*state], all.iter().filter(|of| of.state == *state).count() as f64));
+        .map(|state| (smallvec![*state], all.iter().filter(|of| of.state == *state).count() as f64));
     let orders = orders.map_or_else(Vec::new, |orders| {
-        vec![(vec!["issued"], orders.issued), (vec!["failed"], orders.failed)]
+        vec![(smallvec!["issued"], orders.issued), (smallvec!["failed"], orders.failed)]
     });
     // Without TLS there is nothing to say.
-    let numbers = |number: f64| if all.is_empty() { Vec::new() } else { vec![(vec![], number)] };
-    let failed = if all.is_empty() { Vec::new() } else { vec![(vec![], *failures)] };
+    let numbers = |number: f64| if all.is_empty() { Vec::new() } else { vec![(smallvec![], number)] };
+    let failed = if all.is_empty() { Vec::new() } else { vec![(smallvec![], *failures)] };
     vec![
         Family {
             name: "weir_certificate_expires_in_seconds",

@@ -6,23 +6,26 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use smallvec::SmallVec;
 use weir_observe::{Latency, Snapshot, bounds_us};
 
-use crate::data_plane::Inventory;
-use crate::sites::Holding;
+use crate::data_plane::{Held, Inventory};
 
 /// All that a scrape sees.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) snapshot: Snapshot,
     pub(crate) inventory: Inventory,
-    pub(crate) held: Vec<(String, Holding)>,
+    pub(crate) held: Held,
     /// Reloads that succeeded, and those that were refused.
     pub(crate) reloads: (u64, u64),
     /// Seconds since the Unix epoch.
     pub(crate) started_s: f64,
     pub(crate) is_serving: bool,
 }
+
+/// The values of a series' labels.
+pub(super) type Labels<'a> = SmallVec<[&'a str; 4]>;
 
 /// A metric with its series.
 #[derive(Clone, Debug)]
@@ -37,9 +40,9 @@ pub(super) struct Family<'a> {
 /// Values, each with those of the labels.
 #[derive(Clone, Debug)]
 pub(super) enum Series<'a> {
-    Counts(Vec<(Vec<&'a str>, u64)>),
-    Levels(Vec<(Vec<&'a str>, f64)>),
-    Histograms(Vec<(Vec<&'a str>, Buckets)>),
+    Counts(Vec<(Labels<'a>, u64)>),
+    Levels(Vec<(Labels<'a>, f64)>),
+    Histograms(Vec<(Labels<'a>, Buckets)>),
 }
 
 /// A histogram: how many values lie up to each bound, those below it included.
@@ -100,19 +103,21 @@ impl<'a> Family<'a> {
             (Series::Levels(series), []) => return ConstGauge::new(series[0].1).encode(family),
             _ => {}
         }
-        let labelled = |values: &[&'a str]| -> Vec<(&'a str, &'a str)> {
-            self.labels.iter().copied().zip(values.iter().copied()).collect()
+        let mut of = |values: &Labels<'a>, encode: &dyn Fn(MetricEncoder<'_>) -> fmt::Result| {
+            let pairs: SmallVec<[(&str, &str); 4]> =
+                self.labels.iter().copied().zip(values.iter().copied()).collect();
+            encode(family.encode_family(&pairs.as_slice())?)
         };
         match &self.series {
-            Series::Counts(series) => series.iter().try_for_each(|(values, count)| {
-                ConstCounter::new(*count).encode(family.encode_family(&labelled(values))?)
-            }),
-            Series::Levels(series) => series.iter().try_for_each(|(values, level)| {
-                ConstGauge::new(*level).encode(family.encode_family(&labelled(values))?)
-            }),
-            Series::Histograms(series) => series
+            Series::Counts(series) => series
                 .iter()
-                .try_for_each(|(values, buckets)| buckets.encode(family.encode_family(&labelled(values))?)),
+                .try_for_each(|(values, count)| of(values, &|out| ConstCounter::new(*count).encode(out))),
+            Series::Levels(series) => series
+                .iter()
+                .try_for_each(|(values, level)| of(values, &|out| ConstGauge::new(*level).encode(out))),
+            Series::Histograms(series) => {
+                series.iter().try_for_each(|(values, buckets)| of(values, &|out| buckets.encode(out)))
+            }
         }
     }
 }

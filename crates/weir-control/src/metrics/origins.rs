@@ -1,9 +1,10 @@
 //! The families of origins and upstreams: requests, picks, ejections, retries, hedges, checks, agents and
 //! sessions.
 
-use super::family::{Buckets, Family, Series};
+use super::family::{Buckets, Family, Labels, Series};
 use super::row::{Row, count, level, one_if, rows};
 use crate::data_plane::{HedgesState, Inventory, OriginState, SessionsState, UpstreamState};
+use smallvec::smallvec;
 
 const ORIGINS: &[Row<OriginState>] = &[
     level("weir_origin_available", "1 while the origin takes its share of requests.", |origin| {
@@ -87,7 +88,7 @@ pub(super) fn origins(inventory: &Inventory) -> Vec<Family<'_>> {
     families.push(picks(inventory));
     families.push(ejections(inventory));
     let upstreams: Vec<_> =
-        inventory.upstreams.iter().map(|upstream| (vec![upstream.name.as_str()], upstream)).collect();
+        inventory.upstreams.iter().map(|upstream| (smallvec![upstream.name.as_str()], upstream)).collect();
     rows(&mut families, UPSTREAMS, &["upstream"], &upstreams);
     families.extend(checks(inventory));
     rows(&mut families, HEDGES, &["upstream"], &each_hedging(inventory));
@@ -100,13 +101,13 @@ pub(super) fn origins(inventory: &Inventory) -> Vec<Family<'_>> {
 /// What scripts and distributors have said.
 fn asked(inventory: &Inventory) -> [Family<'_>; 2] {
     let outcomes = inventory.picks.iter().flat_map(|pick| {
-        let labels = |outcome| vec![pick.name.as_str(), pick.kind.as_str(), outcome];
+        let labels = |outcome| smallvec![pick.name.as_str(), pick.kind.as_str(), outcome];
         pick.outcomes.iter().map(move |(outcome, count)| (labels(outcome.as_str()), *count))
     });
     let troubled = inventory
         .picks
         .iter()
-        .map(|pick| (vec![pick.name.as_str(), pick.kind.as_str()], one_if(pick.trouble.is_some())));
+        .map(|pick| (smallvec![pick.name.as_str(), pick.kind.as_str()], one_if(pick.trouble.is_some())));
     [
         Family {
             name: "weir_pick_outcomes",
@@ -126,7 +127,7 @@ fn asked(inventory: &Inventory) -> [Family<'_>; 2] {
 /// Retries by reason.
 fn retries(inventory: &Inventory) -> Family<'_> {
     let each = inventory.upstreams.iter().flat_map(|upstream| {
-        let labels = |reason| vec![upstream.name.as_str(), reason];
+        let labels = |reason| smallvec![upstream.name.as_str(), reason];
         upstream.retries.iter().map(move |(reason, count)| (labels(reason.as_str()), *count))
     });
     Family {
@@ -140,9 +141,7 @@ fn retries(inventory: &Inventory) -> Family<'_> {
 /// Ejections by cause.
 fn ejections(inventory: &Inventory) -> Family<'_> {
     let each = each_origin(inventory).into_iter().flat_map(|(labels, origin)| {
-        origin.ejections_by_cause.iter().map(move |(cause, count)| {
-            (labels.iter().copied().chain([cause.as_str()]).collect::<Vec<_>>(), *count)
-        })
+        origin.ejections_by_cause.iter().map(move |(cause, count)| (with(&labels, cause), *count))
     });
     Family {
         name: "weir_origin_ejections",
@@ -152,9 +151,12 @@ fn ejections(inventory: &Inventory) -> Family<'_> {
     }
 }
 
-fn each_origin(inventory: &Inventory) -> Vec<(Vec<&str>, &OriginState)> {
+fn each_origin(inventory: &Inventory) -> Vec<(Labels<'_>, &OriginState)> {
     let all = inventory.upstreams.iter().flat_map(|upstream| {
-        upstream.origins.iter().map(|origin| (vec![upstream.name.as_str(), origin.name.as_str()], origin))
+        upstream
+            .origins
+            .iter()
+            .map(|origin| (smallvec![upstream.name.as_str(), origin.name.as_str()], origin))
     });
     all.collect()
 }
@@ -175,7 +177,7 @@ fn picks(inventory: &Inventory) -> Family<'_> {
 }
 
 /// Labels, and one more.
-fn with<'a>(labels: &[&'a str], word: &'a str) -> Vec<&'a str> {
+fn with<'a>(labels: &[&'a str], word: &'a str) -> Labels<'a> {
     labels.iter().copied().chain([word]).collect()
 }
 
@@ -232,12 +234,13 @@ fn checks(inventory: &Inventory) -> Vec<Family<'_>> {
     ]
 }
 
-fn each_hedging(inventory: &Inventory) -> Vec<(Vec<&str>, &HedgesState)> {
+fn each_hedging(inventory: &Inventory) -> Vec<(Labels<'_>, &HedgesState)> {
     let all = inventory.upstreams.iter();
-    all.filter_map(|upstream| Some((vec![upstream.name.as_str()], upstream.hedges.as_ref()?))).collect()
+    all.filter_map(|upstream| Some((smallvec![upstream.name.as_str()], upstream.hedges.as_ref()?))).collect()
 }
 
-fn each_affinity(inventory: &Inventory) -> Vec<(Vec<&str>, &SessionsState)> {
+fn each_affinity(inventory: &Inventory) -> Vec<(Labels<'_>, &SessionsState)> {
     let all = inventory.upstreams.iter();
-    all.filter_map(|upstream| Some((vec![upstream.name.as_str()], upstream.sessions.as_ref()?))).collect()
+    all.filter_map(|upstream| Some((smallvec![upstream.name.as_str()], upstream.sessions.as_ref()?)))
+        .collect()
 }

@@ -1,23 +1,28 @@
 //! The families of requests: outcomes, everything that `weir-observe` counts, and what each site has.
 
+use smallvec::smallvec;
+use std::time::SystemTime;
+
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
-use super::family::{Buckets, Family, Seen, Series};
+use super::family::{Buckets, Family, Labels, Seen, Series};
+use crate::sites::Stock;
 
-fn by_outcome<'a, T>(values: impl IntoIterator<Item = T>) -> Vec<(Vec<&'a str>, T)> {
-    Outcome::ALL.iter().zip(values).map(|(outcome, value)| (vec![outcome.word()], value)).collect()
+fn by_outcome<'a, T>(values: impl IntoIterator<Item = T>) -> Vec<(Labels<'a>, T)> {
+    Outcome::ALL.iter().zip(values).map(|(outcome, value)| (smallvec![outcome.word()], value)).collect()
 }
 
 pub(super) fn requests(seen: &Seen) -> Vec<Family<'_>> {
     let snapshot = &seen.snapshot;
     let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
-    let statuses = classes.iter().zip(snapshot.statuses).map(|(class, count)| (vec![*class], count));
+    let statuses = classes.iter().zip(snapshot.statuses).map(|(class, count)| (smallvec![*class], count));
     let first: Vec<_> = snapshot.first_byte.iter().map(Buckets::of).collect();
     let total: Vec<_> = snapshot.total.iter().map(Buckets::of).collect();
     let cut = snapshot.counts[Count::Cut];
-    let incomplete = vec![(vec!["weir"], cut), (vec!["client"], snapshot.counts[Count::ClientGone])];
+    let incomplete =
+        vec![(smallvec!["weir"], cut), (smallvec!["client"], snapshot.counts[Count::ClientGone])];
     let words = |name, help, labels, counts: &'_ std::collections::BTreeMap<&'static str, u64>| {
-        let series = Series::Counts(counts.iter().map(|(word, count)| (vec![*word], *count)).collect());
+        let series = Series::Counts(counts.iter().map(|(word, count)| (smallvec![*word], *count)).collect());
         Family { name, help, labels, series }
     };
     let family = |name, help, labels, series| Family { name, help, labels, series };
@@ -73,11 +78,11 @@ pub(super) fn counts(seen: &Seen) -> Vec<Family<'_>> {
     let snapshot = &seen.snapshot;
     let counted = Count::ALL.iter().map(|count| (count.row(), snapshot.counts[*count]));
     let counted = counted.filter(|(row, _)| !row.name.is_empty()).map(|(row, count)| {
-        let series = Series::Counts(vec![(vec![], count)]);
+        let series = Series::Counts(vec![(smallvec![], count)]);
         Family { name: row.name, help: row.help, labels: &[], series }
     });
     let now = Level::ALL.iter().map(|level| {
-        let series = Series::Levels(vec![(vec![], snapshot.now(level) as f64)]);
+        let series = Series::Levels(vec![(smallvec![], snapshot.now(level) as f64)]);
         Family { name: level.name, help: level.help, labels: &[], series }
     });
     counted.chain(now).collect()
@@ -88,7 +93,7 @@ pub(super) fn sites(seen: &Seen) -> Vec<Family<'_>> {
     let all = &seen.snapshot.sites;
     let requests = all.iter().flat_map(|site| {
         let counted = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
-        counted.map(|(outcome, count)| (vec![&*site.name, outcome.word()], count))
+        counted.map(|(outcome, count)| (smallvec![&*site.name, outcome.word()], count))
     });
     let mut families = vec![Family {
         name: "weir_site_requests",
@@ -97,30 +102,49 @@ pub(super) fn sites(seen: &Seen) -> Vec<Family<'_>> {
         series: Series::Counts(requests.collect()),
     }];
     families.extend(SiteCount::ALL.iter().map(|count| {
-        let counted = all.iter().map(|site| (vec![&*site.name], site.counts[*count]));
+        let counted = all.iter().map(|site| (smallvec![&*site.name], site.counts[*count]));
         let series = Series::Counts(counted.filter(|(_, count)| *count > 0).collect());
         Family { name: count.row().name, help: count.row().help, labels: &["site"], series }
     }));
-    let held = seen.held.iter().flat_map(|(site, held)| {
-        let tiers = [("memory", held.memory), ("volume", held.volume), ("total", held.total)];
-        tiers.map(|(tier, stock)| (vec![site.as_str(), tier], stock))
+    families.extend(held(seen));
+    families
+}
+
+/// What is held of each site. Rows that are 0 have no series, and neither has memory before its objects were
+/// counted.
+fn held(seen: &Seen) -> [Family<'_>; 3] {
+    let held = seen.held.sites.iter().flat_map(|(site, held)| {
+        let total = seen.held.as_of.map_or_else(Stock::default, |_| held.total);
+        let tiers = [("memory", held.memory), ("volume", held.volume), ("total", total)];
+        let tiers = tiers.into_iter().filter(|(_, stock)| stock.objects > 0);
+        tiers.map(|(tier, stock)| (smallvec![site.as_str(), tier], stock))
     });
-    let held: Vec<_> = held.collect();
+    let held: Vec<(Labels<'_>, Stock)> = held.collect();
     let objects = held.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
     let bytes = held.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
+    let since_epoch = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let as_of = seen.held.as_of.map(|time| (smallvec![], since_epoch(time).as_secs_f64()));
     let labels: &[&str] = &["site", "tier"];
-    families.push(Family {
-        name: "weir_site_held_objects",
-        help: "Objects that are held of a site, in memory, on volumes, and in total with each once; purged \
-               ones on volumes until swept.",
-        labels,
-        series: Series::Levels(objects.collect()),
-    });
-    families.push(Family {
-        name: "weir_site_held_bytes",
-        help: "Bytes of the bodies of these objects.",
-        labels,
-        series: Series::Levels(bytes.collect()),
-    });
-    families
+    [
+        Family {
+            name: "weir_site_held_objects",
+            help: "Objects that are held of a site, in memory, on volumes, and in total with each once; \
+                   purged ones on volumes until swept.",
+            labels,
+            series: Series::Levels(objects.collect()),
+        },
+        Family {
+            name: "weir_site_held_bytes",
+            help: "Bytes of the bodies of these objects.",
+            labels,
+            series: Series::Levels(bytes.collect()),
+        },
+        Family {
+            name: "weir_site_held_timestamp_seconds",
+            help: "When what memory holds of sites was counted, in seconds since the Unix epoch. Where \
+                   memory holds many objects that was a while before the scrape.",
+            labels: &[],
+            series: Series::Levels(as_of.into_iter().collect()),
+        },
+    ]
 }

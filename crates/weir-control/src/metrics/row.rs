@@ -1,7 +1,7 @@
 //! What a row of a table of metrics is: the name without `_total`, the help, and how to read the value. It
 //! must not format anything.
 
-use super::family::{Family, Series};
+use super::family::{Family, Labels, Series};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 pub(super) enum Read<T> {
@@ -29,7 +29,7 @@ pub(super) fn rows<'a, T>(
     out: &mut Vec<Family<'a>>,
     table: &[Row<T>],
     labels: &'static [&'static str],
-    things: &[(Vec<&'a str>, &T)],
+    things: &[(Labels<'a>, &T)],
 ) {
     for Row { name, help, read } in table {
         let series = match read {

@@ -2,15 +2,18 @@
 
 use super::family::{Family, Series};
 use crate::data_plane::Inventory;
+use smallvec::smallvec;
 
 /// The families of sources.
 pub(super) fn sources(inventory: &Inventory) -> Vec<Family<'_>> {
     let reads = inventory.sources.iter().flat_map(|source| {
         let results = [("succeeded", source.succeeded), ("failed", source.failed)];
-        results.map(|(result, count)| (vec![source.source.as_str(), result], count))
+        results.map(|(result, count)| (smallvec![source.source.as_str(), result], count))
     });
-    let ages =
-        inventory.sources.iter().filter_map(|source| Some((vec![source.source.as_str()], source.ago_s?)));
+    let ages = inventory
+        .sources
+        .iter()
+        .filter_map(|source| Some((smallvec![source.source.as_str()], source.ago_s?)));
     vec![
         Family {
             name: "weir_metrics_reads",

@@ -1,5 +1,6 @@
 //! The families of `/metrics`, in the sections of the guide's page. It must not format anything.
 
+use smallvec::smallvec;
 use std::slice;
 
 use super::certificates::certificates;
@@ -93,14 +94,14 @@ pub(super) type Section<'a> = (&'static str, Vec<Family<'a>>);
 /// All families, in the order of the page.
 pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     let mut process = vec![build()];
-    rows(&mut process, PROCESS, &[], slice::from_ref(&(vec![], seen)));
+    rows(&mut process, PROCESS, &[], slice::from_ref(&(smallvec![], seen)));
     process.push(reloads(seen));
     let mut cache = Vec::new();
-    rows(&mut cache, CACHE, &[], slice::from_ref(&(vec![], &seen.inventory)));
+    rows(&mut cache, CACHE, &[], slice::from_ref(&(smallvec![], &seen.inventory)));
     let mut ledger = Vec::new();
-    rows(&mut ledger, LEDGER, &[], slice::from_ref(&(vec![], &seen.inventory)));
+    rows(&mut ledger, LEDGER, &[], slice::from_ref(&(smallvec![], &seen.inventory)));
     let mut by_hand = Vec::new();
-    rows(&mut by_hand, BY_HAND, &[], slice::from_ref(&(vec![], &seen.inventory)));
+    rows(&mut by_hand, BY_HAND, &[], slice::from_ref(&(smallvec![], &seen.inventory)));
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
@@ -117,12 +118,12 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
 }
 
 fn build<'a>() -> Family<'a> {
-    let series = Series::Levels(vec![(vec![env!("CARGO_PKG_VERSION")], 1.0)]);
+    let series = Series::Levels(vec![(smallvec![env!("CARGO_PKG_VERSION")], 1.0)]);
     Family { name: "weir_build_info", help: "The running version.", labels: &["version"], series }
 }
 
 fn reloads<'a>(seen: &Seen) -> Family<'a> {
     let (done, refused) = seen.reloads;
-    let series = Series::Counts(vec![(vec!["done"], done), (vec!["refused"], refused)]);
+    let series = Series::Counts(vec![(smallvec!["done"], done), (smallvec!["refused"], refused)]);
     Family { name: "weir_reloads", help: "Reloads of the configuration.", labels: &["result"], series }
 }

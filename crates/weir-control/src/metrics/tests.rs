@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use super::*;
 use crate::data_plane::{
-    AgentState, CatalogueUse, CheckState, HedgesState, Inventory, OriginState, SessionsState, UpstreamState,
-    VolumeUse,
+    AgentState, CatalogueUse, CheckState, HedgesState, Held, Inventory, OriginState, SessionsState,
+    UpstreamState, VolumeUse,
 };
-use crate::sites::Holding;
+use crate::sites::{Holding, Stock};
 use weir_observe::{Outcome, SiteSnapshot, Snapshot};
 
 /// Something of everything, so that no family is left out.
@@ -47,7 +48,10 @@ fn seen() -> Seen {
         ..UpstreamState::default()
     };
     let inventory = Inventory { volumes: vec![volume], upstreams: vec![upstream], ..Inventory::default() };
-    Seen { snapshot, inventory, held: vec![("a".to_owned(), Holding::default())], ..Seen::default() }
+    let one = Stock { objects: 1, bytes: 1 };
+    let sites = vec![("a".to_owned(), Holding { memory: one, volume: one, total: one })];
+    let held = Held { sites, as_of: Some(SystemTime::UNIX_EPOCH) };
+    Seen { snapshot, inventory, held, ..Seen::default() }
 }
 
 /// Each family once, with its comments and at least one series under its name.

@@ -3,6 +3,7 @@
 use super::family::{Family, Series};
 use super::row::{Row, count, level, one_if, rows};
 use crate::data_plane::{CatalogueUse, Inventory, VolumeUse};
+use smallvec::smallvec;
 
 const VOLUMES: &[Row<VolumeUse>] = &[
     level("weir_volume_up", "1 while the volume stores and serves.", |volume| one_if(volume.state == "up")),
@@ -91,11 +92,11 @@ const STATES: [&str; 6] = ["up", "full", "read-only", "slow", "ejected", "probin
 pub(super) fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
     let volumes = &inventory.volumes;
     let mut families = Vec::new();
-    let each: Vec<_> = volumes.iter().map(|volume| (vec![volume.path.as_str()], volume)).collect();
+    let each: Vec<_> = volumes.iter().map(|volume| (smallvec![volume.path.as_str()], volume)).collect();
     rows(&mut families, VOLUMES, &["volume"], &each);
     let budgets = volumes
         .iter()
-        .filter_map(|volume| Some((vec![volume.path.as_str()], volume.write_budget_bytes? as f64)));
+        .filter_map(|volume| Some((smallvec![volume.path.as_str()], volume.write_budget_bytes? as f64)));
     families.push(Family {
         name: "weir_volume_write_budget_bytes",
         help: "The most bytes that may be written in a day of UTC, if there is a limit.",
@@ -103,7 +104,7 @@ pub(super) fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
         series: Series::Levels(budgets.collect()),
     });
     let states = volumes.iter().flat_map(|volume| {
-        STATES.map(|state| (vec![volume.path.as_str(), state], one_if(volume.state == state)))
+        STATES.map(|state| (smallvec![volume.path.as_str(), state], one_if(volume.state == state)))
     });
     families.push(Family {
         name: "weir_volume_state",
@@ -111,8 +112,9 @@ pub(super) fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
         labels: &["volume", "state"],
         series: Series::Levels(states.collect()),
     });
-    let catalogues =
-        volumes.iter().filter_map(|volume| Some((vec![volume.path.as_str()], volume.catalogue.as_ref()?)));
+    let catalogues = volumes
+        .iter()
+        .filter_map(|volume| Some((smallvec![volume.path.as_str()], volume.catalogue.as_ref()?)));
     let catalogues: Vec<_> = catalogues.collect();
     rows(&mut families, CATALOGUES, &["volume"], &catalogues);
     families

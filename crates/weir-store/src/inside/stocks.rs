@@ -4,17 +4,25 @@
 //! What memory holds is counted on demand, by a walk over the index, without what is purged. What is still
 //! usable ([`Live`]) needs every head, and is counted on demand as well.
 
+mod lately;
+
+pub(crate) use self::lately::Lately;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_policy::{Now, Stored};
 
+use self::lately::{BySite, InMemory};
 use super::Inside;
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Scope, Stamp};
 use crate::tier::VolumeTier;
 use crate::volume::{EachDone, ReadError, Record, Stock, codec, key};
+
+/// Up to so many objects in memory are counted while one waits, in a few milliseconds.
+const AT_ONCE_MAX: usize = 1 << 14;
 
 /// What is held of a site. Purged objects count until their volume is swept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +37,15 @@ pub struct SiteStocks {
     pub held: Stock,
 }
 
+/// What is held of each site, as it was counted last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StocksSeen {
+    /// As [`Store::stocks`](crate::Store::stocks).
+    pub sites: Vec<SiteStocks>,
+    /// When memory was counted. `None` before the first count: then volumes alone are in it.
+    pub as_of: Option<SystemTime>,
+}
+
 /// What is held and usable: not purged, and within its freshness lifetime (RFC 9111 §4.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
@@ -41,29 +58,51 @@ pub struct Live {
 /// What is held of each site, in the order of their hashes. Reads memory's index, and the record of each
 /// object that is in memory and on a volume. May block.
 pub(crate) fn stocks(inside: &Inside) -> Vec<SiteStocks> {
+    joined(inside, &in_memory_by_site(inside))
+}
+
+/// The same for scrapes: memory, where it holds many objects, was counted a while ago. Never blocks for long.
+pub(crate) fn stocks_lately(inside: &Arc<Inside>, clock: fn() -> Now) -> StocksSeen {
+    if inside.memory.index.len() <= AT_ONCE_MAX {
+        return StocksSeen { sites: stocks(inside), as_of: Some(clock().wall) };
+    }
+    let own = Arc::clone(inside);
+    let (memory, as_of) = inside.lately.seen(clock, move || in_memory_by_site(&own)).unzip();
+    StocksSeen { sites: joined(inside, memory.as_deref().map_or(&[], Vec::as_slice)), as_of }
+}
+
+/// What volumes hold of each site now, with what memory holds.
+fn joined(inside: &Inside, memory: &[(u64, InMemory)]) -> Vec<SiteStocks> {
     let mut sites: BTreeMap<u64, SiteStocks> = BTreeMap::new();
-    let mut add = |site: u64, act: &dyn Fn(&mut SiteStocks)| {
-        act(sites.entry(site).or_insert_with(|| SiteStocks { site, ..SiteStocks::default() }));
-    };
+    let of = |site: u64| move || SiteStocks { site, ..SiteStocks::default() };
     for tier in inside.volumes.tiers.all().iter() {
         for (site, stock) in tier.volume().stocks() {
-            add(site, &|own| {
-                own.volume += stock;
-                own.held += stock;
-            });
+            let own = sites.entry(site).or_insert_with(of(site));
+            own.volume += stock;
+            own.held += stock;
         }
     }
-    // Purged and unswept objects count for nothing in memory; a volume knows them only when it is swept.
-    for generation in
-        at_rest(inside).into_iter().filter(|held| inside.memory.judge(&held.label) != Judged::Dead)
-    {
-        let (own, beyond) = (in_memory(&generation), beyond_volume(&generation));
-        add(generation.key().site, &|site| {
-            site.memory += own;
-            site.held += beyond;
-        });
+    for (site, held) in memory {
+        let own = sites.entry(*site).or_insert_with(of(*site));
+        own.memory += held.own;
+        own.held += held.beyond;
     }
     sites.into_values().filter(|site| !site.memory.is_empty() || !site.held.is_empty()).collect()
+}
+
+/// What memory holds of each site. Purged and unswept objects count for nothing; a volume knows them only
+/// when it is swept.
+fn in_memory_by_site(inside: &Inside) -> BySite {
+    let mut sites: BTreeMap<u64, InMemory> = BTreeMap::new();
+    inside.memory.index.each(|generation| {
+        if !is_at_rest(generation) || inside.memory.judge(&generation.label) == Judged::Dead {
+            return;
+        }
+        let of = sites.entry(generation.key().site).or_default();
+        of.own += in_memory(generation);
+        of.beyond += beyond_volume(generation);
+    });
+    sites.into_iter().collect()
 }
 
 /// Whether purged objects may still be counted on a volume.
@@ -173,11 +212,15 @@ pub(crate) fn share_quotas(inside: &Inside) {
 fn at_rest(inside: &Inside) -> Vec<Arc<Generation>> {
     let mut found = Vec::new();
     inside.memory.index.each(|generation| {
-        if generation.residence() == Residence::Resident {
+        if is_at_rest(generation) {
             found.push(Arc::clone(generation));
         }
     });
     found
+}
+
+fn is_at_rest(generation: &Generation) -> bool {
+    generation.residence() == Residence::Resident
 }
 
 /// What memory has of a generation; nothing where all its bytes lie on a volume.

@@ -70,7 +70,7 @@ const SHARED: [&str; 6] = ["kind", "name", "beside", "servers", "rounds", "limit
 /// What a quick run divides: how long and how much, where it is more than `QUICK_LEAST`.
 const QUICK_KEYS: [&str; 6] = ["seconds", "requests", "objects", "count", "times", "ranges"];
 const QUICK_DIVIDES: i64 = 10;
-const QUICK_LEAST: i64 = 20;
+const QUICK_LEAST: i64 = 4;
 const QUICK_LEAST_S: f64 = 0.3;
 
 /// How much of a scenario is run.

@@ -223,7 +223,7 @@ impl ModuleOutcome {
         let is_allowed =
             self.limits.iter().any(|limit| limit.is_for(server) && limit.figure.starts_with("faults"));
         let is_clean = tally.faults.iter().all(|count| *count == 0);
-        let is_something = tally.requests > 0 || !side.own_figures().is_empty();
+        let is_something = tally.requests > 0 || side.own_figures().iter().any(|(_, value)| *value > 0.0);
         (is_clean || is_allowed) && (is_something || side.turns.is_empty())
     }
 }

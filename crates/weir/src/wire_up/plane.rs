@@ -7,7 +7,7 @@ use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_control::{
     ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
-    Counted, DataPlane, Explained, Holding, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
+    Counted, DataPlane, Explained, Held, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
     MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone,
     PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder,
     Upgraded, Verified, WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed,
@@ -215,7 +215,7 @@ impl DataPlane for Server {
         accounts::sites(order, &self.accounts, &loaded, &self.edge)
     }
 
-    fn held(&self) -> Vec<(String, Holding)> {
+    fn held(&self) -> Held {
         accounts::held(&self.edge)
     }
 

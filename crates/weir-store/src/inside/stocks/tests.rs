@@ -97,3 +97,19 @@ fn what_is_purged_is_left_out_of_memory_at_once() {
     assert_eq!((of(&alone, 7), of(&alone, 8).held), (SiteStocks::default(), stock(1, 5)));
     assert!(!alone.is_unswept());
 }
+
+#[test]
+fn scrapes_see_few_objects_as_they_are_and_many_as_they_were_counted() {
+    let many = super::AT_ONCE_MAX as u64 + 10;
+    let store = Store::new(many * (8 << 10));
+    let held = |store: &Store| {
+        let seen = store.stocks_lately(now);
+        (seen.as_of.is_some(), seen.sites.first().map(|site| site.held).unwrap_or_default())
+    };
+    (0..3).for_each(|number| put(&store, number, 7, 3));
+    assert_eq!(held(&store), (true, stock(3, 9)));
+    (3..many).for_each(|number| put(&store, number, 7, 3));
+    until(|| held(&store) == (true, stock(many, 3 * many)));
+    put(&store, many, 7, 3);
+    until(|| held(&store) == (true, stock(many + 1, 3 * many + 3)));
+}

@@ -171,5 +171,5 @@ fn fills_are_kept_over_a_restart() {
          [[module]]\nkind = \"fill\"\nobjects = 60\nsize = \"40 KB\"\nrestart = \"told\"\n\
          limits = [\"kept_percent = 100\", \"restart_ready_ms > 0\"]\n";
     let json = run("restart", text, &[]);
-    assert_eq!(figure(&json, 0, "requests"), 20.0, "{json}");
+    assert_eq!(figure(&json, 0, "requests"), 6.0, "{json}");
 }
