@@ -36,6 +36,9 @@ pub(crate) enum Form {
     OpenMetrics,
 }
 
+/// About what the lines of a site take, in each of two sections.
+const SITE_BYTES: usize = 384;
+
 impl Form {
     /// The form for an `Accept` field.
     pub(crate) fn for_accept(accept: &str) -> Form {
@@ -57,9 +60,10 @@ pub(crate) fn text(control: &Control, form: Form) -> Result<String, fmt::Error> 
 }
 
 fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
+    let parts = seen.snapshot.sites.len() + seen.held.sites.len();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(seen)));
-    let mut out = String::with_capacity(32 << 10);
+    let mut out = String::with_capacity((32 << 10) + parts * SITE_BYTES);
     prometheus_client::encoding::text::encode(&mut out, &registry)?;
     Ok(match form {
         Form::OpenMetrics => out,
