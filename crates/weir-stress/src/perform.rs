@@ -11,7 +11,8 @@ use crate::scenario;
 /// should be.
 ///
 /// # Errors
-/// [`StressError`] if it could not run, or a report cannot be written.
+/// [`StressError`] if it could not run, or a report cannot be written. One that gave up in the middle has
+/// written its report of what it measured.
 pub fn perform(args: &StressArgs, out: &mut dyn Write) -> Result<bool, StressError> {
     let unwritten = |source| StressError::System { act: "writing the report", source };
     if !scenario::is_scenario(&args.url) {
@@ -29,7 +30,7 @@ pub fn perform(args: &StressArgs, out: &mut dyn Write) -> Result<bool, StressErr
     for path in files.into_iter().flatten() {
         write_file(path, "")?;
     }
-    let outcome = scenario::run(args)?;
+    let mut outcome = scenario::run(args)?;
     if let Some(path) = &args.scenario.html {
         write_file(path, &outcome.html())?;
     }
@@ -41,7 +42,10 @@ pub fn perform(args: &StressArgs, out: &mut dyn Write) -> Result<bool, StressErr
         false => write!(out, "{outcome}"),
     };
     written.map_err(unwritten)?;
-    Ok(outcome.is_good())
+    match outcome.gave_up.take() {
+        Some(why) => Err(why),
+        None => Ok(outcome.is_good()),
+    }
 }
 
 fn refuse(args: &ScenarioArgs) -> Result<(), StressError> {

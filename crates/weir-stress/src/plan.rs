@@ -10,6 +10,7 @@ use crate::clock;
 use crate::head::Framing;
 use crate::recorder::Recorder;
 use crate::scenario::catalogue::Catalogue;
+use crate::scenario::settings::is_time;
 use crate::secure::Tls;
 use crate::target::{Reach, Scheme, Target};
 
@@ -228,11 +229,11 @@ fn check(args: &StressArgs, target: &Target) -> Result<(), StressError> {
     if usize::from(args.discard) + usize::from(args.same) + usize::from(args.offsets || args.ranges) > 1 {
         return refuse("--discard, --same and --offsets (or --ranges) exclude each other");
     }
-    let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0;
+    let is_number = |number: f64| number.is_finite() && number > 0.0;
     if !args.seconds.is_none_or(is_time) || !is_time(args.timeout) {
-        return refuse("seconds must be a number above 0");
+        return refuse("seconds must be a number above 0, up to a week");
     }
-    if args.rate.is_some_and(|rate| !is_time(rate)) {
+    if args.rate.is_some_and(|rate| !is_number(rate)) {
         return refuse("--rate must be a number above 0");
     }
     if args.requests == Some(0) || args.rounds == 0 {

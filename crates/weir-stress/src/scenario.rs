@@ -22,7 +22,7 @@ mod process;
 mod run;
 mod says;
 mod server;
-mod settings;
+pub(crate) mod settings;
 mod sizes;
 mod span;
 mod stage;

@@ -133,6 +133,8 @@ fn contradicting_arguments_are_refused() {
         ("http://me@127.0.0.1/x", "no target"),
         ("http://127.0.0.1/x --wonders 2", "`{}`"),
         ("http://192.0.2.1/x", "--i-own-this-host"),
+        ("http://127.0.0.1/x --seconds 1e300", "up to a week"),
+        ("http://127.0.0.1/x --timeout nan", "up to a week"),
     ] {
         let error = run(&args(line)).unwrap_err().to_string();
         assert!(error.contains(part), "{line}: {error}");

@@ -133,6 +133,15 @@ impl Endpoint {
     }
 }
 
+/// Whether something listens already where the server will.
+///
+/// # Errors
+/// As [`Endpoint::new`].
+pub(crate) fn is_taken(settings: &ServerSettings) -> Result<bool, StressError> {
+    let address = Endpoint::new(settings)?.target.address;
+    Ok(std::net::TcpStream::connect_timeout(&address, READY_WITHIN).is_ok())
+}
+
 /// The arguments of a load of the server.
 pub(crate) fn args(settings: &ServerSettings, url: &str) -> StressArgs {
     let mut args = StressArgs::plain(url);

@@ -146,6 +146,63 @@ impl Scenario {
         module.shared.rounds.unwrap_or(self.rounds)
     }
 
+    /// Refuses limits on servers that there are not: they would never be broken.
+    ///
+    /// # Errors
+    /// Which limit, and which servers there are.
+    pub(crate) fn check_limits(&self) -> Result<(), String> {
+        let is_known = |name: &String| self.servers.iter().any(|server| server.name == *name);
+        for module in &self.modules {
+            let unknown = |limit: &&Limit| limit.server.as_ref().is_some_and(|name| !is_known(name));
+            if let Some(limit) = module.shared.limits.iter().find(unknown) {
+                let known: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
+                let known = known.join(", ");
+                return Err(format!(
+                    "`{}`: the limit `{limit}` is of a server that there is not; there are {known}",
+                    module.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_servers(&self) -> Result<(), String> {
+        for (at, server) in self.servers.iter().enumerate() {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if server.name.is_empty() || !server.name.chars().all(plain) || server.name.starts_with('.') {
+                return Err(format!(
+                    "`{}` is no name of a server; write letters, digits, - _ .",
+                    server.name
+                ));
+            }
+            if self.servers[..at].iter().any(|other| other.name == server.name) {
+                return Err(format!("two servers are called `{}`", server.name));
+            }
+            let is_same =
+                |other: &&ServerSettings| other.command.is_some() && other.place() == server.place();
+            if let Some(other) = self.servers[..at].iter().find(is_same).filter(|_| server.command.is_some())
+            {
+                let (one, place) = (&other.name, server.place());
+                return Err(format!("`{one}` and `{}` cannot both listen on {place}", server.name));
+            }
+            for (name, seconds) in
+                [("ready_within", server.ready_within), ("stop_within", server.stop_within)]
+            {
+                if !seconds.is_finite() || !(0.0..=3600.0).contains(&seconds) {
+                    return Err(format!(
+                        "server `{}`: `{name}` is a number of seconds, up to 3600",
+                        server.name
+                    ));
+                }
+            }
+            if server.files.keys().any(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
+            {
+                return Err(format!("server `{}`: `files` have plain names, without folders", server.name));
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.modules.is_empty() || self.modules.len() > MODULES_MAX {
             return Err(format!("a scenario has 1 to {MODULES_MAX} [[module]]"));
@@ -163,32 +220,7 @@ impl Scenario {
                 return Err(format!("`{}`: no server is called `{name}`", module.name));
             }
         }
-        for (at, server) in self.servers.iter().enumerate() {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            if server.name.is_empty() || !server.name.chars().all(plain) || server.name.starts_with('.') {
-                return Err(format!(
-                    "`{}` is no name of a server; write letters, digits, - _ .",
-                    server.name
-                ));
-            }
-            if self.servers[..at].iter().any(|other| other.name == server.name) {
-                return Err(format!("two servers are called `{}`", server.name));
-            }
-            for (name, seconds) in
-                [("ready_within", server.ready_within), ("stop_within", server.stop_within)]
-            {
-                if !seconds.is_finite() || !(0.0..=3600.0).contains(&seconds) {
-                    return Err(format!(
-                        "server `{}`: `{name}` is a number of seconds, up to 3600",
-                        server.name
-                    ));
-                }
-            }
-            if server.files.keys().any(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
-            {
-                return Err(format!("server `{}`: `files` have plain names, without folders", server.name));
-            }
-        }
+        self.check_servers()?;
         for part in &self.origin.part {
             if !part.path.starts_with('/') {
                 return Err(format!("the origin's part `{}`: a path begins with /", part.path));

@@ -50,7 +50,8 @@ pub(crate) fn collect(scratch: &Path, log: &Path, status: Option<ExitStatus>) ->
         && signal != rustix::process::Signal::TERM.as_raw()
         && signal != rustix::process::Signal::KILL.as_raw()
     {
-        found.push(Finding { title: format!("ended by signal {signal}"), lines: Vec::new() });
+        let title = format!("ended by signal {signal}");
+        found.push(Finding { lines: vec![title.clone()], title });
     }
     found
 }

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use crate::plan::StressError;
+use crate::scenario::settings::ServerSettings;
 use crate::scenario::stage::{Measured, Stage};
 
 /// One kind of work and its checks.
@@ -12,6 +13,14 @@ pub(crate) trait Module: Debug + Send + Sync {
     /// # Errors
     /// What to write instead.
     fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Whether it can run on this server.
+    ///
+    /// # Errors
+    /// What the server lacks.
+    fn check_server(&self, _server: &ServerSettings) -> Result<(), String> {
         Ok(())
     }
 
@@ -40,5 +49,13 @@ pub(crate) fn check_time(name: &str, seconds: f64) -> Result<(), String> {
     match crate::scenario::settings::is_time(seconds) {
         true => Ok(()),
         false => Err(format!("`{name}` is a number of seconds above 0, up to a week")),
+    }
+}
+
+/// Refuses servers that a run cannot end and start again.
+pub(crate) fn check_own(server: &ServerSettings) -> Result<(), String> {
+    match server.command {
+        Some(_) => Ok(()),
+        None => Err("it needs a server that this scenario starts, one with `command`".to_owned()),
     }
 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::plan::StressError;
 use crate::ratio::Ratio;
 use crate::scenario::limits::Limit;
 use crate::scenario::memcheck::Finding;
@@ -15,8 +16,12 @@ use crate::tally::{Fault, Tally};
 pub struct Outcome {
     pub(crate) name: String,
     pub(crate) machine: String,
+    /// When it began.
+    pub(crate) begun: String,
     /// Whether it ran to its end.
     pub(crate) is_whole: bool,
+    /// Why it could not go on.
+    pub(crate) gave_up: Option<StressError>,
     pub(crate) servers: Vec<ServerOutcome>,
     pub(crate) modules: Vec<ModuleOutcome>,
     pub(crate) rows: Vec<Row>,
@@ -154,8 +159,15 @@ impl Side {
         all
     }
 
+    /// What people should know; each once, however many turns say it.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &String> {
-        self.turns.iter().flat_map(|turn| &turn.measured.notes)
+        let mut all: Vec<&String> = Vec::new();
+        for note in self.turns.iter().flat_map(|turn| &turn.measured.notes) {
+            if !all.contains(&note) {
+                all.push(note);
+            }
+        }
+        all.into_iter()
     }
 
     /// How much this side is of another, turn by turn.
@@ -167,6 +179,11 @@ impl Side {
 }
 
 impl ModuleOutcome {
+    /// Whether it has run on any server.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.sides.iter().any(|side| !side.turns.is_empty())
+    }
+
     /// The server that others are compared with: the first that it ran on.
     pub(crate) fn first(&self) -> usize {
         self.sides.iter().position(|side| !side.turns.is_empty()).unwrap_or(0)
@@ -248,8 +265,11 @@ impl Outcome {
         json!({
             "scenario": self.name,
             "machine": self.machine,
+            "begun": self.begun,
+            "version": env!("CARGO_PKG_VERSION"),
             "good": self.is_good(),
             "whole": self.is_whole,
+            "gave_up": self.gave_up.as_ref().map(StressError::to_string),
             "servers": servers,
             "modules": modules,
         })

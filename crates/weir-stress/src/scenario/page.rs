@@ -41,7 +41,13 @@ pub(crate) fn write(outcome: &Outcome) -> String {
     };
     push(&mut out, format_args!("<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title>"));
     push(&mut out, format_args!("<meta name=viewport content=\"width=device-width\"><style>{STYLE}</style>"));
-    push(&mut out, format_args!("<h1>{name}</h1><p>{verdict}<p class=dim>{}", escaped(&outcome.machine)));
+    let (machine, begun) = (escaped(&outcome.machine), escaped(&outcome.begun));
+    let version = env!("CARGO_PKG_VERSION");
+    push(&mut out, format_args!("<h1>{name}</h1><p>{verdict}"));
+    if let Some(why) = &outcome.gave_up {
+        push(&mut out, format_args!(": {}", escaped(&why.to_string())));
+    }
+    push(&mut out, format_args!("<p class=dim>{machine}<br>{begun}, weir stress {version}"));
     push(&mut out, format_args!("<table><tr><th>server<th>URL<th>version"));
     for (at, server) in outcome.servers.iter().enumerate() {
         let (key, version) = (key(at), escaped(server.version.as_deref().unwrap_or("–")));
@@ -53,7 +59,7 @@ pub(crate) fn write(outcome: &Outcome) -> String {
         section(outcome, module, &mut out);
     }
     for server in outcome.servers.iter().filter(|server| !server.findings.is_empty()) {
-        push(&mut out, format_args!("<h2>What the checker found in {}</h2>", escaped(&server.name)));
+        push(&mut out, format_args!("<h2>Findings: {}</h2>", escaped(&server.name)));
         for finding in &server.findings {
             push(&mut out, format_args!("<pre>{}</pre>", escaped(&finding.lines.join("\n"))));
         }
@@ -67,17 +73,18 @@ fn section(outcome: &Outcome, module: &ModuleOutcome, out: &mut String) {
     let kind = if module.kind == module.name { "" } else { &module.kind };
     push(
         out,
-        format_args!("<h2>{name} <span class=dim>{kind}</span></h2><div class=wide><table><tr><th>server"),
+        format_args!(
+            "<h2>{name} <span class=dim>{kind}</span></h2><div class=wide><table><tr><th>server<th>faults"
+        ),
     );
     COLUMNS.iter().for_each(|column| push(out, format_args!("<th>{}", column.0)));
-    out.push_str("<th>faults");
     for (at, server) in module.ran_on(&outcome.servers) {
         let figures = module.figures(at);
         push(out, format_args!("<tr><td>{}{}", key(at), escaped(&server.name)));
-        COLUMNS.iter().for_each(|column| push(out, format_args!("<td>{}", cell(&figures, column))));
         let class = if module.is_clean(at, &server.name) { "good" } else { "bad" };
         let count: u64 = module.sides[at].tally().faults.iter().sum();
         push(out, format_args!("<td class={class}>{count}"));
+        COLUMNS.iter().for_each(|column| push(out, format_args!("<td>{}", cell(&figures, column))));
     }
     out.push_str("</table></div><p class=dim>times in milliseconds, CPU for each response");
     figures(outcome, module, out);

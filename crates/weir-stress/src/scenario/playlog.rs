@@ -11,6 +11,8 @@ use serde_json::Value;
 const ROWS_MAX: usize = 5_000_000;
 /// A longer line is passed over.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+/// What is shown of a line that is passed over.
+const SHOWN_CHARS: usize = 120;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -24,17 +26,33 @@ pub(crate) struct Row {
     pub(crate) bytes: Option<u64>,
 }
 
+/// What of a log is played.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) rows: Vec<Row>,
+    /// Lines that are no GET, or have no form that is known.
+    pub(crate) passed_over: u64,
+    /// The first of them.
+    pub(crate) first_passed_over: Option<String>,
+}
+
 /// Reads a log. Lines that are no GET are passed over.
 ///
 /// # Errors
 /// In words: the file cannot be read, or has no request.
-pub(crate) fn read(path: &Path) -> Result<Vec<Row>, String> {
+pub(crate) fn read(path: &Path) -> Result<Log, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
-    let mut rows = Vec::new();
+    let (mut rows, mut passed_over, mut first_passed_over) = (Vec::new(), 0, None);
     for line in BufReader::new(file).split(b'\n') {
         let line = line.map_err(|error| error.to_string())?;
-        if line.len() <= LINE_BYTES_MAX {
-            rows.extend(row(&String::from_utf8_lossy(&line)));
+        let text = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]);
+        match row(&text).filter(|_| line.len() <= LINE_BYTES_MAX) {
+            Some(row) => rows.push(row),
+            None if line.is_empty() => {}
+            None => {
+                passed_over += 1;
+                first_passed_over.get_or_insert_with(|| text.chars().take(SHOWN_CHARS).collect());
+            }
         }
         if rows.len() >= ROWS_MAX {
             break;
@@ -47,7 +65,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Row>, String> {
     rows.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
     let first_s = rows[0].at_s;
     rows.iter_mut().for_each(|row| row.at_s -= first_s);
-    Ok(rows)
+    Ok(Log { rows, passed_over, first_passed_over })
 }
 
 pub(crate) fn row(line: &str) -> Option<Row> {

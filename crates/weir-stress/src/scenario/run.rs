@@ -31,8 +31,9 @@ pub fn is_scenario(argument: &str) -> bool {
 /// Runs the scenario whose file the arguments name, to its end or until the process is told to end.
 ///
 /// # Errors
-/// [`StressError`] if the file is wrong, a server does not start, or a module cannot go on. What is wrong
-/// with responses, and limits that are not kept, are in the outcome ([`Outcome::is_good`]).
+/// [`StressError`] if the file is wrong or a server does not start. What is wrong with responses, and limits
+/// that are not kept, are in the outcome ([`Outcome::is_good`]), and so is why a module could not go on: what
+/// was measured until then is not lost.
 pub fn run(args: &StressArgs) -> Result<Outcome, StressError> {
     let extent = if args.scenario.quick { Extent::Quick } else { Extent::Whole };
     let mut scenario = Scenario::read(Path::new(&args.url), extent)?;
@@ -49,6 +50,7 @@ fn choose(scenario: &mut Scenario, args: &StressArgs) -> Result<(), StressError>
     for url in &args.vs {
         scenario.servers.push(ServerSettings::elsewhere(url, args.i_own_this_host));
     }
+    scenario.check_limits().map_err(bad)?;
     let only = &args.scenario;
     for (named, known) in [
         (&only.servers, scenario.servers.iter().map(|one| one.name.clone()).collect::<Vec<_>>()),
@@ -85,6 +87,22 @@ fn choose(scenario: &mut Scenario, args: &StressArgs) -> Result<(), StressError>
         if group.iter().any(|one| one.shared.servers != group[0].shared.servers) {
             let name = &group[0].name;
             return Err(bad(format!("`{name}` and those beside it have the same `servers`")));
+        }
+    }
+    check_servers(scenario).map_err(bad)
+}
+
+/// Refuses modules on servers that lack what they need, before an hour has been measured.
+fn check_servers(scenario: &Scenario) -> Result<(), String> {
+    for one in &scenario.modules {
+        for server in scenario.servers.iter().filter(|server| one.is_for(&server.name)) {
+            one.module.check_server(server).map_err(|what| {
+                let (name, server) = (&one.name, &server.name);
+                format!(
+                    "`{name}` cannot run on `{server}`: {what}; name the module's `servers`, or leave it out \
+                     with --only"
+                )
+            })?;
         }
     }
     Ok(())
@@ -148,6 +166,8 @@ struct Runner {
     stop: Arc<AtomicBool>,
     clock: Clock,
     stamp: String,
+    /// When it began, as in a `Date` field.
+    begun: String,
     watch: Watch,
 }
 
@@ -179,6 +199,7 @@ impl Runner {
             stop,
             clock: Clock::start(),
             stamp: clock::stamp(),
+            begun: httpdate::fmt_http_date(clock::wall()),
             watch,
         })
     }
@@ -186,12 +207,14 @@ impl Runner {
     fn run(mut self, scenario: &Scenario) -> Result<Outcome, StressError> {
         let versions: Vec<Option<String>> =
             self.servers.iter().map(|(server, _)| lock(server).version()).collect();
-        let mut modules = Vec::new();
+        let (mut modules, mut gave_up) = (Vec::new(), None);
         for group in groups(&scenario.modules) {
-            if self.stop.load(Relaxed) {
+            if self.stop.load(Relaxed) || gave_up.is_some() {
                 break;
             }
-            modules.extend(self.run_group(scenario, group)?);
+            let outcomes;
+            (outcomes, gave_up) = self.run_group(scenario, group);
+            modules.extend(outcomes.into_iter().filter(ModuleOutcome::is_begun));
         }
         stop_all(&self.servers);
         let ended = |((server, _), version): (&(Arc<Mutex<Server>>, _), Option<String>)| {
@@ -207,19 +230,21 @@ impl Runner {
         Ok(Outcome {
             name: scenario.name.clone(),
             machine: machine::describe(),
-            is_whole: !self.stop.load(Relaxed),
+            begun: self.begun,
+            is_whole: !self.stop.load(Relaxed) && gave_up.is_none(),
+            gave_up,
             servers,
             modules,
             rows: std::mem::take(&mut self.watch.rows),
         })
     }
 
-    /// All turns of a group of modules.
+    /// All turns of a group of modules, and why there are no more of them, if one cannot go on.
     fn run_group(
         &mut self,
         scenario: &Scenario,
         group: &[ModuleSettings],
-    ) -> Result<Vec<ModuleOutcome>, StressError> {
+    ) -> (Vec<ModuleOutcome>, Option<StressError>) {
         let servers = self.servers.len();
         let working: Vec<usize> =
             (0..servers).filter(|at| group[0].is_for(&scenario.servers[*at].name)).collect();
@@ -237,15 +262,18 @@ impl Runner {
         for round in 0..rounds {
             for at in in_turn(working.len(), round).into_iter().map(|turn| working[turn]) {
                 if self.stop.load(Relaxed) {
-                    return Ok(outcomes);
+                    return (outcomes, None);
                 }
-                let turns = self.run_turn(group, at, (round, scenario.seed.wrapping_add(round)))?;
+                let turns = match self.run_turn(group, at, (round, scenario.seed.wrapping_add(round))) {
+                    Ok(turns) => turns,
+                    Err(error) => return (outcomes, Some(error)),
+                };
                 for (outcome, turn) in outcomes.iter_mut().zip(turns) {
                     outcome.sides[at].turns.push(turn);
                 }
             }
         }
-        Ok(outcomes)
+        (outcomes, None)
     }
 
     /// One turn of a group on one server.

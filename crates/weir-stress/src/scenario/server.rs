@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::clock::Clock;
 use crate::plan::StressError;
-use crate::scenario::client::Client;
+use crate::scenario::client::{self, Client};
 use crate::scenario::memcheck;
 use crate::scenario::process::{self, Usage};
 use crate::scenario::settings::{ServerSettings, Text, Words};
@@ -91,6 +91,13 @@ impl Server {
     pub(crate) fn start(&mut self) -> Result<(), StressError> {
         let failed = |what: String| StressError::Scenario(format!("server `{}`: {what}", self.settings.name));
         if self.settings.command.is_some() {
+            if client::is_taken(&self.settings)? {
+                // It would be tested in place of the one that is started, which cannot listen there.
+                let place = self.settings.place();
+                return Err(failed(format!(
+                    "something else listens on {place} already; end it, or give this server another port"
+                )));
+            }
             self.write_files().map_err(|error| failed(format!("its files cannot be written: {error}")))?;
             if let Some(prepare) = &self.settings.prepare {
                 run(&self.filled_words(prepare)).map_err(|what| failed(format!("`prepare`: {what}")))?;
@@ -163,6 +170,11 @@ impl Server {
     /// Ends it in this way.
     pub(crate) fn end(&mut self, ending: Ending) {
         let Some(mut child) = self.child.take() else { return };
+        let by_itself = child.try_wait().ok().flatten();
+        if let Some(status) = by_itself {
+            let title = format!("ended by itself ({status}): {}", self.said());
+            self.findings.push(memcheck::Finding { lines: vec![title.clone()], title });
+        }
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let tell = |signal| group.map(|group| rustix::process::kill_process_group(group, signal));
         // The program itself first: some checkers and supervisors pass the signal on, and some would get it
@@ -177,8 +189,8 @@ impl Server {
         }
         // What is left of the group.
         let _ = tell(Signal::KILL);
-        let status = child.wait();
-        self.findings.extend(memcheck::collect(&self.scratch, &self.log(), status.ok()));
+        let status = child.wait().ok().filter(|_| by_itself.is_none());
+        self.findings.extend(memcheck::collect(&self.scratch, &self.log(), status));
     }
 
     /// Starts it with what it has kept.

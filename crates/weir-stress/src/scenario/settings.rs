@@ -175,7 +175,7 @@ fn slash() -> String {
 }
 
 /// The host and the port of a URL.
-fn place(url: &str) -> &str {
+pub(crate) fn place(url: &str) -> &str {
     let rest = url.split("://").nth(1).unwrap_or(url);
     rest.split('/').next().unwrap_or(rest)
 }

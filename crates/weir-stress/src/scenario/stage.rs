@@ -208,6 +208,13 @@ impl Stage {
         }
     }
 
+    /// Says so where bodies are compared with nothing: another origin has this path.
+    pub(crate) fn note_uncompared(&self, path: &str, measured: &mut Measured) {
+        if self.catalogue.part(path.as_bytes()).is_none() {
+            measured.note(format!("bodies of {path} are compared with nothing: no part of [origin] has it"));
+        }
+    }
+
     /// What the origin has at `path`, of the version that the response says.
     pub(crate) fn expected(&self, path: &str, response: &Response) -> Option<Expected> {
         self.catalogue.expected(path.as_bytes(), version(&response.fields))

@@ -24,7 +24,7 @@ pub(crate) const COLUMNS: [(&str, &str, usize); 14] = [
 
 impl Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}  on {}", self.name, self.machine)?;
+        writeln!(f, "{}  on {}  {}", self.name, self.machine, self.begun)?;
         for server in &self.servers {
             let version = server.version.as_ref().map_or(String::new(), |version| format!("  {version}"));
             writeln!(f, "  {}  {}{version}", server.name, server.url)?;
@@ -34,13 +34,16 @@ impl Display for Outcome {
             self.show(module, f)?;
         }
         for server in self.servers.iter().filter(|server| !server.findings.is_empty()) {
-            writeln!(f, "\n{}: the checker found", server.name)?;
+            writeln!(f, "\n{}: findings", server.name)?;
             for finding in &server.findings {
                 writeln!(f, "  {}", finding.title)?;
                 finding.lines.iter().skip(1).try_for_each(|line| writeln!(f, "    {line}"))?;
             }
         }
         writeln!(f)?;
+        if let Some(why) = &self.gave_up {
+            writeln!(f, "it could not go on: {why}")?;
+        }
         match (self.is_good(), self.is_whole) {
             (true, _) => writeln!(f, "all is as it should be"),
             (false, true) => writeln!(f, "NOT as it should be: see the faults and limits above"),

@@ -1,6 +1,7 @@
 //! Scenarios against an honest caching proxy and against those that lie, and the pure parts.
 
 mod comparing;
+mod early;
 mod liar;
 mod parts;
 mod programs;
@@ -122,7 +123,7 @@ fn an_honest_server_is_found_honest_by_every_module() {
 
 #[test]
 fn each_lie_is_caught_by_each_module_that_should() {
-    let table: [(Lie, &str, &str); 26] = [
+    let table: [(Lie, &str, &str); 28] = [
         (Lie::Byte, SIMPLE, "content"),
         (Lie::Byte, RANGE, "content"),
         (Lie::Byte, HERD, "content"),
@@ -145,6 +146,8 @@ fn each_lie_is_caught_by_each_module_that_should() {
         (Lie::StoresCut, FAULTS, "length"),
         (Lie::OtherRange, RANGE, "range"),
         (Lie::OtherRange, MIXED, "range"),
+        (Lie::OtherWhole, RANGE, "range"),
+        (Lie::OtherWhole, MIXED, "range"),
         (Lie::ShiftedRange, RANGE, "content"),
         (Lie::ShiftedRange, FAULTS, "content"),
         (Lie::Old, CHANGING, "old"),
@@ -159,8 +162,11 @@ fn each_lie_is_caught_by_each_module_that_should() {
 
 #[test]
 fn what_a_server_says_of_itself_is_compared_with_both_ends() {
-    let honest = run_module(Lie::Honest, STATISTICS);
-    assert!(honest.is_good(), "{honest}");
+    // One that counts requests for its figures as well, as nginx does, is as honest.
+    for lie in [Lie::Honest, Lie::CountsReads] {
+        let honest = run_module(lie, STATISTICS);
+        assert!(honest.is_good(), "{lie:?}\n{honest}");
+    }
     for (lie, test, word) in [
         (Lie::Count, "count", "requests"),
         (Lie::Bytes, "count", "client_bytes"),
@@ -183,8 +189,14 @@ fn limits_that_are_not_kept_fail_the_run() {
     assert!(herd.to_string().contains("limit BROKEN: liar: origin_requests_per_object <= 1 (20)"), "{herd}");
     let late = run_module(Lie::Late, &format!("{SIMPLE}\nlimits = [\"first_byte_p50_ms < 30\"]"));
     assert!(!late.is_good(), "{late}");
-    let other = run_module(Lie::Late, &format!("{SIMPLE}\nlimits = [\"nginx: first_byte_p50_ms < 30\"]"));
-    assert!(other.is_good(), "{other}");
+    let (origin, bound) = (free_port(), format!("{SIMPLE}\nlimits = [\"nginx: first_byte_p50_ms < 30\"]"));
+    let (late, quick) = (Liar::start(Lie::Late, origin), Liar::start(Lie::Honest, origin));
+    let both = scenario(origin, late, &bound).replace(
+        "[[module]]",
+        &format!("[[server]]\nname = \"nginx\"\nurl = \"http://{quick}\"\n[[module]]"),
+    );
+    let other = run_file(&both, &[]).unwrap();
+    assert!(other.is_good(), "a limit of one server is none of another's: {other}");
     let missing = run_module(Lie::Honest, &format!("{SIMPLE}\nlimits = [\"no_such_figure < 30\"]"));
     assert!(!missing.is_good(), "a figure that is not there keeps no limit: {missing}");
     let allowed = run_module(Lie::Byte, &format!("{SIMPLE}\nlimits = [\"faults_content <= 4\"]"));
@@ -268,6 +280,8 @@ fn what_a_process_uses_is_read_by_its_id() {
     // The floor has its own bodies, and the catalogue nothing to compare them with.
     assert!(outcome.is_good(), "{outcome}");
     assert!(outcome.rows.iter().any(|row| row.used.cpu_seconds > 0.0));
+    let said = outcome.to_string();
+    assert_eq!(said.matches("bodies of /1KB are compared with nothing").count(), 1, "{said}");
 }
 
 fn said(text: &str) -> String {
@@ -295,7 +309,11 @@ fn mistakes_in_a_file_are_told_with_what_to_write() {
         (module("kind = \"miss\"\n[[module]]\nkind = \"statistics\"\nbeside = true"), "runs alone"),
         (module("kind = \"miss\"").replace("127.0.0.1", "192.0.2.1"), "--i-own-this-host"),
         (module("kind = \"miss\"").replace("name = \"a\"", "name = \"a/b\""), "no name of a server"),
-        (module("kind = \"statistics\""), "did not answer"),
+        (module("kind = \"miss\""), "did not answer"),
+        (module("kind = \"statistics\""), "`says`"),
+        (module("kind = \"spread\"\ncold = true"), "`command`"),
+        (module("kind = \"mixed\"\nlog = \"no/such.log\""), "no/such.log: No such file"),
+        (module("kind = \"miss\"\nlimits = [\"b: faults = 0\"]"), "a server that there is not; there are a"),
     ] {
         let text = text.replace("[[server]]\n", "[[server]]\nready_within = 0.2\n");
         let error = said(&text);
@@ -319,6 +337,8 @@ fn a_recorded_log_is_played_with_the_lengths_that_it_says() {
     assert!(outcome.is_good(), "{outcome}");
     assert_eq!((figure(&outcome, "requests"), figure(&outcome, "bytes")), (3.0, 2200.0));
     assert_eq!(figure(&outcome, "origin_requests"), 2.0);
+    let said = outcome.to_string();
+    assert!(said.contains("lines of the log: 3 are played, 1 passed over, the first: nonsense"), "{said}");
     // Two seconds, four times as fast.
     assert!(outcome.modules[0].sides[0].tally().seconds >= 0.49, "{outcome}");
 }

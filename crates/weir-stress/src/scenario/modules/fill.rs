@@ -8,8 +8,9 @@ use serde::Deserialize;
 use crate::args::{Pick, StressArgs};
 use crate::plan::StressError;
 use crate::scenario::catalogue::Part;
-use crate::scenario::module::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_own, check_time, check_users};
 use crate::scenario::server::Ending;
+use crate::scenario::settings::ServerSettings;
 use crate::scenario::sizes::Sizes;
 use crate::scenario::stage::{Measured, Stage};
 
@@ -56,6 +57,10 @@ impl Module for Fill {
             true => Ok(()),
             false => Err("`objects` and `sample` are above 0".to_owned()),
         }
+    }
+
+    fn check_server(&self, server: &ServerSettings) -> Result<(), String> {
+        self.restart.map_or(Ok(()), |_| check_own(server))
     }
 
     fn runs_alone(&self) -> bool {

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use crate::args::{Pick, StressArgs};
 use crate::plan::StressError;
 use crate::scenario::catalogue::{Lifetime, Part};
-use crate::scenario::module::{Module, check_time, check_users};
+use crate::scenario::module::{Module, check_own, check_time, check_users};
+use crate::scenario::settings::ServerSettings;
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage};
 use crate::tally::Tally;
@@ -106,6 +107,10 @@ impl Load {
         }
     }
 
+    fn check_server(&self, server: &ServerSettings) -> Result<(), String> {
+        if self.cold { check_own(server) } else { Ok(()) }
+    }
+
     /// The path with its `{}`. Without one of the file's, the objects are in a new part of the origin.
     fn path(&self, stage: &Stage, name: &str, lifetime: Lifetime) -> String {
         match &self.path {
@@ -173,6 +178,8 @@ fn measured(stage: &Stage, args: &StressArgs, prepared: &Tally) -> Result<Measur
     measured.tally = stage.load(args)?;
     stage.end_span();
     measured.tally.add_faults(prepared);
+    let path = args.url.strip_prefix(stage.base()).unwrap_or(&args.url);
+    stage.note_uncompared(path, &mut measured);
     let (asked, _) = stage.catalogue.totals();
     let share = (asked - asked_before) as f64 / measured.tally.requests.max(1) as f64;
     measured.figure("origin_requests_per_request", share);
@@ -187,6 +194,10 @@ pub(super) struct Spread(Load);
 impl Module for Spread {
     fn check(&self) -> Result<(), String> {
         self.0.check()
+    }
+
+    fn check_server(&self, server: &ServerSettings) -> Result<(), String> {
+        self.0.check_server(server)
     }
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
@@ -207,6 +218,10 @@ impl Module for Connect {
             1 => self.0.check(),
             _ => Err("a connection for each request has no `streams`".to_owned()),
         }
+    }
+
+    fn check_server(&self, server: &ServerSettings) -> Result<(), String> {
+        self.0.check_server(server)
     }
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {

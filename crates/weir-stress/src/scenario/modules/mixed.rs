@@ -18,7 +18,7 @@ use crate::plan::StressError;
 use crate::scenario::catalogue::Part;
 use crate::scenario::client::{Ask, Client};
 use crate::scenario::module::{Module, check_time, check_users};
-use crate::scenario::playlog::{self, Row};
+use crate::scenario::playlog::{self, Log, Row};
 use crate::scenario::sizes::Sizes;
 use crate::scenario::stage::{Measured, Stage};
 
@@ -97,6 +97,10 @@ impl Module for Mixed {
         if self.log.is_some() != self.traffic.is_empty() {
             return Err("write either `log` or `[[module.traffic]]`".to_owned());
         }
+        if let Some(log) = &self.log {
+            let opened = std::fs::File::open(log);
+            opened.map_err(|error| format!("`log`: {}: {error}", log.display()))?;
+        }
         for kind in &self.traffic {
             let share = |number: f64| (0.0..=1.0).contains(&number);
             let shares = share(kind.wonders) && share(kind.ranges) && share(kind.leave);
@@ -112,8 +116,16 @@ impl Module for Mixed {
     }
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
+        let mut said = None;
         let script = match &self.log {
-            Some(path) => Script::Log(self.recorded(stage, path)?),
+            Some(path) => {
+                let log = self.recorded(stage, path)?;
+                said = log.first_passed_over.map(|first| {
+                    let (lines, played) = (log.passed_over, log.rows.len());
+                    format!("lines of the log: {played} are played, {lines} passed over, the first: {first}")
+                });
+                Script::Log(log.rows)
+            }
             None => Script::Described(self.described(stage)),
         };
         let seconds = self.seconds.unwrap_or_else(|| script.seconds(self));
@@ -142,6 +154,8 @@ impl Module for Mixed {
             }
         })?;
         measured.count("left", 0.0);
+        said.into_iter().for_each(|text| measured.note(text));
+        self.traffic.iter().for_each(|kind| stage.note_uncompared(&kind.path, &mut measured));
         Ok(measured)
     }
 }
@@ -168,15 +182,15 @@ struct Step {
 
 impl Mixed {
     /// Reads the log. The origin has its paths, with the lengths that it says.
-    fn recorded(&self, stage: &Stage, path: &std::path::Path) -> Result<Vec<Row>, StressError> {
+    fn recorded(&self, stage: &Stage, path: &std::path::Path) -> Result<Log, StressError> {
         let bad = |what: String| StressError::File { file: path.display().to_string(), what };
-        let rows = playlog::read(path).map_err(bad)?;
+        let log = playlog::read(path).map_err(bad)?;
         let known: HashMap<u64, u64> =
-            rows.iter().filter_map(|row| Some((xxh3_64(row.path.as_bytes()), row.bytes?))).collect();
+            log.rows.iter().filter_map(|row| Some((xxh3_64(row.path.as_bytes()), row.bytes?))).collect();
         let mut part = Part::new("/", Sizes::Cdn);
         part.known = known;
         stage.catalogue.add(part);
-        Ok(rows)
+        Ok(log)
     }
 
     fn described(&self, stage: &Stage) -> Vec<(Kind, Picker)> {
@@ -283,8 +297,9 @@ fn judge_range(
     response: &crate::scenario::client::Response,
 ) -> Result<(), crate::scenario::client::Failure> {
     use crate::scenario::client::failure;
-    let said = response.range.map(|(from, to, _)| (from, to));
-    if said != Some((start, end)) || response.body.received != end - start {
+    // To the end: it is the length of the whole as well.
+    let said = response.range;
+    if said != Some((start, end, end)) || response.body.received != end - start {
         let received = response.body.received;
         let what = format!("{start}..{end} of {path} was answered {said:?} with {received} bytes");
         return Err(failure(crate::tally::Fault::Range, what));

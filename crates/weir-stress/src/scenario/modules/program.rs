@@ -23,6 +23,8 @@ use crate::tally::Fault;
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Lines that have been read and not looked at.
 const LINES_MAX: usize = 1000;
+/// The most names of figures.
+const FIGURES_MAX: usize = 200;
 /// How long it is waited for a line before the time is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// What a program gets beyond its seconds to end by itself.
@@ -88,7 +90,15 @@ impl Module for Program {
         let mut measured = Measured::new(stage);
         let begun_ns = stage.clock.nanoseconds();
         let end_ns = stage.end_ns(self.seconds + GRACE_S);
-        let mut child = self.start(stage)?;
+        // Others beside it, or behind it, are measured nevertheless.
+        let mut child = match self.start(stage) {
+            Ok(child) => child,
+            Err(what) => {
+                measured.fault(&failure(Fault::Program, what));
+                measured.tally.seconds = f64::MIN_POSITIVE;
+                return Ok(measured);
+            }
+        };
         let lines = read(&mut child);
         let mut has_ended = false;
         while !has_ended {
@@ -122,18 +132,15 @@ impl Module for Program {
 }
 
 impl Program {
-    fn start(&self, stage: &Stage) -> Result<Child, StressError> {
-        let failed = |what: String| StressError::Scenario(format!("`{}`: {what}", stage.name));
+    fn start(&self, stage: &Stage) -> Result<Child, String> {
         let words = match &self.command {
             Words::Line(line) => crate::scenario::server::shell(line),
             Words::List(all) => all.clone(),
         };
-        let (program, arguments) =
-            words.split_first().ok_or_else(|| failed("`command` names no program".to_owned()))?;
+        let (program, arguments) = words.split_first().ok_or("`command` names no program")?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| failed(format!("cannot start `{program}`: {error}")))?;
+        let mut child = command.spawn().map_err(|error| format!("cannot start `{program}`: {error}"))?;
         let job = format!("{}\n", self.job(stage));
         if let Some(mut input) = child.stdin.take() {
             // A program may need no job, and end without reading it.
@@ -218,7 +225,15 @@ fn take(line: &str, measured: &mut Measured) {
             let fault = Fault::ALL.into_iter().find(|fault| fault.word() == kind).unwrap_or(Fault::Program);
             measured.fault(&failure(fault, format!("{kind}: {detail}")));
         }
-        Ok(Line::Figure { name, value }) => measured.count(&name, value),
+        Ok(Line::Figure { name, value }) => {
+            let is_known = measured.figures.iter().any(|(known, _)| *known == name);
+            if is_known || measured.figures.len() < FIGURES_MAX {
+                measured.count(&name, value);
+            } else {
+                let what = format!("`{name}` is one of more than {FIGURES_MAX} figures");
+                measured.fault(&failure(Fault::Program, what));
+            }
+        }
         Ok(Line::Note(text)) => measured.note(text),
         Err(error) => {
             let shown: String = line.chars().take(100).collect();

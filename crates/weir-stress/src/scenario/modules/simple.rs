@@ -108,7 +108,7 @@ impl Module for Simple {
     }
 
     fn run(&self, stage: &Stage) -> Result<Measured, StressError> {
-        stage.measure(self.users, |_, sheet| {
+        let mut measured = stage.measure(self.users, |_, sheet| {
             let (stage, urls, times) = (stage.clone(), self.urls.clone(), self.times);
             let timeout = self.timeout;
             async move {
@@ -130,7 +130,13 @@ impl Module for Simple {
                     }
                 }
             }
-        })
+        })?;
+        let is_content = |wanted: &&Wanted| {
+            wanted.sha256.is_none() && wanted.status == 200 && matches!(wanted.method, Method::Get)
+        };
+        let uncompared = self.urls.iter().filter(is_content);
+        uncompared.for_each(|wanted| stage.note_uncompared(&wanted.path, &mut measured));
+        Ok(measured)
     }
 }
 

@@ -24,7 +24,7 @@ fn what_a_cache_has_kept_of_its_fills_is_asked() {
     let origin = free_port();
     let server = Liar::start(Lie::Honest, origin);
     let error = said(&scenario(origin, server, &foreign));
-    assert!(error.contains("no `command`"), "{error}");
+    assert!(error.contains("one with `command`"), "{error}");
 }
 
 #[test]

@@ -22,12 +22,16 @@ pub(super) enum Lie {
     Shorter,
     /// Ranges are other ones than asked for, as the head says.
     OtherRange,
+    /// Ranges are of a longer whole, as the head says.
+    OtherWhole,
     /// Ranges have the bytes of others.
     ShiftedRange,
     /// What is stored is served for ever.
     Old,
     /// One response more is counted than there was, each time.
     Count,
+    /// No lie: requests for its figures are requests.
+    CountsReads,
     /// Says more bytes than were sent.
     Bytes,
     /// Nothing is stored.
@@ -127,6 +131,7 @@ impl Liar {
             return (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(), true);
         }
         if path == "/__stats" {
+            self.state().requests += u64::from(self.lie == Lie::CountsReads);
             return (self.stats(), true);
         }
         let mut state = self.state();
@@ -208,7 +213,8 @@ impl Liar {
             return ([head.as_bytes(), &body[..sent]].concat(), sent as u64);
         };
         let asked: Vec<(u64, u64)> = range.split(',').filter_map(|one| interval(one, whole)).collect();
-        let said = |(start, end): (u64, u64)| format!("Content-Range: bytes {start}-{}/{whole}\r\n", end - 1);
+        let told = whole + u64::from(self.lie == Lie::OtherWhole);
+        let said = |(start, end): (u64, u64)| format!("Content-Range: bytes {start}-{}/{told}\r\n", end - 1);
         match &asked[..] {
             [] => {
                 let head = format!(

@@ -173,3 +173,29 @@ fn fills_are_kept_over_a_restart() {
     let json = run("restart", text, &[]);
     assert_eq!(figure(&json, 0, "requests"), 6.0, "{json}");
 }
+
+/// A gate tells what is wrong from what could not be tried.
+#[test]
+fn the_exit_status_says_whether_it_was_wrong_or_could_not_run() {
+    let folder = Folder::new("exit");
+    let port = free_port();
+    let file = folder.0.join("stress.toml");
+    let text = format!(
+        "[[server]]\nname = \"none\"\nurl = \"http://127.0.0.1:{port}\"\nready_within = 0.1\n\
+         [[module]]\nkind = \"miss\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let gone = format!("http://127.0.0.1:{port}/");
+    for (words, code, said) in [
+        (&["no-such.toml"][..], 2, "weir: no-such.toml: No such file"),
+        (&[file.to_str().unwrap()], 2, "did not answer"),
+        (&["127.0.0.1/x"], 2, "no target"),
+        (&[&gone, "--seconds", "1e300"], 2, "up to a week"),
+        (&[&gone, "-n", "1", "-c", "1"], 1, ""),
+    ] {
+        let done = Command::new(WEIR).arg("stress").args(words).output().unwrap();
+        let error = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(code), "{words:?}: {error}");
+        assert!(error.contains(said), "{words:?}: {error}");
+    }
+}
