@@ -39,8 +39,8 @@ fn words_of_other_proxies_and_wrong_brackets_are_answered_with_the_right_form() 
     check("neighbours");
 }
 
-/// Thousands of mistakes in a large file are counted, and the first are shown: each one's text is looked for in
-/// the whole file.
+/// Thousands of mistakes in a large file are counted, and the first are shown: each one's text is looked
+/// for in the whole file.
 #[test]
 fn of_very_many_mistakes_the_first_are_shown() {
     let text: String = (0..5000).map(|number| format!("wrong-{number} = 1\n")).collect();

@@ -17,8 +17,8 @@ impl Store {
         stocks(&self.inside)
     }
 
-    /// The same for scrapes: never blocks for long. Where memory holds many objects, they were counted a while
-    /// ago.
+    /// The same for scrapes: never blocks for long. Where memory holds many objects, they were counted a
+    /// while ago.
     pub fn stocks_lately(&self, clock: fn() -> Now) -> StocksSeen {
         stocks_lately(&self.inside, clock)
     }
