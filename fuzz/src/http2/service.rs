@@ -72,6 +72,18 @@ impl Body for Content {
         self.breaks_off
     }
 
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        if !self.blocks.is_empty() {
+            return Some(unsent).filter(|unsent| !unsent.is_empty());
+        }
+        self.left += unsent.len() as u64;
+        None
+    }
+
+    fn may_let_go(&self) -> bool {
+        false
+    }
+
     fn trailers(&mut self) -> Option<HeaderMap> {
         None
     }
