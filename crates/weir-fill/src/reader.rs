@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, Store, Writing};
+use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, STALLED_MAX, Store, Writing};
 use weir_upstream::OriginBody;
 
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
@@ -22,7 +22,8 @@ use super::refetch::{Refetch, Remainder, strong};
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
-/// How long a reader waits without a byte for what is being written to the volume.
+/// How long a reader waits without a byte for what is being written to the volume, where it could ask the
+/// origin for it.
 const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A body broke off: the connection is cut, and the message never ends cleanly.
@@ -255,6 +256,10 @@ impl Reader {
         if !self.is_fill_needed()
             && let Some(on_volume) = self.read_from().on_volume_alone()
         {
+            // A body whose length nobody knew before has one now.
+            if let Some(length) = on_volume.length() {
+                self.rest.end = self.rest.end.min(length);
+            }
             self.in_memory = Arc::downgrade(self.read_from());
             (self.filled, self.tried, self.blocks) = (None, Tried::Nothing, OnceLock::new());
             self.generation = InUse::new(on_volume);
@@ -445,7 +450,9 @@ impl Reader {
 
     /// Waits until more can be read from the volume, for a bounded time.
     async fn wait_writing(&mut self) -> Option<Piece> {
-        let until = *self.patience.get_or_insert_with(|| clock::mono() + WRITING_WAIT_MAX);
+        let is_elsewhere = strong(&self.read_from().head().stored.headers).is_some();
+        let longest = if is_elsewhere { WRITING_WAIT_MAX } else { STALLED_MAX };
+        let until = *self.patience.get_or_insert_with(|| clock::mono() + longest);
         let writing = match std::mem::replace(&mut self.tried, Tried::Nothing) {
             Tried::Read(Some(writing)) => Some(writing),
             Tried::Read(None) | Tried::Nothing | Tried::Looked => self.writing().await,

@@ -377,7 +377,11 @@ impl FillRequest {
                     fill.transfer.fail_with("rest-too-short");
                     fill.apply(Event::Failed);
                 }
-                Ok(None) => return self.whole(fill, writer),
+                Ok(None) => {
+                    writer.end_here();
+                    fill.transfer.settle(&mut writer).await;
+                    return self.whole(fill, writer);
+                }
                 Err(error) => {
                     fill.transfer.fail_with(error.word());
                     self.resources.counters().error(error.word());

@@ -217,11 +217,16 @@ impl Transfer {
         if let Err(rest) = self.try_push(core, writer, bytes, &mut pushed) {
             self.push_when_freed(core, writer, rest, memory_wait_max, pushed).await?;
         }
+        self.settle(writer).await;
+        Ok(())
+    }
+
+    /// Waits while the volume is too far behind.
+    pub(super) async fn settle(&self, writer: &mut Writer) {
         if writer.is_writing_to_volume() && writer.volume_is_behind(Duration::ZERO, self.reading()).is_some()
         {
             self.wait_for_volume(writer).await;
         }
-        Ok(())
     }
 
     /// What its readers do.

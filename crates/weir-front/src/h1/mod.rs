@@ -33,6 +33,8 @@ struct Conn {
     is_last: bool,
     /// Since when no request is under way.
     free_since: Instant,
+    /// Whether it went on after a response, which may still be on its way.
+    has_gone_on: bool,
 }
 
 /// What a request says of its connection; no response depends on it.

@@ -75,6 +75,7 @@ pub(crate) fn serve<S: Service>(
         peer,
         is_last: is_relayed,
         free_since: clock::mono(),
+        has_gone_on: false,
     };
     async move {
         // The client's place is free when the connection ends.
@@ -163,7 +164,7 @@ impl Conn {
                 Next::Leave => return Rest::Leave,
             };
             match after {
-                After::KeepAlive if !service.is_draining() && self.go_on().await => {}
+                After::KeepAlive if !service.is_draining() && self.go_on().await => self.has_gone_on = true,
                 After::Cut | After::Over => return Rest::Ended,
                 After::Reset => {
                     self.socket.reset();
@@ -177,11 +178,12 @@ impl Conn {
         }
     }
 
-    /// Whether the socket can be closed at once: the client has said that the request was its last, the whole
-    /// response is on its way, and nothing is unread. For unread bytes the kernel would reset the connection,
+    /// Whether the socket can be closed at once: the client has said that its only request was its last, the
+    /// whole response is on its way, and nothing is unread. For unread bytes the kernel would reset the connection,
     /// and drop what it has not sent yet (RFC 9112 §9.6).
     fn is_over(&self, framed: Framed, done: &Done) -> bool {
         framed.persistence == Persistence::Close
+            && !self.has_gone_on
             && done.sent.body_bytes <= FLIGHT_BYTES_MAX
             && self.content.is_none()
             && self.socket.is_read()

@@ -252,14 +252,17 @@ impl Plain {
     }
 
     /// Whether the other end has closed its side, or the connection is gone, behind the bytes that are still
-    /// to be read. Asks only the runtime.
+    /// to be read. Asks only the runtime, which may know a moment later.
     pub fn is_read_closed(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        let ready = match &*self.watch.borrow() {
+        let mut watch = self.watch.borrow_mut();
+        if watch.join(self.family).is_err() {
+            return true;
+        }
+        let ready = match &*watch {
             Watch::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
             Watch::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
-            Watch::Lost => return true,
-            Watch::Untried(_) | Watch::Drained(_) => return false,
+            Watch::Untried(_) | Watch::Drained(_) | Watch::Lost => return true,
         };
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }

@@ -252,6 +252,14 @@ impl Writer {
         }
     }
 
+    /// Nothing more will come of a body of unknown length: the volume gets its last block, and is waited for
+    /// as at the end of any other body ([`Writer::volume_is_behind`]).
+    pub fn end_here(&mut self) {
+        if self.generation.length().is_none() {
+            self.end = self.at;
+        }
+    }
+
     /// Hands the volume what it has room for. Where the volume is still behind, says how long to wait for it
     /// at most ([`Writer::wait_for_volume`]) before the next push. `waited` is how long the caller has waited
     /// since the last such answer, and `reading` what the readers do by now. Without readers a transfer goes
@@ -262,8 +270,9 @@ impl Writer {
         let settled_to = self.settled_to();
         self.hand_over(settled_to);
         let volume_write = self.volume_write.as_ref()?;
-        // Once all has arrived nobody is held back.
-        let reading = if self.at == self.end { Reading::Nobody } else { reading };
+        // Once all has arrived nobody is held back, unless the length, and so the end, is news to readers.
+        let is_end_known = self.at == self.end && self.generation.length().is_some();
+        let reading = if is_end_known { Reading::Nobody } else { reading };
         let longest = self.patience.count(waited, reading, volume_write.written_bytes());
         let behind = settled_to.saturating_sub(volume_write.at());
         if behind == 0 || behind <= self.ahead_bytes_max(volume_write, reading) {
@@ -284,16 +293,18 @@ impl Writer {
 
     /// How far the volume may be behind.
     fn ahead_bytes_max(&self, volume_write: &VolumeWrite, reading: Reading) -> u64 {
+        // Its readers have nothing but the volume, which must not give up the end of it.
+        let is_all_there = self.at == self.end;
         if self.window.is_some() {
-            return self.inside.memory.window_bytes() / 2;
+            return if is_all_there { 0 } else { self.inside.memory.window_bytes() / 2 };
         }
         if self.is_on_disk_only() {
-            return self.inside.memory.limits.window_bytes / 2;
+            return if is_all_there { 0 } else { self.inside.memory.limits.window_bytes / 2 };
         }
         match reading {
             _ if volume_write.is_crowded(&self.generation) => 0,
             // The rest of a body that has arrived is kept until the volume takes it.
-            _ if self.at == self.end => u64::MAX,
+            _ if is_all_there => u64::MAX,
             Reading::Nobody => 0,
             Reading::Behind | Reading::HeldBack => self.inside.memory.window_bytes(),
         }

@@ -25,7 +25,7 @@ mod server;
 mod arrive {
     mod certificates;
     mod client;
-    mod http2;
+    pub(crate) mod http2;
     mod http2_floods;
     mod limits;
     mod limits_by_route;
@@ -149,6 +149,7 @@ mod range {
 mod send {
     mod large;
     mod narrow;
+    mod paused;
     mod rates;
     mod slow_readers;
     mod streams;

@@ -300,6 +300,29 @@ fn what_a_client_sends_behind_its_last_request_destroys_no_response() {
     }
 }
 
+/// The response before the last may still be on its way when the last is written.
+#[test]
+fn a_late_line_behind_pipelined_requests_destroys_no_response() {
+    const REQUESTS: usize = 12;
+    const BYTES: usize = 12 << 10;
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh(vec![b'x'; BYTES]));
+    let weir = before(&origin);
+    assert_eq!(weir.get("/x").status(), 200);
+    for _ in 0..3 {
+        let mut client = Client::connect_narrow(weir.addr(), 8 << 10);
+        let kept = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(REQUESTS - 1);
+        client.send(kept + "GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        std::thread::sleep(Duration::from_millis(100));
+        client.send("\r\n");
+        std::thread::sleep(Duration::from_millis(100));
+        for number in 0..REQUESTS {
+            let got = client.recv().map(|got| got.body.len());
+            assert_eq!(got, Ok(BYTES), "response {number}");
+        }
+    }
+}
+
 #[test]
 fn a_web_socket_is_tunnelled_both_ways() {
     let origin = Origin::start();

@@ -8,12 +8,12 @@ use weir_testkit::{End, Frame, H2Client, H2Frames, Origin, Resource, Trouble, We
 
 use crate::server::setup;
 
-pub(super) const HOST: &str = "www.example.com";
+pub(crate) const HOST: &str = "www.example.com";
 const PATIENCE: Duration = Duration::from_secs(20);
 const FRESH: (&str, &str) = ("Cache-Control", "max-age=600");
 
 /// A Weir that speaks both versions without TLS, with more lines of limits.
-pub(super) fn weir(origin: &Origin, limits: &str) -> Weir {
+pub(crate) fn weir(origin: &Origin, limits: &str) -> Weir {
     setup().run_config(&format!(
         "[admin]\nlisten = \"{{admin}}\"\n[limits]\n{limits}\n\
          [[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
@@ -22,7 +22,7 @@ pub(super) fn weir(origin: &Origin, limits: &str) -> Weir {
     ))
 }
 
-pub(super) fn client(weir: &Weir) -> H2Client {
+pub(crate) fn client(weir: &Weir) -> H2Client {
     H2Client::connect(weir.addr()).patience(PATIENCE)
 }
 
