@@ -6,7 +6,7 @@
 //! the folder are synced; what was removed before it is synced first, so that nothing older comes back.
 //!
 //! One process writes. In an upgrade the old one is released before the new one opens the folder, and both
-//! read.
+//! read: until the old one has ended, the files of what is replaced stay for its requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,6 +27,8 @@ pub(crate) const UNFINISHED: &str = "new-";
 /// How far the number of a file that cannot be read may lie beyond those of all others. One that is further
 /// is none that was given: nobody lays so much between two starts.
 const GAP_MAX: u64 = 1 << 32;
+/// So many files of what was replaced stay for another process that still reads.
+const STAY_MAX: usize = 256;
 
 /// The bytes of a piece that have a sum of their own.
 pub const BLOCK_BYTES: usize = 64 << 10;
@@ -108,11 +110,14 @@ pub struct Shelf {
 #[derive(Debug)]
 pub(crate) struct Writing {
     pub(crate) number_next: u64,
-    /// Files that count no more and could not be removed yet. Bounded: none is added while one cannot be.
+    /// Files that count no more and are not removed yet. Bounded: none is added while one cannot be removed,
+    /// and [`STAY_MAX`] stay for another process.
     pub(crate) needless: Vec<String>,
     /// Whether names were removed since the folder was synced.
     pub(crate) is_unsynced: bool,
     pub(crate) is_released: bool,
+    /// Another process, which wrote before, still reads.
+    is_read_beside: bool,
 }
 
 #[derive(Debug)]
@@ -130,10 +135,33 @@ impl Shelf {
     /// # Errors
     /// The folder cannot be made or listed.
     pub fn open(disk: Arc<dyn Disk>, size_bytes: u64, now: SystemTime) -> io::Result<(Shelf, Vec<Trouble>)> {
+        Shelf::read_in(disk, size_bytes, now, false)
+    }
+
+    /// As [`Shelf::open`], while another process that has released the folder still reads: the files of what
+    /// is replaced stay, up to a number, until [`Shelf::be_alone`].
+    ///
+    /// # Errors
+    /// As [`Shelf::open`].
+    pub fn open_beside(
+        disk: Arc<dyn Disk>,
+        size_bytes: u64,
+        now: SystemTime,
+    ) -> io::Result<(Shelf, Vec<Trouble>)> {
+        Shelf::read_in(disk, size_bytes, now, true)
+    }
+
+    fn read_in(
+        disk: Arc<dyn Disk>,
+        size_bytes: u64,
+        now: SystemTime,
+        is_read_beside: bool,
+    ) -> io::Result<(Shelf, Vec<Trouble>)> {
         disk.make_folder("")?;
         let state = State { entries: BTreeMap::new(), room: Room::new(size_bytes), ends_next: None };
+        let (needless, number_next) = (Vec::new(), 1);
         let writing =
-            Writing { number_next: 1, needless: Vec::new(), is_unsynced: false, is_released: false };
+            Writing { number_next, needless, is_unsynced: false, is_released: false, is_read_beside };
         let shelf = Shelf { disk, writing: Mutex::new(writing), state: Mutex::new(state) };
         let mut troubles = Vec::new();
         let (mut needless, mut unread) = (Vec::new(), Vec::new());
@@ -165,7 +193,7 @@ impl Shelf {
         writing.needless = needless;
         drop((writing, state));
         // What cannot be removed now is removed before anything else is written.
-        let _ = shelf.clear(&mut shelf.writing.lock());
+        shelf.tidy();
         shelf.end_over(now);
         troubles.sort_by(|one, other| one.file.cmp(&other.file));
         Ok((shelf, troubles))
@@ -311,8 +339,22 @@ impl Shelf {
     pub fn tidy(&self) {
         let mut writing = self.writing.lock();
         if !writing.is_released {
-            let _ = self.clear(&mut writing);
+            let _ = self.clear_unread(&mut writing);
         }
+    }
+
+    /// The process that read beside this one has ended. Blocks.
+    pub fn be_alone(&self) {
+        self.writing.lock().is_read_beside = false;
+        self.tidy();
+    }
+
+    /// Removes the files that count no more, unless another process may still read them.
+    pub(crate) fn clear_unread(&self, writing: &mut Writing) -> io::Result<()> {
+        if writing.is_read_beside && writing.needless.len() <= STAY_MAX {
+            return Ok(());
+        }
+        self.clear(writing)
     }
 
     /// Removes the files that count no more.

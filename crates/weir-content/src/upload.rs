@@ -123,7 +123,7 @@ impl Upload {
         if writing.is_released {
             return Err(ShelfError::Released);
         }
-        shelf.clear(&mut writing)?;
+        shelf.clear_unread(&mut writing)?;
         let Wanted { url, site, content_type, ends, .. } = self.wanted.clone();
         let entry = Entry {
             number: shelf.number_now(&mut writing)?,

@@ -17,11 +17,12 @@ use weir_store::OsDisk;
 use crate::print::size;
 
 /// Opens the folder in the state folder; the log says what is amiss. None where it cannot be used: Weir then
-/// answers as if nothing was laid.
-pub(crate) fn open(loaded: &Loaded, state: &Path) -> Option<(Shelf, PathBuf)> {
+/// answers as if nothing was laid. In an upgrade another process still reads it.
+pub(crate) fn open(loaded: &Loaded, state: &Path, is_upgrade: bool) -> Option<(Shelf, PathBuf)> {
     let folder = state.join(CONTENT);
     let disk = Arc::new(OsDisk::at(&folder));
-    match Shelf::open(disk, size_bytes(loaded), weir_clock::now().wall) {
+    let open = if is_upgrade { Shelf::open_beside } else { Shelf::open };
+    match open(disk, size_bytes(loaded), weir_clock::now().wall) {
         Ok((shelf, troubles)) => {
             for trouble in troubles {
                 let (file, why) = (folder.join(&trouble.file), trouble.why);

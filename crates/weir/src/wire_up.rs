@@ -67,8 +67,8 @@ pub(crate) type UpgradeFn = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String
 pub(crate) struct Handover<'a> {
     /// Listening sockets.
     pub(crate) listeners: Vec<PassedListener>,
-    /// Another process still has the volumes.
-    pub(crate) has_volumes: bool,
+    /// Another process is replaced: it still has the volumes, and reads content by hand.
+    pub(crate) is_upgrade: bool,
     /// The keys of session tickets; empty where there are none.
     pub(crate) tickets: Vec<u8>,
     /// Where another process says what it knows of origins, once the ledger is free.
@@ -157,12 +157,12 @@ impl Server {
         let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        let content = content::open(loaded, state);
+        let content = content::open(loaded, state, handover.is_upgrade);
         let admission = volumes::admission(loaded, state);
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
         store.set_quotas(accounts::quotas(loaded));
-        let begin = if handover.has_volumes { Begin::Later } else { Begin::Now };
+        let begin = if handover.is_upgrade { Begin::Later } else { Begin::Now };
         let drives = Drives::start(
             store.clone(),
             register,

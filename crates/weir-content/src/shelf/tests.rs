@@ -337,3 +337,28 @@ fn a_failing_drive_loses_nothing() {
     }
     assert!(failed > 500, "{failed}");
 }
+
+#[test]
+fn what_is_replaced_stays_for_a_process_that_still_reads() {
+    let disk = CrashDisk::new(1);
+    let old = open(&disk, at(0));
+    lay(&old, "a.test/x", b"one").unwrap();
+    lay(&old, "a.test/y", b"one").unwrap();
+    old.release();
+    let (shelf, _) = Shelf::open_beside(Arc::new(disk.process()), SIZE, at(0)).unwrap();
+    let shelf = Arc::new(shelf);
+    lay(&shelf, "a.test/x", b"two").unwrap();
+    lay(&shelf, "a.test/x", b"three").unwrap();
+    assert_eq!(content(&disk, &old, "a.test/x").as_deref(), Some(&b"one"[..]));
+    assert_eq!(content(&disk, &shelf, "a.test/x").as_deref(), Some(&b"three"[..]));
+    // More than stay for it are not kept.
+    for number in 0..STAY_MAX + 2 {
+        lay(&shelf, "a.test/y", number.to_string().as_bytes()).unwrap();
+    }
+    assert!(disk.content(&old.find("a.test/x").unwrap().file_name()).is_none());
+    shelf.be_alone();
+    assert_eq!(disk.process().list("").unwrap().len(), 2);
+    // A removal takes the older files with it.
+    assert!(shelf.remove("a.test/x").unwrap().is_some());
+    assert_eq!(open(&disk, at(0)).find("a.test/x"), None);
+}

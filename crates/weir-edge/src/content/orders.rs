@@ -266,6 +266,13 @@ impl Edge {
         }
     }
 
+    /// The process that had the folder before has ended. Blocks.
+    pub fn own_content(&self) {
+        if let Some(shelf) = self.shared.content.shelf() {
+            shelf.be_alone();
+        }
+    }
+
     fn shelf(&self) -> Result<&Arc<Shelf>, ContentError> {
         self.shared.content.shelf().ok_or_else(|| ContentError::Unfit(NOWHERE.to_owned()))
     }

@@ -218,14 +218,9 @@ impl Run {
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
         let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
-        let has_volumes = offer.is_some();
-        let handover = Handover {
-            listeners,
-            has_volumes,
-            tickets,
-            origins,
-            until_ledger_is_free: &until_ledger_is_free,
-        };
+        let is_upgrade = offer.is_some();
+        let handover =
+            Handover { listeners, is_upgrade, tickets, origins, until_ledger_is_free: &until_ledger_is_free };
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
         let admin_tls = loaded.config.admin.tls;

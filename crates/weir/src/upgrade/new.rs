@@ -218,8 +218,7 @@ impl OldProcess {
             let received = match self.link.receive(None) {
                 Ok(Some(received)) => received,
                 Ok(None) => {
-                    // Also where it could not say that it has closed them.
-                    server.take_volumes();
+                    server.be_alone();
                     return tracing::info!("the old process has ended");
                 }
                 Err(error) => return tracing::error!(%error, "cannot read the old process's messages"),

@@ -85,6 +85,13 @@ impl Server {
         self.drives.release(patience);
     }
 
+    /// The old process has ended.
+    pub(crate) fn be_alone(&self) {
+        // Also where it could not say that it has closed them.
+        self.take_volumes();
+        self.edge.own_content();
+    }
+
     /// Opens the volumes that the old process has closed.
     pub(crate) fn take_volumes(&self) {
         self.drives.take();
