@@ -22,7 +22,7 @@ use weir_policy::{CacheKey, Interval, Intervals};
 
 use crate::budget::{Budget, Charge};
 use crate::ledger::Stamp;
-use crate::tier::{Gone, OnDiskBody, Place, SharedPut, VolumeTier};
+use crate::tier::{Gone, OnDiskBody, Place, SharedPuts, VolumeTier};
 
 pub(crate) use self::body::{Added, Body};
 pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
@@ -157,7 +157,7 @@ pub struct Generation {
     /// The origin that made it, if known: the rest is asked for there.
     origin: OnceLock<Arc<str>>,
     /// The write that adds further parts of it to the volume, while there is one.
-    shared_put: Mutex<Weak<SharedPut>>,
+    shared_puts: SharedPuts,
     /// From which request to its key on it may be written to a volume.
     volume_uses_min: u8,
 }
@@ -299,8 +299,8 @@ impl Generation {
         self.on_disk.get().is_some_and(OnDiskBody::is_damaged)
     }
 
-    pub(crate) fn shared_put(&self) -> &Mutex<Weak<SharedPut>> {
-        &self.shared_put
+    pub(crate) fn shared_puts(&self) -> &SharedPuts {
+        &self.shared_puts
     }
 
     /// Drops from memory what the volume has as well.
@@ -338,7 +338,7 @@ impl Generation {
             is_unvalidated_part: AtomicBool::new(false),
             is_told: AtomicBool::new(true),
             origin: self.origin.clone(),
-            shared_put: Mutex::default(),
+            shared_puts: SharedPuts::default(),
             volume_uses_min: self.volume_uses_min,
         }))
     }
@@ -525,7 +525,7 @@ impl Generation {
             is_unvalidated_part: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
             origin: OnceLock::new(),
-            shared_put: Mutex::default(),
+            shared_puts: SharedPuts::default(),
             volume_uses_min: 1,
         }
     }

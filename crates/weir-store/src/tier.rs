@@ -14,7 +14,7 @@ pub use self::on_disk::{Gone, Place};
 pub(crate) use self::on_disk::{NotResident, OnDiskBody, Wait};
 pub(crate) use self::pending::{PendingVolumes, Superseded};
 pub use self::seating::Seating;
-pub(crate) use self::shared_put::SharedPut;
+pub(crate) use self::shared_put::{SharedPut, SharedPuts};
 pub use self::sweeping::SweepUsage;
 pub(crate) use self::sweeping::SweeperThread;
 pub(crate) use self::volume_tier::VolumeTier;

@@ -62,7 +62,7 @@ impl Volumes {
     }
 
     /// As [`Volumes::begin`], for a generation that arrives in parts: see [`VolumeTier::begin_part`].
-    pub(crate) fn begin_part(&self, generation: &Generation) -> Option<Arc<SharedPut>> {
+    pub(crate) fn begin_part(&self, generation: &Generation) -> Option<SharedPut> {
         match self.admit(generation) {
             Verdict::Admitted(tier) => tier.begin_part(generation),
             Verdict::Stays => None,

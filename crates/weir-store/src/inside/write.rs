@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::layout::Tiers;
 use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
 use crate::tier::{Entered, LATE_PAUSE, LateWrite, SharedPut, Stall, VolumeTier};
-use crate::volume::{FreedWait, Put, Writing, codec, key};
+use crate::volume::{FreedWait, Put, PutError, Writing, codec, key};
 
 /// Bodies that have arrived and wait for their volume take at most this part of the memory. Where they take
 /// half of that, those that arrive go at the drive's pace, with readers or without.
@@ -29,7 +29,7 @@ enum Hand {
     /// That of the transfer that began the generation.
     Own(Put),
     /// That of all further ones together: the volume takes one at a time.
-    Shared(Arc<SharedPut>),
+    Shared(SharedPut),
 }
 
 impl Hand {
@@ -56,42 +56,33 @@ impl Tiers {
 impl VolumeTier {
     /// Begins to write a generation to this volume; `None` where it takes nothing.
     pub(crate) fn begin(self: &Arc<VolumeTier>, generation: &Generation) -> Option<VolumeWrite> {
-        Some(VolumeWrite::new(self.begin_put(generation)?, Arc::clone(self)))
+        Some(VolumeWrite::new(self.begin_put(generation).ok()?, Arc::clone(self)))
     }
 
-    fn begin_put(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Put> {
+    fn begin_put(self: &Arc<VolumeTier>, generation: &Generation) -> Result<Put, PutError> {
         let head = codec::encode(&generation.head().stored, (self.clock)());
         let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
-        let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
+        let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length())?;
         generation.set_home(put.number(), self);
         self.note_being_written(put.number(), key.digest, put.status());
-        Some(put)
+        Ok(put)
     }
 
     /// Goes on writing a generation from an offset on; `None` where it is not on the volume.
     pub(crate) fn resume(self: &Arc<VolumeTier>, generation: &Generation, at: u64) -> Option<VolumeWrite> {
         let object = Some(generation.object()).filter(|object| *object > 0)?;
-        let mut shared = generation.shared_put().lock();
-        let hand = match shared.upgrade() {
-            Some(put) => put,
-            None => {
-                let key = generation.key();
-                let (digest, stamp) = (key::digest(&key.full, key.site), generation.stamp().number());
-                let put = self.volume.resume(digest, object, stamp).ok()?;
-                let put = Arc::new(SharedPut::new(put));
-                *shared = Arc::downgrade(&put);
-                put
-            }
-        };
-        Some(VolumeWrite { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
+        let resumed = generation.shared_puts().join(|| {
+            let key = generation.key();
+            let (digest, stamp) = (key::digest(&key.full, key.site), generation.stamp().number());
+            self.volume.resume(digest, object, stamp)
+        });
+        Some(VolumeWrite { hand: Hand::Shared(resumed.ok()?), tier: Arc::clone(self), at })
     }
 
     /// Begins to write a generation that arrives in further transfers only. Keep the result until the first
     /// of them has resumed it. `None` where the volume takes nothing.
-    pub(crate) fn begin_part(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Arc<SharedPut>> {
-        let put = Arc::new(SharedPut::new(self.begin_put(generation)?));
-        *generation.shared_put().lock() = Arc::downgrade(&put);
-        Some(put)
+    pub(crate) fn begin_part(self: &Arc<VolumeTier>, generation: &Generation) -> Option<SharedPut> {
+        generation.shared_puts().join(|| self.begin_put(generation)).ok()
     }
 }
 
