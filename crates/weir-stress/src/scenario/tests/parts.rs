@@ -154,5 +154,5 @@ fn the_scenarios_that_are_shipped_are_read() {
             read += 1;
         }
     }
-    assert_eq!(read, 9);
+    assert_eq!(read, 10);
 }
