@@ -45,7 +45,7 @@ fn entry(warm: &Warm, node: &Node, mistakes: &mut Vec<Mistake>) {
     {
         mistakes.push(Mistake::at(node.span, format!("`{url}` is no URL of a folder")));
     }
-    for (name, _) in &warm.headers {
+    for name in warm.headers.keys() {
         let headers = node.get("headers");
         if let Some(node) = headers.and_then(|all| all.get(name)).or(headers)
             && Warm::NOT_SENT.contains(&name.to_ascii_lowercase().as_str())

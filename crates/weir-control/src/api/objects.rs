@@ -134,7 +134,7 @@ async fn follow(
         }
         Err(message) => (Vec::new(), json!({ "event": "failed", "message": message })),
     };
-    sending.put_all(objects.iter().map(|object| line(object)).chain([line(&end)])).await;
+    sending.put_all(objects.iter().map(line).chain([line(&end)])).await;
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {

@@ -139,8 +139,8 @@ impl LaidIndex {
 
     /// Whether any request finds a piece.
     pub(crate) fn shows(&self, plan: &Plan, laid: &Laid) -> bool {
-        let is_first = |key: &Box<[u8]>| self.find(key).is_some_and(|found| found.entry == laid.entry);
-        LaidIndex::keys(plan, &laid.entry).iter().any(is_first)
+        let is_first = |key: &[u8]| self.find(key).is_some_and(|found| found.entry == laid.entry);
+        LaidIndex::keys(plan, &laid.entry).iter().any(|key| is_first(key))
     }
 
     /// The newer content that requests for the URL of a piece find in its place, if they find it never.

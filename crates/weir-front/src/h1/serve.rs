@@ -179,8 +179,8 @@ impl Conn {
     }
 
     /// Whether the socket can be closed at once: the client has said that its only request was its last, the
-    /// whole response is on its way, and nothing is unread. For unread bytes the kernel would reset the connection,
-    /// and drop what it has not sent yet (RFC 9112 §9.6).
+    /// whole response is on its way, and nothing is unread. For unread bytes the kernel would reset the
+    /// connection, and drop what it has not sent yet (RFC 9112 §9.6).
     fn is_over(&self, framed: Framed, done: &Done) -> bool {
         framed.persistence == Persistence::Close
             && !self.has_gone_on

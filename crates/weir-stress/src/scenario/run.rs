@@ -337,7 +337,7 @@ fn start_all(servers: &[Served]) -> Result<(), StressError> {
         let starting: Vec<_> =
             servers.iter().map(|(server, _)| scope.spawn(move || lock(server).start())).collect();
         let panicked = |_| Err(StressError::Scenario("starting a server panicked".to_owned()));
-        starting.into_iter().map(|one| one.join().unwrap_or_else(panicked)).collect()
+        starting.into_iter().try_for_each(|one| one.join().unwrap_or_else(panicked))
     })
 }
 

@@ -41,7 +41,7 @@ impl Outside for Shared {
             std::thread::sleep(Duration::from_micros(number % 7 * 100));
             program.at_once.fetch_sub(1, Ordering::SeqCst);
             if program.gives_way > 0
-                && number % program.gives_way == 0
+                && number.is_multiple_of(program.gives_way)
                 && program.gave_way.lock().insert(url.clone())
             {
                 return done(Outcome::GaveWay(Waits::Down("main".to_owned())));

@@ -191,7 +191,7 @@ impl Lister<'_> {
         let limit = self.taken.limit();
         let mut rows = Vec::new();
         for tier in merged {
-            match tier.catalogue.as_ref().filter(|rows| is_of_use(rows)) {
+            match tier.catalogue.as_ref().filter(is_of_use) {
                 Some(own) => rows.push(OfRows::new(tier, own, self.listing, after, limit)),
                 // It came meanwhile, or its rows have failed.
                 None if self.listing.after.is_empty() => {}
@@ -402,7 +402,7 @@ impl Lister<'_> {
         let held_bytes = match length {
             Some(length) if length == held => held,
             _ => {
-                let mut all = on_disk().unwrap_or_else(Intervals::new);
+                let mut all = on_disk().unwrap_or_default();
                 own.held().iter().for_each(|run| all.insert(run));
                 all.length()
             }

@@ -192,7 +192,7 @@ fn a_host_that_moves_while_its_content_comes_takes_none() {
                  [[site]]\nhosts = [\"b.test\", \"www.a.test\"]\nupstream = \"main\"\n";
     weir.rewrite_config(&server(&[&origin]).more(moved).text());
     assert_eq!(weir.reload().code, Some(0));
-    client.send(b" a".to_vec());
+    client.send(b" a");
     let refused = client.recv().unwrap();
     assert_eq!(word(&refused), (422, "unfit".to_owned()), "{}", refused.text());
     assert_eq!(get(&weir, "www.a.test", "/x").status(), 404);

@@ -187,10 +187,10 @@ fn clients_that_stop_reading_get_their_own_body_when_its_memory_is_used_again() 
     }
     let mut stopped: Vec<Client> =
         (0..4).map(|at| begin(weir.client().patience(PATIENCE), &format!("/old/{}", at % 2))).collect();
-    for number in 0..2 {
+    for (number, length) in lengths.into_iter().enumerate() {
         let said = weir.command(&["purge", &format!("{HOST}/old/{number}")]);
         assert!(said.stdout.starts_with("purged: "), "{said:?}");
-        origin.put(&format!("/old/{number}"), Resource::fresh(pattern(5, lengths[number])));
+        origin.put(&format!("/old/{number}"), Resource::fresh(pattern(5, length)));
     }
     // The memory of what was purged is used by others, which move to files as well.
     for number in 0..60 {
@@ -199,10 +199,9 @@ fn clients_that_stop_reading_get_their_own_body_when_its_memory_is_used_again() 
             assert!(client.get(HOST, &format!("/other/{number}"), &[HTTPS]).body == other(number));
         }
     }
-    for number in 0..2 {
-        assert!(
-            weir.client().get(HOST, &format!("/old/{number}"), &[HTTPS]).body == pattern(5, lengths[number])
-        );
+    for (number, length) in lengths.into_iter().enumerate() {
+        let found = weir.client().get(HOST, &format!("/old/{number}"), &[HTTPS]);
+        assert!(found.body == pattern(5, length));
     }
     for (at, client) in stopped.iter_mut().enumerate() {
         let (body, got) = (&old[at % 2], rest(client, lengths[at % 2]));

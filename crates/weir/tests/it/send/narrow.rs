@@ -217,3 +217,32 @@ fn many_narrow_readers_of_few_bodies_leave_memory_to_others() {
     }
     assert_eq!(broken(&weir), "");
 }
+
+/// Slow readers can take all memory that bodies may have, and all connections to the origin. Then nobody else
+/// waits longer than for a connection.
+#[test]
+fn a_client_that_cannot_be_served_is_told_so() {
+    const CONNECTIONS: usize = 5;
+    let origin = Origin::start();
+    for number in 0..3 * CONNECTIONS {
+        let body = pattern(number as u64, 3_000_000);
+        origin.put(&format!("/{number}"), resource(body, Version::Unnamed));
+    }
+    let upstream = format!("connections = {CONNECTIONS}\nqueue_wait = \"300ms\"\nclient_share = 100");
+    let weir = weir(&origin, "8MiB", Stored::InMemory).upstream(&upstream).start();
+    let slow: Vec<Client> = (0..3 * CONNECTIONS).map(|number| ask(&weir, &format!("/{number}"))).collect();
+    let mut number = 0;
+    let mut new = || {
+        number += 1;
+        origin.put(&format!("/new/{number}"), Resource::fresh("new"));
+        weir.get(&format!("/new/{number}"))
+    };
+    until("all connections are taken", || new().status() == 503);
+    let begun = Instant::now();
+    let refused = new();
+    assert_eq!(refused.status(), 503, "{:?}", refused.head);
+    assert!(refused.header("retry-after").is_some(), "{:?}", refused.head);
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    drop(slow);
+    until("it is fetched", || new().text() == "new");
+}
