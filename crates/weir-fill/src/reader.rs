@@ -22,8 +22,8 @@ use super::refetch::{Refetch, Remainder, strong};
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
-/// How long a reader waits without a byte for what is being written to the volume, where it could ask the
-/// origin for it.
+/// How long a reader waits for what is being written to the volume while nothing more of that is written,
+/// where it could ask the origin for it, and its client has always taken what it got.
 const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A body broke off: the connection is cut, and the message never ends cleanly.
@@ -57,6 +57,8 @@ pub struct Reader {
     blocks: OnceLock<Blocks>,
     /// The generation that it has let go of, as long as memory keeps it.
     in_memory: Weak<Generation>,
+    /// Its client has taken nothing for a while, and can wait as well.
+    has_paused: bool,
     /// Last: when it is dropped nothing else of the reader holds the generation.
     generation: InUse,
 }
@@ -142,6 +144,7 @@ impl Reader {
             refill,
             blocks: OnceLock::new(),
             in_memory: Weak::new(),
+            has_paused: false,
         }
     }
 
@@ -187,14 +190,15 @@ impl Reader {
         self.rest.start += bytes;
     }
 
-    /// Whether a connection to an origin waits for this reader: its own, or that of a windowed fill that
-    /// nobody else reads.
+    /// Whether a connection to an origin waits for this reader: its own, or that of a windowed fill of which
+    /// it is the foremost reader, but for a piece that it has given back.
     pub fn is_waited_for(&self) -> bool {
-        let is_alone = |filled: &Filled| {
-            let readers = filled.guard.as_ref().map(|guard| guard.fill().machine().readers());
-            is_windowed(&filled.generation) && readers == Some(1)
+        let reach = self.rest.start.saturating_add(BLOCK_BYTES as u64);
+        let is_foremost = |filled: &Filled| {
+            let front = filled.guard.as_ref().map(|guard| guard.fill().transfer.front());
+            is_windowed(&filled.generation) && front.is_some_and(|front| front <= reach)
         };
-        self.own.is_some() || self.filled.as_deref().is_some_and(is_alone)
+        self.own.is_some() || self.filled.as_deref().is_some_and(is_foremost)
     }
 
     /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a
@@ -246,16 +250,22 @@ impl Reader {
     /// piece, which were not sent; returns them where they could not be had again.
     pub fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
         self.place = Place::default();
-        let kept = match self.can_be_had_again() {
+        self.has_paused = true;
+        let generation = self.read_from();
+        let holds = self.own.is_some() || !self.is_fill_needed() && generation.held_bytes() > 0;
+        let on_volume = holds.then(|| generation.on_volume_alone()).flatten();
+        if on_volume.is_some() {
+            // Its own connection is free for others.
+            self.own = None;
+        }
+        let kept = match on_volume.is_some() || self.can_be_had_again() {
             true => {
                 self.rest.start -= unsent.len() as u64;
                 None
             }
             false => Some(unsent).filter(|unsent| !unsent.is_empty()),
         };
-        if !self.is_fill_needed()
-            && let Some(on_volume) = self.read_from().on_volume_alone()
-        {
+        if let Some(on_volume) = on_volume {
             // A body whose length nobody knew before has one now.
             if let Some(length) = on_volume.length() {
                 self.rest.end = self.rest.end.min(length);
@@ -263,6 +273,7 @@ impl Reader {
             self.in_memory = Arc::downgrade(self.read_from());
             (self.filled, self.tried, self.blocks) = (None, Tried::Nothing, OnceLock::new());
             self.generation = InUse::new(on_volume);
+            self.refill.as_deref_mut().map(Refill::let_go);
         }
         kept
     }
@@ -270,7 +281,8 @@ impl Reader {
     /// Whether it holds blocks that it could let go of later.
     pub fn may_let_go(&self) -> bool {
         let generation = self.read_from();
-        self.is_fill_needed() || generation.is_stored_on_disk() && generation.held_bytes() > 0
+        let may_be_read = generation.is_stored_on_disk() && generation.held_bytes() > 0;
+        self.own.is_some() || self.is_fill_needed() || may_be_read
     }
 
     /// Whether the fill that it reads has yet to bring something.
@@ -287,7 +299,13 @@ impl Reader {
     fn can_be_had_again(&self) -> bool {
         let generation = self.read_from();
         let is_named = || strong(&generation.head().stored.headers).is_some();
-        self.own.is_none() && (generation.is_whole() || generation.is_stored_on_disk() && is_named())
+        // Where its write was given up, a window may drop it at once.
+        let is_written = || match self.filled.as_deref() {
+            Some(Filled { store, .. }) => store.is_being_written(generation),
+            None => true,
+        };
+        let is_to_stay = || generation.is_stored_on_disk() && is_written() && is_named();
+        self.own.is_none() && (generation.is_whole() || is_to_stay())
     }
 
     /// The generation that is read: the fill's, which may be another one of the same version.
@@ -450,16 +468,19 @@ impl Reader {
 
     /// Waits until more can be read from the volume, for a bounded time.
     async fn wait_writing(&mut self) -> Option<Piece> {
-        let is_elsewhere = strong(&self.read_from().head().stored.headers).is_some();
-        let longest = if is_elsewhere { WRITING_WAIT_MAX } else { STALLED_MAX };
+        let is_elsewhere = || strong(&self.read_from().head().stored.headers).is_some();
+        let longest = if !self.has_paused && is_elsewhere() { WRITING_WAIT_MAX } else { STALLED_MAX };
         let until = *self.patience.get_or_insert_with(|| clock::mono() + longest);
         let writing = match std::mem::replace(&mut self.tried, Tried::Nothing) {
             Tried::Read(Some(writing)) => Some(writing),
             Tried::Read(None) | Tried::Nothing | Tried::Looked => self.writing().await,
         };
         if let Some(writing) = writing {
-            // What does not come in time is asked for from the origin.
-            let _ = tokio::time::timeout_at(until.into(), writing.moved()).await;
+            // What does not come in time is asked for from the origin. A drive that goes on, if only slowly,
+            // has it sooner than an origin and that drive would.
+            if tokio::time::timeout_at(until.into(), writing.moved()).await.is_ok() {
+                self.patience = Some(clock::mono() + longest);
+            }
         }
         None
     }

@@ -36,6 +36,8 @@ pub(crate) struct Entered {
     pub(crate) counted: Option<Counted>,
     /// Whether another process relays it.
     pub(crate) is_relayed: bool,
+    /// Whether another process has answered requests on it.
+    pub(crate) is_adopted: bool,
 }
 
 /// How a connection begins here.
@@ -45,12 +47,14 @@ pub(crate) struct Beginning {
     pub(crate) input: BytesMut,
     /// Its TLS, where another process relays it.
     pub(crate) relayed: Option<Relayed>,
+    /// Whether another process has answered requests on it.
+    pub(crate) is_adopted: bool,
 }
 
 impl Beginning {
     /// A connection that has just been accepted.
     pub(crate) fn accepted(mode: ListenerMode) -> Beginning {
-        Beginning { mode, input: BytesMut::new(), relayed: None }
+        Beginning { mode, input: BytesMut::new(), relayed: None, is_adopted: false }
     }
 }
 
@@ -61,7 +65,7 @@ pub(crate) async fn enter<S: Service>(
     peer: Peer,
     beginning: Beginning,
 ) -> Option<Entered> {
-    let Beginning { mode, mut input, relayed } = beginning;
+    let Beginning { mode, mut input, relayed, is_adopted } = beginning;
     let service = worker.service();
     let limits = service.limits();
     let peer = match mode.greeting {
@@ -83,7 +87,7 @@ pub(crate) async fn enter<S: Service>(
             None => None,
         };
         let (stream, peer) = (Stream::Plain(socket), info(secured));
-        return Some(Entered { stream, input, peer, protocol, counted, is_relayed });
+        return Some(Entered { stream, input, peer, protocol, counted, is_relayed, is_adopted });
     }
     let counters = service.observer().counters();
     // In memory of its own: a connection without TLS needs no room for it.
@@ -94,7 +98,7 @@ pub(crate) async fn enter<S: Service>(
             let protocol = if secured.agreed.is_h2 { Protocol::Http2 } else { Protocol::Http1 };
             let stream = Stream::Tls(Box::new(Tls::new(socket, session, &unsent)));
             let peer = info(Some(secured));
-            Some(Entered { stream, input, peer, protocol, counted, is_relayed: false })
+            Some(Entered { stream, input, peer, protocol, counted, is_relayed: false, is_adopted })
         }
         Ok(Err(NotSecured::Closed)) => None,
         Ok(Err(error)) => {

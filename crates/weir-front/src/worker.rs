@@ -421,7 +421,12 @@ fn adopt<S: Service>(
     let seat = arrivals.seat();
     let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
     let mode = ListenerMode { port, ..ListenerMode::PLAIN };
-    receive(worker, held, arrival, Beginning { mode, input: BytesMut::from(&input[..]), relayed });
+    receive(
+        worker,
+        held,
+        arrival,
+        Beginning { mode, input: BytesMut::from(&input[..]), relayed, is_adopted: true },
+    );
 }
 
 /// Starts the task of a new connection; the task ends with the worker.

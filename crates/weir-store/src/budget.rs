@@ -101,6 +101,12 @@ impl Budget {
         self.reserved_bytes.load(Ordering::SeqCst)
     }
 
+    /// What is neither charged nor reserved.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let taken = self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes());
+        self.limit_bytes.saturating_sub(taken)
+    }
+
     /// Whether all that is reserved is free.
     fn is_kept(&self) -> bool {
         self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes

@@ -158,6 +158,8 @@ pub struct Generation {
     origin: OnceLock<Arc<str>>,
     /// The write that adds further parts of it to the volume, while there is one.
     shared_puts: SharedPuts,
+    /// The same version as it lies on the volume, for all readers that read on from there.
+    aside: Mutex<Weak<Generation>>,
     /// From which request to its key on it may be written to a volume.
     volume_uses_min: u8,
 }
@@ -317,14 +319,19 @@ impl Generation {
     }
 
     /// The same version as it lies whole on its volume, with nothing in memory but its head: for a reader
-    /// that reads on slowly. `None` where it does not lie there whole, the volume does not keep up, or where
-    /// memory holds nothing of this one. Never found by others.
+    /// that reads on slowly. `None` where it does not lie there whole, or the volume does not keep up. Its
+    /// readers share it; no request finds it.
     pub fn on_volume_alone(&self) -> Option<Arc<Generation>> {
-        let home = self.home().filter(|_| self.held_bytes() > 0 && self.is_stored_on_disk())?;
+        let home = self.home().filter(|_| self.is_stored_on_disk())?;
+        let mut aside = self.aside.lock();
+        let is_whole = |shared: &Generation| shared.on_disk.get().is_some_and(OnDiskBody::is_whole);
+        if let Some(shared) = aside.upgrade().filter(|shared| is_whole(shared)) {
+            return Some(shared);
+        }
         let body = home.on_disk_whole(self.key(), self.object())?;
         let on_disk = OnceLock::new();
         let _ = on_disk.set(body);
-        Some(Arc::new(Generation {
+        let shared = Arc::new(Generation {
             label: Arc::clone(&self.label),
             body: Body::elsewhere(self.length()?),
             residence: AtomicU8::new(Residence::Retired(Retirement::Evicted).to_code()),
@@ -339,8 +346,11 @@ impl Generation {
             is_told: AtomicBool::new(true),
             origin: self.origin.clone(),
             shared_puts: SharedPuts::default(),
+            aside: Mutex::default(),
             volume_uses_min: self.volume_uses_min,
-        }))
+        });
+        *aside = Arc::downgrade(&shared);
+        Some(shared)
     }
 
     /// Reads at `offset` from the volume: at most `max` bytes, and at most [`crate::PIECE_BYTES_MAX`], with
@@ -526,6 +536,7 @@ impl Generation {
             is_told: AtomicBool::new(false),
             origin: OnceLock::new(),
             shared_puts: SharedPuts::default(),
+            aside: Mutex::default(),
             volume_uses_min: 1,
         }
     }

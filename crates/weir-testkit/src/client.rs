@@ -1,7 +1,7 @@
 //! A client that sends exactly what it is told, and reads strictly.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::fields::lines;
@@ -13,6 +13,17 @@ pub struct Client {
     socket: Socket,
     buf: Vec<u8>,
     scratch: Vec<u8>,
+}
+
+/// A connection with a receive buffer of so many bytes.
+///
+/// # Panics
+/// Nobody listens.
+pub fn narrow(to: SocketAddr, receive_bytes: usize) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(receive_bytes).unwrap();
+    socket.connect_timeout(&to.into(), crate::socket::PATIENCE).unwrap();
+    socket.into()
 }
 
 /// Takes a received body.
@@ -32,12 +43,8 @@ impl Client {
     ///
     /// # Panics
     /// Nobody listens.
-    pub fn connect_narrow(to: std::net::SocketAddr, receive_bytes: usize) -> Client {
-        let socket =
-            socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM, None).unwrap();
-        socket.set_recv_buffer_size(receive_bytes).unwrap();
-        socket.connect_timeout(&to.into(), crate::socket::PATIENCE).unwrap();
-        let socket = Socket::Tcp(socket.into());
+    pub fn connect_narrow(to: SocketAddr, receive_bytes: usize) -> Client {
+        let socket = Socket::Tcp(narrow(to, receive_bytes));
         socket.patience(crate::socket::PATIENCE).unwrap();
         Client::over(socket)
     }

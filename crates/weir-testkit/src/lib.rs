@@ -37,7 +37,7 @@ mod weir;
 
 pub use between::{Between, Verdict};
 pub use byteranges::byteranges;
-pub use client::{Client, get, get_with};
+pub use client::{Client, get, get_with, narrow};
 pub use dns::{Dns, Mood, Record};
 pub use drive::{Drive, Frozen, Throttle};
 pub use exchange::{Exchange, Request};

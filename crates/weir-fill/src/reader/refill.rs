@@ -281,6 +281,12 @@ impl Refill {
         (self.looked_to, self.tries.in_a_row, self.found) = (0, 0, None);
     }
 
+    /// The reader reads on from the volume: holds nothing that is in memory.
+    pub(super) fn let_go(&mut self) {
+        self.guards.clear();
+        self.found = None;
+    }
+
     /// The reader has reached the start of `rest`: asks for what is missing ahead of it.
     pub(super) fn moved(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.tries.in_a_row = 0;

@@ -194,6 +194,8 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     async fn pieces(&mut self, mut left: u64) -> End {
         // Invariant of the protocol: never more bytes than were declared.
         let piece_bytes_max = if self.pace.is_some() { PACED_BYTES_MAX } else { PIECE_BYTES_MAX };
+        // What was at hand before was not the last of it.
+        self.sent.last_byte = None;
         loop {
             let piece = match self.next(piece_bytes_max).await {
                 Ok(Some(piece)) => piece,
@@ -399,7 +401,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         if let Some(ready) = now_or_never(next.as_mut()).await {
             return ready.map_err(|cut| End::Cut(cut.word));
         }
-        if !conn.socket.out.is_empty() {
+        if conn.socket.has_unsent() {
             conn.socket.send_printed().await.map_err(|end| end_of(conn, &end))?;
             sent.first_byte.get_or_insert_with(clock::mono);
         }

@@ -65,7 +65,7 @@ pub(crate) fn serve<S: Service>(
     entered: Entered,
     state: Rc<ConnectionState>,
 ) -> impl Future<Output = Option<Box<Departure>>> {
-    let Entered { stream, input, peer, counted, is_relayed, .. } = entered;
+    let Entered { stream, input, peer, counted, is_relayed, is_adopted, .. } = entered;
     let counters = worker.service().observer().counters_shared();
     // Made before the future, which would hold twice what it is given and moves.
     let mut conn = Conn {
@@ -75,7 +75,7 @@ pub(crate) fn serve<S: Service>(
         peer,
         is_last: is_relayed,
         free_since: clock::mono(),
-        has_gone_on: false,
+        has_gone_on: is_adopted,
     };
     async move {
         // The client's place is free when the connection ends.

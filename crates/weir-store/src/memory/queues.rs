@@ -146,9 +146,10 @@ impl Queues {
         }
     }
 
-    /// Takes out what should leave first, until it weighs `need_bytes` or nothing more can leave.
+    /// Takes out what should leave first, until it weighs `need_bytes`. Where all that can leave weighs less,
+    /// nothing does: it would leave in vain.
     pub(crate) fn pick(&mut self, need_bytes: u64) -> Victims {
-        let mut victims = Victims::new();
+        let mut leaving = SmallVec::<[(Arc<Generation>, u64); 8]>::new();
         let (mut freed, mut passed_over) = (0, 0);
         for step in 0..STEPS_MAX {
             if freed >= need_bytes {
@@ -159,11 +160,14 @@ impl Queues {
             let from_small = self.small.bytes > self.small_bytes_max || is_main_stuck;
             let oldest = if from_small { self.small.oldest } else { self.main.oldest };
             if oldest == NO_PLACE {
+                for (victim, weight_bytes) in leaving.drain(..) {
+                    self.link(victim, weight_bytes);
+                }
                 break;
             }
             match self.step(oldest, step < STEPS_GENTLE_MAX) {
                 Step::Leaves(victim, weight_bytes) => {
-                    victims.push(victim);
+                    leaving.push((victim, weight_bytes));
                     freed += weight_bytes;
                     passed_over = 0;
                 }
@@ -171,7 +175,7 @@ impl Queues {
                 Step::IsRead => passed_over += usize::from(!from_small),
             }
         }
-        victims
+        leaving.into_iter().map(|(victim, _)| victim).collect()
     }
 
     /// One step of S3-FIFO at the old end of a queue: the generation there leaves, or moves on.

@@ -13,6 +13,9 @@ const BLOCK_CHARGE_BYTES: u64 = BLOCK_BYTES as u64 + BLOCK_OVERHEAD_BYTES;
 /// How much a body needs to go on: twice what arrives in one piece, the blocks at both ends, and the one that
 /// a reader holds.
 const RESERVE_BLOCKS: u64 = 5;
+/// With so little it goes on as well, a piece at a time: the block that is read, the one that is written, and
+/// the next, into which a piece may reach.
+const RESERVE_BLOCKS_MIN: u64 = 3;
 /// A reserve is at most this part of the memory, and at least a block.
 const RESERVES_MIN: u64 = 32;
 
@@ -34,11 +37,12 @@ impl Memory {
         }
     }
 
-    /// Evicts generations that weigh `need_bytes` together. False when there was none.
+    /// Evicts generations until `need_bytes` are free. False where that cannot be: then none is evicted.
     fn evict(&self, need_bytes: u64) -> bool {
         let victims = {
             let mut state = self.state.lock();
-            let victims = state.queues.pick(need_bytes);
+            let free_bytes = self.budget.free_bytes();
+            let victims = state.queues.pick(need_bytes.saturating_sub(free_bytes).max(1));
             for victim in &victims {
                 victim.set_residence(Residence::Retired(Retirement::Evicted));
                 self.index.remove(&victim.label);
@@ -56,13 +60,21 @@ impl Memory {
     /// other arriving bodies hold too much. It never waits.
     pub(crate) fn reserve(&self, coming_bytes: u64) -> Option<Reserve> {
         let most = self.limits.memory_bytes / RESERVES_MIN;
-        let most = most.clamp(BLOCK_CHARGE_BYTES, RESERVE_BLOCKS * BLOCK_CHARGE_BYTES);
+        // Where many bodies arrive, there is room for some more of them.
+        let are_many = self.budget.reserved_bytes() > self.limits.memory_bytes / 8;
+        let blocks = if are_many { RESERVE_BLOCKS_MIN } else { RESERVE_BLOCKS };
+        let most = most.clamp(BLOCK_CHARGE_BYTES, blocks * BLOCK_CHARGE_BYTES);
         self.reserve_bytes(most.min(cost_bytes(coming_bytes)))
     }
 
-    /// As [`Memory::reserve`], for all that is to come: such a body never has to become a window.
+    /// As [`Memory::reserve`], for all that is to come: such a body never has to become a window. Three
+    /// quarters of what may be reserved go to such bodies, so that there is room for others to begin.
     pub(crate) fn reserve_whole(&self, coming_bytes: u64) -> Option<Reserve> {
-        self.reserve_bytes(cost_bytes(coming_bytes))
+        let bytes = cost_bytes(coming_bytes);
+        if self.budget.reserved_bytes().saturating_add(bytes) > self.limits.memory_bytes / 8 * 3 {
+            return None;
+        }
+        self.reserve_bytes(bytes)
     }
 
     fn reserve_bytes(&self, bytes: u64) -> Option<Reserve> {

@@ -424,13 +424,14 @@ fn a_window_waits_for_its_foremost_reader_however_full_memory_is() {
 fn a_body_that_is_reserved_whole_never_becomes_a_window() {
     let store = Store::new(1 << 20);
     let begin = |number, length| store.begin(proof(&[], &[]), key(number), store.ledger().current(), length);
-    let (first, mut writer) = begin(1001, Some(400_000)).unwrap();
+    let (first, mut writer) = begin(1001, Some(200_000)).unwrap();
     assert!(writer.reserve_all());
-    let (_, mut second) = begin(1002, Some(400_000)).unwrap();
-    assert!(!second.reserve_all(), "no more than half of the memory is reserved");
-    // Others take what is left and hold it.
-    let held = all_but(&store, 500_000);
-    for at in (0..400_000).step_by(50_000) {
+    let (_, mut second) = begin(1002, Some(200_000)).unwrap();
+    assert!(!second.reserve_all(), "no more than three eighths of the memory are reserved so");
+    assert!(begin(1003, Some(10_000)).is_ok(), "others may begin");
+    // They take what is left and hold it.
+    let held = all_but(&store, 300_000);
+    for at in (0..200_000).step_by(50_000) {
         writer.let_go(0);
         writer.push(body(1, at, 50_000)).unwrap();
         assert!(store.usage().used_bytes <= 1 << 20);
@@ -438,7 +439,7 @@ fn a_body_that_is_reserved_whole_never_becomes_a_window() {
     writer.seal().unwrap();
     assert!(first.is_whole() && find(&store, 1001).is_some());
     drop((held, first, second));
-    let (_, mut third) = begin(1004, Some(400_000)).unwrap();
+    let (_, mut third) = begin(1004, Some(200_000)).unwrap();
     assert!(third.reserve_all(), "the reserve has gone with what it was for");
 }
 

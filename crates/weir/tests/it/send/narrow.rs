@@ -221,15 +221,18 @@ fn many_narrow_readers_of_few_bodies_leave_memory_to_others() {
 /// Slow readers can take all memory that bodies may have, and all connections to the origin. Then nobody else
 /// waits longer than for a connection.
 #[test]
-fn a_client_that_cannot_be_served_is_told_so() {
+fn a_client_that_cannot_be_served_is_told_so_and_what_is_held_is_served() {
     const CONNECTIONS: usize = 5;
     let origin = Origin::start();
     for number in 0..3 * CONNECTIONS {
         let body = pattern(number as u64, 3_000_000);
         origin.put(&format!("/{number}"), resource(body, Version::Unnamed));
     }
+    let stale = Resource::new("stale").header("Cache-Control", "max-age=1, stale-if-error=600");
+    origin.put("/stale", stale).put("/held", Resource::fresh("held"));
     let upstream = format!("connections = {CONNECTIONS}\nqueue_wait = \"300ms\"\nclient_share = 100");
     let weir = weir(&origin, "8MiB", Stored::InMemory).upstream(&upstream).start();
+    assert_eq!((weir.get("/held").text(), weir.get("/stale").text()), ("held".into(), "stale".into()));
     let slow: Vec<Client> = (0..3 * CONNECTIONS).map(|number| ask(&weir, &format!("/{number}"))).collect();
     let mut number = 0;
     let mut new = || {
@@ -242,6 +245,10 @@ fn a_client_that_cannot_be_served_is_told_so() {
     let refused = new();
     assert_eq!(refused.status(), 503, "{:?}", refused.head);
     assert!(refused.header("retry-after").is_some(), "{:?}", refused.head);
+    let held = weir.get("/held");
+    assert!(held.is_hit() && held.text() == "held", "{:?}", held.head);
+    until("it is stale", || weir.get("/stale").cache_status().contains("ttl=-"));
+    assert_eq!(weir.get("/stale").text(), "stale");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     drop(slow);
     until("it is fetched", || new().text() == "new");

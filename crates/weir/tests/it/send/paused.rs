@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use weir_testkit::{Client, Drive, Origin, Resource, Shape, Weir, pattern, until};
+use weir_testkit::{
+    Authority, Client, Drive, Gate, Origin, Resource, Shape, TlsClient, Weir, narrow, pattern, until,
+};
 
 use crate::arrive::http2;
-use crate::server::{Server, server};
+use crate::server::{Server, server, setup};
 
 /// What the kernel receives ahead of a client that reads nothing.
 const RECEIVE_BYTES: usize = 8 << 10;
@@ -122,4 +124,70 @@ fn the_only_reader_of_an_unnamed_version_gets_it_after_the_drive_stood_still() {
 #[test]
 fn the_only_reader_of_a_body_of_unknown_length_gets_it_after_the_drive_stood_still() {
     the_only_reader_of_a_body_on_a_drive_that_stood_still(endless);
+}
+
+/// Of what the kernel had no room for nothing stays behind in Weir while the origin pauses.
+#[test]
+fn all_that_the_origin_has_sent_so_far_reaches_a_client_over_tls() {
+    let (origin, gate, authority) = (Origin::start(), Gate::new(), Authority::new());
+    // Of some the last piece does not fit into the kernel's buffers.
+    let lengths: Vec<usize> = (0..12).map(|number| 150_000 + number * 25_000).collect();
+    for length in &lengths {
+        let resource = Resource::new(pattern(5, length + 1000)).header("Cache-Control", "no-store");
+        origin.put(&format!("/{length}"), resource.body_gate(*length, &gate));
+    }
+    let setup = setup();
+    setup.certificate("own", &authority, &["localhost"]);
+    let weir = setup.run_config(&format!(
+        "{}\n[[listen]]\naddress = \"{{tls}}\"\ntls = true\nprotocols = [\"http/1.1\"]\n\
+         [[certificate]]\nchain = \"own.pem\"\nkey = \"own.key\"\n",
+        server(&[&origin]).text()
+    ));
+    let ask = |length: &usize| {
+        let connection = narrow(weir.tls(), RECEIVE_BYTES);
+        let mut client = Client::over(TlsClient::trusting(&authority).over(connection, "localhost").unwrap());
+        client.send_get("localhost", &format!("/{length}"), &[]);
+        client
+    };
+    let mut clients: Vec<Client> = lengths.iter().map(ask).collect();
+    std::thread::sleep(PAUSE);
+    let mut got: Vec<Vec<u8>> = vec![Vec::new(); lengths.len()];
+    let mut read_to = |more: usize| {
+        for ((client, got), length) in clients.iter_mut().zip(&mut got).zip(&lengths) {
+            if got.is_empty() {
+                assert_eq!(client.recv_head_only().unwrap().status, 200);
+            }
+            while got.len() < length + more {
+                let some = client.read_some();
+                assert!(!some.is_empty(), "{} of {length} bytes", got.len());
+                got.extend(some);
+            }
+        }
+    };
+    read_to(0);
+    gate.open();
+    read_to(1000);
+    assert!(got.iter().zip(&lengths).all(|(got, length)| *got == pattern(5, length + 1000)));
+}
+
+#[test]
+fn a_response_that_paused_ends_with_its_last_byte() {
+    let origin = Origin::start();
+    let body = pattern(6, 3_000_000);
+    origin.put("/x", Resource::fresh(&body).etag("\"1\""));
+    let log = "[log]\naccess = \"json\"\npath = \"{folder}/access.log\"\n[limits]\nidle = \"1s\"\n";
+    let weir = with_volume(&origin).more(log).start();
+    assert!(weir.get("/x").body == body);
+    is_on_volume(&weir, 1);
+    let mut client = ask(&weir, "1.1", "/x");
+    std::thread::sleep(2 * PAUSE);
+    assert!(client.recv().unwrap().body == body);
+    // A connection is idle from then on, not from its pause on.
+    assert!(client.get("localhost", "/x", &[]).body == body);
+    let log = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
+    until("three lines are there", || log().lines().count() == 3);
+    let total_ms =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["total_ms"].as_f64().unwrap();
+    let times: Vec<f64> = log().lines().map(total_ms).collect();
+    assert!(times[1] >= 2900.0, "{times:?}");
 }
