@@ -149,6 +149,9 @@ impl Queues {
     /// Takes out what should leave first, until it weighs `need_bytes`. Where all that can leave weighs less,
     /// nothing does: it would leave in vain.
     pub(crate) fn pick(&mut self, need_bytes: u64) -> Victims {
+        if self.load().bytes < need_bytes {
+            return Victims::new();
+        }
         let mut leaving = SmallVec::<[(Arc<Generation>, u64); 8]>::new();
         let (mut freed, mut passed_over) = (0, 0);
         for step in 0..STEPS_MAX {

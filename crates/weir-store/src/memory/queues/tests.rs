@@ -89,6 +89,16 @@ fn nothing_leaves_in_vain() {
     assert_eq!(queues.pick(31).len(), 4);
 }
 
+/// Also where one search would end before it has seen all of them.
+#[test]
+fn of_very_many_none_leaves_in_vain() {
+    let (budget, mut queues) = (Budget::new(1 << 20), Queues::new(100));
+    let count = STEPS_MAX + 10;
+    (0..count).for_each(|number| drop(link(&mut queues, &budget, number as u64, 1)));
+    assert!(queues.pick(count as u64 + 1).is_empty());
+    assert_eq!(queues.load().count, count);
+}
+
 #[test]
 fn a_search_is_bounded_even_if_everything_is_used() {
     let (budget, mut queues) = (Budget::new(1 << 20), Queues::new(100));
