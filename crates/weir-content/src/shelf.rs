@@ -159,9 +159,13 @@ impl Shelf {
     ) -> io::Result<(Shelf, Vec<Trouble>)> {
         disk.make_folder("")?;
         let state = State { entries: BTreeMap::new(), room: Room::new(size_bytes), ends_next: None };
-        let (needless, number_next) = (Vec::new(), 1);
-        let writing =
-            Writing { number_next, needless, is_unsynced: false, is_released: false, is_read_beside };
+        let writing = Writing {
+            number_next: 1,
+            needless: Vec::new(),
+            is_unsynced: false,
+            is_released: false,
+            is_read_beside,
+        };
         let shelf = Shelf { disk, writing: Mutex::new(writing), state: Mutex::new(state) };
         let mut troubles = Vec::new();
         let (mut needless, mut unread) = (Vec::new(), Vec::new());

@@ -254,28 +254,27 @@ impl Reader {
         let generation = self.read_from();
         let holds = self.own.is_some() || !self.is_fill_needed() && generation.held_bytes() > 0;
         let on_volume = holds.then(|| generation.on_volume_alone()).flatten();
-        if on_volume.is_some() {
-            // Its own connection is free for others.
-            self.own = None;
+        if on_volume.is_none() && !self.can_be_had_again() {
+            return Some(unsent).filter(|unsent| !unsent.is_empty());
         }
-        let kept = match on_volume.is_some() || self.can_be_had_again() {
-            true => {
-                self.rest.start -= unsent.len() as u64;
-                None
-            }
-            false => Some(unsent).filter(|unsent| !unsent.is_empty()),
-        };
+        self.rest.start -= unsent.len() as u64;
         if let Some(on_volume) = on_volume {
-            // A body whose length nobody knew before has one now.
-            if let Some(length) = on_volume.length() {
-                self.rest.end = self.rest.end.min(length);
-            }
-            self.in_memory = Arc::downgrade(self.read_from());
-            (self.filled, self.tried, self.blocks) = (None, Tried::Nothing, OnceLock::new());
-            self.generation = InUse::new(on_volume);
-            self.refill.as_deref_mut().map(Refill::let_go);
+            self.go_on_from(on_volume);
         }
-        kept
+        None
+    }
+
+    /// Reads the same version from its volume from here on.
+    fn go_on_from(&mut self, on_volume: Arc<Generation>) {
+        // A body whose length nobody knew before has one now.
+        if let Some(length) = on_volume.length() {
+            self.rest.end = self.rest.end.min(length);
+        }
+        self.in_memory = Arc::downgrade(self.read_from());
+        // Its own connection is free for others.
+        (self.own, self.filled, self.tried, self.blocks) = (None, None, Tried::Nothing, OnceLock::new());
+        self.generation = InUse::new(on_volume);
+        self.refill.as_deref_mut().map(Refill::let_go);
     }
 
     /// Whether it holds blocks that it could let go of later.

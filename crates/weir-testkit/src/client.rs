@@ -133,6 +133,19 @@ impl Client {
         std::mem::take(&mut self.buf)
     }
 
+    /// Reads until at least so many bytes have come, or no more come.
+    pub fn read_at_least(&mut self, bytes: usize) -> Vec<u8> {
+        let mut got = Vec::new();
+        while got.len() < bytes {
+            let some = self.read_some();
+            if some.is_empty() {
+                break;
+            }
+            got.extend(some);
+        }
+        got
+    }
+
     /// Reads until the stream ends or the patience is over.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         while matches!(self.fill(), Ok(true)) {}

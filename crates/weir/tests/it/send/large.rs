@@ -61,19 +61,6 @@ fn begin(mut client: Client, target: &str) -> Client {
     client
 }
 
-/// What is left of a body.
-fn rest(client: &mut Client, length: usize) -> Vec<u8> {
-    let mut got = Vec::new();
-    while got.len() < length {
-        let piece = client.read_some();
-        if piece.is_empty() {
-            break;
-        }
-        got.extend(piece);
-    }
-    got
-}
-
 #[test]
 fn a_body_in_a_file_is_the_same_for_everybody() {
     let origin = Origin::start();
@@ -160,8 +147,8 @@ fn readers_of_blocks_go_on_when_their_body_moves_to_a_file() {
     let stream = h2.ask("GET", HOST, "/moves", &[HTTPS]);
     h2.recv_head(stream).unwrap();
     move_to_file(&weir, "/moves", &body, 1);
-    assert!(rest(&mut plain, length) == body);
-    assert!(rest(&mut secured, length) == body);
+    assert!(plain.read_at_least(length) == body);
+    assert!(secured.read_at_least(length) == body);
     h2.open(0, 1 << 30);
     h2.open(stream, 1 << 30);
     assert!(h2.recv(stream).unwrap().body == body);
@@ -204,7 +191,7 @@ fn clients_that_stop_reading_get_their_own_body_when_its_memory_is_used_again() 
         assert!(found.body == pattern(5, length));
     }
     for (at, client) in stopped.iter_mut().enumerate() {
-        let (body, got) = (&old[at % 2], rest(client, lengths[at % 2]));
+        let (body, got) = (&old[at % 2], client.read_at_least(lengths[at % 2]));
         assert!(body.starts_with(&got), "{at}: bytes of another body");
         assert_eq!(got.len(), body.len(), "{at}: nothing was a reason to cut it");
     }
@@ -253,13 +240,13 @@ fn a_bit_that_flips_after_its_block_was_verified_and_sent_once_is_never_sent() {
     stopped.send_get("localhost", "/flips", &[]);
     assert!(stopped.recv_head_only().unwrap().header("cache-status").unwrap().contains("hit"));
     flip(&weir, &body, 9_000_000);
-    let got = rest(&mut stopped, length);
+    let got = stopped.read_at_least(length);
     assert!(body.starts_with(&got) && got.len() > 1 << 20, "{} bytes", got.len());
     for _ in 0..3 {
         let mut client = weir.client();
         client.send_get("localhost", "/flips", &[]);
         client.recv_head_only().unwrap();
-        assert!(body.starts_with(&rest(&mut client, length)));
+        assert!(body.starts_with(&client.read_at_least(length)));
     }
     until("it is whole again", || weir.get("/flips").body == body);
 }

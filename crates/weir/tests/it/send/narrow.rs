@@ -64,15 +64,7 @@ fn ask(weir: &Weir, path: &str) -> Client {
 fn rest(client: &mut Client, length: usize) -> Vec<u8> {
     let head = client.recv_head_only().unwrap();
     assert_eq!(head.status, 200, "{head:?}");
-    let mut got = Vec::new();
-    while got.len() < length {
-        let piece = client.read_some();
-        if piece.is_empty() {
-            break;
-        }
-        got.extend(piece);
-    }
-    got
+    client.read_at_least(length)
 }
 
 fn sixteen_readers_and_twelve_mebibytes(stored: Stored, version: Version) {

@@ -162,14 +162,7 @@ fn leave(mut client: Client, asks: &mut Asks, ask: &Ask) {
     // Of what hangs nothing may come before a byte of its body does.
     let head = if most > 0 && ask.method != "HEAD" { client.recv_head_only().ok() } else { None };
     if let Some(head) = head.filter(|head| !is_chunked(head)) {
-        let mut came = Vec::new();
-        while came.len() < most {
-            let piece = client.read_some();
-            if piece.is_empty() {
-                break;
-            }
-            came.extend(piece);
-        }
+        let came = client.read_at_least(most);
         ask.check_beginning(head.status, &came);
     }
     if asks.random.below(2) == 0 {
