@@ -148,9 +148,10 @@ fn by_itself(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<CacheStatus> {
 /// Why the response is for this request alone, where a moment ago the key's response was found to vary by
 /// cookie and the request has one that the key lacks. It then leads no fill that others would wait for.
 fn is_a_visitors(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<NotStored> {
-    let digest = digest_of_visitors(key.digest);
-    let reason = job.core.shared.inflight.recent.declined(digest, job.now.mono)?;
-    has_unkeyed(&job.request.headers, &job.route.rules.key).then_some(reason)
+    if !has_unkeyed(&job.request.headers, &job.route.rules.key) {
+        return None;
+    }
+    job.core.shared.inflight.recent.declined(digest_of_visitors(key.digest), job.now.mono)
 }
 
 /// Whether the key has been asked for as often as the route wants before it stores anything of it. If not,
@@ -475,7 +476,7 @@ async fn handed_over(job: &mut Job<'_, '_, '_>, for_lead: Option<ForLead>) -> Re
             pass::pass(job.exchange, job.route, job.cache_status).await
         }
         Some(ForLead::Response(response)) => {
-            pass::relay(job.exchange, job.route, *response, Upload::none(), job.cache_status)
+            pass::relay(job.exchange, job.route, response, Upload::none(), job.cache_status)
         }
         Some(ForLead::Fields(_) | ForLead::UnvalidatedPart(_)) | None => {
             local::internal(job.exchange, "fill-aborted")

@@ -153,8 +153,8 @@ pub(crate) fn fill_request(
     route: &Arc<Route>,
     shared: Sharing,
     (refetch, permit): (Arc<Refetch>, FillPermit),
-) -> FillRequest {
-    FillRequest {
+) -> Box<FillRequest> {
+    Box::new(FillRequest {
         resources: exchange.core.resources.clone(),
         settings: route.clone(),
         refetch,
@@ -170,5 +170,5 @@ pub(crate) fn fill_request(
         hurry: exchange.warming.map(|warming| warming.hurry.clone()),
         parked: Arc::default(),
         _permit: permit,
-    }
+    })
 }

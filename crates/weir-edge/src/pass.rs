@@ -111,7 +111,7 @@ pub(crate) async fn try_pass(
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
                 Some(tunnel) => switched(exchange, route, &response, tunnel, cache_status),
-                None => relay(exchange, route, *response, upload, cache_status),
+                None => relay(exchange, route, response, upload, cache_status),
             }
         }
         Asked::Failed(error) => return Err(Box::new(OriginFailure::of(&error))),
@@ -152,7 +152,7 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
                     }
                 }
                 return match answer {
-                    Ok(response) => Asked::Answered(Box::new(response), upload),
+                    Ok(response) => Asked::Answered(response, upload),
                     Err(error) => Asked::Failed(error),
                 };
             }
@@ -218,7 +218,7 @@ pub(crate) async fn send_interim(
 pub(crate) fn relay(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
-    mut response: OriginResponse,
+    mut response: Box<OriginResponse>,
     upload: Upload,
     cache_status: CacheStatus,
 ) -> Response {

@@ -34,6 +34,15 @@ const SHARED_BYTES_MAX: u64 = 64 << 10;
 const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
 /// Parts without a strong validator are kept up to this size: 1 MiB.
 const UNVALIDATED_PART_BYTES_MAX: u64 = 1 << 20;
+/// Bodies from this size on wait for their turn, where memory is full of bodies that volumes are taking. A
+/// shorter one that is passed gives its connection back soon.
+const TURN_BYTES_MIN: u64 = 1 << 20;
+/// For so long at most. Then it is passed.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Where the volumes write nothing for so long, nobody waits for them.
+const TURN_STALLED_MAX: Duration = Duration::from_millis(500);
+/// How often it is looked whether there is room by now. Bodies that are under way are woken for what is freed.
+const TURN_LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How long the body of a short response is waited for.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -73,55 +82,86 @@ impl FillRequest {
         &self,
         fill: &Arc<Fill>,
         requested: Now,
-        response: OriginResponse,
+        response: Box<OriginResponse>,
         to_lead: LeadSender,
     ) -> bool {
         let received = clock::now();
         self.note(fill, &response);
         if response.status == StatusCode::NOT_MODIFIED {
-            return self.unchanged(fill, (requested, received), response, to_lead).await;
+            return Box::pin(self.unchanged(fill, (requested, received), response, to_lead)).await;
         }
         if let Some(cold) = self.cold.filter(|_| response.status == StatusCode::PARTIAL_CONTENT) {
-            return self.part(fill, cold, (requested, received), response, to_lead).await;
+            return Box::pin(self.part(fill, cold, (requested, received), response, to_lead)).await;
         }
         if self.cold.is_some() && response.status == StatusCode::OK {
             self.note_ranges(fill, RangeFetch::Whole);
         }
-        let body_end = match response.length {
-            Length::UntilClose => BodyEnd::Close,
-            _ => BodyEnd::Framed,
-        };
-        let view = ResponseView::new(response.status, &response.headers, requested, received);
-        let view = ResponseView { body_end, ..view };
-        let reason = match self.judged(&view) {
-            Ok(_) if self.is_too_large(response.length) => NotStored::TooLarge,
-            Ok(storable) => {
-                let length = response.length.bytes();
-                match self.begin(fill, storable, &response, length) {
-                    Ok((generation, writer)) if generation.is_part() => {
-                        let end = length.unwrap_or_default();
-                        let part = Part { body: response.body, skip_bytes: 0, end };
-                        generation.set_origin(response.origin.name_shared());
-                        return self.go_on_in_part(fill, writer, part, &response.headers, to_lead);
-                    }
-                    Ok((generation, writer)) => {
-                        generation.set_origin(response.origin.name_shared());
-                        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
-                        if let Some(fields) =
-                            self.for_lead(&response.headers, &generation.head().stored.headers)
-                        {
-                            let _ = to_lead.send(ForLead::Fields(fields));
-                        }
-                        return self.fill(fill, writer, response.body).await;
-                    }
-                    Err(_) => NotStored::NoRoom,
+        if let Some(length) = response.length.bytes().filter(|length| *length >= TURN_BYTES_MIN)
+            && self.must_wait(length)
+            && self.judged(&view_of(&response, (requested, received))).is_ok()
+        {
+            Box::pin(self.turn(length)).await;
+        }
+        let begun = self.begun(fill, (requested, received), &response);
+        let reason = match begun {
+            Ok((generation, writer)) if generation.is_part() => {
+                let end = response.length.bytes().unwrap_or_default();
+                let part = Part { body: response.body, skip_bytes: 0, end };
+                generation.set_origin(response.origin.name_shared());
+                return self.go_on_in_part(fill, writer, part, &response.headers, to_lead);
+            }
+            Ok((generation, writer)) => {
+                generation.set_origin(response.origin.name_shared());
+                self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
+                if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers) {
+                    let _ = to_lead.send(ForLead::Fields(fields));
                 }
+                return Box::pin(self.fill(fill, writer, response.body)).await;
             }
             Err(reason) => reason,
         };
         match self.shareable(&response, reason) {
-            Some(variant) => self.share(fill, reason, variant, response).await,
+            Some(variant) => Box::pin(self.share(fill, reason, variant, response)).await,
             None => self.decline(fill, reason, response, to_lead),
+        }
+    }
+
+    /// Begins a generation, where the response is stored.
+    fn begun(
+        &self,
+        fill: &Fill,
+        times: (Now, Now),
+        response: &OriginResponse,
+    ) -> Result<(Arc<Generation>, Writer), NotStored> {
+        let storable = self.judged(&view_of(response, times))?;
+        if self.is_too_large(response.length) {
+            return Err(NotStored::TooLarge);
+        }
+        self.begin(fill, storable, response, response.length.bytes()).map_err(|_| NotStored::NoRoom)
+    }
+
+    /// Whether a body should wait until memory has room for it. Many that arrive at once take all of it for as
+    /// long as the drives need for them, which is short; a long body that is passed for that is passed for as
+    /// long as its clients read it. What only readers hold is not freed soon.
+    fn must_wait(&self, length: u64) -> bool {
+        let store = &self.resources.store;
+        !store.has_room(length) && store.is_writing()
+    }
+
+    /// Waits until memory seems to have room, for a bounded time, and as long as the drives make progress.
+    async fn turn(&self, length: u64) {
+        let store = &self.resources.store;
+        let begun = clock::mono();
+        let mut moved = (store.written_bytes(), begun);
+        while !store.has_room(length) {
+            tokio::time::sleep(TURN_LOOK_AFTER).await;
+            let (written, now) = (store.written_bytes(), clock::mono());
+            if written != moved.0 {
+                moved = (written, now);
+            }
+            if now - begun >= TURN_WAIT_MAX || now - moved.1 >= TURN_STALLED_MAX {
+                return;
+            }
         }
     }
 
@@ -166,7 +206,7 @@ impl FillRequest {
         fill: &Arc<Fill>,
         cold: Cold,
         (requested, received): (Now, Now),
-        mut response: OriginResponse,
+        mut response: Box<OriginResponse>,
         to_lead: LeadSender,
     ) -> bool {
         if self.settings.range().keeps_unvalidated_parts && strong(&response.headers).is_none() {
@@ -186,7 +226,13 @@ impl FillRequest {
             return self.unchanged(fill, (requested, received), response, to_lead).await;
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
-            Ok(storable) => self.begin_part(fill, kept, storable, response, to_lead),
+            Ok(storable) => {
+                let length = kept.interval.length();
+                if length >= TURN_BYTES_MIN && self.must_wait(length) {
+                    self.turn(length).await;
+                }
+                self.begin_part(fill, kept, storable, response, to_lead)
+            }
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
                     let recent = &self.resources.inflight.recent;
@@ -205,7 +251,7 @@ impl FillRequest {
         &self,
         fill: &Arc<Fill>,
         (requested, received): (Now, Now),
-        mut response: OriginResponse,
+        mut response: Box<OriginResponse>,
         to_lead: LeadSender,
     ) -> bool {
         let is_short = matches!(response.length, Length::Known(bytes) if bytes <= UNVALIDATED_PART_BYTES_MAX);
@@ -253,7 +299,7 @@ impl FillRequest {
         fill: &Arc<Fill>,
         kept: Kept,
         storable: Storable,
-        response: OriginResponse,
+        response: Box<OriginResponse>,
         to_lead: LeadSender,
     ) -> bool {
         let store = &self.resources.store;
@@ -352,7 +398,13 @@ impl FillRequest {
     }
 
     /// The lead gets the response. Requests that joined go past the cache.
-    fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, to_lead: LeadSender) -> bool {
+    fn decline(
+        &self,
+        fill: &Fill,
+        reason: NotStored,
+        response: Box<OriginResponse>,
+        to_lead: LeadSender,
+    ) -> bool {
         let digest = match reason {
             NotStored::VaryCookie | NotStored::RequestCookie => Some(digest_of_visitors(fill.key().digest)),
             _ => reason.is_of_response().then_some(fill.key().digest),
@@ -366,7 +418,7 @@ impl FillRequest {
         self.supersede(reason, response.status);
         let status = response.status;
         // If the lead has left, this drops the response and with it the connection.
-        let _ = to_lead.send(ForLead::Response(Box::new(response)));
+        let _ = to_lead.send(ForLead::Response(response));
         self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
         true
     }
@@ -404,7 +456,7 @@ impl FillRequest {
         fill: &Fill,
         reason: NotStored,
         variant: Variant,
-        mut response: OriginResponse,
+        mut response: Box<OriginResponse>,
     ) -> bool {
         let body = tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await;
         match body.unwrap_or(Err(OriginError::ReadTimeout)) {
@@ -432,7 +484,7 @@ impl FillRequest {
         &self,
         fill: &Fill,
         (requested, received): (Now, Now),
-        mut response: OriginResponse,
+        mut response: Box<OriginResponse>,
         to_lead: LeadSender,
     ) -> bool {
         // Once read to its end, the connection can be used again.
@@ -491,6 +543,15 @@ pub fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }
+}
+
+/// A response as the policy sees it. `times` are those of its request and its head.
+fn view_of(response: &OriginResponse, times: (Now, Now)) -> ResponseView<'_> {
+    let body_end = match response.length {
+        Length::UntilClose => BodyEnd::Close,
+        _ => BodyEnd::Framed,
+    };
+    ResponseView { body_end, ..ResponseView::new(response.status, &response.headers, times.0, times.1) }
 }
 
 /// Whether a part belongs to the version that is held.

@@ -216,7 +216,7 @@ impl Refetch {
 /// The bytes `want` in an answer; `stored` are the fields of the stored response, `length` is that of its
 /// whole body.
 fn part_in(
-    answer: OriginResponse,
+    answer: Box<OriginResponse>,
     stored: &HeaderMap,
     want: Interval,
     (length, by): (u64, FetchBy),

@@ -177,7 +177,7 @@ impl Drop for Led {
 }
 
 /// Begins a fill on this core, which its lead drives. `interim` gets the origin's 1xx responses.
-pub fn begin(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>) -> Led {
+pub fn begin(request: Box<FillRequest>, fill: Arc<Fill>, interim: Option<InterimSender>) -> Led {
     request.refetch.expect(|| fill.asks());
     request.hurry.iter().for_each(|hurry| fill.gives_way(hurry.clone()));
     let (to_lead, for_lead) = oneshot::channel();
@@ -185,7 +185,7 @@ pub fn begin(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSende
 }
 
 /// Starts a fill that no client waits for: it parks its own reader guard. Its request carries no credentials.
-pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
+pub fn start_in_background(mut request: Box<FillRequest>, guard: ReaderGuard) {
     request.client_headers.remove(AUTHORIZATION);
     request.refetch = request.refetch.anonymous();
     let (to_lead, _) = oneshot::channel();
@@ -197,7 +197,7 @@ pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
 }
 
 /// Starts a fill on this core with a response that has come already.
-pub fn start_with(request: FillRequest, fill: Arc<Fill>, writer: Writer, body: OriginBody) {
+pub fn start_with(request: Box<FillRequest>, fill: Arc<Fill>, writer: Writer, body: OriginBody) {
     tokio::spawn(Box::pin(async move {
         let closing = Closing::of(&request, &fill);
         request.resources.counters().fill_begun();
@@ -244,7 +244,14 @@ impl Drop for Closing {
     }
 }
 
-async fn run(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>, to_lead: LeadSender) {
+/// Each request that is not answered from the cache makes this future, which is copied into its place. So what
+/// few of them need is in memory of its own.
+async fn run(
+    request: Box<FillRequest>,
+    fill: Arc<Fill>,
+    interim: Option<InterimSender>,
+    to_lead: LeadSender,
+) {
     let closing = Closing::of(&request, &fill);
     let counters = request.resources.counters();
     counters.fill_begun();
@@ -277,7 +284,7 @@ impl FillRequest {
         &self,
         fill: &Fill,
         interim: Option<InterimSender>,
-    ) -> Option<Result<OriginResponse, OriginError>> {
+    ) -> Option<Result<Box<OriginResponse>, OriginError>> {
         let request = self.refetch.noted(self.origin_request(), self.purpose(), || fill.asks());
         let mut answer = std::pin::pin!(self.refetch.upstream.send(request, interim));
         loop {
@@ -386,7 +393,8 @@ impl FillRequest {
                     fill.transfer.fail_with(error.word());
                     self.resources.counters().error(error.word());
                     is_sound = broke_off(&error);
-                    match self.take_over(fill, &generation, writer.position(), &error).await {
+                    let rest = self.take_over(fill, &generation, writer.position(), &error);
+                    match Box::pin(rest).await {
                         Some(rest)
                             if rest.skip_bytes == 0 && whole.is_none_or(|whole| whole == rest.length) =>
                         {

@@ -210,6 +210,17 @@ impl Store {
         self.inside.memory.limits.object_bytes_max().max(on_disk.unwrap_or(0))
     }
 
+    /// Whether a volume that keeps up has bodies to write: soon they can leave memory.
+    pub fn is_writing(&self) -> bool {
+        let layout = self.inside.volumes.tiers.all();
+        layout.iter().any(|tier| tier.state() == VolumeState::Up && tier.volume().is_writing())
+    }
+
+    /// How many bytes the volumes have written since they were opened: whether they make progress.
+    pub fn written_bytes(&self) -> u64 {
+        self.inside.volumes.tiers.all().iter().map(|tier| tier.volume().written_bytes()).sum()
+    }
+
     /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long
     /// as reading them takes; a break of `each` ends it early. By name: what was found, or that the drive
     /// fails.

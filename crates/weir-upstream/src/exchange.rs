@@ -218,7 +218,7 @@ impl State {
         let expected = head.status != StatusCode::CONTINUE || terms.request.headers.contains_key(EXPECT);
         if expected && let Some(to) = terms.interim {
             // Where nobody listens any more, the final response still matters.
-            let _ = to.send(Interim { status: head.status, headers: head.headers.clone() });
+            let _ = to.send(Box::new(Interim { status: head.status, headers: head.headers.clone() }));
         }
         Ok(false)
     }

@@ -37,7 +37,7 @@ const AFTER_MIN: Duration = Duration::from_millis(5);
 const WORD: &str = "hedge";
 
 /// What came of an attempt.
-type Done = Result<OriginResponse, Failed>;
+type Done = Result<Box<OriginResponse>, Failed>;
 
 /// When to send a hedge.
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +231,7 @@ fn is_good(origin: &Origin, response: &OriginResponse) -> bool {
 /// The hedge alone. Its interim responses go out as they come.
 async fn with_interims(
     mut hedge: Pin<Box<impl Future<Output = Done>>>,
-    (kept, to): (&mut mpsc::UnboundedReceiver<Interim>, Option<&InterimSender>),
+    (kept, to): (&mut mpsc::UnboundedReceiver<Box<Interim>>, Option<&InterimSender>),
 ) -> Done {
     loop {
         let done = tokio::select! {
@@ -247,13 +247,13 @@ async fn with_interims(
     }
 }
 
-fn pass_interims(kept: &mut mpsc::UnboundedReceiver<Interim>, to: Option<&InterimSender>) {
+fn pass_interims(kept: &mut mpsc::UnboundedReceiver<Box<Interim>>, to: Option<&InterimSender>) {
     while let Ok(interim) = kept.try_recv() {
         pass(interim, to);
     }
 }
 
-fn pass(interim: Interim, to: Option<&InterimSender>) {
+fn pass(interim: Box<Interim>, to: Option<&InterimSender>) {
     if let Some(to) = to {
         // Where nobody listens any more, the final response still matters.
         let _ = to.send(interim);

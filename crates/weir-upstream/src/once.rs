@@ -48,7 +48,7 @@ pub(crate) async fn attempt(
     terms: &Terms<'_>,
     seat: Seat,
     body: OutBody,
-) -> Result<OriginResponse, Failed> {
+) -> Result<Box<OriginResponse>, Failed> {
     let Seat { granted, busy, begun } = seat;
     let mut track = terms.request.log.as_ref().map(|log| origin.track(log, terms.turn, begun));
     let mut lease = match lease(origin, terms, granted, &mut track).await {
@@ -95,8 +95,9 @@ pub(crate) async fn attempt(
         lease.connection.fail_attempt(&error);
         return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
     }
-    let response = respond(origin, terms, lease, outgoing, head);
-    Ok(OriginResponse { times, ..response })
+    let mut response = respond(origin, terms, lease, outgoing, head);
+    response.times = times;
+    Ok(response)
 }
 
 /// The connection that was granted, or a new one.
@@ -144,14 +145,14 @@ pub(crate) async fn new_connection(
 }
 
 /// The response as the caller gets it: what is left to read and to send goes into its body. Its times are to
-/// be set.
+/// be set. In memory of its own, since it is handed on many times.
 fn respond(
     origin: &Arc<Origin>,
     terms: &Terms<'_>,
     mut lease: Lease,
     outgoing: Outgoing,
     head: ResponseHead,
-) -> OriginResponse {
+) -> Box<OriginResponse> {
     let ResponseHead { status, headers, framing, persistence, .. } = head;
     lease.connection.served += 1;
     let verdict = origin.verdict(status);
@@ -181,7 +182,7 @@ fn respond(
         })
     };
     let length = Length::of(framing);
-    OriginResponse {
+    Box::new(OriginResponse {
         status,
         headers,
         length,
@@ -191,7 +192,7 @@ fn respond(
         origin_id: OriginId::default(),
         times: Times::default(),
         upgraded,
-    }
+    })
 }
 
 /// How long an idle connection is kept: as `Keep-Alive: timeout=` says with a margin, else the default.

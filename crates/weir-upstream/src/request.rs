@@ -192,5 +192,5 @@ pub struct Interim {
 }
 
 /// Where interim responses go. It need not be bounded: at most [`crate::Bounds::interim_max`] are sent for a
-/// response.
-pub type InterimSender = mpsc::UnboundedSender<Interim>;
+/// response. Boxed, since a channel makes room for many at once and most requests get none.
+pub type InterimSender = mpsc::UnboundedSender<Box<Interim>>;

@@ -12,7 +12,7 @@ use crate::moves::Room;
 use crate::once::Seat;
 use crate::origin::{Busy, Origin};
 use crate::pick::{Picked, Reason};
-use crate::pool::{Client, Grant, Took};
+use crate::pool::{Client, Demand, Grant, Took};
 use crate::request::Share;
 use crate::roster::Roster;
 use crate::send::Course;
@@ -74,11 +74,13 @@ impl Course<'_> {
         let begun = clock::now();
         let origin = self.roster.origin(self.picked.at);
         let busy = Busy::begin(origin);
-        let took = origin
-            .pool()
-            .acquire(self.demand, self.who(), (self.elsewhere(), self.request.hurry.as_deref()))
-            .await;
-        match took {
+        if self.demand == Demand::Any
+            && let Some(grant) = origin.pool().try_acquire(self.who())
+        {
+            return Seat { granted: Ok(grant), busy, begun };
+        }
+        let elsewhere = (self.elsewhere(), self.request.hurry.as_deref());
+        match Box::pin(origin.pool().acquire(self.demand, self.who(), elsewhere)).await {
             Ok(Took::Here(grant)) => Seat { granted: Ok(grant), busy, begun },
             Err(bound) => Seat { granted: Err(bound), busy, begun },
             Ok(Took::There(Moved { grant, busy, picked, roster })) => {

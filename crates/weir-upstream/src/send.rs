@@ -30,39 +30,44 @@ impl Upstream {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection. The origin may have acted on the request.
-    pub async fn send(
+    // What an `async fn` is given lies in its future twice.
+    #[expect(clippy::manual_async_fn, reason = "the future holds the request once")]
+    pub fn send(
         self: &Arc<Self>,
-        request: OriginRequest,
+        mut request: OriginRequest,
         interim: Option<InterimSender>,
-    ) -> Result<OriginResponse, OriginError> {
-        let mut held = None;
-        match (self.send_again(request, interim, &mut held).await, held) {
-            (Err(_), Some(held)) => Ok(held),
-            (sent, _) => sent,
+    ) -> impl Future<Output = Result<Box<OriginResponse>, OriginError>> + Send {
+        async move {
+            let mut held = None;
+            match (self.send_again(&mut request, interim.as_ref(), &mut held).await, held) {
+                (Err(_), Some(held)) => Ok(held),
+                (sent, _) => sent,
+            }
         }
     }
 
     /// `held` is the last response after which the request was sent again.
     async fn send_again(
         self: &Arc<Self>,
-        mut request: OriginRequest,
-        interim: Option<InterimSender>,
-        held: &mut Option<OriginResponse>,
-    ) -> Result<OriginResponse, OriginError> {
+        request: &mut OriginRequest,
+        interim: Option<&InterimSender>,
+        held: &mut Option<Box<OriginResponse>>,
+    ) -> Result<Box<OriginResponse>, OriginError> {
         let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
         self.signal.budget.asked(clock::now());
-        let roster = self.known_roster(&request).await;
-        let Decided { picked, guest, among } = self.decided(&roster, &request).await?;
+        let request = &*request;
+        let roster = self.known_roster(request).await;
+        let Decided { picked, guest, among } = self.decided(&roster, request).await?;
         let roster = guest.unwrap_or(roster);
         let so_far = (&[][..], among.as_deref());
-        let Some(picked) = self.choose(&roster, &request, so_far, picked) else {
+        let Some(picked) = self.choose(&roster, request, so_far, picked) else {
             return Err(OriginError::NoOrigin);
         };
-        let suspect = Suspect::of(&request);
+        let suspect = Suspect::of(request);
         let mut course = Course {
             upstream: self,
             roster,
-            request: &request,
+            request,
             picked,
             demand: Demand::Any,
             turn: Turn::FIRST,
@@ -79,9 +84,9 @@ impl Upstream {
             course.turn.picked = Some(course.picked);
             let origin = course.roster.origin(course.picked.at);
             let terms = Terms {
-                request: &request,
+                request,
                 suspect,
-                interim: interim.as_ref(),
+                interim,
                 timeouts: &self.timeouts,
                 bounds: &self.bounds,
                 turn: course.turn,
@@ -96,7 +101,7 @@ impl Upstream {
                 Ok(response) => match course.answered(response, spare) {
                     Ok(response) => return Ok(response),
                     Err((mut response, spare)) => {
-                        *course.held = response.body.hold().await.then_some(*response);
+                        *course.held = response.body.hold().await.then_some(response);
                         spare
                     }
                 },
@@ -182,7 +187,7 @@ pub(crate) struct Course<'u> {
     /// Whether a hedge was sent.
     pub(crate) is_hedged: bool,
     /// The last response after which the request was sent again.
-    held: &'u mut Option<OriginResponse>,
+    held: &'u mut Option<Box<OriginResponse>>,
     pub(crate) doubts: Doubts,
 }
 
@@ -196,9 +201,9 @@ impl Course<'_> {
     /// for that.
     fn answered(
         &mut self,
-        mut response: OriginResponse,
+        mut response: Box<OriginResponse>,
         spare: Option<OutBody>,
-    ) -> Result<OriginResponse, (Box<OriginResponse>, OutBody)> {
+    ) -> Result<Box<OriginResponse>, (Box<OriginResponse>, OutBody)> {
         let at = self.picked.at;
         let origin = self.roster.origin(at);
         response.times.retries = self.tries.unconnected + self.tries.resent;
@@ -222,7 +227,7 @@ impl Course<'_> {
         self.tries.resent += 1;
         self.tried.push(at);
         self.picked = self.other().unwrap_or(self.picked);
-        Err((Box::new(response), spare))
+        Err((response, spare))
     }
 
     /// Whether a response is not one after which the request may be sent again.
@@ -232,7 +237,11 @@ impl Course<'_> {
     }
 
     /// The first attempt has not served the request, and its hedge is under way: it becomes the retry.
-    pub(crate) async fn go_on_with_hedge(&mut self, done: Result<OriginResponse, Failed>, hedge: Picked) {
+    pub(crate) async fn go_on_with_hedge(
+        &mut self,
+        done: Result<Box<OriginResponse>, Failed>,
+        hedge: Picked,
+    ) {
         let origin = self.roster.origin(self.picked.at).clone();
         self.tried.push(self.picked.at);
         self.picked = hedge;
@@ -330,7 +339,11 @@ impl Doubts {
 
     /// An attempt has ended badly whose response is not needed. A short one is read to its end, so that its
     /// connection can be used again.
-    pub(crate) async fn end_badly(&mut self, origin: &Arc<Origin>, done: Result<OriginResponse, Failed>) {
+    pub(crate) async fn end_badly(
+        &mut self,
+        origin: &Arc<Origin>,
+        done: Result<Box<OriginResponse>, Failed>,
+    ) {
         match done {
             Ok(mut response) => {
                 if origin.verdict(response.status) == Verdict::Bad {

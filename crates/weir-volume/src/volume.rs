@@ -405,6 +405,11 @@ impl Volume {
         VolumeUsage { queued_bytes: self.intake.waiting_bytes(), ..self.shared.usage() }
     }
 
+    /// Whether something waits in its queue to be written.
+    pub fn is_writing(&self) -> bool {
+        self.intake.waiting_bytes() > 0
+    }
+
     /// Changes the ceiling of all files together, in bytes. A smaller one is reached once the oldest segments
     /// are dropped.
     pub fn resize(&self, size_bytes: u64) {

@@ -37,7 +37,7 @@ pub(super) async fn wait_head(
 pub(super) async fn lead_head(
     exchange: &mut Exchange<'_, '_>,
     guard: &ReaderGuard,
-    (led, interims): (&mut Led, &mut mpsc::UnboundedReceiver<Interim>),
+    (led, interims): (&mut Led, &mut mpsc::UnboundedReceiver<Box<Interim>>),
     until: Option<Instant>,
 ) -> Waited {
     let mut late = std::pin::pin!(passed_by(until));

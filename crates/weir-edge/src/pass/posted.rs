@@ -27,7 +27,7 @@ use weir_fill::task::{self, FillRequest, Sharing};
 
 /// A response to a POST that is about to be stored.
 pub(crate) struct Posted {
-    fill_request: FillRequest,
+    fill_request: Box<FillRequest>,
     guard: ReaderGuard,
     generation: Arc<Generation>,
     writer: Writer,

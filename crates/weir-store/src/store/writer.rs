@@ -295,11 +295,8 @@ impl Writer {
     fn ahead_bytes_max(&self, volume_write: &VolumeWrite, reading: Reading) -> u64 {
         // Its readers have nothing but the volume, which must not give up the end of it.
         let is_all_there = self.at == self.end;
-        if self.window.is_some() {
+        if self.window.is_some() || self.is_on_disk_only() {
             return if is_all_there { 0 } else { self.inside.memory.window_bytes() / 2 };
-        }
-        if self.is_on_disk_only() {
-            return if is_all_there { 0 } else { self.inside.memory.limits.window_bytes / 2 };
         }
         match reading {
             _ if volume_write.is_crowded(&self.generation) => 0,

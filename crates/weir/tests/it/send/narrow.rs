@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_testkit::{Client, Origin, Resource, Weir, pattern, until};
+use weir_testkit::{Client, Drive, Origin, Resource, Weir, pattern, until};
 
 use crate::server::{Server, server};
 
@@ -208,6 +208,38 @@ fn many_narrow_readers_of_few_bodies_leave_memory_to_others() {
         assert!(is_right, "{reader}: {} of {} bytes\n{}", got.len(), length(number), broken(&weir));
     }
     assert_eq!(broken(&weir), "");
+}
+
+/// What the first of them have received takes all memory until the drive has it. The others wait for their turn:
+/// passed, each would hold a connection to the origin for as long as its client reads.
+#[test]
+fn large_bodies_that_come_at_once_wait_for_their_turn_with_the_drive() {
+    const BODIES: usize = 19;
+    const LENGTH: usize = 6_000_000;
+    let Some(drive) = Drive::ext4(400 << 20) else { return };
+    let origin = Origin::start();
+    origin.put("/first", Resource::fresh(vec![b'f'; 1000]));
+    for number in 0..BODIES {
+        origin.put(&format!("/{number}"), resource(pattern(number as u64, LENGTH), Version::Named));
+    }
+    let volume = drive.path().join("volume").display().to_string();
+    let weir = server(&[&origin])
+        .more(&format!(
+            "[limits]\nsend_stall = \"10m\"\n[cache]\nmemory = \"8MiB\"\nadmission = \"always\"\n\
+             [[cache.volume]]\npath = \"{volume}\"\nsize = \"300MiB\""
+        ))
+        .start();
+    weir.get("/first");
+    until("it is on the volume", || weir.metric("weir_volume_objects") >= Some(1.0));
+    let frozen = drive.freeze();
+    let mut slow: Vec<Client> = (0..BODIES).map(|number| ask(&weir, &format!("/{number}"))).collect();
+    until("all have been asked for", || origin.total() > BODIES);
+    std::thread::sleep(Duration::from_millis(300));
+    drop(frozen);
+    let heads = slow.iter_mut().map(|client| client.recv_head_only().unwrap());
+    let states: Vec<String> = heads.filter_map(|head| head.header("cache-status")).collect();
+    let stored = states.iter().filter(|status| status.contains("; stored")).count();
+    assert_eq!(stored, BODIES, "{states:#?}");
 }
 
 /// Slow readers can take all memory that bodies may have, and all connections to the origin. Then nobody else
