@@ -41,7 +41,7 @@ const TURN_BYTES_MIN: u64 = 1 << 20;
 const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Where the volumes write nothing for so long, nobody waits for them.
 const TURN_STALLED_MAX: Duration = Duration::from_millis(500);
-/// How often it is looked whether there is room by now. Bodies that are under way are woken for what is freed.
+/// How often it looks whether there is room by now. Bodies that are under way are woken for what is freed.
 const TURN_LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How long the body of a short response is waited for.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
@@ -140,9 +140,9 @@ impl FillRequest {
         self.begin(fill, storable, response, response.length.bytes()).map_err(|_| NotStored::NoRoom)
     }
 
-    /// Whether a body should wait until memory has room for it. Many that arrive at once take all of it for as
-    /// long as the drives need for them, which is short; a long body that is passed for that is passed for as
-    /// long as its clients read it. What only readers hold is not freed soon.
+    /// Whether a body should wait until memory has room for it. Many that arrive at once take all of it for
+    /// as long as the drives need for them, which is short; a long body that is passed for that is passed for
+    /// as long as its clients read it. What only readers hold is not freed soon.
     fn must_wait(&self, length: u64) -> bool {
         let store = &self.resources.store;
         !store.has_room(length) && store.is_writing()

@@ -244,7 +244,7 @@ impl Drop for Closing {
     }
 }
 
-/// Each request that is not answered from the cache makes this future, which is copied into its place. So what
+/// Each request that is not answered from the cache makes this future, and copies it into its place. So what
 /// few of them need is in memory of its own.
 async fn run(
     request: Box<FillRequest>,

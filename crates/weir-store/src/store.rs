@@ -433,8 +433,8 @@ impl Store {
         Ok((Arc::new(generation.for_volumes_from(volume_uses_min)), reserve))
     }
 
-    /// Whether a body of so many bytes could begin now. What can leave memory for it leaves. Each look may wake a
-    /// writer that waits for memory: do not look in a loop without a pause.
+    /// Whether a body of so many bytes could begin now. What can leave memory for it leaves. Each look may
+    /// wake a writer that waits for memory: do not look in a loop without a pause.
     pub fn has_room(&self, length: u64) -> bool {
         self.inside.memory.reserve(length).is_some()
     }

@@ -11,8 +11,8 @@ use crate::scenario;
 /// should be.
 ///
 /// # Errors
-/// [`StressError`] if it could not run, or a report cannot be written. One that gave up in the middle has
-/// written its report of what it measured.
+/// [`StressError`] if it could not run, or a report cannot be written. One that gave up in the middle, or was
+/// told to end, has written its report of what it measured.
 pub fn perform(args: &StressArgs, out: &mut dyn Write) -> Result<bool, StressError> {
     let unwritten = |source| StressError::System { act: "writing the report", source };
     if !scenario::is_scenario(&args.url) {
@@ -44,6 +44,7 @@ pub fn perform(args: &StressArgs, out: &mut dyn Write) -> Result<bool, StressErr
     written.map_err(unwritten)?;
     match outcome.gave_up.take() {
         Some(why) => Err(why),
+        None if !outcome.is_whole() => Err(StressError::Interrupted),
         None => Ok(outcome.is_good()),
     }
 }

@@ -45,6 +45,9 @@ pub enum StressError {
     /// A header without the form of one.
     #[error("`{0}` is no header; write 'Name: value'")]
     Header(String),
+    /// It was told to end before it had.
+    #[error("it was told to end; what was measured until then is in the report")]
+    Interrupted,
     /// Arguments that contradict each other.
     #[error("{0}")]
     Arguments(&'static str),

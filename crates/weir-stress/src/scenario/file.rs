@@ -157,8 +157,9 @@ impl Scenario {
             if let Some(limit) = module.shared.limits.iter().find(unknown) {
                 let known: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
                 let known = known.join(", ");
+                let wrong = limit.server.as_deref().unwrap_or_default();
                 return Err(format!(
-                    "`{}`: the limit `{limit}` is of a server that there is not; there are {known}",
+                    "`{}`: the limit `{wrong}: {limit}` is of a server that there is not; there are {known}",
                     module.name
                 ));
             }
@@ -252,6 +253,11 @@ impl Scenario {
 fn shorten(module: &mut Table) {
     for key in QUICK_KEYS {
         match module.get_mut(key) {
+            Some(Value::Integer(seconds)) if key == "seconds" => {
+                let seconds = *seconds as f64;
+                let fewer = (seconds / QUICK_DIVIDES as f64).max(QUICK_LEAST_S.min(seconds));
+                module.insert(key.to_owned(), Value::Float(fewer));
+            }
             Some(Value::Integer(count)) if *count > QUICK_LEAST => {
                 *count = (*count / QUICK_DIVIDES).max(QUICK_LEAST);
             }

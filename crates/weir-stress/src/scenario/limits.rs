@@ -55,6 +55,11 @@ impl Limit {
         self.server.as_deref().is_none_or(|name| name == server)
     }
 
+    /// Whether it says how large a figure is at least.
+    pub(crate) fn is_from_below(&self) -> bool {
+        matches!(self.order, Order::AtLeast | Order::Above)
+    }
+
     /// Whether a value keeps the limit. No value keeps none.
     pub(crate) fn is_kept(&self, value: Option<f64>) -> bool {
         let Some(value) = value.filter(|value| !value.is_nan()) else { return false };

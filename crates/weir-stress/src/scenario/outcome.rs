@@ -85,6 +85,9 @@ pub(crate) struct Judged<'a> {
     pub(crate) is_kept: bool,
 }
 
+/// Own figures of modules of which the least is the worst.
+const BETTER_HIGH: [&str; 2] = ["kept_percent", "restart_held"];
+
 impl Side {
     /// All turns added up.
     pub(crate) fn tally(&self) -> Tally {
@@ -93,7 +96,8 @@ impl Side {
         all
     }
 
-    /// Its figures by name; own figures of the module are those of the worst turn, the largest.
+    /// Its figures by name; own figures of the module are those of the worst turn: the largest, but for
+    /// [`BETTER_HIGH`].
     pub(crate) fn figures(&self) -> Vec<(String, f64)> {
         let tally = self.tally();
         let mut all: Vec<(String, f64)> = Vec::new();
@@ -146,10 +150,17 @@ impl Side {
         let from = all.len();
         for (name, value) in self.turns.iter().flat_map(|turn| &turn.measured.figures) {
             match all[from..].iter_mut().find(|(known, _)| known == name) {
-                Some((_, most)) => *most = most.max(*value),
+                Some((_, worst)) if BETTER_HIGH.contains(&name.as_str()) => *worst = worst.min(*value),
+                Some((_, worst)) => *worst = worst.max(*value),
                 None => all.push((name.clone(), *value)),
             }
         }
+    }
+
+    /// The least of an own figure of the module, where there is one: what a limit from below is about.
+    fn least(&self, name: &str) -> Option<f64> {
+        let own = self.turns.iter().flat_map(|turn| &turn.measured.figures);
+        own.filter(|(known, _)| known == name).map(|(_, value)| *value).reduce(f64::min)
     }
 
     /// The names of the module's own figures.
@@ -216,6 +227,7 @@ impl ModuleOutcome {
     /// The limits of this module on all servers.
     pub(crate) fn judged<'a>(&'a self, servers: &'a [ServerOutcome]) -> Vec<Judged<'a>> {
         let mut all = Vec::new();
+        let side_least = |at: usize, limit: &Limit| self.sides[at].least(&limit.figure);
         for (at, server) in self.ran_on(servers) {
             let figures = self.figures(at);
             for limit in self.limits.iter().filter(|limit| limit.is_for(&server.name)) {
@@ -224,6 +236,7 @@ impl ModuleOutcome {
                     continue;
                 }
                 let found = figures.iter().find(|(name, _)| *name == limit.figure).map(|(_, value)| *value);
+                let found = if limit.is_from_below() { side_least(at, limit).or(found) } else { found };
                 // Kinds of faults that did not happen, and counts, are zero.
                 let value = found.or(limit.figure.starts_with("faults").then_some(0.0));
                 all.push(Judged { limit, server: &server.name, value, is_kept: limit.is_kept(value) });
@@ -246,6 +259,11 @@ impl ModuleOutcome {
 }
 
 impl Outcome {
+    /// Whether it ran to its end.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// Whether all responses were right, all limits are kept, no checker found anything, and it ran to its
     /// end.
     pub fn is_good(&self) -> bool {

@@ -47,6 +47,7 @@ pub fn run(args: &StressArgs) -> Result<Outcome, StressError> {
 /// Applies what the command line says of servers and modules.
 fn choose(scenario: &mut Scenario, args: &StressArgs) -> Result<(), StressError> {
     let bad = |what: String| StressError::File { file: args.url.clone(), what };
+    let written = scenario.servers.len();
     for url in &args.vs {
         scenario.servers.push(ServerSettings::elsewhere(url, args.i_own_this_host));
     }
@@ -60,7 +61,10 @@ fn choose(scenario: &mut Scenario, args: &StressArgs) -> Result<(), StressError>
             return Err(bad(format!("nothing is called `{name}`; there are {}", known.join(", "))));
         }
     }
-    scenario.servers.retain(|one| only.servers.is_empty() || only.servers.contains(&one.name));
+    // Who is named by its URL is meant in any case.
+    let of_command: Vec<String> = scenario.servers[written..].iter().map(|one| one.name.clone()).collect();
+    let is_meant = |name: &String| only.servers.contains(name) || of_command.contains(name);
+    scenario.servers.retain(|one| only.servers.is_empty() || is_meant(&one.name));
     scenario.modules.retain(|one| only.only.is_empty() || only.only.contains(&one.name));
     // A server that no module runs on is not started, and a module without a server is left out.
     scenario.servers.retain(|server| scenario.modules.iter().any(|one| one.is_for(&server.name)));

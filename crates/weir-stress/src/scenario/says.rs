@@ -92,7 +92,11 @@ pub(crate) fn fetch(
 /// A figure by its place.
 pub(crate) fn find(format: Format, text: &str, place: &str) -> Option<f64> {
     match format {
-        Format::Prometheus => prometheus(text, place),
+        // A series of a metric with labels begins with the first that is counted.
+        Format::Prometheus => {
+            let is_begun = || place.contains('{') && text.lines().any(|line| !line.starts_with('#'));
+            prometheus(text, place).or_else(|| is_begun().then_some(0.0))
+        }
         Format::Json => {
             let said: Value = serde_json::from_str(text).ok()?;
             place.split('+').map(|pointer| number(said.pointer(pointer.trim())?)).sum()

@@ -202,7 +202,7 @@ pub(crate) async fn fetch(upstream: &Arc<Upstream>, request: OriginRequest) -> R
 }
 
 /// A response whose head must come.
-pub(crate) async fn head(upstream: &Arc<Upstream>, request: OriginRequest) -> OriginResponse {
+pub(crate) async fn head(upstream: &Arc<Upstream>, request: OriginRequest) -> Box<OriginResponse> {
     upstream.send(request, None).await.unwrap()
 }
 

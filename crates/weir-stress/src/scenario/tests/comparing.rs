@@ -103,6 +103,9 @@ fn a_quick_run_is_a_tenth_in_one_round() {
     assert!(outcome.is_good() && outcome.modules[0].sides[0].turns.len() == 1, "{outcome}");
     assert_eq!(figure(&outcome, "requests"), 50.0, "{outcome}");
     assert_eq!(outcome.rows.iter().map(|row| row.origin_requests).sum::<u64>(), 100, "{outcome}");
+    let module = "kind = \"spread\"\nseconds = 4\nobjects = 10";
+    let outcome = run_file(&scenario(origin, server, module), &["--quick"]).unwrap();
+    assert!(outcome.modules[0].sides[0].tally().seconds < 2.0, "{outcome}");
 }
 
 /// A server that this run starts has files that lie beside the scenario, and a folder whose pages are

@@ -104,6 +104,8 @@ fn figures_are_found_in_what_servers_say() {
         (Format::Prometheus, prometheus, "a_total{tier=\"all\"}", Some(9.0)),
         (Format::Prometheus, prometheus, "a_total{site=\"y\",tier=\"all\"} + a", Some(8.0)),
         (Format::Prometheus, prometheus, "b", None),
+        (Format::Prometheus, prometheus, "a_total{site=\"z\"}", Some(0.0)),
+        (Format::Prometheus, "", "a_total{site=\"z\"}", None),
         (Format::Numbers, stub, "4", Some(18.0)),
         (Format::Numbers, stub, "99", None),
         (Format::Json, json, "/a/b", Some(6.5)),

@@ -210,8 +210,8 @@ fn many_narrow_readers_of_few_bodies_leave_memory_to_others() {
     assert_eq!(broken(&weir), "");
 }
 
-/// What the first of them have received takes all memory until the drive has it. The others wait for their turn:
-/// passed, each would hold a connection to the origin for as long as its client reads.
+/// What the first of them have received takes all memory until the drive has it. The others wait for their
+/// turn: passed, each would hold a connection to the origin for as long as its client reads.
 #[test]
 fn large_bodies_that_come_at_once_wait_for_their_turn_with_the_drive() {
     const BODIES: usize = 19;
