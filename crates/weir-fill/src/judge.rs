@@ -96,16 +96,19 @@ impl FillRequest {
         if self.cold.is_some() && response.status == StatusCode::OK {
             self.note_ranges(fill, RangeFetch::Whole);
         }
-        if let Some(length) = response.length.bytes().filter(|length| *length >= TURN_BYTES_MIN)
-            && self.must_wait(length)
-            && self.judged(&view_of(&response, (requested, received))).is_ok()
-        {
-            Box::pin(self.turn(length)).await;
-        }
-        let begun = self.begun(fill, (requested, received), &response);
+        let length = response.length.bytes();
+        let begun = match self.to_store(&response, (requested, received)) {
+            Ok(storable) => {
+                if let Some(length) = length.filter(|length| self.must_wait(*length)) {
+                    Box::pin(self.turn(length)).await;
+                }
+                self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
+            }
+            Err(reason) => Err(reason),
+        };
         let reason = match begun {
             Ok((generation, writer)) if generation.is_part() => {
-                let end = response.length.bytes().unwrap_or_default();
+                let end = length.unwrap_or_default();
                 let part = Part { body: response.body, skip_bytes: 0, end };
                 generation.set_origin(response.origin.name_shared());
                 return self.go_on_in_part(fill, writer, part, &response.headers, to_lead);
@@ -126,26 +129,24 @@ impl FillRequest {
         }
     }
 
-    /// Begins a generation, where the response is stored.
-    fn begun(
-        &self,
-        fill: &Fill,
-        times: (Now, Now),
-        response: &OriginResponse,
-    ) -> Result<(Arc<Generation>, Writer), NotStored> {
-        let storable = self.judged(&view_of(response, times))?;
-        if self.is_too_large(response.length) {
-            return Err(NotStored::TooLarge);
-        }
-        self.begin(fill, storable, response, response.length.bytes()).map_err(|_| NotStored::NoRoom)
+    /// What is stored of a response. `times` are those of its request and its head.
+    fn to_store(&self, response: &OriginResponse, times: (Now, Now)) -> Result<Storable, NotStored> {
+        let body_end = match response.length {
+            Length::UntilClose => BodyEnd::Close,
+            _ => BodyEnd::Framed,
+        };
+        let view = ResponseView::new(response.status, &response.headers, times.0, times.1);
+        let storable = self.judged(&ResponseView { body_end, ..view })?;
+        if self.is_too_large(response.length) { Err(NotStored::TooLarge) } else { Ok(storable) }
     }
 
     /// Whether a body should wait until memory has room for it. Many that arrive at once take all of it for
     /// as long as the drives need for them, which is short; a long body that is passed for that is passed for
-    /// as long as its clients read it. What only readers hold is not freed soon.
+    /// as long as its clients read it. What only readers hold is not freed soon. To be asked of what is
+    /// stored alone: what can leave memory for it leaves.
     fn must_wait(&self, length: u64) -> bool {
         let store = &self.resources.store;
-        !store.has_room(length) && store.is_writing()
+        length >= TURN_BYTES_MIN && store.is_writing() && !store.has_room(length)
     }
 
     /// Waits until memory seems to have room, for a bounded time, and as long as the drives make progress.
@@ -153,13 +154,14 @@ impl FillRequest {
         let store = &self.resources.store;
         let begun = clock::mono();
         let mut moved = (store.written_bytes(), begun);
-        while !store.has_room(length) {
+        loop {
             tokio::time::sleep(TURN_LOOK_AFTER).await;
             let (written, now) = (store.written_bytes(), clock::mono());
             if written != moved.0 {
                 moved = (written, now);
             }
-            if now - begun >= TURN_WAIT_MAX || now - moved.1 >= TURN_STALLED_MAX {
+            let is_late = now - begun >= TURN_WAIT_MAX || now - moved.1 >= TURN_STALLED_MAX;
+            if is_late || store.has_room(length) {
                 return;
             }
         }
@@ -228,7 +230,7 @@ impl FillRequest {
         match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => {
                 let length = kept.interval.length();
-                if length >= TURN_BYTES_MIN && self.must_wait(length) {
+                if self.must_wait(length) {
                     self.turn(length).await;
                 }
                 self.begin_part(fill, kept, storable, response, to_lead)
@@ -543,15 +545,6 @@ pub fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }
-}
-
-/// A response as the policy sees it. `times` are those of its request and its head.
-fn view_of(response: &OriginResponse, times: (Now, Now)) -> ResponseView<'_> {
-    let body_end = match response.length {
-        Length::UntilClose => BodyEnd::Close,
-        _ => BodyEnd::Framed,
-    };
-    ResponseView { body_end, ..ResponseView::new(response.status, &response.headers, times.0, times.1) }
 }
 
 /// Whether a part belongs to the version that is held.

@@ -74,6 +74,7 @@ impl Course<'_> {
         let begun = clock::now();
         let origin = self.roster.origin(self.picked.at);
         let busy = Busy::begin(origin);
+        // Most find one at once. Waiting takes much memory, and is in memory of its own.
         if self.demand == Demand::Any
             && let Some(grant) = origin.pool().try_acquire(self.who())
         {

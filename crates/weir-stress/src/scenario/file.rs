@@ -253,16 +253,16 @@ impl Scenario {
 fn shorten(module: &mut Table) {
     for key in QUICK_KEYS {
         match module.get_mut(key) {
-            Some(Value::Integer(seconds)) if key == "seconds" => {
-                let seconds = *seconds as f64;
-                let fewer = (seconds / QUICK_DIVIDES as f64).max(QUICK_LEAST_S.min(seconds));
-                module.insert(key.to_owned(), Value::Float(fewer));
+            Some(value) if key == "seconds" => {
+                let said = value.as_float().or(value.as_integer().map(|seconds| seconds as f64));
+                // What is no number stays, and is refused like in any run.
+                if let Some(seconds) = said {
+                    let fewer = (seconds / QUICK_DIVIDES as f64).max(QUICK_LEAST_S.min(seconds));
+                    *value = Value::Float(fewer);
+                }
             }
             Some(Value::Integer(count)) if *count > QUICK_LEAST => {
                 *count = (*count / QUICK_DIVIDES).max(QUICK_LEAST);
-            }
-            Some(Value::Float(seconds)) => {
-                *seconds = (*seconds / QUICK_DIVIDES as f64).max(QUICK_LEAST_S.min(*seconds));
             }
             _ => {}
         }

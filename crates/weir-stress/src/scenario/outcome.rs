@@ -227,7 +227,6 @@ impl ModuleOutcome {
     /// The limits of this module on all servers.
     pub(crate) fn judged<'a>(&'a self, servers: &'a [ServerOutcome]) -> Vec<Judged<'a>> {
         let mut all = Vec::new();
-        let side_least = |at: usize, limit: &Limit| self.sides[at].least(&limit.figure);
         for (at, server) in self.ran_on(servers) {
             let figures = self.figures(at);
             for limit in self.limits.iter().filter(|limit| limit.is_for(&server.name)) {
@@ -236,7 +235,8 @@ impl ModuleOutcome {
                     continue;
                 }
                 let found = figures.iter().find(|(name, _)| *name == limit.figure).map(|(_, value)| *value);
-                let found = if limit.is_from_below() { side_least(at, limit).or(found) } else { found };
+                let least = || self.sides[at].least(&limit.figure).filter(|_| limit.is_from_below());
+                let found = least().or(found);
                 // Kinds of faults that did not happen, and counts, are zero.
                 let value = found.or(limit.figure.starts_with("faults").then_some(0.0));
                 all.push(Judged { limit, server: &server.name, value, is_kept: limit.is_kept(value) });

@@ -93,6 +93,10 @@ fn modules_choose_their_servers_and_others_are_not_started() {
     assert!(outcome.is_good() && outcome.servers.len() == 2, "{outcome}");
     let error = said(&text.replace("\"third\"]", "\"fourth\"]"));
     assert!(error.contains("no server is called `fourth`"), "{error}");
+    // One that is named by its URL is meant beside those that are named.
+    let more = ["--only", "simple", "--servers", "liar", "--vs", &format!("http://{other}")];
+    let outcome = run_file(&text, &more).unwrap();
+    assert!(outcome.is_good() && outcome.servers.len() == 2, "{outcome}");
 }
 
 #[test]

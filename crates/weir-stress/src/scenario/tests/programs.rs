@@ -107,6 +107,32 @@ fn a_module_may_be_any_program_that_speaks_lines_of_json() {
     }
 }
 
+/// A turn may be worse than the others: that one counts, on whichever side of the limit.
+#[test]
+fn of_several_turns_the_worst_is_held_against_a_limit() {
+    let (origin, folder) = (free_port(), Folder::new());
+    let server = Liar::start(Lie::Honest, origin);
+    let turns = folder.0.join("turns").display().to_string();
+    let text = format!(
+        "import json\nturns = open({turns:?}, 'a+')\nturns.seek(0)\n\
+         at = len(turns.read())\nturns.write('x')\n\
+         say = lambda line: print(json.dumps(line), flush=True)\n\
+         say({{'response': {{'status': 200, 'bytes': 7, 'first_byte_us': 1000, 'whole_us': 2000}}}})\n\
+         say({{'figure': {{'name': 'good', 'value': 100 if at % 2 == 0 else 1}}}})\n"
+    );
+    let run = |limit: &str| {
+        let module = format!(
+            "kind = \"program\"\nrounds = 2\nseconds = 2.0\ncommand = [\"python3\", \"-c\", {text:?}]\n\
+             limits = [\"{limit}\"]"
+        );
+        let outcome = run_file(&scenario(origin, server, &module), &[]).unwrap();
+        assert_eq!(outcome.modules[0].sides[0].turns.len(), 2, "{outcome}");
+        outcome.is_good()
+    };
+    assert!(run("good >= 1") && run("good <= 100"));
+    assert!(!run("good >= 50") && !run("good > 1") && !run("good <= 50"));
+}
+
 /// The module in Python that is shipped.
 #[test]
 fn the_program_that_is_shipped_crawls_and_tells_lies_apart() {

@@ -1,11 +1,14 @@
 //! The scenarios of `weir stress` that are shipped, on the real binary: they run, find nothing wrong with it,
 //! and keep their limits. Those with another server are tried if it is installed.
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use weir_testkit::{Authority, free_port};
+use weir_testkit::{Authority, free_port, until};
 
 use crate::answer::lint::skipped;
 
@@ -198,4 +201,42 @@ fn the_exit_status_says_whether_it_was_wrong_or_could_not_run() {
         assert_eq!(done.status.code(), Some(code), "{words:?}: {error}");
         assert!(error.contains(said), "{words:?}: {error}");
     }
+}
+
+/// Told to end, it tells what was measured, and is no verdict.
+#[test]
+fn a_run_that_is_told_to_end_is_neither_good_nor_bad() {
+    let (folder, port) = (Folder::new("told"), free_port());
+    let file = folder.0.join("stress.toml");
+    let text = format!(
+        "[[server]]\nname = \"weir\"\nurl = \"http://127.0.0.1:{port}\"\n\
+         command = \"{WEIR} run --origin http://{{origin}} --listen {{listen}} --admin 127.0.0.1:{} \
+         --state {{scratch}}/state --log off\"\n\
+         [[module]]\nkind = \"spread\"\nobjects = 10\nusers = 2\nseconds = 300\n",
+        free_port()
+    );
+    std::fs::write(&file, text).unwrap();
+    let told = Command::new(WEIR)
+        .args(["stress", file.to_str().unwrap(), "--json", "-q"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    until("its server is there", listens);
+    std::thread::sleep(Duration::from_secs(2));
+    kill_process(Pid::from_raw(i32::try_from(told.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+    let done = told.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(done.status.code(), Some(2), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&json["whole"], &json["good"]), (&Value::Bool(false), &Value::Bool(false)), "{json}");
+    until("its server has ended", || !listens());
+}
+
+/// Weir says nothing of what a site holds as long as it holds nothing.
+#[test]
+fn statistics_of_a_weir_that_begins_empty_are_right() {
+    let json = run("statistics", &shipped("examples/stress/quick.toml"), &["--only", "statistics"]);
+    assert_eq!(figure(&json, 0, "count_differences"), 0.0, "{json}");
 }
