@@ -410,6 +410,8 @@ impl Pass<'_> {
         let current = self.inside.memory.ledger.current().number();
         match self.judge(record) {
             Verdict::Stays => return Ok(()),
+            // The head that has taken its place meanwhile is looked at, not this one.
+            Verdict::Goes if !self.volume.is_current(record) => {}
             Verdict::Goes => {
                 self.has_removed = true;
                 self.tell(|volume| volume.sweep_out(named))?;

@@ -65,12 +65,32 @@ pub(crate) struct Segment {
     end: AtomicU64,
     /// The journal has the records before this offset, in bytes.
     durable: AtomicU64,
+    /// How many heads that name its bytes were written to whichever segment since the volume was opened.
+    named: AtomicU64,
     charge: Charge,
+}
+
+/// The state of a segment before a look at what it is of use for. While it is the same, what was found holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    end: u64,
+    named: u64,
 }
 
 impl Segment {
     pub(crate) fn new(number: u64, file: Arc<dyn DiskFile>, end: u64, charge: Charge) -> Segment {
-        Segment { number, file, end: AtomicU64::new(end), durable: AtomicU64::new(0), charge }
+        let (end, durable, named) = (AtomicU64::new(end), AtomicU64::new(0), AtomicU64::new(0));
+        Segment { number, file, end, durable, named, charge }
+    }
+
+    /// Notes that a head names its bytes, once the index has that head.
+    pub(crate) fn note_named(&self) {
+        self.named.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// To be taken before the look.
+    pub(crate) fn seen(&self) -> Seen {
+        Seen { end: self.end(), named: self.named.load(Ordering::Acquire) }
     }
 
     pub(crate) fn end(&self) -> u64 {

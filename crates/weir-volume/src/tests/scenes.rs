@@ -213,6 +213,37 @@ fn a_head_refreshed_while_the_body_comes_is_the_one_that_stays() {
     assert_eq!((record.head.clone(), world.read_all(&record)), (head(object, 1), 200_000));
 }
 
+/// A segment was looked at while nothing named its bytes. What names them before it is freed keeps it.
+#[test]
+fn a_segment_that_a_head_has_named_since_is_not_freed() {
+    let mut world = World::new(CrashDisk::new(1), settings(8 * MIB, 256 << 10)).unwrap();
+    let object = world.store(1, 400_000);
+    let segment = world.find(object).unwrap().extents[0].place.segment;
+    let seen = world.shared.segments.segment(segment).unwrap().seen();
+    world.refresh(object);
+    world.engine.free(segment, seen, false);
+    assert_eq!(world.read_all(&world.find(object).unwrap()), 400_000);
+    // Looked at again, it is freed: the writer is not asked whether it is of use.
+    let seen = world.shared.segments.segment(segment).unwrap().seen();
+    world.engine.free(segment, seen, false);
+    assert!(!world.shared.segments.has(segment));
+}
+
+/// The open segment takes more, is closed, and only then is freed.
+#[test]
+fn a_segment_that_has_grown_since_is_not_freed() {
+    let mut world = World::new(CrashDisk::new(1), settings(8 * MIB, 256 << 10)).unwrap();
+    let gone = world.store(1, 1000);
+    let segment = world.find(gone).unwrap().place().segment;
+    world.remove(gone);
+    let seen = world.shared.segments.segment(segment).unwrap().seen();
+    let object = world.store(2, 500_000);
+    let record = world.find(object).unwrap();
+    assert!(record.extents[0].place.segment == segment && record.place().segment > segment);
+    world.engine.free(segment, seen, false);
+    assert_eq!(world.read_all(&record), 500_000);
+}
+
 #[test]
 fn a_removal_survives_the_loss_of_the_index() {
     let mut world = world();

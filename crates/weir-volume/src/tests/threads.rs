@@ -104,6 +104,37 @@ fn a_panic_of_a_reader_ejects_the_volume() {
     assert_eq!(volume.state(), VolumeState::Ejected);
 }
 
+/// A new head takes the place of the old one. A reader that looks in between finds one of them.
+#[test]
+fn an_object_whose_head_is_refreshed_is_found_at_every_moment() {
+    let (volume, _) =
+        Volume::open(Arc::new(CrashDisk::new(1)), &VolumeSettings::of(64 << 20, clock())).unwrap();
+    let volume = Arc::new(volume);
+    store(&volume, 1, 300_000);
+    volume.sync().unwrap();
+    let key = samples::key(1);
+    let number = volume.record(volume.find(key.digest)[0], &key).unwrap().unwrap().number;
+    let is_over = AtomicBool::new(false);
+    let missed = std::thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            let mut missed = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                missed += u64::from(volume.find(key.digest).is_empty());
+            }
+            missed
+        });
+        for _ in 0..200 {
+            for version in 0..100 {
+                volume.refresh(key.digest, number, head(1, version), 1).unwrap();
+            }
+            volume.sync().unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        look.join().unwrap()
+    });
+    assert_eq!(missed, 0);
+}
+
 /// All threads read while the volume is filled several times over: they get right bytes or none.
 #[test]
 fn readers_race_with_eviction() {

@@ -279,6 +279,12 @@ impl Volume {
         records.filter(|record| record.number == named.object).collect()
     }
 
+    /// Whether a record that was read is still the one of its object. One that was replaced while it was read
+    /// may tell the stamp that was stored with it in place of the judged one.
+    pub fn is_current(&self, record: &Record) -> bool {
+        self.has_record(KeyHash::of(record.digest).0, record.place())
+    }
+
     /// Whether the index has a record of an object. May wait for the drive.
     pub fn has_object(&self, named: Named) -> bool {
         !self.shared.locate(named.digest, named.object).is_empty()
@@ -367,14 +373,11 @@ impl Volume {
         let (mut count, mut is_first) = (0, true);
         for number in shared.segments.numbers() {
             let is_empty = !entries.contains_key(&geometry.slot_of(number));
-            let use_of = match shared.segments.segment(number).filter(|_| is_empty) {
-                Some(segment) => shared.use_of(&segment)?,
-                None => Use::Bodies,
+            let free = match shared.segments.segment(number).filter(|_| is_empty) {
+                Some(segment) => shared.free_of(&segment, is_first)?,
+                None => None,
             };
-            let has_gone = use_of == Use::Removals;
-            // Removals must stay in the log for as long as there are older segments.
-            let is_free = use_of != Use::Bodies && (is_first || !has_gone);
-            if is_free && self.say(Command::Free { segment: number, has_gone }).is_ok() {
+            if free.is_some_and(|free| self.say(free).is_ok()) {
                 count += 1;
             } else {
                 is_first = false;
@@ -426,6 +429,18 @@ impl Shared {
         // The writer adds to the pending removals before it removes from the index.
         self.has_record(hash, place)
             || self.pending_removals.has(place.segment, self.segments.geometry.location(place))
+    }
+
+    /// The command that frees a segment without entries in the index; `None` where it is of use.
+    fn free_of(&self, segment: &Arc<Segment>, is_first: bool) -> io::Result<Option<Command>> {
+        let seen = segment.seen();
+        let free = |has_gone| Command::Free { segment: segment.number, seen, has_gone };
+        Ok(match self.use_of(segment)? {
+            Use::Nothing => Some(free(false)),
+            // Removals must stay in the log for as long as there are older segments.
+            Use::Removals if is_first => Some(free(true)),
+            Use::Removals | Use::Bodies => None,
+        })
     }
 
     fn use_of(&self, segment: &Arc<Segment>) -> io::Result<Use> {

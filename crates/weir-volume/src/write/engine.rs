@@ -339,12 +339,13 @@ impl Engine {
         counted: &Counted,
     ) -> Location {
         let location = self.shared.segments.geometry.location(place);
-        if let Some((older, counted)) = older {
-            self.unindex(hash, older, Some(counted));
-        }
+        // A reader that looks in between finds the object twice, and never not at all.
         if self.shared.index.insert(hash, location) {
             self.pending.push(Change::Add(hash, location));
             self.books.count(&self.shared, location, counted);
+        }
+        if let Some((older, counted)) = older {
+            self.unindex(hash, older, Some(counted));
         }
         location
     }
@@ -394,7 +395,7 @@ impl Engine {
             }
             Command::Remove { object, digest } => self.remove(object, digest),
             Command::Damaged { hash, location, place } => self.drop_damaged(hash, location, place),
-            Command::Free { segment, has_gone } => self.free(segment, has_gone),
+            Command::Free { segment, seen, has_gone } => self.free(segment, seen, has_gone),
             Command::Sync(done) => {
                 let is_durable = self.sync();
                 // The caller may have gone.

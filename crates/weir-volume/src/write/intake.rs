@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::format::record::Place;
 use crate::freed::{Freed, FreedWait};
+use crate::index::segment::Seen;
 use crate::index::{KeyHash, Location};
 use crate::write::put::PutStatus;
 use crate::write::storing::{End, Put};
@@ -69,9 +70,11 @@ pub(crate) enum Command {
         location: Location,
         place: Place,
     },
-    /// Nothing in a segment is of use any more. `has_gone` says whether it has records of removals.
+    /// Nothing in a segment was of use any more when it was `seen`. `has_gone` says whether it has records of
+    /// removals.
     Free {
         segment: u64,
+        seen: Seen,
         has_gone: bool,
     },
     /// Makes durable what came before, then sends the durable epoch, if that succeeded.

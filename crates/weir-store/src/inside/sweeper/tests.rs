@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::world::{Beside, Target, World};
-use super::Stuck;
+use super::{Pass, Stuck};
 use crate::catalogue::{Change, Rows};
 use crate::{Force, Stamp};
 
@@ -236,6 +236,30 @@ fn an_index_made_again_brings_nothing_back() {
         assert_eq!(world.pass(), Ok(()));
         world.assert_true();
     }
+}
+
+/// A record is read twice where it has several rows. Meanwhile the first look may have replaced it, and then
+/// the index cannot say any more that it was judged before.
+#[test]
+fn a_head_that_was_replaced_while_it_was_read_is_not_what_is_judged() {
+    let mut world = World::new(1, Beside::Nothing);
+    world.purge(Target::All, Force::Hard);
+    world.store(1, 100_000, 1);
+    world.settle();
+    assert_eq!(world.pass(), Ok(()));
+    assert_eq!(world.store.ledger().marks(), 0);
+    let (tier, before) = (world.tier(), world.candidate(1));
+    world.purge(Target::Url(1), Force::Lifetime(Duration::from_secs(5000)));
+    assert_eq!(world.pass(), Ok(()));
+    let replaced = tier.volume.record(before, &world::on_volume(1)).unwrap().unwrap();
+    assert!(replaced.stamp < tier.volume.swept() && !tier.volume.is_current(&replaced));
+    let mut pass = Pass::new(world.store.inside_for_tests(), &tier);
+    assert_eq!(pass.look(&replaced), Ok(()));
+    assert_eq!(pass.settle(), Ok(()));
+    world.sync();
+    world.crash();
+    assert_eq!(world.found(), BTreeSet::from([1]));
+    world.assert_true();
 }
 
 /// A mark stays while something that it concerns is arriving; otherwise that would be found afterwards.

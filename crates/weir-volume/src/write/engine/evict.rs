@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::Engine;
 use crate::format::journal::Change;
-use crate::index::segment::{Segment, path};
+use crate::index::segment::{Seen, Segment, path};
 use crate::shared::Shared;
 use crate::usage::Counters;
 use crate::write::tasks::{Dropping, Unreported};
@@ -46,9 +46,10 @@ impl Engine {
         Dropping { number, next_shard: 0, gone: 0, unreported: Unreported::default() }
     }
 
-    /// Drops a segment in which nothing is of use. One with records of removals stays for as long as there
-    /// are older segments, since an index that is made again needs them.
-    pub(super) fn free(&mut self, number: u64, has_gone: bool) {
+    /// Drops a segment in which nothing was of use when it was `seen`, unless a head has named its bytes
+    /// since. One with records of removals stays for as long as there are older segments, since an index that
+    /// is made again needs them.
+    pub(crate) fn free(&mut self, number: u64, seen: Seen, has_gone: bool) {
         let is_open = self.open.as_ref().is_some_and(|open| open.segment.number == number);
         let is_dropping = self.dropping.as_ref().is_some_and(|dropping| dropping.number == number);
         let is_needed = has_gone && self.shared.segments.oldest() != Some(number);
@@ -58,7 +59,8 @@ impl Engine {
         if is_open || is_dropping || is_needed || self.puts.values().any(is_read) {
             return;
         }
-        let Some(segment) = self.shared.segments.segment(number) else { return };
+        let unchanged = self.shared.segments.segment(number).filter(|segment| segment.seen() == seen);
+        let Some(segment) = unchanged else { return };
         let geometry = self.shared.segments.geometry;
         let slot = geometry.slot_of(number);
         let is_empty = |shard| !self.shared.index.any(shard, |location| geometry.slot(location) == slot);

@@ -203,6 +203,11 @@ impl Engine {
                 let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
                 let older = put.published.map(|location| (location, &put.counted));
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
+                for extent in &put.extents {
+                    if let Some(segment) = self.shared.segments.segment(extent.place.segment) {
+                        segment.note_named();
+                    }
+                }
                 put.counted = counted;
                 put.unpublished_bytes = 0;
                 put.status.step();

@@ -11,9 +11,10 @@ use weir_policy::{CacheKey, Stored, StoredFlags, freshness};
 use super::super::{Stuck, Sweeper};
 use crate::catalogue::{Change, Rows, wanted};
 use crate::samples::{body, now, proof};
+use crate::tier::VolumeTier;
 use crate::volume::testing::CrashRows;
 use crate::volume::testing::{CrashDisk, Fault, leave_header};
-use crate::volume::{Clock, Volume, VolumeSettings};
+use crate::volume::{Candidate, Clock, Volume, VolumeSettings};
 use crate::{
     Force, Found, Generation, Ledger, MARKS_MAX, Mark, Piece, Place, Read, Scope, Settings, Stamp, Store,
     Writer,
@@ -111,6 +112,11 @@ fn key_of(key: u64) -> CacheKey {
     let site = site_of(key);
     let url = format!("http://site{site}.test/{}/object/{key}", folder_of(key));
     CacheKey::new(Bytes::from(url)).of_site(site)
+}
+
+/// The key as volumes know it.
+pub(super) fn on_volume(key: u64) -> CacheKey {
+    crate::volume::key::on_volume(&key_of(key))
 }
 
 impl Target {
@@ -275,6 +281,16 @@ impl World {
         let layout = self.store.inside_for_tests().volumes.tiers.all();
         layout.iter().for_each(|tier| assert_eq!(tier.volume.reclaim().unwrap(), 1));
         self.sync();
+    }
+
+    pub(super) fn tier(&self) -> Arc<VolumeTier> {
+        let layout = self.store.inside_for_tests().volumes.tiers.all();
+        Arc::clone(layout.iter().next().unwrap())
+    }
+
+    /// Where the record of a key is now.
+    pub(super) fn candidate(&self, key: u64) -> Candidate {
+        self.tier().volume.find(on_volume(key).digest)[0]
     }
 
     /// Makes durable what was stored, and lets the catalogue follow.
