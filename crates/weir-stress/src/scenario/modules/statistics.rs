@@ -147,24 +147,16 @@ impl Statistics {
                     return Ok(());
                 }
                 stage.restart(Ending::Told)?;
-                compare.held_again(&path, objects, "after the restart")?;
+                compare.held_again(&path, objects, "the pass after the restart")?;
             }
             Test::Expiry => {
                 compare.growth(&before, &first.counted, "the first pass")?;
                 std::thread::sleep(std::time::Duration::from_secs(self.lifetime + 1));
-                let before = self.said(stage)?;
-                let second = self.pass(stage, &path, objects, 1)?;
-                compare.measured.tally.add(&second.tally);
-                let asked = second.counted.get("origin_requests").copied().unwrap_or(0.0);
+                let asked = compare.again(&path, objects, "the pass after expiry")?;
                 if asked < objects as f64 {
                     compare
                         .differs(&format!("{asked} of {objects} objects were asked for again when expired"));
                 }
-                let mut counted = second.counted.clone();
-                // What was expired may be held or not; it was asked for once more in any case.
-                counted.remove("objects");
-                counted.remove("stored_bytes");
-                compare.growth(&before, &counted, "the pass after expiry")?;
             }
             Test::Purge => {
                 // What a server counts late would be missing from what it says before the purge.
@@ -279,6 +271,36 @@ impl Comparison<'_> {
         Ok(())
     }
 
+    /// One more pass, over objects that may be held or not. Returns how many requests came to the origin.
+    fn again(&mut self, path: &str, objects: u64, during: &str) -> Result<f64, StressError> {
+        let before = self.at_rest()?;
+        let Pass { mut counted, tally } = self.settings.pass(self.stage, path, objects, 1)?;
+        self.measured.tally.add(&tally);
+        let asked = counted.get("origin_requests").copied().unwrap_or(0.0);
+        counted.remove("objects");
+        counted.remove("stored_bytes");
+        self.growth(&before, &counted, during)?;
+        Ok(asked)
+    }
+
+    /// What the server says once it has counted all, as far as that can be seen: the same twice.
+    fn at_rest(&self) -> Result<Figures, StressError> {
+        let mut before = self.settings.said(self.stage)?;
+        for _ in 0..ASKED_AGAIN {
+            self.rest();
+            let now = self.settings.said(self.stage)?;
+            if let Some(requests) = before.get_mut("requests") {
+                *requests += self.by_reading;
+            }
+            let is_same = now == before;
+            before = now;
+            if is_same {
+                break;
+            }
+        }
+        Ok(before)
+    }
+
     /// A server that counts late is asked again after a while.
     fn rest(&self) {
         let pause_s = self.settings.within / ASKED_AGAIN as f64;
@@ -286,18 +308,16 @@ impl Comparison<'_> {
     }
 
     /// What the server says it holds is what it answers without its origin.
-    fn held_again(&mut self, path: &str, objects: u64, when: &str) -> Result<f64, StressError> {
+    fn held_again(&mut self, path: &str, objects: u64, during: &str) -> Result<f64, StressError> {
         let said = self.settings.said(self.stage)?;
-        let again = self.settings.pass(self.stage, path, objects, 1)?;
-        self.measured.tally.add(&again.tally);
-        let asked = again.counted.get("origin_requests").copied().unwrap_or(0.0);
+        let asked = self.again(path, objects, during)?;
         let held = (objects as f64 - asked).max(0.0);
         self.measured.figure(format!("{}_held", self.test.word()), held);
         // Objects of earlier tests may be there as well, so that it may say more, but not less.
         if let Some(said) = said.get("objects").filter(|said| **said < held * (1.0 - self.settings.tolerance))
         {
             self.differs(&format!(
-                "{when} the server says {said} objects, and answered {held} without its origin"
+                "before {during} the server says {said} objects, and answered {held} without its origin"
             ));
         }
         Ok(held)
@@ -326,9 +346,7 @@ impl Comparison<'_> {
         if let Some(fewer) = said.filter(|fewer| !self.is_near(*fewer, gone as f64)) {
             self.differs(&format!("the server says {fewer} objects fewer, {gone} were purged"));
         }
-        let again = self.settings.pass(self.stage, path, objects, 1)?;
-        self.measured.tally.add(&again.tally);
-        let asked = again.counted.get("origin_requests").copied().unwrap_or(0.0);
+        let asked = self.again(path, objects, "the pass after the purges")?;
         if !self.is_near(asked, gone as f64) {
             self.differs(&format!("{gone} objects were purged, and {asked} were asked for again"));
         }

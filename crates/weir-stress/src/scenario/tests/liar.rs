@@ -32,6 +32,8 @@ pub(super) enum Lie {
     Count,
     /// No lie: requests for its figures are requests.
     CountsReads,
+    /// No lie: what was sent is counted a little later.
+    CountsLate,
     /// Says more bytes than were sent.
     Bytes,
     /// Nothing is stored.
@@ -106,7 +108,7 @@ impl Liar {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn converse(&self, mut stream: TcpStream) {
+    fn converse(self: &Arc<Self>, mut stream: TcpStream) {
         let (mut buffer, mut piece) = (Vec::new(), [0; 4096]);
         loop {
             while let Some(end) = memchr::memmem::find(&buffer, b"\r\n\r\n") {
@@ -124,7 +126,7 @@ impl Liar {
         }
     }
 
-    fn answer(&self, text: &str) -> (Vec<u8>, bool) {
+    fn answer(self: &Arc<Self>, text: &str) -> (Vec<u8>, bool) {
         let mut words = text.split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         if path == "/" {
@@ -155,7 +157,15 @@ impl Liar {
         let hit = if is_held { "liar; hit" } else { "liar; fwd=miss" };
         let head = format!("{}Cache-Status: {hit}\r\n", stored.head);
         let (bytes, sent) = self.print(&head, stored.body.clone(), range);
-        state.client_bytes += sent;
+        if self.lie == Lie::CountsLate {
+            let liar = Arc::clone(self);
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(60));
+                liar.state().client_bytes += sent;
+            });
+        } else {
+            state.client_bytes += sent;
+        }
         if self.lie == Lie::Forgets {
             state.stored.remove(path);
         }
