@@ -99,7 +99,9 @@ impl FillRequest {
         let length = response.length.bytes();
         let begun = match self.to_store(&response, (requested, received)) {
             Ok(storable) => {
-                if let Some(length) = length.filter(|length| self.must_wait(*length)) {
+                // Readers of a version without a name have nothing but the drive, should it stall.
+                let named = length.filter(|_| strong(&response.headers).is_some());
+                if let Some(length) = named.filter(|length| self.must_wait(*length)) {
                     Box::pin(self.turn(length)).await;
                 }
                 self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
