@@ -15,6 +15,7 @@ use crate::index::segment::{Segments, Space};
 use crate::index::stocks::Totals;
 use crate::index::uses::Uses;
 use crate::numbers::Durable;
+use crate::read::first::FirstRead;
 use crate::settings::VolumeSettings;
 use crate::usage::{Counters, VolumeUsage};
 use crate::write::budget::WriteBudget;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) floor: AtomicU64,
     /// How often objects were used since they were written.
     pub(crate) uses: Uses,
+    pub(crate) first_read: FirstRead,
     /// How many bytes of an owner may be held. An owner without an entry has no quota.
     pub(crate) quotas: ArcSwap<HashMap<u64, u64>>,
     /// Objects that were removed because their owner was over its quota.
@@ -91,6 +93,7 @@ impl Shared {
             swept: AtomicU64::new(swept),
             floor: AtomicU64::new(0),
             uses: Uses::new(settings.size_bytes, superblock.shard_bits),
+            first_read: FirstRead::default(),
             quotas: ArcSwap::default(),
             over_quota: AtomicU64::new(0),
             stocks: Totals::default(),

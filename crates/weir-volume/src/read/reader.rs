@@ -13,7 +13,7 @@ use weir_disk::DiskFile;
 use weir_policy::{Interval, Intervals};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::format::record::{Described, ExtentRef, Header, Kind, LENGTH_UNKNOWN, Place};
+use crate::format::record::{Described, ExtentRef, HEADER_BYTES, Header, Kind, LENGTH_UNKNOWN, Place};
 use crate::index::Location;
 use crate::index::segment::Segment;
 use crate::shared::Shared;
@@ -21,11 +21,8 @@ use crate::state::VolumeState;
 use crate::usage::Counters;
 use crate::{BLOCK_BYTES, PIECE_BYTES_MAX};
 
-/// The bytes that are read at a record's place at once: a small object whole.
+/// The most bytes that are read at a record's place at once: a small object whole.
 pub const FIRST_READ_BYTES: usize = 16 << 10;
-
-/// The bytes that are read first from the page cache: copying more costs more than a second call.
-const FIRST_RESIDENT_BYTES: usize = 4 << 10;
 
 /// Bytes of a body that were checked against the checksum they were stored with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -298,7 +295,8 @@ impl Shared {
         }
     }
 
-    /// The index's entries of an object: one, and those that cannot be read.
+    /// The index's entries of an object: one, the older one in the moment in which it is replaced, and those
+    /// that cannot be read.
     pub(crate) fn locate(&self, digest: u128, object: u64) -> crate::index::Locations {
         let mut locations = self.index.find(crate::index::KeyHash::of(digest));
         locations.retain(|location| self.may_be(*location, digest, object));
@@ -373,12 +371,8 @@ impl Shared {
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.resize(FIRST_READ_BYTES, 0);
             let room = segment.end().saturating_sub(place.offset());
-            let most = match wait {
-                Wait::Device => FIRST_READ_BYTES,
-                Wait::Never => FIRST_RESIDENT_BYTES,
-            };
-            let first = room.min(most as u64) as usize;
-            self.fill(segment, &mut scratch[..first], place.offset(), wait)?;
+            let first = room.min(self.first_read.bytes() as u64) as usize;
+            let first = self.fill_first(segment, &mut scratch[..first], place.offset(), wait)?;
             let header = Header::read(&scratch[..first]).ok_or(ReadError::Gone)?;
             if header.record_bytes() > room {
                 return Err(ReadError::Gone);
@@ -388,6 +382,9 @@ impl Shared {
                 true => header.record_bytes(),
                 false => header.described_bytes(),
             };
+            if wait == Wait::Device && header.kind != Kind::Extent {
+                self.first_read.note(wanted as usize);
+            }
             let mut read = first;
             if wanted as usize > first {
                 scratch.resize((wanted as usize).max(FIRST_READ_BYTES), 0);
@@ -405,20 +402,44 @@ impl Shared {
         })
     }
 
+    /// Reads what a record begins with. What lies in the page cache may be less than asked for, and more than
+    /// the record.
+    fn fill_first(
+        &self,
+        segment: &Segment,
+        into: &mut [u8],
+        offset: u64,
+        wait: Wait,
+    ) -> Result<usize, ReadError> {
+        if wait == Wait::Device {
+            self.fill(segment, into, offset, wait)?;
+            return Ok(into.len());
+        }
+        match segment.file.read_resident_at(into, offset) {
+            Ok(count) if count >= HEADER_BYTES.min(into.len()) => Ok(count),
+            Ok(_) => Err(ReadError::NotResident),
+            Err(error) => Err(self.read_error(error)),
+        }
+    }
+
     /// Fills all of `into`.
     fn fill(&self, segment: &Segment, into: &mut [u8], offset: u64, wait: Wait) -> Result<(), ReadError> {
         let result = match wait {
             Wait::Device => weir_disk::read_exact_at(&*segment.file, into, offset),
             Wait::Never => fill_resident(&*segment.file, into, offset),
         };
-        result.map_err(|error| match error.kind() {
+        result.map_err(|error| self.read_error(error))
+    }
+
+    fn read_error(&self, error: io::Error) -> ReadError {
+        match error.kind() {
             io::ErrorKind::WouldBlock => ReadError::NotResident,
             io::ErrorKind::UnexpectedEof => ReadError::Gone,
             _ => {
                 Counters::add(&self.counters.read_errors, 1);
                 ReadError::Device(error)
             }
-        })
+        }
     }
 
     /// The intervals of a body whose segments exist.

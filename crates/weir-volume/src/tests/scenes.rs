@@ -84,6 +84,8 @@ fn a_read_uses_memory_of_the_thread_that_asked() {
 #[test]
 fn a_small_object_is_one_read_and_a_larger_one_two() {
     let mut world = world();
+    // So many such records were read before.
+    (0..30).for_each(|_| world.shared.first_read.note(16_000));
     for (length, reads) in [(0, 1), (3000, 1), (15_000, 1), (40_000, 2), (60_000, 2)] {
         let object = world.store(length, length);
         let key = world.key_of(object);
