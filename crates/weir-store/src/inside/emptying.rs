@@ -83,6 +83,9 @@ impl<'a> Emptying<'a> {
     fn one(&mut self, record: &Record) -> bool {
         let named = Named { digest: record.digest, object: record.number };
         let Some(head) = self.head(record) else {
+            if self.from.volume.is_replaced(record) {
+                return false;
+            }
             // It is dead, or cannot be used.
             self.from.remove(named);
             return true;

@@ -411,7 +411,7 @@ impl Pass<'_> {
         match self.judge(record) {
             Verdict::Stays => return Ok(()),
             // The head that has taken its place meanwhile is looked at, not this one.
-            Verdict::Goes if !self.volume.is_current(record) => {}
+            Verdict::Goes if self.volume.is_replaced(record) => {}
             Verdict::Goes => {
                 self.has_removed = true;
                 self.tell(|volume| volume.sweep_out(named))?;

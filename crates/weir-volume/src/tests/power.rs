@@ -3,6 +3,7 @@
 //!
 //! `WEIR_VOLUME_SEEDS` sets how many courses are run (a hundred by default), `WEIR_VOLUME_SEED` a single one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::world::{Crash, Random, World, settings};
@@ -112,6 +113,32 @@ fn course(seed: u64) {
         world.assert_ceiling();
         world.assert_stocks();
     }
+}
+
+/// What has left the index with a segment that is being dropped is gone for good after a sync: a sweep does
+/// not see it, and ends with one.
+#[test]
+fn a_sync_ends_the_drop_of_a_segment() {
+    let mut met = 0;
+    for seed in 0..20 {
+        let mut world = World::new(CrashDisk::new(seed), settings(2 << 20, 128 << 10)).unwrap();
+        for key in 0..200 {
+            world.store(key, 20_000);
+            world.nudge(Duration::from_millis(1));
+            if world.engine.dropping_for_tests().is_none() {
+                continue;
+            }
+            met += 1;
+            world.sync_by_command();
+            assert_eq!(world.engine.dropping_for_tests(), None);
+            let found: BTreeSet<u64> = world.indexed().iter().map(|record| record.number).collect();
+            let world = world.reopen(Crash::Power);
+            let after: BTreeSet<u64> = world.indexed().iter().map(|record| record.number).collect();
+            assert_eq!(after, found, "seed {seed}");
+            break;
+        }
+    }
+    assert!(met > 10, "{met}");
 }
 
 #[test]

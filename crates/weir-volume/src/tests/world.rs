@@ -21,7 +21,7 @@ use crate::stock::Stock;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
 use crate::write::engine::Engine;
-use crate::write::intake::Intake;
+use crate::write::intake::{Command, Intake};
 use crate::write::put::{PutError, PutStatus};
 use crate::write::storing::{End, ObjectHead, Put};
 
@@ -217,6 +217,14 @@ impl World {
 
     pub(super) fn assert_ceiling(&self) {
         assert!(self.disk.most_bytes() <= self.most_bytes, "{} bytes", self.disk.most_bytes());
+    }
+
+    /// As a sweep asks the writer to make everything durable.
+    pub(super) fn sync_by_command(&mut self) {
+        let (done, result) = crossbeam_channel::bounded(1);
+        let waiting = self.intake.wait_for(0, u64::MAX).unwrap();
+        assert!(self.engine.apply(Command::Sync(done), waiting));
+        assert!(result.recv().unwrap().is_some());
     }
 
     /// Makes everything durable, and notes in the model what that is.

@@ -272,15 +272,23 @@ impl Volume {
         Ok((record.place() == place && KeyHash::of(record.digest).0 == hash).then_some(record))
     }
 
-    /// The records that the index has of an object: at most one, and those that cannot be read.
+    /// The records that the index has of an object, the newest first: at most one, and the older one in the
+    /// moment in which a head takes the place of another.
     pub fn records_of(&self, named: Named) -> Vec<Record> {
         let locations = self.shared.locate(named.digest, named.object);
         let records = locations.into_iter().filter_map(|location| self.shared.any_record(location).ok());
-        records.filter(|record| record.number == named.object).collect()
+        let mut records: Vec<Record> = records.filter(|record| record.number == named.object).collect();
+        records.sort_unstable_by_key(|record| std::cmp::Reverse(record.place()));
+        records
     }
 
-    /// Whether a record that was read is still the one of its object. One that was replaced while it was read
-    /// may tell the stamp that was stored with it in place of the judged one.
+    /// Whether another record has taken the place of one that was read. Do not judge the object by the older
+    /// one: it may tell the stamp that was stored with it in place of the judged one. May wait for the drive.
+    pub fn is_replaced(&self, record: &Record) -> bool {
+        !self.is_current(record) && self.has_object(Named { digest: record.digest, object: record.number })
+    }
+
+    /// Whether the index has a record that was read: it was not replaced, and has not left.
     pub fn is_current(&self, record: &Record) -> bool {
         self.has_record(KeyHash::of(record.digest).0, record.place())
     }

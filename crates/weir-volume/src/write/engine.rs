@@ -397,6 +397,9 @@ impl Engine {
             Command::Damaged { hash, location, place } => self.drop_damaged(hash, location, place),
             Command::Free { segment, seen, has_gone } => self.free(segment, seen, has_gone),
             Command::Sync(done) => {
+                if !self.shared.disk.is_sealed() {
+                    self.finish_dropping();
+                }
                 let is_durable = self.sync();
                 // The caller may have gone.
                 let _ = done.send(is_durable.then_some(self.epoch));

@@ -67,6 +67,10 @@ impl Engine {
         // Removals of its objects must be durable before the file goes. Otherwise a crash would lose entries
         // that still count.
         if (0..self.shared.index.shards()).all(is_empty) && self.sync() {
+            // The sync may have dropped it, to make room for itself.
+            if !self.shared.segments.has(number) {
+                return;
+            }
             self.shared.pending_removals.add_segment(number);
             Counters::add(&self.shared.counters.segments_freed, 1);
             self.discard(&segment);
@@ -132,13 +136,19 @@ impl Engine {
             let Some(number) = self.oldest() else { return false };
             self.dropping = Some(self.begin_dropping(number));
         }
+        self.finish_dropping();
+        true
+    }
+
+    /// Drops what is left of a segment that is being dropped. What has left the index with it would be back
+    /// after a crash until then.
+    pub(crate) fn finish_dropping(&mut self) {
         while self.drop_some() {
             if let Some(mut dropping) = self.dropping.take() {
                 self.hurry(&mut dropping.unreported);
                 self.dropping = Some(dropping);
             }
         }
-        true
     }
 
     /// Drops a segment that nothing in the index names any more.
