@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) floor: AtomicU64,
     /// How often objects were used since they were written.
     pub(crate) uses: Uses,
+    /// How much is read first at a record's place.
     pub(crate) first_read: FirstRead,
     /// How many bytes of an owner may be held. An owner without an entry has no quota.
     pub(crate) quotas: ArcSwap<HashMap<u64, u64>>,

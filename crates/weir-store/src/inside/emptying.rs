@@ -84,6 +84,7 @@ impl<'a> Emptying<'a> {
         let named = Named { digest: record.digest, object: record.number };
         let Some(head) = self.head(record) else {
             if self.from.volume.is_replaced(record) {
+                // The head in its place is looked at the next time.
                 return false;
             }
             // It is dead, or cannot be used.

@@ -87,6 +87,7 @@ fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Can
 impl VolumeTier {
     /// Makes a generation of a record, with its head in memory, and its body too where that is small.
     fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, record: Record) {
+        // One that was replaced while it was read may look older than it was judged to be.
         let Some(length) = record.length.filter(|_| self.volume.is_current(&record)) else { return };
         let now = (self.clock)();
         let Ok(stored) = codec::decode(&record.head, now) else { return };

@@ -65,12 +65,12 @@ pub(crate) struct Segment {
     end: AtomicU64,
     /// The journal has the records before this offset, in bytes.
     durable: AtomicU64,
-    /// How many heads that name its bytes were written to whichever segment since the volume was opened.
+    /// Grows with each head that names its bytes, in whichever segment that is written.
     named: AtomicU64,
     charge: Charge,
 }
 
-/// The state of a segment before a look at what it is of use for. While it is the same, what was found holds.
+/// What [`Segment::seen`] tells: while it stays the same, a segment of no use is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     end: u64,
@@ -88,7 +88,7 @@ impl Segment {
         self.named.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// To be taken before the look.
+    /// Its state. Take it before a look at what the segment is of use for.
     pub(crate) fn seen(&self) -> Seen {
         Seen { end: self.end(), named: self.named.load(Ordering::Acquire) }
     }

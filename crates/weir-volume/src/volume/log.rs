@@ -1,7 +1,7 @@
 //! What a catalogue and a sweep need of a volume: its durable log in the order in which it was written, what
 //! is still of use, the number up to which it was swept, and a way to free segments of no use.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -372,15 +372,15 @@ impl Volume {
     pub fn reclaim(&self) -> io::Result<u64> {
         let shared = &self.shared;
         let geometry = shared.segments.geometry;
-        let mut entries: HashMap<u32, u64> = HashMap::new();
+        let mut used = HashSet::new();
         for shard in 0..shared.index.shards() {
-            for entry in shared.index.shard(shard) {
-                *entries.entry(geometry.slot(Location::of(entry))).or_default() += 1;
-            }
+            used.extend(
+                shared.index.shard(shard).into_iter().map(|entry| geometry.slot(Location::of(entry))),
+            );
         }
         let (mut count, mut is_first) = (0, true);
         for number in shared.segments.numbers() {
-            let is_empty = !entries.contains_key(&geometry.slot_of(number));
+            let is_empty = !used.contains(&geometry.slot_of(number));
             let free = match shared.segments.segment(number).filter(|_| is_empty) {
                 Some(segment) => shared.free_of(&segment, is_first)?,
                 None => None,

@@ -280,8 +280,8 @@ impl Lister<'_> {
             }
             let number = record.number;
             // One whose head is written during the walk is met again behind.
-            let is_current = tier.volume().is_current(record);
-            if is_current && number < self.numbers_end && !self.met.contains(&number) && seen.insert(number) {
+            let is_wanted = number < self.numbers_end && !self.met.contains(&number);
+            if is_wanted && tier.volume().is_current(record) && seen.insert(number) {
                 let listed = self.of_record(tier, record);
                 self.offer(listed);
             }

@@ -152,7 +152,7 @@ impl Statistics {
             Test::Expiry => {
                 compare.growth(&before, &first.counted, "the first pass")?;
                 std::thread::sleep(std::time::Duration::from_secs(self.lifetime + 1));
-                let asked = compare.again(&path, objects, "the pass after expiry")?;
+                let asked = compare.again_compared(&path, objects, "the pass after expiry")?;
                 if asked < objects as f64 {
                     compare
                         .differs(&format!("{asked} of {objects} objects were asked for again when expired"));
@@ -303,14 +303,21 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// One more pass, over objects that may be held or not. Returns how many requests came to the origin.
-    fn again(&mut self, path: &str, objects: u64, during: &str) -> Result<f64, StressError> {
-        let before = self.settings.at_rest(self.stage, self.by_reading)?;
+    /// One more pass, over objects that may be held or not. Returns what was counted, and how many requests
+    /// came to the origin.
+    fn again(&mut self, path: &str, objects: u64) -> Result<(Figures, f64), StressError> {
         let Pass { mut counted, tally } = self.settings.pass(self.stage, path, objects, 1)?;
         self.measured.tally.add(&tally);
-        let asked = counted.get("origin_requests").copied().unwrap_or(0.0);
         counted.remove("objects");
         counted.remove("stored_bytes");
+        let asked = counted.get("origin_requests").copied().unwrap_or(0.0);
+        Ok((counted, asked))
+    }
+
+    /// As [`Comparison::again`], and compares what was counted.
+    fn again_compared(&mut self, path: &str, objects: u64, during: &str) -> Result<f64, StressError> {
+        let before = self.settings.at_rest(self.stage, self.by_reading)?;
+        let (counted, asked) = self.again(path, objects)?;
         self.growth(&before, &counted, during)?;
         Ok(asked)
     }
@@ -318,7 +325,7 @@ impl Comparison<'_> {
     /// What the server says it holds is what it answers without its origin.
     fn held_again(&mut self, path: &str, objects: u64, during: &str) -> Result<f64, StressError> {
         let said = self.settings.said(self.stage)?;
-        let asked = self.again(path, objects, during)?;
+        let asked = self.again_compared(path, objects, during)?;
         let held = (objects as f64 - asked).max(0.0);
         self.measured.figure(format!("{}_held", self.test.word()), held);
         // Objects of earlier tests may be there as well, so that it may say more, but not less.
@@ -354,9 +361,7 @@ impl Comparison<'_> {
         if let Some(fewer) = said.filter(|fewer| !self.is_near(*fewer, gone as f64)) {
             self.differs(&format!("the server says {fewer} objects fewer, {gone} were purged"));
         }
-        let again = self.settings.pass(self.stage, path, objects, 1)?;
-        self.measured.tally.add(&again.tally);
-        let asked = again.counted.get("origin_requests").copied().unwrap_or(0.0);
+        let (_, asked) = self.again(path, objects)?;
         if !self.is_near(asked, gone as f64) {
             self.differs(&format!("{gone} objects were purged, and {asked} were asked for again"));
         }

@@ -203,8 +203,8 @@ impl Engine {
                 let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
                 let older = put.published.map(|location| (location, &put.counted));
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
-                for extent in &put.extents {
-                    if let Some(segment) = self.shared.segments.segment(extent.place.segment) {
+                for run in put.extents.chunk_by(|one, next| one.place.segment == next.place.segment) {
+                    if let Some(segment) = self.shared.segments.segment(run[0].place.segment) {
                         segment.note_named();
                     }
                 }

@@ -278,8 +278,7 @@ impl World {
 
     /// Frees the segments in which nothing lives.
     pub(super) fn reclaim(&mut self) {
-        let layout = self.store.inside_for_tests().volumes.tiers.all();
-        layout.iter().for_each(|tier| assert_eq!(tier.volume.reclaim().unwrap(), 1));
+        assert_eq!(self.tier().volume.reclaim().unwrap(), 1);
         self.sync();
     }
 
@@ -316,15 +315,13 @@ impl World {
 
     /// What the thread does every half second.
     pub(super) fn tick(&mut self) {
-        let layout = self.store.inside_for_tests().volumes.tiers.all();
-        layout.iter().for_each(|tier| self.sweeper.tick(self.store.inside_for_tests(), tier));
+        self.sweeper.tick(self.store.inside_for_tests(), &self.tier());
     }
 
     /// The process ends right after the volume was told that it is swept.
     pub(super) fn note_swept(&self) {
         let swept = self.store.ledger().current().number();
-        let layout = self.store.inside_for_tests().volumes.tiers.all();
-        layout.iter().for_each(|tier| tier.volume.set_swept(swept).unwrap());
+        self.tier().volume.set_swept(swept).unwrap();
     }
 
     pub(super) fn cut_at(&self, operation: u64) {
