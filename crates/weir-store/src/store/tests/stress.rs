@@ -59,7 +59,11 @@ impl Scene {
     }
 
     fn write(&self, random: &mut Random) {
-        let length = if random.below(20) == 0 { random.below(LIMIT) } else { random.below(200_000) };
+        let length = match random.below(20) {
+            0 => random.below(LIMIT),
+            1..4 => random.below(1000),
+            _ => random.below(200_000),
+        };
         let known = (random.below(2) == 0).then_some(length);
         let Some((seed, mut writer)) = self.begin(random.below(KEYS), known) else { return };
         if !self.fill(random, &mut writer, seed, length) || random.below(10) == 0 {
@@ -74,7 +78,9 @@ impl Scene {
         let number = random.below(KEYS);
         let Some(generation) = find(&self.store, number) else { return };
         let seed = seed_of(&generation);
-        let mut at = random.below(generation.length().unwrap_or(1000).max(1));
+        // Where the length is not known yet, this may be beyond it.
+        let begun = random.below(generation.length().unwrap_or(1000).max(1));
+        let mut at = begun;
         loop {
             match generation.read(at, 1 + random.below(90_000) as usize) {
                 Read::Piece(Piece::Bytes(bytes)) => {
@@ -83,9 +89,7 @@ impl Scene {
                 }
                 Read::NotYet if random.below(4) > 0 => std::thread::yield_now(),
                 Read::NotYet | Read::Gone => return,
-                Read::End => {
-                    return assert_eq!(generation.length(), Some(at.max(generation.length().unwrap())));
-                }
+                Read::End => return assert_eq!(at, generation.length().unwrap().max(begun)),
             }
         }
     }

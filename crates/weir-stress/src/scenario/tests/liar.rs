@@ -83,9 +83,9 @@ pub(super) struct Liar {
     state: Mutex<State>,
 }
 
-/// A port that is free at the moment.
+/// An address that nothing else of the tests uses.
 pub(super) fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    ([127, 0, 0, 1], weir_testkit::free_port()).into()
 }
 
 impl Liar {

@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 
-use weir_testkit::{Origin, Weir};
+use weir_testkit::{Origin, Weir, free_port};
 
 use super::played::{Asked, Played};
 use crate::origins::changes::named;
@@ -147,7 +147,7 @@ fn the_distributor_in_python_is_believed_by_its_key() {
     let key = folder.join("key");
     std::fs::write(&key, "0123456789abcdefghijklmnopqrstuvwxyzABCD\n").unwrap();
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = free_port();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/distributor.py");
     let mut python = std::process::Command::new("python3");
     python.arg(script).arg(free.to_string()).arg(&key).arg(origins[1].addr().to_string());

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
-use weir_testkit::{Dns, Mood, Origin, get, until};
+use weir_testkit::{Dns, Mood, Origin, free_port, get, until};
 
 use crate::origins::changes::shown;
 use crate::origins::names::{addresses, on_one_port};
@@ -17,8 +17,7 @@ fn agents(all: &[Origin], silent: &Arc<AtomicBool>) -> u16 {
     let beside = |port: u16| -> Option<Vec<TcpListener>> {
         all.iter().map(|origin| TcpListener::bind(SocketAddr::new(origin.addr().ip(), port)).ok()).collect()
     };
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let listeners = (0..100).find_map(|_| beside(free())).unwrap();
+    let listeners = (0..100).find_map(|_| beside(free_port())).unwrap();
     let port = listeners[0].local_addr().unwrap().port();
     for (number, listener) in listeners.into_iter().enumerate() {
         let silent = silent.clone();
