@@ -24,6 +24,10 @@ use crate::pool::Lease;
 
 /// The longest body that is kept while its request is sent again.
 const HELD_BYTES_MAX: usize = 16 * 1024;
+/// Whoever asks for the next bytes later than this takes them more slowly than they come.
+const SLOW_AFTER: Duration = Duration::from_millis(100);
+/// And whoever asks so soon takes all that comes.
+const QUICK_WITHIN: Duration = Duration::from_millis(10);
 /// How long its end is waited for.
 const HELD_WITHIN: Duration = Duration::from_millis(100);
 
@@ -58,6 +62,10 @@ pub(crate) struct Streaming {
     pub(crate) keep: Option<Duration>,
     /// Since when the body waits for the origin. Time in which nobody asks for bytes does not count.
     pub(crate) waiting_since: Option<Instant>,
+    /// When bytes were handed on, until more are asked for.
+    pub(crate) handed_on: Option<Instant>,
+    /// Whether they are taken more slowly than they come.
+    pub(crate) is_slow: bool,
 }
 
 /// What of the request is still unsent when the response begins.
@@ -135,6 +143,7 @@ impl OriginBody {
                 return Poll::Ready(Err(error));
             }
             Poll::Ready(Ok(Part::Data(data))) if !streaming.reader.is_done() => {
+                streaming.handed_on = Some(clock::now());
                 return Poll::Ready(Ok(Some(data)));
             }
             Poll::Ready(Ok(part)) => part,
@@ -147,6 +156,18 @@ impl OriginBody {
             streaming.finish();
         }
         Poll::Ready(Ok(data))
+    }
+
+    /// Its reader takes nothing for now: frees memory that is not needed until it does. Returns `unsent`, what
+    /// the reader has left of the last piece, in memory of its own: the piece may be a small part of a large
+    /// buffer.
+    #[must_use]
+    pub fn let_go(&mut self, unsent: &[u8]) -> Bytes {
+        if let State::Streaming(streaming) = &mut self.state {
+            streaming.is_slow = true;
+            streaming.lease.connection.let_go();
+        }
+        Bytes::copy_from_slice(unsent)
     }
 
     /// Changes how long the body may stall: event streams may for long.
@@ -224,13 +245,21 @@ enum Part {
 impl Streaming {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, OriginError>> {
         self.send_on(cx)?;
+        if let Some(at) = self.handed_on.take() {
+            let held = clock::now().saturating_duration_since(at);
+            let was_slow = self.is_slow;
+            self.is_slow = held >= SLOW_AFTER || was_slow && held > QUICK_WITHIN;
+            if self.is_slow && !was_slow {
+                self.lease.connection.let_go();
+            }
+        }
         loop {
             match self.reader.read(&mut self.lease.connection.incoming).map_err(malformed)? {
                 BodyPart::Data(data) => return Poll::Ready(Ok(Part::Data(data))),
                 BodyPart::End(trailers) => return Poll::Ready(Ok(Part::End(trailers))),
                 BodyPart::More => {}
             }
-            let want = Want::Body(self.reader.left());
+            let want = if self.is_slow { Want::SlowBody } else { Want::Body(self.reader.left()) };
             match self.lease.connection.poll_fill(cx, want) {
                 Poll::Ready(Ok(0)) => {
                     self.reader.end_of_input().map_err(malformed)?;

@@ -49,6 +49,8 @@ pub(crate) enum Want {
     Head,
     /// A body of which so much is still to come; `None` where that is unknown.
     Body(Option<u64>),
+    /// A body that nobody takes as fast as it comes.
+    SlowBody,
 }
 
 /// A connection.
@@ -98,7 +100,14 @@ impl Connection {
 
     /// Frees a large buffer before the connection lies idle.
     pub(crate) fn shrink(&mut self) {
-        if self.incoming.is_empty() && self.incoming.capacity() > HEAD_SPARE_BYTES {
+        if self.incoming.capacity() > HEAD_SPARE_BYTES {
+            self.let_go();
+        }
+    }
+
+    /// Frees the buffer if it is empty. What is left of a large one would keep all of it.
+    pub(crate) fn let_go(&mut self) {
+        if self.incoming.is_empty() {
             self.incoming = BytesMut::new();
         }
     }
@@ -160,6 +169,7 @@ fn make_room(buffer: &mut BytesMut, want: Want) {
     let spare = buffer.capacity() - buffer.len();
     let (enough, room) = match want {
         Want::Head => (HEAD_SPARE_BYTES / 4, HEAD_SPARE_BYTES),
+        Want::SlowBody => (1, BODY_SPARE_BYTES_MIN),
         Want::Body(None) => (BODY_SPARE_BYTES_MIN, BODY_SPARE_BYTES),
         Want::Body(Some(left)) if left >= LONG_BODY_BYTES => (BODY_SPARE_BYTES_MIN, BODY_SPARE_BYTES_MAX),
         Want::Body(Some(left)) => {

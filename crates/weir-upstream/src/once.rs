@@ -179,6 +179,8 @@ fn respond(
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,
+            handed_on: None,
+            is_slow: false,
         })
     };
     let length = Length::of(framing);

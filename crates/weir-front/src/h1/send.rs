@@ -298,6 +298,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         if takes.map_err(|end| self.ended(&end))? {
             return Ok(Some(unsent));
         }
+        self.conn.socket.let_go();
         let mut held = self.body.let_go(unsent);
         loop {
             let longest = if self.body.may_let_go() { LET_GO_AGAIN_AFTER } else { Duration::MAX };

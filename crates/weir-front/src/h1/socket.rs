@@ -121,6 +121,13 @@ impl Socket {
         self.out = Vec::new();
     }
 
+    /// Gives back memory that a client which takes nothing does not need.
+    pub(super) fn let_go(&mut self) {
+        if self.out.is_empty() {
+            self.out = Vec::new();
+        }
+    }
+
     /// Polls whether the client has sent something. Ready with false at `until`.
     pub(super) fn poll_sent(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<bool> {
         if !self.input.is_empty() || self.stream.poll_readable(cx).is_ready() {

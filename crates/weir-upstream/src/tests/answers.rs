@@ -120,6 +120,35 @@ async fn a_slow_reader_is_not_the_origins_stall() {
     assert_eq!(first.len() + rest.len(), 3_000_000);
 }
 
+/// Who takes little holds little.
+#[tokio::test]
+async fn pieces_are_small_for_a_slow_reader_and_large_again_for_a_quick_one() {
+    let large = "x".repeat(9_000_000);
+    let origin = serve(move |mut peer| {
+        let large = large.clone();
+        async move { peer.answer_all(&large).await }
+    })
+    .await;
+    let upstream = upstream(&origin);
+    let mut response = head(&upstream, get("/")).await;
+    let mut got = response.body.next().await.unwrap().unwrap().len();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        let piece = response.body.next().await.unwrap().unwrap();
+        assert!(piece.len() <= 16 << 10, "{}", piece.len());
+        got += piece.len();
+    }
+    let piece = response.body.next().await.unwrap().unwrap();
+    assert_eq!(response.body.let_go(&piece[1..]), piece[1..]);
+    got += piece.len();
+    let mut largest = 0;
+    while let Some(piece) = response.body.next().await.unwrap() {
+        (got, largest) = (got + piece.len(), largest.max(piece.len()));
+    }
+    assert_eq!(got, 9_000_000);
+    assert!(largest > 16 << 10, "{largest}");
+}
+
 #[tokio::test]
 async fn interim_responses_are_passed_on() {
     let origin = serve(|mut peer| async move {

@@ -228,7 +228,10 @@ impl<'a> Described<'a> {
             let segment = cursor.try_get_u64_le()?;
             Ok::<_, TryGetError>(ExtentRef { offset, length, place: Place { segment, unit } })
         };
-        self.table.chunks_exact(EXTENT_ENTRY_BYTES).map_while(|entry| read(entry).ok()).collect()
+        let entries = self.table.chunks_exact(EXTENT_ENTRY_BYTES);
+        let mut extents = Vec::with_capacity(entries.len());
+        extents.extend(entries.map_while(|entry| read(entry).ok()));
+        extents
     }
 
     /// Whether the body is the one that was written.

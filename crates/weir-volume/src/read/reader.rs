@@ -233,7 +233,10 @@ struct OpenExtent {
 impl OpenExtent {
     fn of(extent: ExtentRef, described: &Described<'_>) -> OpenExtent {
         let body_at = extent.place.offset() + described.header.described_bytes();
-        OpenExtent { extent, body_at, sums: described.block_sums().collect() }
+        // A reader keeps them for as long as it reads.
+        let mut sums = Vec::with_capacity(described.header.blocks());
+        sums.extend(described.block_sums());
+        OpenExtent { extent, body_at, sums }
     }
 }
 
