@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use weir_testkit::{Origin, Random, Resource, Weir, until};
+use weir_testkit::{Origin, Random, Resource, Weir, free_port, until};
 
 use crate::durable::settle;
 use crate::server::{Server, server};
@@ -249,12 +249,15 @@ fn a_folder_that_cannot_be_used_is_explained_and_the_status_not_zero() {
     let setup = crate::server::setup();
     let blocker = setup.file("blocker", "a file");
     let folder = blocker.join("cache").display().to_string();
+    let admin = format!("127.0.0.1:{}", free_port());
     let output = setup.command(&[
         "run",
         "--origin",
         "http://127.0.0.1:9",
         "--listen",
         "127.0.0.1:0",
+        "--admin",
+        &admin,
         "--state",
         "state",
         "--cache",
