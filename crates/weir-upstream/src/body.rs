@@ -24,9 +24,9 @@ use crate::pool::Lease;
 
 /// The longest body that is kept while its request is sent again.
 const HELD_BYTES_MAX: usize = 16 * 1024;
-/// Whoever asks for the next bytes later than this takes them more slowly than they come.
+/// A reader that asks for the next bytes later than this takes them more slowly than they come.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
-/// And whoever asks so soon takes all that comes.
+/// And one that asks so soon takes all that comes.
 const QUICK_WITHIN: Duration = Duration::from_millis(10);
 /// How long its end is waited for.
 const HELD_WITHIN: Duration = Duration::from_millis(100);
@@ -158,9 +158,9 @@ impl OriginBody {
         Poll::Ready(Ok(data))
     }
 
-    /// Its reader takes nothing for now: frees memory that is not needed until it does. Returns `unsent`, what
-    /// the reader has left of the last piece, in memory of its own: the piece may be a small part of a large
-    /// buffer.
+    /// Its reader takes nothing for now: frees memory that is not needed until it does. Returns `unsent`,
+    /// what the reader has left of the last piece, in memory of its own: the piece may be a small part of a
+    /// large buffer.
     #[must_use]
     pub fn let_go(&mut self, unsent: &[u8]) -> Bytes {
         if let State::Streaming(streaming) = &mut self.state {

@@ -120,7 +120,7 @@ async fn a_slow_reader_is_not_the_origins_stall() {
     assert_eq!(first.len() + rest.len(), 3_000_000);
 }
 
-/// Who takes little holds little.
+/// A reader that takes little holds little.
 #[tokio::test]
 async fn pieces_are_small_for_a_slow_reader_and_large_again_for_a_quick_one() {
     let large = "x".repeat(9_000_000);
