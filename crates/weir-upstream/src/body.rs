@@ -159,15 +159,16 @@ impl OriginBody {
     }
 
     /// Its reader takes nothing for now: frees memory that is not needed until it does. Returns `unsent`,
-    /// what the reader has left of the last piece, in memory of its own: the piece may be a small part of a
-    /// large buffer.
+    /// what the reader has left of the last piece. Where that may be a small part of a large buffer, it is
+    /// copied: once, however often the reader pauses.
     #[must_use]
-    pub fn let_go(&mut self, unsent: &[u8]) -> Bytes {
-        if let State::Streaming(streaming) = &mut self.state {
-            streaming.is_slow = true;
-            streaming.lease.connection.let_go();
+    pub fn let_go(&mut self, unsent: Bytes) -> Bytes {
+        if let State::Streaming(streaming) = &mut self.state
+            && !streaming.slow_down()
+        {
+            return unsent;
         }
-        Bytes::copy_from_slice(unsent)
+        Bytes::copy_from_slice(&unsent)
     }
 
     /// Changes how long the body may stall: event streams may for long.
@@ -247,10 +248,10 @@ impl Streaming {
         self.send_on(cx)?;
         if let Some(at) = self.handed_on.take() {
             let held = clock::now().saturating_duration_since(at);
-            let was_slow = self.is_slow;
-            self.is_slow = held >= SLOW_AFTER || was_slow && held > QUICK_WITHIN;
-            if self.is_slow && !was_slow {
-                self.lease.connection.let_go();
+            if held >= SLOW_AFTER {
+                self.slow_down();
+            } else if held <= QUICK_WITHIN {
+                self.is_slow = false;
             }
         }
         loop {
@@ -277,6 +278,17 @@ impl Streaming {
                 }
             }
         }
+    }
+
+    /// Reads little at a time from now on. False where it does already: then its last piece is no part of a
+    /// large buffer.
+    fn slow_down(&mut self) -> bool {
+        if self.is_slow {
+            return false;
+        }
+        self.is_slow = true;
+        self.lease.connection.let_go();
+        true
     }
 
     /// Goes on sending the request, where the origin answered before it had all of it.

@@ -49,7 +49,7 @@ pub(crate) enum Want {
     Head,
     /// A body of which so much is still to come; `None` where that is unknown.
     Body(Option<u64>),
-    /// A body that nobody takes as fast as it comes.
+    /// A body that is taken more slowly than it comes.
     SlowBody,
 }
 

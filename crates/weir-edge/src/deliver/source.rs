@@ -136,7 +136,7 @@ impl Source {
                 parts.let_go();
                 kept(unsent)
             }
-            Source::Origin(passed) => kept(passed.body.let_go(&unsent)),
+            Source::Origin(passed) => kept(passed.body.let_go(unsent)),
             _ => kept(unsent),
         }
     }

@@ -298,16 +298,21 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         if takes.map_err(|end| self.ended(&end))? {
             return Ok(Some(unsent));
         }
-        self.conn.socket.let_go();
-        let mut held = self.body.let_go(unsent);
+        let mut held = self.let_go(unsent);
         loop {
             let longest = if self.body.may_let_go() { LET_GO_AGAIN_AFTER } else { Duration::MAX };
             let takes = self.conn.socket.takes(longest).await;
             if takes.map_err(|end| self.ended(&end))? {
                 return Ok(held);
             }
-            held = self.body.let_go(held.unwrap_or_default());
+            held = self.let_go(held.unwrap_or_default());
         }
+    }
+
+    /// Gives back memory until the client takes more. As [`Body::let_go`].
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        self.conn.socket.let_go();
+        self.body.let_go(unsent)
     }
 
     /// Sends what lies in memory straight from its blocks, many in one system call, while it lies there.
@@ -384,7 +389,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             self.flush_printed().await?;
             if until.saturating_duration_since(clock::mono()) >= LET_GO_AFTER {
                 // A client that may take little for long holds as little as one that takes nothing.
-                self.body.let_go(Bytes::new());
+                self.let_go(Bytes::new());
             }
             tokio::select! {
                 biased;

@@ -138,15 +138,33 @@ async fn pieces_are_small_for_a_slow_reader_and_large_again_for_a_quick_one() {
         assert!(piece.len() <= 16 << 10, "{}", piece.len());
         got += piece.len();
     }
-    let piece = response.body.next().await.unwrap().unwrap();
-    assert_eq!(response.body.let_go(&piece[1..]), piece[1..]);
-    got += piece.len();
     let mut largest = 0;
     while let Some(piece) = response.body.next().await.unwrap() {
         (got, largest) = (got + piece.len(), largest.max(piece.len()));
     }
     assert_eq!(got, 9_000_000);
     assert!(largest > 16 << 10, "{largest}");
+}
+
+/// What a paused reader has left is copied once, however often it pauses.
+#[tokio::test]
+async fn what_a_paused_reader_has_left_is_in_memory_of_its_own() {
+    let large = "x".repeat(3_000_000);
+    let origin = serve(move |mut peer| {
+        let large = large.clone();
+        async move { peer.answer_all(&large).await }
+    })
+    .await;
+    let upstream = upstream(&origin);
+    let mut response = head(&upstream, get("/")).await;
+    let piece = response.body.next().await.unwrap().unwrap();
+    let left = response.body.let_go(piece.slice(1..));
+    assert_eq!(left, piece[1..]);
+    assert_ne!(left.as_ptr(), piece[1..].as_ptr());
+    let still_left = response.body.let_go(left.slice(1..));
+    assert_eq!(still_left.as_ptr(), left[1..].as_ptr());
+    let rest = text(&mut response.body).await.unwrap();
+    assert_eq!(piece.len() + rest.len(), 3_000_000);
 }
 
 #[tokio::test]

@@ -103,4 +103,7 @@ fn an_old_process_that_ends_early_ends_the_new_one() {
     until("the new one ends, too, or is in charge", || {
         !has_thread(new, "weir-ledger") || weir.main_pid() == new
     });
+    if weir.main_pid() == new {
+        assert_eq!(weir.get("/a").body, pattern(1, 3000), "it serves");
+    }
 }
