@@ -6,7 +6,17 @@ use http::{HeaderValue, Method, StatusCode};
 
 use crate::Length;
 
-use super::scripted::{fetch, get, head, ok, request, serve, text, upstream};
+use super::scripted::{Scripted, fetch, get, head, ok, request, serve, text, upstream};
+
+/// An origin that answers with so many bytes.
+async fn serve_large(bytes: usize) -> Scripted {
+    let large = "x".repeat(bytes);
+    serve(move |mut peer| {
+        let large = large.clone();
+        async move { peer.answer_all(&large).await }
+    })
+    .await
+}
 
 #[tokio::test]
 async fn a_response_arrives_and_its_connection_serves_again() {
@@ -106,12 +116,7 @@ async fn bytes_arrive_as_they_are_sent() {
 
 #[tokio::test]
 async fn a_slow_reader_is_not_the_origins_stall() {
-    let large = "x".repeat(3_000_000);
-    let origin = serve(move |mut peer| {
-        let large = large.clone();
-        async move { peer.answer_all(&large).await }
-    })
-    .await;
+    let origin = serve_large(3_000_000).await;
     let upstream = upstream(&origin);
     let mut response = head(&upstream, get("/")).await;
     let first = response.body.next().await.unwrap().unwrap();
@@ -123,12 +128,7 @@ async fn a_slow_reader_is_not_the_origins_stall() {
 /// A reader that takes little holds little.
 #[tokio::test]
 async fn pieces_are_small_for_a_slow_reader_and_large_again_for_a_quick_one() {
-    let large = "x".repeat(9_000_000);
-    let origin = serve(move |mut peer| {
-        let large = large.clone();
-        async move { peer.answer_all(&large).await }
-    })
-    .await;
+    let origin = serve_large(9_000_000).await;
     let upstream = upstream(&origin);
     let mut response = head(&upstream, get("/")).await;
     let mut got = response.body.next().await.unwrap().unwrap().len();
@@ -149,12 +149,7 @@ async fn pieces_are_small_for_a_slow_reader_and_large_again_for_a_quick_one() {
 /// What a paused reader has left is copied once, however often it pauses.
 #[tokio::test]
 async fn what_a_paused_reader_has_left_is_in_memory_of_its_own() {
-    let large = "x".repeat(3_000_000);
-    let origin = serve(move |mut peer| {
-        let large = large.clone();
-        async move { peer.answer_all(&large).await }
-    })
-    .await;
+    let origin = serve_large(3_000_000).await;
     let upstream = upstream(&origin);
     let mut response = head(&upstream, get("/")).await;
     let piece = response.body.next().await.unwrap().unwrap();
