@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: help build dist dist-test run check test torture lint fuzz bench room tools rocksdb-tools test-tools go-tools
+.PHONY: help build trained dist dist-test run check test torture lint fuzz bench room tools rocksdb-tools test-tools go-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -43,10 +43,15 @@ help:
 build: tools rocksdb-tools
 	$(ROCKSDB_CARGO) build --release --locked -p weir --features rocksdb
 
-## dist: a release to hand out, in dist/out: a tarball, and on Debian a package; RocksDB is linked in
-dist: build
+## trained: the same, built twice: the second time optimized for what runs (dist/training.toml); half an hour
+trained: tools rocksdb-tools
+	@$(call need,curl:curl)
+	CARGO=$(CARGO) dist/trained $(TARGET_DIR)/trained
+
+## dist: a trained release to hand out, in dist/out: a tarball, and on Debian a package; RocksDB is linked in
+dist: trained
 	@missing=; command -v dpkg-deb >/dev/null && ! command -v dpkg-shlibdeps >/dev/null && missing=" dpkg-dev"; $(install)
-	CARGO=$(CARGO) dist/build $(TARGET_DIR)/release/weir
+	CARGO=$(CARGO) dist/build $(TARGET_DIR)/trained/release/weir
 
 ## dist-test: the package installed, run, upgraded under load, removed and purged in a clean Debian, without and with systemd (root, debootstrap)
 dist-test: build
@@ -96,10 +101,9 @@ fuzz: tools
 	  mkdir -p fuzz/corpus/$$target; \
 	  $(CARGO) +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); done
 
-## bench: Weir beside its peers; ARGS=--quick for a short one
-bench: tools rocksdb-tools
-	$(ROCKSDB_CARGO) build --release --locked -p weir -p weir-stress --features weir/rocksdb
-	bench/compare $(ARGS)
+## bench: a trained release beside its peers; ARGS=--quick for a short one
+bench: trained
+	CARGO_TARGET_DIR=$(TARGET_DIR)/trained bench/compare $(ARGS)
 
 # Said before anything is built, and not by scenarios one after another.
 room:

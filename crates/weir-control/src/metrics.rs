@@ -119,10 +119,8 @@ impl fmt::Debug for Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        for (_, families) in table::sections(&self.0) {
-            families.iter().try_for_each(|family| family.encode(&mut encoder))?;
-        }
-        Ok(())
+        let mut families = table::sections(&self.0).into_iter().flat_map(|(_, families)| families);
+        families.try_for_each(|family| family.encode(&mut encoder))
     }
 }
 

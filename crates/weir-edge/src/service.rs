@@ -89,6 +89,10 @@ impl Service for Core {
         &self.observer
     }
 
+    fn settle(&self) {
+        self.shared.store.settle();
+    }
+
     fn is_draining(&self) -> bool {
         self.shared.is_draining()
     }

@@ -367,6 +367,9 @@ impl FillRequest {
                 break;
             }
             let is_ahead = self.is_ahead(fill, &mut writer);
+            if !is_ahead {
+                body.place(writer.to_block_end(), || writer.room());
+            }
             let piece = tokio::select! {
                 biased;
                 () = fill.transfer.turn.notified() => continue,

@@ -556,6 +556,9 @@ pub trait Service: Sized + 'static {
     /// Counters and logs of this core.
     fn observer(&self) -> &Observer;
 
+    /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go.
+    fn settle(&self) {}
+
     /// Whether the process is shutting down: no connection begins another request.
     fn is_draining(&self) -> bool;
 }

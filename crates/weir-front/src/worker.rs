@@ -236,6 +236,7 @@ impl<S: Service> Worker<S> {
             for _ in 0..2 {
                 tokio::time::sleep(GIVE_BACK_AFTER).await;
                 worker.shrink();
+                worker.service.settle();
                 drop(std::hint::black_box(Vec::<u8>::with_capacity(GIVE_BACK_LOOK_BYTES)));
             }
             worker.gives_back.set(false);

@@ -4,34 +4,34 @@
 //! Every byte that the store keeps is charged before it is kept, so that the sum never passes the limit. A
 //! block is a [`Bytes`] whose owner holds its charge: it stays counted until its last clone, in whichever
 //! response, is dropped. Running transfers reserve what they need to go on. Other charges leave that free, so
-//! that no transfer waits for another. Not counted are whole blocks in stock for reuse (a thirty-second of
-//! the ceiling), the pieces of a joined block that a reader still holds (they belong to the reader's bytes in
-//! flight), and the block that each writing thread is building.
+//! that no transfer waits for another. Not counted are whole blocks in stock for reuse (with what is charged
+//! at most the ceiling and a thirty-second), the pieces of a joined block that a reader still holds (they
+//! belong to the reader's bytes in flight), and the block that each transfer is receiving.
+
+mod stock;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, Sender, bounded};
-use weir_volume::{Freed, FreedWait};
+use weir_volume::{BLOCK_BYTES, Freed, FreedWait};
 
-use weir_volume::BLOCK_BYTES;
+use self::stock::Stock;
 
 /// What allocator, reference count and slot of a block cost beside its bytes.
 pub(crate) const BLOCK_OVERHEAD_BYTES: u64 = 128;
 
-/// Freed blocks that wait for reuse are at most this part of the ceiling.
+/// Freed blocks that wait for reuse may be this part of the ceiling, also if nobody asks for any.
 const STOCK_PART: u64 = 32;
-/// And at least and at most this many.
+/// At least and at most so many.
 const STOCK_BLOCKS: (usize, usize) = (16, 1024);
 
 /// A ceiling in bytes and what is charged against it.
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: u64,
-    /// Freed blocks for reuse. An allocator that gets them from one thread and gives them to another would
-    /// keep pages in which little lives.
-    stock: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+    /// Freed blocks for reuse.
+    stock: Stock,
     used_bytes: AtomicU64,
     /// Bytes that only the holders of reserves may charge.
     reserved_bytes: AtomicU64,
@@ -45,7 +45,7 @@ impl Budget {
         let blocks = usize::try_from(limit_bytes / STOCK_PART / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
         Arc::new(Budget {
             limit_bytes,
-            stock: bounded(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
+            stock: Stock::new(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
             used_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
             freed: Arc::default(),
@@ -77,6 +77,9 @@ impl Budget {
     fn charge_below(self: &Arc<Budget>, bytes: u64, ceiling: u64) -> Option<Charge> {
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= ceiling);
         self.used_bytes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, fits).ok()?;
+        if !self.has_room_for_stock() {
+            self.stock.shrink();
+        }
         Some(Charge { budget: Arc::clone(self), bytes })
     }
 
@@ -114,8 +117,19 @@ impl Budget {
 
     /// Room for a block of this size.
     pub(crate) fn room(&self, bytes: usize) -> Vec<u8> {
-        let stocked = if bytes == BLOCK_BYTES { self.stock.1.try_recv().ok() } else { None };
-        stocked.unwrap_or_else(|| Vec::with_capacity(bytes))
+        if bytes == BLOCK_BYTES { self.stock.take() } else { Vec::with_capacity(bytes) }
+    }
+
+    /// Gives the allocator the freed blocks that nobody has asked for lately.
+    pub(crate) fn settle(&self) {
+        self.stock.settle();
+    }
+
+    /// Whether what is in stock fits beside what is charged.
+    fn has_room_for_stock(&self) -> bool {
+        let stock_bytes = self.stock.bytes();
+        let most = self.limit_bytes.saturating_add(self.stock.least_bytes());
+        stock_bytes == 0 || self.used_bytes().saturating_add(stock_bytes) <= most
     }
 
     /// Joins the tasks that wait for memory. Try to charge after this.
@@ -222,11 +236,10 @@ struct Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if self.bytes.len() == BLOCK_BYTES {
-            let mut room = Vec::from(std::mem::take(&mut self.bytes));
-            room.clear();
-            // Where enough are in stock it goes back to the allocator.
-            let _ = self.charge.budget.stock.0.try_send(room);
+        let budget = &self.charge.budget;
+        // Its own charge still counts.
+        if self.bytes.len() == BLOCK_BYTES && budget.has_room_for_stock() {
+            budget.stock.put(Vec::from(std::mem::take(&mut self.bytes)));
         }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Streaming {
     pub(crate) handed_on: Option<Instant>,
     /// Whether they are taken more slowly than they come.
     pub(crate) is_slow: bool,
+    /// Whether the next bytes have their place: see [`OriginBody::place`].
+    pub(crate) is_placed: bool,
 }
 
 /// What of the request is still unsent when the response begins.
@@ -156,6 +158,19 @@ impl OriginBody {
             streaming.finish();
         }
         Poll::Ready(Ok(data))
+    }
+
+    /// Has the next bytes end where `bytes` more have come, at the latest, so that who keeps the body in blocks
+    /// gets whole ones. Where none of them has come yet, they are read into `room`, which has just so much.
+    /// For bodies of declared length of which so much is still to come; others come as they do without this.
+    pub fn place(&mut self, bytes: usize, room: impl FnOnce() -> BytesMut) {
+        let State::Streaming(streaming) = &mut self.state else { return };
+        let incoming = &mut streaming.lease.connection.incoming;
+        let is_long = streaming.reader.left() >= Some(bytes as u64);
+        streaming.is_placed = is_long && incoming.is_empty() && !streaming.is_slow;
+        if streaming.is_placed && incoming.capacity() != bytes {
+            *incoming = room();
+        }
     }
 
     /// Its reader takes nothing for now: frees memory that is not needed until it does. Returns `unsent`,
@@ -260,7 +275,11 @@ impl Streaming {
                 BodyPart::End(trailers) => return Poll::Ready(Ok(Part::End(trailers))),
                 BodyPart::More => {}
             }
-            let want = if self.is_slow { Want::SlowBody } else { Want::Body(self.reader.left()) };
+            let want = match self.reader.left() {
+                _ if self.is_slow => Want::SlowBody,
+                _ if self.is_placed => Want::Placed,
+                left => Want::Body(left),
+            };
             match self.lease.connection.poll_fill(cx, want) {
                 Poll::Ready(Ok(0)) => {
                     self.reader.end_of_input().map_err(malformed)?;

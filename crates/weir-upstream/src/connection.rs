@@ -51,6 +51,8 @@ pub(crate) enum Want {
     Body(Option<u64>),
     /// A body that is taken more slowly than it comes.
     SlowBody,
+    /// A body, into the room that there is, if there is any.
+    Placed,
 }
 
 /// A connection.
@@ -169,7 +171,7 @@ fn make_room(buffer: &mut BytesMut, want: Want) {
     let spare = buffer.capacity() - buffer.len();
     let (enough, room) = match want {
         Want::Head => (HEAD_SPARE_BYTES / 4, HEAD_SPARE_BYTES),
-        Want::SlowBody => (1, BODY_SPARE_BYTES_MIN),
+        Want::SlowBody | Want::Placed => (1, BODY_SPARE_BYTES_MIN),
         Want::Body(None) => (BODY_SPARE_BYTES_MIN, BODY_SPARE_BYTES),
         Want::Body(Some(left)) if left >= LONG_BODY_BYTES => (BODY_SPARE_BYTES_MIN, BODY_SPARE_BYTES_MAX),
         Want::Body(Some(left)) => {

@@ -181,6 +181,7 @@ fn respond(
             waiting_since: None,
             handed_on: None,
             is_slow: false,
+            is_placed: false,
         })
     };
     let length = Length::of(framing);

@@ -187,6 +187,9 @@ impl GapRequest {
         while writer.position() < end.min(gap.stop()) {
             // A body that leaves memory as it arrives is read from the volume by slow readers.
             let is_ahead = gap.is_ahead(writer) && !writer.is_on_disk_only();
+            if !is_ahead && skip == 0 {
+                body.place(writer.to_block_end(), || writer.room());
+            }
             let piece = tokio::select! {
                 biased;
                 () = gap.transfer.turn.notified() => continue,

@@ -76,8 +76,14 @@ fn the_room_of_whole_blocks_is_used_again() {
     let short = budget.room(100);
     assert_ne!(short.as_ptr(), place, "a shorter one is as long as it is wanted");
     assert_eq!(whole(&budget).as_ptr(), place);
-    // Blocks beyond the stock go back to the allocator.
+    // As many stay as were asked for lately, and none for which there is no room beside what is charged.
     let budget = Budget::new(64 << 20);
     drop(Vec::from_iter((0..100).map(|_| whole(&budget))));
-    assert_eq!(budget.stock.1.len(), 32);
+    assert_eq!(budget.stock.bytes(), 100 * BLOCK_BYTES as u64);
+    let most = budget.limit_bytes() + budget.stock.least_bytes();
+    for _ in 0..1000 {
+        let charge = budget.charge(64 << 10).unwrap();
+        std::mem::forget(charge);
+        assert!(budget.used_bytes() + budget.stock.bytes() <= most);
+    }
 }

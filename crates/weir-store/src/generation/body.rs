@@ -238,12 +238,19 @@ impl Body {
         if is_complete { Added::Complete(number) } else { Added::Done }
     }
 
-    /// Copies the parts of a complete block into one allocation of the right size, without holding the lock.
+    /// Makes a complete block of its parts: of one that came in memory of the right size, else copied into
+    /// one allocation, without holding the lock.
     pub(crate) fn join(&self, number: u64) {
         let (parts, budget) = {
-            let lock = self.growing.lock();
-            let Some(growing) = lock.as_ref() else { return };
-            let Some(Slot::Loose(parts)) = growing.slots.get(&number) else { return };
+            let mut lock = self.growing.lock();
+            let Some(growing) = lock.as_mut() else { return };
+            let Some(slot @ Slot::Loose(_)) = growing.slots.get_mut(&number) else { return };
+            if let Some(whole) = slot.take_block() {
+                let charge = growing.loose.split(whole.len() as u64 + BLOCK_OVERHEAD_BYTES);
+                *slot = Slot::Block(block(whole, charge));
+                return;
+            }
+            let Slot::Loose(parts) = slot else { return };
             (parts.clone(), Arc::clone(growing.loose.budget()))
         };
         let mut joined = budget.room(parts.iter().map(|part| part.bytes.len()).sum());

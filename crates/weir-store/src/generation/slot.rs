@@ -6,6 +6,7 @@
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
+use weir_volume::BLOCK_BYTES;
 
 /// Parts shorter than this are joined while they arrive; longer ones wait for the block.
 const SHORT_BYTES: usize = 4096;
@@ -67,6 +68,23 @@ impl Slot {
                 Some(part.bytes.slice(at - part.at..))
             }
         }
+    }
+
+    /// Takes a whole block that came in one part, if nobody else holds it and its memory has no more room than
+    /// that. Put a block in its place.
+    pub(crate) fn take_block(&mut self) -> Option<Box<[u8]>> {
+        let Slot::Loose(parts) = self else { return None };
+        let [part] = &mut parts[..] else { return None };
+        if part.bytes.len() != BLOCK_BYTES || !part.bytes.is_unique() {
+            return None;
+        }
+        // Copies nothing: nobody else holds it.
+        let bytes = Vec::from(std::mem::take(&mut part.bytes));
+        if bytes.capacity() == BLOCK_BYTES {
+            return Some(bytes.into_boxed_slice());
+        }
+        part.bytes = Bytes::from(bytes);
+        None
     }
 
     /// How many bytes are held.

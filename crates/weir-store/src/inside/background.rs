@@ -77,6 +77,7 @@ fn run(inside: &Weak<Inside>, tasks: &Receiver<Task>, written_at: &mut Instant, 
             ticked = Some(now.mono);
             inside.volumes.tiers.all().iter().for_each(|tier| tier.tick_budget());
             inside.volumes.admission.grow_old_if_due();
+            inside.memory.budget.settle();
             write_down(&inside, written_at, Moment::At(now.mono));
             offer.again(&inside);
         }

@@ -45,6 +45,29 @@ fn bytes_are_read_while_they_arrive() {
     assert_eq!((generation.length(), generation.is_whole()), (Some(1000), true));
 }
 
+/// What is received into a writer's room is not moved again.
+#[test]
+fn a_block_stays_in_the_room_that_it_was_received_into() {
+    let store = Store::new(MEMORY);
+    let stamp = store.ledger().current();
+    let (generation, mut writer) = store.begin(proof(&[], &[]), key(1), stamp, Some(200_000)).unwrap();
+    let mut places = Vec::new();
+    while writer.position() < 200_000 {
+        let at = writer.position();
+        let count = writer.to_block_end().min(200_000 - at as usize);
+        let mut room = writer.room();
+        assert!(room.is_empty() && room.capacity() == writer.to_block_end());
+        room.extend_from_slice(&body(1, at, count));
+        places.push(room.as_ptr());
+        writer.push(room.freeze()).unwrap();
+    }
+    writer.seal().unwrap();
+    let blocks = generation.blocks().unwrap();
+    let kept: Vec<_> = (0..4).map(|number| blocks[number].as_ptr()).collect();
+    assert_eq!(kept[..3], places[..3]);
+    assert_eq!(read_from(&generation, 0, 70_000).0, body(1, 0, 200_000));
+}
+
 #[test]
 fn an_empty_body_is_whole() {
     for length in [None, Some(0)] {

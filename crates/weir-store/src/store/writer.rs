@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::{Bytes, BytesMut};
 use weir_policy::{Interval, Intervals};
 
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
@@ -197,9 +197,7 @@ impl Writer {
         let room = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         bytes.truncate(room);
         while !bytes.is_empty() {
-            let room = BLOCK_BYTES - (self.at % BLOCK_BYTES as u64) as usize;
-            let part = bytes.slice(..room.min(bytes.len()));
-            let count = part.len();
+            let count = self.to_block_end().min(bytes.len());
             let is_too_large = self.at + count as u64 > self.inside.memory.limits.object_bytes_max();
             let is_first = self.window.is_none() && self.kind == Kind::Whole;
             if is_first && (is_too_large || self.is_crowded_out()) {
@@ -210,10 +208,22 @@ impl Writer {
                 self.arrived_end -= bytes.len() as u64;
                 return Err(Full { rest: bytes });
             };
+            // The last part is all that is left: so a block that came by itself has one owner.
+            let part = if count == bytes.len() { std::mem::take(&mut bytes) } else { bytes.split_to(count) };
             self.add(part, charge);
-            bytes.advance(count);
         }
         Ok(())
+    }
+
+    /// How many bytes there are from [`Writer::position`] to the end of the block.
+    pub fn to_block_end(&self) -> usize {
+        BLOCK_BYTES - (self.at % BLOCK_BYTES as u64) as usize
+    }
+
+    /// An empty buffer with room for so much. A whole block that is received into it, and pushed as one piece,
+    /// stays where it lies.
+    pub fn room(&self) -> BytesMut {
+        BytesMut::from(Bytes::from(self.inside.memory.budget.room(self.to_block_end())))
     }
 
     /// Whether it is at the start of a block and has used its reserve, so that it should not take memory from

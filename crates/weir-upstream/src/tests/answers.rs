@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::BytesMut;
 use http::{HeaderValue, Method, StatusCode};
 
 use crate::Length;
@@ -144,6 +145,44 @@ async fn pieces_are_small_for_a_slow_reader_and_large_again_for_a_quick_one() {
     }
     assert_eq!(got, 9_000_000);
     assert!(largest > 16 << 10, "{largest}");
+}
+
+/// Pieces end where the blocks of the body end, and one that is a block lies in the room that it was given.
+#[tokio::test]
+async fn a_body_comes_in_the_blocks_that_have_a_place() {
+    const BLOCK: usize = 64 << 10;
+    let mut whole = 0;
+    // How much one read brings is the kernel's choice.
+    for _ in 0..20 {
+        let origin = serve_large(3_000_000).await;
+        let upstream = upstream(&origin);
+        let mut response = head(&upstream, get("/")).await;
+        let mut got = 0;
+        loop {
+            let left = BLOCK - got % BLOCK;
+            let mut room = None;
+            response.body.place(left, || {
+                let new = BytesMut::with_capacity(left);
+                room = Some(new.as_ptr());
+                new
+            });
+            let Some(piece) = response.body.next().await.unwrap() else { break };
+            if room.is_some() {
+                assert!(piece.len() <= left, "{} of {left}", piece.len());
+            }
+            got += piece.len();
+            if room == Some(piece.as_ptr()) && piece.len() == BLOCK {
+                assert!(piece.is_unique());
+                assert_eq!(Vec::from(piece).capacity(), BLOCK);
+                whole += 1;
+            }
+        }
+        assert_eq!(got, 3_000_000);
+        if whole > 0 {
+            return;
+        }
+    }
+    panic!("no block came by itself");
 }
 
 /// What a paused reader has left is copied once, however often it pauses.

@@ -42,3 +42,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_block_that_came_by_itself_stays_where_it_lies() {
+    let received = vec![7; BLOCK_BYTES];
+    let place = received.as_ptr();
+    let mut slot = Slot::empty();
+    slot.add(0, Bytes::from(received));
+    let block = slot.take_block().unwrap();
+    assert_eq!(block.as_ptr(), place);
+}
+
+#[test]
+fn a_part_that_another_holds_or_that_holds_more_is_no_block() {
+    let received = Bytes::from(vec![7; BLOCK_BYTES]);
+    let mut slot = Slot::empty();
+    slot.add(0, received.clone());
+    assert!(slot.take_block().is_none(), "a reader has it");
+    assert_eq!(slot.at(0).unwrap(), received);
+    let mut larger = Vec::with_capacity(BLOCK_BYTES + 1);
+    larger.resize(BLOCK_BYTES, 7);
+    let mut slot = Slot::empty();
+    slot.add(0, Bytes::from(larger));
+    assert!(slot.take_block().is_none(), "its memory has more room");
+    assert_eq!(slot.at(0).unwrap(), received);
+    let mut slot = Slot::empty();
+    slot.add(0, received.slice(..BLOCK_BYTES / 2));
+    slot.add(BLOCK_BYTES / 2, received.slice(BLOCK_BYTES / 2..));
+    assert!(slot.take_block().is_none(), "it came in two parts");
+    assert_eq!(slot.held_bytes(), BLOCK_BYTES);
+}
