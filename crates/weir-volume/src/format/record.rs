@@ -6,7 +6,8 @@
 //! place. The body has a checksum for each block of 64 KiB.
 
 use bytes::{Buf, BufMut, TryGetError};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::take;
 use crate::BLOCK_BYTES;
@@ -237,7 +238,7 @@ impl<'a> Described<'a> {
     /// Whether the body is the one that was written.
     pub(crate) fn is_body(&self, body: &[u8]) -> bool {
         body.len() as u64 == self.header.body_bytes()
-            && body.chunks(BLOCK_BYTES).map(xxh3_64).eq(self.block_sums())
+            && body.chunks(BLOCK_BYTES).map(block_sum).eq(self.block_sums())
     }
 }
 
@@ -299,6 +300,11 @@ pub(crate) enum Table<'a> {
     Extents(&'a [ExtentRef]),
 }
 
+/// The checksum of a block: XXH3, 64 bits, by the widest instructions that the processor has.
+pub(crate) fn block_sum(block: &[u8]) -> u64 {
+    XxHash3_64::oneshot(block)
+}
+
 /// The checksums of a body that comes in pieces, block by block.
 pub(crate) fn block_sums<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
     let mut sums = Vec::new();
@@ -309,7 +315,7 @@ pub(crate) fn block_sums<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u64>
             let (part, rest) = piece.split_at(piece.len().min(BLOCK_BYTES - filled));
             piece = rest;
             if part.len() == BLOCK_BYTES {
-                sums.push(xxh3_64(part));
+                sums.push(block_sum(part));
                 continue;
             }
             filled += part.len();

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_disk::DiskFile;
 use weir_policy::{Interval, Intervals};
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::format::record::{Described, ExtentRef, HEADER_BYTES, Header, Kind, LENGTH_UNKNOWN, Place};
+use crate::format::record::{
+    Described, ExtentRef, HEADER_BYTES, Header, Kind, LENGTH_UNKNOWN, Place, block_sum,
+};
 use crate::index::Location;
 use crate::index::segment::Segment;
 use crate::shared::Shared;
@@ -546,7 +547,7 @@ impl Shared {
         self.fill(segment, bytes, open.body_at + run.begin, wait)?;
         let first = (run.begin / BLOCK_BYTES as u64) as usize;
         for (at, part) in bytes.chunks(BLOCK_BYTES).enumerate() {
-            if open.sums.get(first + at) != Some(&xxh3_64(part)) {
+            if open.sums.get(first + at) != Some(&block_sum(part)) {
                 return Err(ReadError::Gone);
             }
         }
