@@ -54,9 +54,9 @@ dist: trained
 	CARGO=$(CARGO) dist/build $(TARGET_DIR)/trained/release/weir
 
 ## dist-test: the package installed, run, upgraded under load, removed and purged in a clean Debian, without and with systemd (root, debootstrap)
-dist-test: build
-	CARGO=$(CARGO) dist/test $(TARGET_DIR)/release/weir
-	CARGO=$(CARGO) dist/test-systemd $(TARGET_DIR)/release/weir
+dist-test: trained
+	CARGO=$(CARGO) dist/test $(TARGET_DIR)/trained/release/weir
+	CARGO=$(CARGO) dist/test-systemd $(TARGET_DIR)/trained/release/weir
 
 ## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin; built without RocksDB, in some minutes
 run: tools

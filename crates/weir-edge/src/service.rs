@@ -89,8 +89,8 @@ impl Service for Core {
         &self.observer
     }
 
-    fn settle(&self) {
-        self.shared.store.settle();
+    fn settle(&self) -> bool {
+        self.shared.store.settle()
     }
 
     fn is_draining(&self) -> bool {

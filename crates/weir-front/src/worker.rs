@@ -171,15 +171,17 @@ impl<S: Service> Worker<S> {
     }
 
     /// Sets since when a connection is idle: between two requests, nothing received yet. `None`: it is busy.
-    pub(crate) fn set_idle(&self, state: &ConnectionState, since: Option<Instant>) {
+    /// Whether that is news.
+    pub(crate) fn set_idle(&self, state: &ConnectionState, since: Option<Instant>) -> bool {
         if state.idle.replace(since.is_some()) == since.is_some() {
-            return;
+            return false;
         }
         let mut idle = self.idle.borrow_mut();
         match since {
             Some(since) => idle.push(state.slot, since),
             None => idle.remove(state.slot),
         }
+        true
     }
 
     /// Closes the connection that has been idle for the longest; false if none has been idle for `at_least`.
@@ -233,11 +235,16 @@ impl<S: Service> Worker<S> {
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {
             // The first look finds what is free, the second what has been free for a while.
-            for _ in 0..2 {
+            let mut looks = 0;
+            loop {
                 tokio::time::sleep(GIVE_BACK_AFTER).await;
                 worker.shrink();
-                worker.service.settle();
+                let is_settled = !worker.service.settle();
                 drop(std::hint::black_box(Vec::<u8>::with_capacity(GIVE_BACK_LOOK_BYTES)));
+                looks += 1;
+                if looks >= 2 && is_settled {
+                    break;
+                }
             }
             worker.gives_back.set(false);
         });

@@ -5,7 +5,7 @@
 //! block is a [`Bytes`] whose owner holds its charge: it stays counted until its last clone, in whichever
 //! response, is dropped. Running transfers reserve what they need to go on. Other charges leave that free, so
 //! that no transfer waits for another. Not counted are whole blocks in stock for reuse (with what is charged
-//! at most the ceiling and a thirty-second), the pieces of a joined block that a reader still holds (they
+//! at most the ceiling and a thirty-second, or 1 MiB), the pieces of a joined block that a reader still holds (they
 //! belong to the reader's bytes in flight), and the block that each transfer is receiving.
 
 mod stock;
@@ -77,9 +77,7 @@ impl Budget {
     fn charge_below(self: &Arc<Budget>, bytes: u64, ceiling: u64) -> Option<Charge> {
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= ceiling);
         self.used_bytes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, fits).ok()?;
-        if !self.has_room_for_stock() {
-            self.stock.shrink();
-        }
+        while !self.has_room_for_stock() && self.stock.shrink() {}
         Some(Charge { budget: Arc::clone(self), bytes })
     }
 
@@ -120,9 +118,10 @@ impl Budget {
         if bytes == BLOCK_BYTES { self.stock.take() } else { Vec::with_capacity(bytes) }
     }
 
-    /// Gives the allocator the freed blocks that nobody has asked for lately.
-    pub(crate) fn settle(&self) {
-        self.stock.settle();
+    /// Gives the allocator some of the freed blocks that nobody has asked for lately. True where more are
+    /// left than may stay.
+    pub(crate) fn settle(&self) -> bool {
+        self.stock.settle()
     }
 
     /// Whether what is in stock fits beside what is charged.

@@ -540,9 +540,10 @@ impl Store {
         &self.inside.memory.ledger
     }
 
-    /// Gives the system the room of freed blocks that nobody has asked for lately. For quiet moments.
-    pub fn settle(&self) {
-        self.inside.memory.budget.settle();
+    /// Gives the system some of the room of freed blocks that nobody has asked for lately. For quiet moments,
+    /// seconds apart. True where there is more to give back after a while.
+    pub fn settle(&self) -> bool {
+        self.inside.memory.budget.settle()
     }
 
     /// Counts and bytes. Takes memory's lock for a moment.

@@ -66,8 +66,19 @@ pub(crate) struct Streaming {
     pub(crate) handed_on: Option<Instant>,
     /// Whether they are taken more slowly than they come.
     pub(crate) is_slow: bool,
-    /// Whether the next bytes have their place: see [`OriginBody::place`].
-    pub(crate) is_placed: bool,
+    /// Where the next bytes go: see [`OriginBody::place`].
+    pub(crate) placed: Placed,
+}
+
+/// Where the next bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// Into the connection's buffer.
+    Nowhere,
+    /// Behind others in the room of their block.
+    Begun,
+    /// To the beginning of a room for so many.
+    New(usize),
 }
 
 /// What of the request is still unsent when the response begins.
@@ -160,17 +171,26 @@ impl OriginBody {
         Poll::Ready(Ok(data))
     }
 
-    /// Has the next bytes end where `bytes` more have come, at the latest, so that who keeps the body in blocks
-    /// gets whole ones. Where none of them has come yet, they are read into `room`, which has just so much.
-    /// For bodies of declared length of which so much is still to come; others come as they do without this.
+    /// Has the next bytes end where `bytes` more have come, so that who keeps the body in blocks gets whole
+    /// ones. Where none of them has come yet they are read into `room`, which has just so much. It is for
+    /// bodies of declared length of which so much is still to come, and whose reader takes what comes; the
+    /// bytes of others come as they do without this.
     pub fn place(&mut self, bytes: usize, room: impl FnOnce() -> BytesMut) {
         let State::Streaming(streaming) = &mut self.state else { return };
+        streaming.note_pace();
         let incoming = &mut streaming.lease.connection.incoming;
         let is_long = streaming.reader.left() >= Some(bytes as u64);
-        streaming.is_placed = is_long && incoming.is_empty() && !streaming.is_slow;
-        if streaming.is_placed && incoming.capacity() != bytes {
-            *incoming = room();
-        }
+        streaming.placed = if streaming.is_slow || !is_long || !incoming.is_empty() {
+            Placed::Nowhere
+        } else if incoming.capacity() == bytes {
+            Placed::Begun
+        } else {
+            // The room of the block before is free again where that was put together from its parts.
+            if !incoming.try_reclaim(bytes) || incoming.capacity() != bytes {
+                *incoming = room();
+            }
+            Placed::New(bytes)
+        };
     }
 
     /// Its reader takes nothing for now: frees memory that is not needed until it does. Returns `unsent`,
@@ -261,23 +281,23 @@ enum Part {
 impl Streaming {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, OriginError>> {
         self.send_on(cx)?;
-        if let Some(at) = self.handed_on.take() {
-            let held = clock::now().saturating_duration_since(at);
-            if held >= SLOW_AFTER {
-                self.slow_down();
-            } else if held <= QUICK_WITHIN {
-                self.is_slow = false;
-            }
-        }
+        self.note_pace();
         loop {
-            match self.reader.read(&mut self.lease.connection.incoming).map_err(malformed)? {
-                BodyPart::Data(data) => return Poll::Ready(Ok(Part::Data(data))),
+            let incoming = &mut self.lease.connection.incoming;
+            match self.reader.read(incoming).map_err(malformed)? {
+                BodyPart::Data(data) => {
+                    // What fills its room has no other owner.
+                    if self.placed == Placed::New(data.len()) && incoming.capacity() == 0 {
+                        *incoming = BytesMut::new();
+                    }
+                    return Poll::Ready(Ok(Part::Data(data)));
+                }
                 BodyPart::End(trailers) => return Poll::Ready(Ok(Part::End(trailers))),
                 BodyPart::More => {}
             }
             let want = match self.reader.left() {
                 _ if self.is_slow => Want::SlowBody,
-                _ if self.is_placed => Want::Placed,
+                _ if self.placed != Placed::Nowhere => Want::Placed,
                 left => Want::Body(left),
             };
             match self.lease.connection.poll_fill(cx, want) {
@@ -296,6 +316,17 @@ impl Streaming {
                     return self.lease.connection.timer.poll(cx, deadline).map(late);
                 }
             }
+        }
+    }
+
+    /// Notes how soon more bytes are asked for.
+    fn note_pace(&mut self) {
+        let Some(at) = self.handed_on.take() else { return };
+        let held = clock::now().saturating_duration_since(at);
+        if held >= SLOW_AFTER {
+            self.slow_down();
+        } else if held <= QUICK_WITHIN {
+            self.is_slow = false;
         }
     }
 

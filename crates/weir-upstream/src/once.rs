@@ -8,7 +8,7 @@ use weir_wire::{BodyReader, Persistence, ResponseHead};
 
 use crate::affinity::OriginId;
 use crate::attempt::{Link, Track};
-use crate::body::{OriginBody, RequestRest, Streaming};
+use crate::body::{OriginBody, Placed, RequestRest, Streaming};
 use crate::clock;
 use crate::connect::connect;
 use crate::connection::Connection;
@@ -181,7 +181,7 @@ fn respond(
             waiting_since: None,
             handed_on: None,
             is_slow: false,
-            is_placed: false,
+            placed: Placed::Nowhere,
         })
     };
     let length = Length::of(framing);

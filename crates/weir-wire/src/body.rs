@@ -191,9 +191,7 @@ impl BodyReader {
 fn take(buf: &mut BytesMut, left: u64) -> Option<Bytes> {
     let most = usize::try_from(left).unwrap_or(usize::MAX).min(DATA_BYTES_MAX);
     let bytes = buf.len().min(most);
-    // A buffer that is full and wanted whole goes on as it is, and has one owner.
-    let is_all = bytes == buf.capacity();
-    (bytes > 0).then(|| if is_all { std::mem::take(buf) } else { buf.split_to(bytes) }.freeze())
+    (bytes > 0).then(|| buf.split_to(bytes).freeze())
 }
 
 /// The allowed trailers; `None` if there are none.

@@ -221,7 +221,9 @@ impl<S: Service> Serving<S> {
         self.state.wake_by(cx);
         let worker = &self.shared.worker;
         let is_idle = self.shared.streams.get() == 0;
-        worker.set_idle(&self.state, is_idle.then(|| self.shared.free_since.get()));
+        if worker.set_idle(&self.state, is_idle.then(|| self.shared.free_since.get())) && is_idle {
+            worker.give_back_later();
+        }
         if self.farewell.is_none()
             && (worker.gate_state() != GateState::Open || worker.service().is_draining())
         {

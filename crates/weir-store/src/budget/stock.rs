@@ -1,18 +1,16 @@
 //! Freed blocks that wait for reuse. An allocator that gets them from one thread and gives them to another
 //! keeps pages in which little lives, and has the system clear pages that were just given back to it.
 //!
-//! As many stay as were asked for lately, and some at least. Who keeps it has to see that they fit.
+//! As many stay as were asked for lately, and some at least. Who keeps it has to see that they fit, and to
+//! call [`Stock::settle`] now and then: time is counted in its calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_volume::BLOCK_BYTES;
 
-/// What is asked for is counted for so long, and remembered as long again.
-const PERIOD: Duration = Duration::from_secs(1);
-/// The most surplus blocks that are given up where one is put back.
-const GIVEN_UP: usize = 2;
+/// The most that one call gives up: the allocator takes its time, and others wait for the caller.
+const GIVEN_UP_MAX: usize = 256;
 
 /// Buffers of [`BLOCK_BYTES`], empty. The one that came last leaves first: its memory is warm.
 #[derive(Debug)]
@@ -24,19 +22,19 @@ pub(super) struct Stock {
     least: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rooms {
     free: Vec<Vec<u8>>,
-    since: Instant,
+    /// How many were asked for since the last call of [`Stock::settle`].
     asked: usize,
+    /// And between that and the one before.
     asked_before: usize,
 }
 
 impl Stock {
     /// An empty one, of which `least` may stay in any case.
     pub(super) fn new(least: usize) -> Stock {
-        let rooms = Rooms { free: Vec::new(), since: Instant::now(), asked: 0, asked_before: 0 };
-        Stock { rooms: Mutex::new(rooms), count: AtomicUsize::new(0), least }
+        Stock { rooms: Mutex::default(), count: AtomicUsize::new(0), least }
     }
 
     /// The memory of what is in it.
@@ -52,8 +50,7 @@ impl Stock {
     /// An empty buffer for a whole block.
     pub(super) fn take(&self) -> Vec<u8> {
         let mut rooms = self.rooms.lock();
-        rooms.turn(Instant::now());
-        rooms.asked += 1;
+        rooms.asked = rooms.asked.saturating_add(1);
         let room = rooms.free.pop();
         self.count.store(rooms.free.len(), Ordering::Relaxed);
         drop(rooms);
@@ -64,59 +61,43 @@ impl Stock {
     pub(super) fn put(&self, mut room: Vec<u8>) {
         room.clear();
         let mut rooms = self.rooms.lock();
-        rooms.turn(Instant::now());
-        let most = rooms.most(self.least);
-        if rooms.free.len() < most {
+        if rooms.free.len() < rooms.most(self.least) {
             rooms.free.push(room);
             self.count.store(rooms.free.len(), Ordering::Relaxed);
-        } else {
-            self.give_up(rooms, GIVEN_UP);
         }
     }
 
-    /// Gives the allocator what has not been asked for lately.
-    pub(super) fn settle(&self) {
-        let mut rooms = self.rooms.lock();
-        rooms.turn(Instant::now());
-        self.give_up(rooms, usize::MAX);
-    }
-
-    /// Gives the allocator one, whoever asks for it.
-    pub(super) fn shrink(&self) {
+    /// Gives the allocator one, whoever asks for it. False where there is none.
+    pub(super) fn shrink(&self) -> bool {
         let mut rooms = self.rooms.lock();
         let room = rooms.free.pop();
         self.count.store(rooms.free.len(), Ordering::Relaxed);
         drop(rooms);
-        drop(room);
+        room.is_some()
     }
 
-    /// Gives the allocator up to `count` of those that are too many, without holding the lock.
-    fn give_up(&self, mut rooms: parking_lot::MutexGuard<'_, Rooms>, count: usize) {
+    /// Gives the allocator some of those that nobody has asked for since the call before the last. True where
+    /// more are left than may stay in any case: then call it again after a while.
+    pub(super) fn settle(&self) -> bool {
+        let mut rooms = self.rooms.lock();
         let held = rooms.free.len();
-        let left = rooms.most(self.least).max(held.saturating_sub(count)).min(held);
+        let left = rooms.most(self.least).max(held.saturating_sub(GIVEN_UP_MAX)).min(held);
+        (rooms.asked_before, rooms.asked) = (rooms.asked, 0);
         let given_up = rooms.free.split_off(left);
-        if rooms.free.is_empty() {
-            rooms.free = Vec::new();
+        if given_up.len() > left {
+            rooms.free.shrink_to(2 * left);
         }
-        self.count.store(rooms.free.len(), Ordering::Relaxed);
+        self.count.store(left, Ordering::Relaxed);
         drop(rooms);
         drop(given_up);
+        left > self.least
     }
 }
 
 impl Rooms {
-    /// Begins a new period when one is over.
-    fn turn(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.since);
-        if passed >= PERIOD {
-            self.asked_before = if passed < 2 * PERIOD { self.asked } else { 0 };
-            (self.asked, self.since) = (0, now);
-        }
-    }
-
     /// The most that may stay.
     fn most(&self, least: usize) -> usize {
-        least.max(self.asked + self.asked_before)
+        least.max(self.asked.saturating_add(self.asked_before))
     }
 }
 

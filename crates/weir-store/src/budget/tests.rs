@@ -81,9 +81,8 @@ fn the_room_of_whole_blocks_is_used_again() {
     drop(Vec::from_iter((0..100).map(|_| whole(&budget))));
     assert_eq!(budget.stock.bytes(), 100 * BLOCK_BYTES as u64);
     let most = budget.limit_bytes() + budget.stock.least_bytes();
-    for _ in 0..1000 {
-        let charge = budget.charge(64 << 10).unwrap();
-        std::mem::forget(charge);
+    for bytes in std::iter::once(60 << 20).chain(std::iter::repeat_n((64 << 10) + 128, 63)) {
+        std::mem::forget(budget.charge(bytes).unwrap());
         assert!(budget.used_bytes() + budget.stock.bytes() <= most);
     }
 }

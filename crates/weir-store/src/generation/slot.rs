@@ -78,7 +78,7 @@ impl Slot {
         if part.bytes.len() != BLOCK_BYTES || !part.bytes.is_unique() {
             return None;
         }
-        // Copies nothing: nobody else holds it.
+        // Nobody else holds it: it is moved only where its memory begins before it, which is not kept then.
         let bytes = Vec::from(std::mem::take(&mut part.bytes));
         if bytes.capacity() == BLOCK_BYTES {
             return Some(bytes.into_boxed_slice());

@@ -10,11 +10,6 @@ fn held(stock: &Stock) -> usize {
     stock.bytes() as usize / BLOCK_BYTES
 }
 
-/// As if no room had been asked for in so many periods.
-fn pass(stock: &Stock, periods: u32) {
-    stock.rooms.lock().since -= PERIOD * periods;
-}
-
 #[test]
 fn the_room_that_came_last_leaves_first() {
     let stock = Stock::new(4);
@@ -30,33 +25,30 @@ fn as_many_stay_as_were_asked_for_lately() {
     let stock = Stock::new(2);
     rooms(&stock, 10).into_iter().for_each(|room| stock.put(room));
     assert_eq!(held(&stock), 10);
-    pass(&stock, 1);
-    stock.settle();
-    assert_eq!(held(&stock), 10, "they were asked for in the period before");
-    pass(&stock, 1);
-    stock.settle();
+    assert!(stock.settle());
+    assert_eq!(held(&stock), 10, "they were asked for since the call before");
+    assert!(stock.settle());
+    assert_eq!(held(&stock), 10, "and since the one before that");
+    assert!(!stock.settle());
     assert_eq!(held(&stock), 2);
+    let mut late = rooms(&stock, 2);
+    late.extend((0..8).map(|_| Vec::with_capacity(BLOCK_BYTES)));
+    late.into_iter().for_each(|room| stock.put(room));
+    assert_eq!(held(&stock), 2, "nobody has asked for the others");
 }
 
 #[test]
-fn what_is_put_back_and_not_asked_for_thins_the_stock_out() {
+fn a_large_stock_goes_bit_by_bit() {
     let stock = Stock::new(1);
-    let mut late = rooms(&stock, 10);
-    late.split_off(5).into_iter().for_each(|room| stock.put(room));
-    assert_eq!(held(&stock), 5);
-    pass(&stock, 3);
-    for left in [3, 1, 1] {
-        stock.put(late.pop().unwrap());
-        assert_eq!(held(&stock), left);
-    }
+    rooms(&stock, 600).into_iter().for_each(|room| stock.put(room));
+    let left: Vec<_> = (0..5).map(|_| (stock.settle(), held(&stock))).collect();
+    assert_eq!(left, [(true, 600), (true, 600), (true, 344), (true, 88), (false, 1)]);
 }
 
 #[test]
 fn one_is_given_up_where_memory_is_wanted_for_something_else() {
     let stock = Stock::new(1);
-    rooms(&stock, 3).into_iter().for_each(|room| stock.put(room));
-    stock.shrink();
-    assert_eq!(held(&stock), 2);
-    (0..3).for_each(|_| stock.shrink());
-    assert_eq!(held(&stock), 0);
+    rooms(&stock, 2).into_iter().for_each(|room| stock.put(room));
+    assert!(stock.shrink() && stock.shrink());
+    assert!(!stock.shrink() && held(&stock) == 0);
 }
