@@ -556,8 +556,8 @@ pub trait Service: Sized + 'static {
     /// Counters and logs of this core.
     fn observer(&self) -> &Observer;
 
-    /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go. True
-    /// where it wants to be called again after a while.
+    /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go.
+    /// True where it wants to be called again after a while.
     fn settle(&self) -> bool {
         false
     }

@@ -5,8 +5,8 @@
 //! block is a [`Bytes`] whose owner holds its charge: it stays counted until its last clone, in whichever
 //! response, is dropped. Running transfers reserve what they need to go on. Other charges leave that free, so
 //! that no transfer waits for another. Not counted are whole blocks in stock for reuse (with what is charged
-//! at most the ceiling and a thirty-second, or 1 MiB), the pieces of a joined block that a reader still holds (they
-//! belong to the reader's bytes in flight), and the block that each transfer is receiving.
+//! at most the ceiling and a thirty-second, or 1 MiB), the pieces of a joined block that a reader still
+//! holds (they belong to the reader's bytes in flight), and the block that each transfer is receiving.
 
 mod stock;
 

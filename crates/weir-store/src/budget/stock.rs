@@ -67,7 +67,7 @@ impl Stock {
         }
     }
 
-    /// Gives the allocator one, whoever asks for it. False where there is none.
+    /// Gives the allocator one, asked for or not. False where there is none.
     pub(super) fn shrink(&self) -> bool {
         let mut rooms = self.rooms.lock();
         let room = rooms.free.pop();

@@ -70,8 +70,8 @@ impl Slot {
         }
     }
 
-    /// Takes a whole block that came in one part, if nobody else holds it and its memory has no more room than
-    /// that. Put a block in its place.
+    /// Takes a whole block that came in one part, if nobody else holds it and its memory has no more room
+    /// than that. Put a block in its place.
     pub(crate) fn take_block(&mut self) -> Option<Box<[u8]>> {
         let Slot::Loose(parts) = self else { return None };
         let [part] = &mut parts[..] else { return None };

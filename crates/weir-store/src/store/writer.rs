@@ -220,8 +220,8 @@ impl Writer {
         BLOCK_BYTES - (self.at % BLOCK_BYTES as u64) as usize
     }
 
-    /// An empty buffer with room for so much. A whole block that is received into it, and pushed as one piece,
-    /// stays where it lies.
+    /// An empty buffer with room for so much. A whole block that is received into it, and pushed as one
+    /// piece, stays where it lies.
     pub fn room(&self) -> BytesMut {
         BytesMut::from(Bytes::from(self.inside.memory.budget.room(self.to_block_end())))
     }
