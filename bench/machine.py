@@ -27,16 +27,21 @@ def facts():
             f"tcp_wmem {wmem}, congestion control {control}; loopback, server on one CPU, load and origin on another.")
 
 
+def build():
+    """How what is measured was built (dist/trained)."""
+    return "trained release" if os.path.basename(os.environ.get("CARGO_TARGET_DIR", "").rstrip("/")) == "trained" else "release"
+
+
 def commit(root):
     """Which version of this repository it is."""
     changed = " with local changes" if line(["git", "-C", root, "status", "--porcelain", "-uno"]) != "unknown" else ""
-    return f"Commit {line(['git', '-C', root, 'rev-parse', '--short=12', 'HEAD'])}{changed}, release, {line(['rustc', '--version'])}."
+    return f"Commit {line(['git', '-C', root, 'rev-parse', '--short=12', 'HEAD'])}{changed}, {build()}, {line(['rustc', '--version'])}."
 
 
 def versions(weir, nginx, root):
     commit = line(["git", "-C", root, "rev-parse", "--short=12", "HEAD"])
     changed = " with local changes" if line(["git", "-C", root, "status", "--porcelain", "-uno"]) != "unknown" else ""
-    return f"{line([weir, '--version'])} ({commit}{changed}, release), {line([nginx, '-v']).replace('nginx version: ', '')}, {line(['rustc', '--version'])}."
+    return f"{line([weir, '--version'])} ({commit}{changed}, {build()}), {line([nginx, '-v']).replace('nginx version: ', '')}, {line(['rustc', '--version'])}."
 
 
 def busy(cpu):

@@ -18,11 +18,11 @@ const LARGE: usize = 1_500_001;
 const HTTPS: (&str, &str) = ("x-forwarded-proto", "https");
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A Weir with this memory that is asked with and without TLS.
+/// A Weir with this memory that is asked with and without TLS. It has patience with clients that stop.
 fn weir(setup: Setup, origin: &Origin, memory: &str) -> Weir {
     setup.run_config(&format!(
         "[admin]\nlisten = \"{{admin}}\"\n[cache]\nmemory = \"{memory}\"\n\
-         [[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
+         [limits]\nsend_stall = \"10m\"\n[[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
          [[listen]]\naddress = \"{{tls}}\"\ntls = true\nprotocols = [\"http/1.1\"]\n\
          [[certificate]]\nchain = \"live.pem\"\nkey = \"live.key\"\n\
          [upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n",
