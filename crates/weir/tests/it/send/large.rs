@@ -22,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn weir(setup: Setup, origin: &Origin, memory: &str) -> Weir {
     setup.run_config(&format!(
         "[admin]\nlisten = \"{{admin}}\"\n[cache]\nmemory = \"{memory}\"\n\
-         [limits]\nsend_stall = \"10m\"\n[[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
+         [limits]\nsend_stall = \"10m\"\n\
+         [[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
          [[listen]]\naddress = \"{{tls}}\"\ntls = true\nprotocols = [\"http/1.1\"]\n\
          [[certificate]]\nchain = \"live.pem\"\nkey = \"live.key\"\n\
          [upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n",
