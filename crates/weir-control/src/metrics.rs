@@ -119,8 +119,10 @@ impl fmt::Debug for Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let mut families = table::sections(&self.0).into_iter().flat_map(|(_, families)| families);
-        families.try_for_each(|family| family.encode(&mut encoder))
+        for (_, families) in table::sections(&self.0) {
+            families.iter().try_for_each(|family| family.encode(&mut encoder))?;
+        }
+        Ok(())
     }
 }
 

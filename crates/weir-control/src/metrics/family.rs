@@ -37,9 +37,6 @@ pub(super) struct Family<'a> {
     pub(super) series: Series<'a>,
 }
 
-/// Metrics, each made when it is asked for.
-pub(super) type Families<'a> = Box<dyn Iterator<Item = Family<'a>> + 'a>;
-
 /// Values, each with those of the labels.
 #[derive(Clone, Debug)]
 pub(super) enum Series<'a> {

@@ -24,7 +24,7 @@ pub(super) fn markdown() -> String {
     for (title, families) in table::sections(&Seen::default()) {
         // Writing to a string cannot fail.
         let _ = write!(page, "\n## {title}\n\n| metric | labels | meaning |\n|---|---|---|\n");
-        families.for_each(|family| page += &row(&family));
+        families.iter().for_each(|family| page += &row(family));
     }
     page
 }

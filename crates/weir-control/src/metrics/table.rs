@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use std::slice;
 
 use super::certificates::certificates;
-use super::family::{Families, Family, Seen, Series};
+use super::family::{Family, Seen, Series};
 use super::origins::origins;
 use super::requests::{counts, requests, sites};
 use super::row::{Row, count, level, one_if, rows};
@@ -88,12 +88,11 @@ const BY_HAND: &[Row<Inventory>] = &[
     }),
 ];
 
-/// A section of the page: its title and its families. Those of sites are made one after another, since with
-/// many sites each has many series.
-pub(super) type Section<'a> = (&'static str, Families<'a>);
+/// A section of the page: its title and its families.
+pub(super) type Section<'a> = (&'static str, Vec<Family<'a>>);
 
 /// All families, in the order of the page.
-pub(super) fn sections<'a>(seen: &'a Seen) -> Vec<Section<'a>> {
+pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     let mut process = vec![build()];
     rows(&mut process, PROCESS, &[], slice::from_ref(&(smallvec![], seen)));
     process.push(reloads(seen));
@@ -103,19 +102,18 @@ pub(super) fn sections<'a>(seen: &'a Seen) -> Vec<Section<'a>> {
     rows(&mut ledger, LEDGER, &[], slice::from_ref(&(smallvec![], &seen.inventory)));
     let mut by_hand = Vec::new();
     rows(&mut by_hand, BY_HAND, &[], slice::from_ref(&(smallvec![], &seen.inventory)));
-    let made = |families: Vec<Family<'a>>| -> Families<'a> { Box::new(families.into_iter()) };
     vec![
-        ("Requests and their outcomes", made(requests(seen))),
-        ("Everything that is counted", made(counts(seen))),
+        ("Requests and their outcomes", requests(seen)),
+        ("Everything that is counted", counts(seen)),
         ("Sites", sites(seen)),
-        ("Origins", made(origins(&seen.inventory))),
-        ("Sources of origins' metrics", made(sources(&seen.inventory))),
-        ("Memory", made(cache)),
-        ("Volumes", made(volumes(&seen.inventory))),
-        ("Content by hand", made(by_hand)),
-        ("Certificates", made(certificates(&seen.inventory))),
-        ("Ledger and accounts", made(ledger)),
-        ("The process", made(process)),
+        ("Origins", origins(&seen.inventory)),
+        ("Sources of origins' metrics", sources(&seen.inventory)),
+        ("Memory", cache),
+        ("Volumes", volumes(&seen.inventory)),
+        ("Content by hand", by_hand),
+        ("Certificates", certificates(&seen.inventory)),
+        ("Ledger and accounts", ledger),
+        ("The process", process),
     ]
 }
 
