@@ -235,14 +235,12 @@ impl<S: Service> Worker<S> {
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {
             // The first look finds what is free, the second what has been free for a while.
-            let mut looks = 0;
-            loop {
+            for look in 1.. {
                 tokio::time::sleep(GIVE_BACK_AFTER).await;
                 worker.shrink();
                 let is_settled = !worker.service.settle();
                 drop(std::hint::black_box(Vec::<u8>::with_capacity(GIVE_BACK_LOOK_BYTES)));
-                looks += 1;
-                if looks >= 2 && is_settled {
+                if look >= 2 && is_settled {
                     break;
                 }
             }

@@ -183,7 +183,8 @@ impl OriginBody {
         streaming.placed = if streaming.is_slow || !is_long || !incoming.is_empty() {
             Placed::Nowhere
         } else if incoming.capacity() == bytes {
-            Placed::Begun
+            // Asked again before any of them has come, it stays new.
+            if streaming.placed == Placed::New(bytes) { Placed::New(bytes) } else { Placed::Begun }
         } else {
             // The room of the block before is free again where that was put together from its parts.
             if !incoming.try_reclaim(bytes) || incoming.capacity() != bytes {
