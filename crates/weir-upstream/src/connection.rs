@@ -126,6 +126,7 @@ impl Connection {
 
     /// Charges bytes that were read.
     pub(crate) fn received(&mut self, bytes: usize) {
+        weir_yield::moved(bytes);
         if let Some(tally) = &self.tally {
             tally.received(bytes as u64);
         }

@@ -16,7 +16,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-disk", &[]),
     ("weir-volume", &["weir-disk", "weir-policy"]),
     ("weir-store", &["weir-policy", "weir-disk", "weir-volume"]),
-    ("weir-upstream", &["weir-wire"]),
+    ("weir-yield", &[]),
+    ("weir-upstream", &["weir-wire", "weir-yield"]),
     ("weir-rocks", &["weir-volume"]),
     ("weir-script", &["weir-upstream"]),
     ("weir-accounts", &["weir-disk"]),
@@ -27,7 +28,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-distributor", &["weir-upstream"]),
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
-    ("weir-front", &["weir-wire", "weir-clock", "weir-observe", "weir-tls"]),
+    ("weir-front", &["weir-wire", "weir-yield", "weir-clock", "weir-observe", "weir-tls"]),
     ("weir-files", &["weir-policy", "weir-clock"]),
     ("weir-fill", &["weir-policy", "weir-store", "weir-upstream", "weir-clock", "weir-observe"]),
     (

@@ -163,6 +163,7 @@ struct Sending<'c, B, P> {
 impl<B: Body, P: Pace> Sending<'_, B, P> {
     async fn run(&mut self) -> End {
         (self.conn.socket.taking, self.conn.socket.stalled_until) = (None, None);
+        weir_yield::before_sending().await;
         match self.framing {
             Framing::Nothing(_) => self.flush(End::Whole).await,
             Framing::Length(length) => self.length(length).await,
@@ -283,6 +284,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     ) -> Result<(usize, Taken), End> {
         let sent = self.conn.socket.sent_bytes.saturating_sub(head_bytes);
         self.sent.body_bytes += sent.min(content);
+        weir_yield::moved(usize::try_from(sent).unwrap_or(usize::MAX));
         let taken = taken.map_err(|end| self.ended(&end))?;
         self.sent.first_byte.get_or_insert_with(clock::mono);
         if let Some(pace) = self.pace {

@@ -1,0 +1,100 @@
+//! The order in which the tasks of a worker think and send, between two looks of its runtime at the kernel.
+//!
+//! A task that sends as soon as it knows what wakes who reads it, for one message, and has its own code pushed
+//! out of the processor's caches by the kernel's. Where the tasks that are ready think first and send then, one
+//! after another, who reads is awake for all of them, and both kinds of code stay in the caches (ADR 0086).
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// A step that moves at least so many bytes in one system call is long: short messages do not wait behind it.
+const LONG_BYTES: usize = 32 << 10;
+/// So many messages after a long step leave at once.
+const HURRIED_MESSAGES: u32 = 64;
+
+thread_local! {
+    /// How many messages of this thread leave at once, because a long step may be ready behind them.
+    static HURRIED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Lets the tasks that are ready now run first, each once. Call it before a message is sent. Where a long step
+/// was made on this thread a moment ago, it waits for nothing: the next one may be ready.
+///
+/// # Cancel safety
+/// Safe.
+pub async fn before_sending() {
+    let hurried = HURRIED.get();
+    if hurried > 0 {
+        return HURRIED.set(hurried - 1);
+    }
+    let mut is_behind = false;
+    poll_fn(|cx| {
+        if is_behind {
+            return Poll::Ready(());
+        }
+        is_behind = true;
+        // To the end of the tasks that are ready.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Notes that a task of this thread has moved `bytes` in one system call.
+pub fn moved(bytes: usize) {
+    if bytes >= LONG_BYTES {
+        HURRIED.set(HURRIED_MESSAGES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use tokio::task::LocalSet;
+
+    use super::{HURRIED_MESSAGES, LONG_BYTES, before_sending, moved};
+
+    /// What two tasks did that were ready together: each thinks, and sends then.
+    fn two() -> Vec<&'static str> {
+        let did = Rc::new(RefCell::new(Vec::new()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        LocalSet::new().block_on(&runtime, async {
+            let task = |thinks, sends| {
+                let did = Rc::clone(&did);
+                tokio::task::spawn_local(async move {
+                    did.borrow_mut().push(thinks);
+                    before_sending().await;
+                    did.borrow_mut().push(sends);
+                })
+            };
+            let (a, b) = (task("a thinks", "a sends"), task("b thinks", "b sends"));
+            (a.await.expect("a ends"), b.await.expect("b ends"))
+        });
+        did.take()
+    }
+
+    const ONE_AFTER_ANOTHER: [&str; 4] = ["a thinks", "a sends", "b thinks", "b sends"];
+    const TOGETHER: [&str; 4] = ["a thinks", "b thinks", "a sends", "b sends"];
+
+    #[test]
+    fn all_that_are_ready_think_before_the_first_sends() {
+        assert_eq!(two(), TOGETHER);
+    }
+
+    #[test]
+    fn nobody_waits_behind_long_steps() {
+        moved(LONG_BYTES - 1);
+        assert_eq!(two(), TOGETHER);
+        moved(LONG_BYTES);
+        for _ in 0..HURRIED_MESSAGES / 2 {
+            assert_eq!(two(), ONE_AFTER_ANOTHER);
+        }
+        assert_eq!(two(), TOGETHER);
+    }
+}
