@@ -102,10 +102,14 @@ impl Budget {
         self.reserved_bytes.load(Ordering::SeqCst)
     }
 
-    /// What is neither charged nor reserved.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        let taken = self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes());
-        self.limit_bytes.saturating_sub(taken)
+    /// How much less would have to be charged or reserved, for `bytes` more to fit.
+    pub(crate) fn lacking_bytes(&self, bytes: u64) -> u64 {
+        self.over_bytes(self.reserved_bytes().saturating_add(bytes))
+    }
+
+    /// How much less would have to be charged, for `bytes` more to fit whatever is reserved.
+    pub(crate) fn over_bytes(&self, bytes: u64) -> u64 {
+        self.used_bytes.load(Ordering::SeqCst).saturating_add(bytes).saturating_sub(self.limit_bytes)
     }
 
     /// Whether all that is reserved is free.

@@ -48,8 +48,10 @@ fn what_is_reserved_is_left_free_by_others() {
     assert!(budget.reserve(11).is_none(), "half of the ceiling at most");
     let others = budget.charge(60).unwrap();
     assert!(budget.charge(1).is_none() && budget.reserve(1).is_none());
+    assert_eq!((budget.lacking_bytes(1), budget.over_bytes(1)), (1, 0));
     let own = reserve.charge(0, 40).unwrap();
     assert!(reserve.charge(40, 1).is_none());
+    assert_eq!((budget.lacking_bytes(1), budget.over_bytes(1)), (41, 1));
     assert_eq!(budget.used_bytes(), 100);
     drop(reserve);
     assert!(budget.charge(1).is_none());

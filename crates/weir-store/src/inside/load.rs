@@ -100,7 +100,7 @@ impl VolumeTier {
         if record.asked < self.suspect_before().number() {
             stored.suspect(now.mono);
         }
-        let charge = |bytes| memory.charge(bytes);
+        let charge = |bytes| memory.charge_loaded(bytes);
         let small = self.small(memory, &record, length);
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
         let on_disk = small.is_none().then(|| record_on_disk(record));
@@ -124,7 +124,7 @@ impl VolumeTier {
             return Some(Body::small(Bytes::new()));
         }
         let bytes = record.body().filter(|_| length <= SMALL_BYTES_MAX)?.bytes();
-        let charge = memory.charge(length + BLOCK_OVERHEAD_BYTES)?;
+        let charge = memory.charge_loaded(length + BLOCK_OVERHEAD_BYTES)?;
         Some(Body::small(block(bytes.as_ref().into(), charge)))
     }
 }

@@ -18,6 +18,8 @@ const RESERVE_BLOCKS: u64 = 5;
 const RESERVE_BLOCKS_MIN: u64 = 3;
 /// A reserve is at most this part of the memory, and at least a block.
 const RESERVES_MIN: u64 = 32;
+/// This part of the memory may be at rest although reserves would have it free.
+const LOADED_PART: u64 = 16;
 
 /// What so many bytes of a body are charged with.
 pub(crate) fn cost_bytes(bytes: u64) -> u64 {
@@ -31,18 +33,39 @@ impl Memory {
             if let Some(charge) = self.budget.charge(bytes) {
                 return Some(charge);
             }
-            if bytes > self.budget.limit_bytes() || !self.evict(bytes) {
+            if bytes > self.budget.limit_bytes() || !self.evict(self.budget.lacking_bytes(bytes)) {
                 return None;
             }
         }
     }
 
-    /// Evicts generations until `need_bytes` are free. False where that cannot be: then none is evicted.
-    fn evict(&self, need_bytes: u64) -> bool {
+    /// As [`Memory::charge`], for what a request needs of a volume. While little is at rest, it may take what
+    /// reserves keep free, since it leaves for their holders. So hits go on where many bodies arrive.
+    pub(crate) fn charge_loaded(&self, bytes: u64) -> Option<Charge> {
+        let charge = self.budget.charge(bytes);
+        let is_little = || self.load().bytes + bytes <= self.limits.memory_bytes / LOADED_PART;
+        let charge = charge.or_else(|| is_little().then(|| self.budget.charge_reserved(bytes))?);
+        charge.or_else(|| self.charge(bytes))
+    }
+
+    /// Takes bytes that a reserve covers, for its holder, which has `taken` so many by now. Evicts what was
+    /// loaded meanwhile. `None` where the reserve has less left.
+    pub(crate) fn draw(&self, reserve: &Reserve, taken: u64, bytes: u64) -> Option<Charge> {
+        loop {
+            if let Some(charge) = reserve.charge(taken, bytes) {
+                return Some(charge);
+            }
+            if taken + bytes > reserve.bytes() || !self.evict(self.budget.over_bytes(bytes)) {
+                return None;
+            }
+        }
+    }
+
+    /// Evicts generations of so many bytes. False where less is at rest: then none is evicted.
+    fn evict(&self, bytes: u64) -> bool {
         let victims = {
             let mut state = self.state.lock();
-            let free_bytes = self.budget.free_bytes();
-            let victims = state.queues.pick(need_bytes.saturating_sub(free_bytes).max(1));
+            let victims = state.queues.pick(bytes.max(1));
             for victim in &victims {
                 victim.set_residence(Residence::Retired(Retirement::Evicted));
                 self.index.remove(&victim.label);
@@ -82,7 +105,7 @@ impl Memory {
             if let Some(reserve) = self.budget.reserve(bytes) {
                 return Some(reserve);
             }
-            if !self.budget.may_reserve(bytes) || !self.evict(bytes) {
+            if !self.budget.may_reserve(bytes) || !self.evict(self.budget.lacking_bytes(bytes)) {
                 return None;
             }
         }

@@ -110,7 +110,7 @@ impl Memory {
 
     /// Gives a generation that was loaded from a volume its body of one block, if memory has room.
     pub(crate) fn load_body(&self, generation: &Arc<Generation>, bytes: &[u8]) {
-        let Some(charge) = self.charge(bytes.len() as u64 + BLOCK_OVERHEAD_BYTES) else { return };
+        let Some(charge) = self.charge_loaded(bytes.len() as u64 + BLOCK_OVERHEAD_BYTES) else { return };
         let mut change = self.change();
         if generation.residence() != Residence::Resident || !generation.body.load(block(bytes.into(), charge))
         {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Memory;
 use super::sweep::SWEEP_STEP;
+use crate::budget::{Charge, Reserve};
 use crate::generation::{Generation, Head, NO_PLACE, Residence, Retirement};
 use crate::samples::{body, find, key, now, proof, put, read_from, url};
 use crate::{Read, Scope, Store, Writer};
@@ -66,6 +67,45 @@ fn what_is_published_during_a_sweep_lives_on() {
     while store.sweep() {}
     assert_eq!(store.usage().marks, 0);
     assert!(find(&store, 5000).is_some());
+}
+
+/// Reserves half of a memory, of which 300,000 bytes are drawn, and has others take what the rest leaves.
+/// Returns who holds what.
+fn crowd(memory: &Memory) -> (Reserve, [Charge; 2]) {
+    let reserve = memory.budget.reserve(MEMORY / 2).unwrap();
+    let others = memory.budget.charge(MEMORY / 2 - memory.budget.used_bytes()).unwrap();
+    let drawn = memory.draw(&reserve, 0, DRAWN).unwrap();
+    (reserve, [others, drawn])
+}
+
+const DRAWN: u64 = 300_000;
+
+#[test]
+fn nothing_is_evicted_in_vain() {
+    let store = Store::new(MEMORY);
+    (0..3).for_each(|number| drop(put(&store, number, 10_000)));
+    let memory = store.memory_for_tests();
+    let held = crowd(memory);
+    assert!(memory.charge(20_000).is_none() && memory.reserve(20_000).is_none());
+    assert!((0..3).all(|number| find(&store, number).is_some()), "all three would not have been enough");
+    drop(held);
+    assert!(memory.charge(MEMORY / 2).is_some());
+}
+
+#[test]
+fn what_is_loaded_fits_beside_reserves_and_leaves_for_their_holders() {
+    let store = Store::new(MEMORY);
+    (0..3).for_each(|number| drop(put(&store, number, 10_000)));
+    let memory = store.memory_for_tests();
+    let (reserve, _held) = crowd(memory);
+    let loaded = memory.charge_loaded(10_000).unwrap();
+    assert!(memory.charge_loaded(MEMORY / 16).is_none(), "no more than a sixteenth is at rest then");
+    assert!(memory.draw(&reserve, DRAWN, MEMORY / 2).is_none(), "more than the reserve has left");
+    assert_eq!((0..3).filter(|&number| find(&store, number).is_some()).count(), 3);
+    let _rest = memory.draw(&reserve, DRAWN, MEMORY / 2 - DRAWN).unwrap();
+    assert_eq!((0..3).filter(|&number| find(&store, number).is_some()).count(), 2);
+    assert!(memory.budget.used_bytes() <= MEMORY);
+    drop(loaded);
 }
 
 #[test]

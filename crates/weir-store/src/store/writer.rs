@@ -337,7 +337,8 @@ impl Writer {
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
         if self.is_all_reserved {
             // The reserve has shrunk by what was taken.
-            let charge = self.reserve.as_ref().and_then(|reserve| reserve.charge(0, bytes));
+            let reserve = self.reserve.as_ref();
+            let charge = reserve.and_then(|reserve| self.inside.memory.draw(reserve, 0, bytes));
             if charge.is_some() {
                 return charge;
             }
@@ -353,7 +354,7 @@ impl Writer {
             Kind::Whole => body.held_bytes(),
             Kind::Gap => body.held_within(Interval { start: self.start, end: self.at }).length(),
         };
-        self.reserve.as_ref()?.charge(taken, bytes)
+        self.inside.memory.draw(self.reserve.as_ref()?, taken, bytes)
     }
 
     fn charge_narrowed(&mut self, bytes: u64) -> Option<Charge> {
