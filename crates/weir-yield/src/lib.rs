@@ -1,15 +1,15 @@
 //! The order in which the tasks of a worker think and send, between two looks of its runtime at the kernel.
 //!
-//! A task that sends as soon as it knows what wakes who reads it, for one message, and has its own code pushed
-//! out of the processor's caches by the kernel's. Where the tasks that are ready think first and send then, one
-//! after another, who reads is awake for all of them, and both kinds of code stay in the caches (ADR 0086).
+//! A task that sends as soon as it can wakes the other side for one message, and the kernel's code pushes its
+//! own out of the processor's caches. Where all tasks that are ready think first and send then, the other side
+//! is awake for all of their messages, and both kinds of code stay in the caches (ADR 0086).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// A step that moves at least so many bytes in one system call is long: short messages do not wait behind it.
 const LONG_BYTES: usize = 32 << 10;
@@ -27,21 +27,32 @@ thread_local! {
 /// # Cancel safety
 /// Safe.
 pub async fn before_sending() {
-    let hurried = HURRIED.get();
-    if hurried > 0 {
-        return HURRIED.set(hurried - 1);
-    }
-    let mut is_behind = false;
-    poll_fn(|cx| {
-        if is_behind {
+    let mut behind = Behind::default();
+    poll_fn(|cx| behind.poll(cx)).await;
+}
+
+/// The state of [`before_sending`], for code that is polled.
+#[derive(Debug, Default)]
+pub struct Behind {
+    is_behind: bool,
+}
+
+impl Behind {
+    /// Ready once the others have run. After that it can be used again.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if std::mem::take(&mut self.is_behind) {
             return Poll::Ready(());
         }
-        is_behind = true;
+        let hurried = HURRIED.get();
+        if hurried > 0 {
+            HURRIED.set(hurried - 1);
+            return Poll::Ready(());
+        }
+        self.is_behind = true;
         // To the end of the tasks that are ready.
         cx.waker().wake_by_ref();
         Poll::Pending
-    })
-    .await;
+    }
 }
 
 /// Notes that a task of this thread has moved `bytes` in one system call.

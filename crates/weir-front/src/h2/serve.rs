@@ -15,6 +15,7 @@ use h2::{Reason, RecvStream};
 use tokio::task::JoinSet;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::Count;
+use weir_yield::Behind;
 
 use super::ahead::{Ahead, Piece};
 use super::floods::Flood;
@@ -79,6 +80,7 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         farewell: None,
         is_cut: false,
         last_word: LastWord(Some(Rc::clone(&shared.wire))),
+        behind: Behind::default(),
     };
     poll_fn(|cx| serving.poll(cx)).await;
     Box::pin(serving.end()).await;
@@ -137,6 +139,7 @@ struct Serving<S: Service> {
     /// Whether it ends without waiting for its streams.
     is_cut: bool,
     last_word: LastWord,
+    behind: Behind,
 }
 
 impl<S: Service> Serving<S> {
@@ -185,6 +188,9 @@ impl<S: Service> Serving<S> {
                 // A walk that panics closes its connection.
                 std::panic::resume_unwind(error.into_panic());
             }
+        }
+        if !is_closed && shared.wire.borrow().begins_to_send() && self.behind.poll(cx).is_pending() {
+            return Poll::Pending;
         }
         let is_failed = matches!(shared.wire.borrow_mut().poll_flush(cx), Poll::Ready(Err(_)));
         if is_closed || is_failed { Poll::Ready(()) } else { Poll::Pending }

@@ -147,6 +147,11 @@ impl Wire {
         self.heads.push_back((stream, site));
     }
 
+    /// Whether something has gathered of which nothing was written.
+    pub(super) fn begins_to_send(&self) -> bool {
+        !self.out.is_empty() && self.out_at == 0 && self.stalled.is_none()
+    }
+
     /// Writes what has gathered. Ready once all of it is written.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.out_at < self.out.len() || !self.stream.is_flushed() {
@@ -161,6 +166,7 @@ impl Wire {
             match written {
                 Ok(0) if !rest.is_empty() => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => {
+                    weir_yield::moved(bytes);
                     self.out_at += bytes;
                     self.stalled = None;
                 }
