@@ -1,8 +1,8 @@
 //! The order in which the tasks of a worker think and send, between two looks of its runtime at the kernel.
 //!
-//! A task that sends as soon as it can wakes the other side for one message, and the kernel's code pushes its
-//! own out of the processor's caches. Where all tasks that are ready think first and send then, the other side
-//! is awake for all of their messages, and both kinds of code stay in the caches (ADR 0086).
+//! A task that sends as soon as it can wakes the other side for one message, and the kernel's code pushes
+//! its own out of the processor's caches. Where all tasks that are ready think first and send then, the
+//! other side is awake for all of their messages, and both kinds of code stay in the caches (ADR 0086).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -21,8 +21,8 @@ thread_local! {
     static HURRIED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Lets the tasks that are ready now run first, each once. Call it before a message is sent. Where a long step
-/// was made on this thread a moment ago, it waits for nothing: the next one may be ready.
+/// Lets the tasks that are ready now run first, each once. Call it before a message is sent. Where a long
+/// step was made on this thread a moment ago, it waits for nothing: the next one may be ready.
 ///
 /// # Cancel safety
 /// Safe.
