@@ -35,6 +35,8 @@ pub struct Budget {
     used_bytes: AtomicU64,
     /// Bytes that only the holders of reserves may charge.
     reserved_bytes: AtomicU64,
+    /// Charged bytes that are lent of what is reserved.
+    lent_bytes: AtomicU64,
     /// The tasks that wait until less is charged or reserved.
     freed: Arc<Freed>,
 }
@@ -48,6 +50,7 @@ impl Budget {
             stock: Stock::new(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
             used_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
+            lent_bytes: AtomicU64::new(0),
             freed: Arc::default(),
         })
     }
@@ -78,7 +81,19 @@ impl Budget {
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= ceiling);
         self.used_bytes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, fits).ok()?;
         while !self.has_room_for_stock() && self.stock.shrink() {}
-        Some(Charge { budget: Arc::clone(self), bytes })
+        Some(Charge { budget: Arc::clone(self), bytes, is_lent: false })
+    }
+
+    /// Takes `bytes` of what is reserved, while it is free and no more than `most` is lent.
+    pub(crate) fn lend(self: &Arc<Budget>, bytes: u64, most: u64) -> Option<Charge> {
+        let fits = |lent: u64| lent.checked_add(bytes).filter(|&sum| sum <= most);
+        self.lent_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        let Some(mut charge) = self.charge_reserved(bytes) else {
+            self.lent_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        };
+        charge.is_lent = true;
+        Some(charge)
     }
 
     /// Keeps `bytes` free of the charges of others, if they are free now and all reserves together stay
@@ -152,7 +167,7 @@ impl Budget {
 
     /// A charge of nothing, to which others are added.
     pub(crate) fn nothing(self: &Arc<Budget>) -> Charge {
-        Charge { budget: Arc::clone(self), bytes: 0 }
+        Charge { budget: Arc::clone(self), bytes: 0, is_lent: false }
     }
 }
 
@@ -161,6 +176,7 @@ impl Budget {
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     bytes: u64,
+    is_lent: bool,
 }
 
 impl Charge {
@@ -178,18 +194,28 @@ impl Charge {
     pub(crate) fn split(&mut self, bytes: u64) -> Charge {
         assert!(bytes <= self.bytes, "a charge of {} bytes cannot give {bytes}", self.bytes);
         self.bytes -= bytes;
-        Charge { budget: Arc::clone(&self.budget), bytes }
+        Charge { budget: Arc::clone(&self.budget), bytes, is_lent: self.is_lent }
     }
 
     /// Adds another charge of the same budget to this one.
     pub(crate) fn join(&mut self, mut other: Charge) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget));
+        self.own();
+        other.own();
         self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// What was lent is charged as all else from now on.
+    fn own(&mut self) {
+        if std::mem::take(&mut self.is_lent) {
+            self.budget.lent_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        self.own();
         if self.bytes > 0 {
             let before = self.budget.used_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
             debug_assert!(before >= self.bytes);

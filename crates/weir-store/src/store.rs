@@ -479,7 +479,7 @@ impl Store {
     /// comes back. True when it is in the store now. The caller may serve it in either case.
     pub fn freshen(&self, generation: &Arc<Generation>, stored: Stored, stamp: Stamp) -> bool {
         let stored = detached(stored);
-        let Some(charge) = self.inside.memory.charge(head_bytes(&stored)) else {
+        let Some(charge) = self.inside.memory.charge_loaded(head_bytes(&stored)) else {
             // Its new head is not charged while its readers hold it, so the generation must leave.
             self.inside.memory.retire(generation, Retirement::Evicted);
             generation.label.head.store(Arc::new(Head::new(stored, self.inside.memory.budget.nothing())));

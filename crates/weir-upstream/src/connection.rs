@@ -140,6 +140,7 @@ impl Connection {
 
     /// Notes bytes that were sent.
     pub(crate) fn sent(&mut self, bytes: u64) {
+        weir_yield::moved(usize::try_from(bytes).unwrap_or(usize::MAX));
         if let Some(load) = self.load.as_ref().filter(|_| bytes > 0) {
             load.add_bytes(bytes);
         }

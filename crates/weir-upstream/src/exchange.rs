@@ -66,7 +66,6 @@ pub(crate) async fn exchange(
         interims: 0,
         moved_at: clock::now(),
     };
-    weir_yield::before_sending().await;
     match poll_fn(|cx| state.poll(cx, connection, outgoing, terms)).await {
         Ok(head) => Ok((head, clock::now().saturating_duration_since(state.moved_at))),
         Err(error) => Err(Failure { error, stage: stage(&state, outgoing), kind: state.kind }),

@@ -80,6 +80,8 @@ impl Upstream {
             doubts: Doubts { found: Vec::new(), suspect: Some(suspect) },
         };
         loop {
+            // Before a connection is taken: it could be closed meanwhile, and its clocks would run.
+            weir_yield::before_sending().await;
             let seat = course.sit().await;
             course.turn.picked = Some(course.picked);
             let origin = course.roster.origin(course.picked.at);

@@ -226,7 +226,8 @@ impl<S: Service> Serving<S> {
         }
         self.state.wake_by(cx);
         let worker = &self.shared.worker;
-        let is_idle = self.shared.streams.get() == 0;
+        // One whose last frames have not left is not idle: it could be closed for others.
+        let is_idle = self.shared.streams.get() == 0 && !self.shared.wire.borrow().begins_to_send();
         if worker.set_idle(&self.state, is_idle.then(|| self.shared.free_since.get())) && is_idle {
             worker.give_back_later();
         }

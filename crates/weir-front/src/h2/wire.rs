@@ -33,9 +33,12 @@ const TURN_HEAD_BYTES_MAX: usize = 2 << 10;
 const HEADS_MAX: usize = 256;
 
 thread_local! {
-    /// A gathering buffer that no connection of this thread uses, so that an idle connection has none.
-    static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Gathering buffers that no connection of this thread uses, so that an idle connection has none.
+    static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
+
+/// So many wait for the next connections: as many as are ready together gather before the first sends.
+const SPARES_MAX: usize = 8;
 
 /// The socket of one connection, and what is known of the frames on it.
 pub(super) struct Wire {
@@ -184,7 +187,11 @@ impl Wire {
             let mut out = std::mem::take(&mut self.out);
             out.clear();
             self.out_at = 0;
-            SPARE.set(out);
+            SPARES.with_borrow_mut(|spares| {
+                if spares.len() < SPARES_MAX {
+                    spares.push(out);
+                }
+            });
         }
         Poll::Ready(Ok(()))
     }
@@ -330,7 +337,7 @@ impl AsyncWrite for Io {
             ready!(wire.poll_flush(cx))?;
         }
         if wire.out.capacity() == 0 {
-            wire.out = SPARE.take();
+            wire.out = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
         wire.out.extend_from_slice(bytes);
         wire.scan_outgoing(bytes);

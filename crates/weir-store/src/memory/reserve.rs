@@ -18,8 +18,10 @@ const RESERVE_BLOCKS: u64 = 5;
 const RESERVE_BLOCKS_MIN: u64 = 3;
 /// A reserve is at most this part of the memory, and at least a block.
 const RESERVES_MIN: u64 = 32;
-/// This part of the memory may be at rest although reserves would have it free.
-const LOADED_PART: u64 = 16;
+/// This part of the memory is lent to what requests need of volumes, although reserves keep it free.
+const LENT_PART: u64 = 16;
+/// How often something leaves for what is to be lent.
+const LENT_TRIES: usize = 4;
 
 /// What so many bytes of a body are charged with.
 pub(crate) fn cost_bytes(bytes: u64) -> u64 {
@@ -33,39 +35,44 @@ impl Memory {
             if let Some(charge) = self.budget.charge(bytes) {
                 return Some(charge);
             }
-            if bytes > self.budget.limit_bytes() || !self.evict(self.budget.lacking_bytes(bytes)) {
+            if bytes > self.budget.limit_bytes() || !self.evict(|| self.budget.lacking_bytes(bytes)) {
                 return None;
             }
         }
     }
 
-    /// As [`Memory::charge`], for what a request needs of a volume. While little is at rest, it may take what
-    /// reserves keep free, since it leaves for their holders. So hits go on where many bodies arrive.
+    /// As [`Memory::charge`], for what a request needs of a volume. A part of the memory is lent for that though
+    /// reserves keep it free: it leaves for their holders. So hits go on where many bodies arrive.
     pub(crate) fn charge_loaded(&self, bytes: u64) -> Option<Charge> {
-        let charge = self.budget.charge(bytes);
-        let is_little = || self.load().bytes + bytes <= self.limits.memory_bytes / LOADED_PART;
-        let charge = charge.or_else(|| is_little().then(|| self.budget.charge_reserved(bytes))?);
-        charge.or_else(|| self.charge(bytes))
+        let lend = || self.budget.lend(bytes, self.limits.memory_bytes / LENT_PART);
+        let charge = self.budget.charge(bytes).or_else(lend).or_else(|| self.charge(bytes));
+        // What else was lent is at rest by now.
+        charge.or_else(|| (0..LENT_TRIES).find_map(|_| if self.evict(|| bytes) { lend() } else { None }))
     }
 
     /// Takes bytes that a reserve covers, for its holder, which has `taken` so many by now. Evicts what was
-    /// loaded meanwhile. `None` where the reserve has less left.
+    /// loaded meanwhile. `None` where the reserve has less left, or all that was loaded is being read.
     pub(crate) fn draw(&self, reserve: &Reserve, taken: u64, bytes: u64) -> Option<Charge> {
         loop {
             if let Some(charge) = reserve.charge(taken, bytes) {
                 return Some(charge);
             }
-            if taken + bytes > reserve.bytes() || !self.evict(self.budget.over_bytes(bytes)) {
+            if taken + bytes > reserve.bytes() || !self.evict(|| self.budget.over_bytes(bytes)) {
                 return None;
             }
         }
     }
 
-    /// Evicts generations of so many bytes. False where less is at rest: then none is evicted.
-    fn evict(&self, bytes: u64) -> bool {
+    /// Evicts generations of as many bytes as are lacking. False where less is at rest: then none is evicted.
+    /// Nothing may be lacking any more once it is its turn.
+    fn evict(&self, lacking_bytes: impl Fn() -> u64) -> bool {
         let victims = {
             let mut state = self.state.lock();
-            let victims = state.queues.pick(bytes.max(1));
+            let bytes = lacking_bytes();
+            if bytes == 0 {
+                return true;
+            }
+            let victims = state.queues.pick(bytes);
             for victim in &victims {
                 victim.set_residence(Residence::Retired(Retirement::Evicted));
                 self.index.remove(&victim.label);
@@ -105,7 +112,7 @@ impl Memory {
             if let Some(reserve) = self.budget.reserve(bytes) {
                 return Some(reserve);
             }
-            if !self.budget.may_reserve(bytes) || !self.evict(self.budget.lacking_bytes(bytes)) {
+            if !self.budget.may_reserve(bytes) || !self.evict(|| self.budget.lacking_bytes(bytes)) {
                 return None;
             }
         }

@@ -40,7 +40,7 @@ impl Memory {
             let until = self.ledger.current();
             let old = label.head.load_full();
             let mut stored = old.stored.clone();
-            let charge = self.charge(head_bytes(&stored));
+            let charge = self.charge_loaded(head_bytes(&stored));
             let mut change = self.change();
             match (self.judge(label), charge) {
                 (Judged::Alive, _) => return true,
@@ -54,8 +54,13 @@ impl Memory {
                     label.raise_stamp(until);
                     return true;
                 }
-                (Judged::Dead, _) | (_, None) => {
+                (Judged::Dead, _) => {
                     change.withdraw(generation, Retirement::Invalidated);
+                    return false;
+                }
+                // Its volume has it still.
+                (_, None) => {
+                    change.withdraw(generation, Retirement::Evicted);
                     return false;
                 }
             }

@@ -99,7 +99,7 @@ fn what_is_loaded_fits_beside_reserves_and_leaves_for_their_holders() {
     let memory = store.memory_for_tests();
     let (reserve, _held) = crowd(memory);
     let loaded = memory.charge_loaded(10_000).unwrap();
-    assert!(memory.charge_loaded(MEMORY / 16).is_none(), "no more than a sixteenth is at rest then");
+    assert!(memory.charge_loaded(MEMORY / 16).is_none(), "no more than a sixteenth is lent");
     assert!(memory.draw(&reserve, DRAWN, MEMORY / 2).is_none(), "more than the reserve has left");
     assert_eq!((0..3).filter(|&number| find(&store, number).is_some()).count(), 3);
     let _rest = memory.draw(&reserve, DRAWN, MEMORY / 2 - DRAWN).unwrap();

@@ -345,16 +345,30 @@ impl Writer {
         }
         let charge = self.inside.memory.charge(bytes);
         let charge = charge.or_else(|| self.charge_reserved(bytes));
+        if charge.is_none() && self.has_reserved(bytes) {
+            // What was loaded meanwhile is being read. It leaves soon, and the body stays what it is.
+            return None;
+        }
         charge.or_else(|| self.charge_narrowed(bytes)).or_else(|| self.charge_reserved(bytes))
     }
 
     fn charge_reserved(&self, bytes: u64) -> Option<Charge> {
+        self.inside.memory.draw(self.reserve.as_ref()?, self.drawn_bytes(), bytes)
+    }
+
+    /// Whether the reserve covers so many bytes more.
+    fn has_reserved(&self, bytes: u64) -> bool {
+        let drawn_bytes = if self.is_all_reserved { 0 } else { self.drawn_bytes() };
+        self.reserve.as_ref().is_some_and(|reserve| drawn_bytes + bytes <= reserve.bytes())
+    }
+
+    /// What was taken of the reserve.
+    fn drawn_bytes(&self) -> u64 {
         let body = &self.generation.body;
-        let taken = match self.kind {
+        match self.kind {
             Kind::Whole => body.held_bytes(),
             Kind::Gap => body.held_within(Interval { start: self.start, end: self.at }).length(),
-        };
-        self.inside.memory.draw(self.reserve.as_ref()?, taken, bytes)
+        }
     }
 
     fn charge_narrowed(&mut self, bytes: u64) -> Option<Charge> {
