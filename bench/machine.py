@@ -32,16 +32,19 @@ def build():
     return "trained release" if os.path.basename(os.environ.get("CARGO_TARGET_DIR", "").rstrip("/")) == "trained" else "release"
 
 
+def revision(root):
+    """Which version of this repository it is. The pages that are being written are no change of it."""
+    pages = [":(exclude)bench/*.md", ":(exclude)bench/*.svg"]
+    is_changed = line(["git", "-C", root, "status", "--porcelain", "-uno", "--", ".", *pages]) != "unknown"
+    return line(["git", "-C", root, "rev-parse", "--short=12", "HEAD"]) + (" with local changes" if is_changed else "")
+
+
 def commit(root):
-    """Which version of this repository it is."""
-    changed = " with local changes" if line(["git", "-C", root, "status", "--porcelain", "-uno"]) != "unknown" else ""
-    return f"Commit {line(['git', '-C', root, 'rev-parse', '--short=12', 'HEAD'])}{changed}, {build()}, {line(['rustc', '--version'])}."
+    return f"Commit {revision(root)}, {build()}, {line(['rustc', '--version'])}."
 
 
 def versions(weir, nginx, root):
-    commit = line(["git", "-C", root, "rev-parse", "--short=12", "HEAD"])
-    changed = " with local changes" if line(["git", "-C", root, "status", "--porcelain", "-uno"]) != "unknown" else ""
-    return f"{line([weir, '--version'])} ({commit}{changed}, {build()}), {line([nginx, '-v']).replace('nginx version: ', '')}, {line(['rustc', '--version'])}."
+    return f"{line([weir, '--version'])} ({revision(root)}, {build()}), {line([nginx, '-v']).replace('nginx version: ', '')}, {line(['rustc', '--version'])}."
 
 
 def busy(cpu):
