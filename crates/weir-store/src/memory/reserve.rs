@@ -41,8 +41,8 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::charge`], for what a request needs of a volume. A part of the memory is lent for that though
-    /// reserves keep it free: it leaves for their holders. So hits go on where many bodies arrive.
+    /// As [`Memory::charge`], for what a request needs of a volume. A part of the memory is lent for that
+    /// though reserves keep it free: it leaves for their holders. So hits go on where many bodies arrive.
     pub(crate) fn charge_loaded(&self, bytes: u64) -> Option<Charge> {
         let lend = || self.budget.lend(bytes, self.limits.memory_bytes / LENT_PART);
         let charge = self.budget.charge(bytes).or_else(lend).or_else(|| self.charge(bytes));
