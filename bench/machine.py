@@ -40,6 +40,7 @@ def revision(root):
 
 
 def commit(root):
+    """What was measured, and how it was built."""
     return f"Commit {revision(root)}, {build()}, {line(['rustc', '--version'])}."
 
 

@@ -248,8 +248,9 @@ impl<S: Service> Worker<S> {
         });
     }
 
-    /// Shortens lists that were longer.
+    /// Shortens lists that were longer, and gives up spare buffers.
     fn shrink(&self) {
+        h2::shrink();
         let mut connections = self.connections.borrow_mut();
         if connections.capacity() / 4 > connections.len() {
             connections.shrink_to_fit();

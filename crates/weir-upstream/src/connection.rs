@@ -126,7 +126,7 @@ impl Connection {
 
     /// Charges bytes that were read.
     pub(crate) fn received(&mut self, bytes: usize) {
-        weir_yield::moved(bytes);
+        weir_yield::moved(bytes as u64);
         if let Some(tally) = &self.tally {
             tally.received(bytes as u64);
         }
@@ -140,7 +140,7 @@ impl Connection {
 
     /// Notes bytes that were sent.
     pub(crate) fn sent(&mut self, bytes: u64) {
-        weir_yield::moved(usize::try_from(bytes).unwrap_or(usize::MAX));
+        weir_yield::moved(bytes);
         if let Some(load) = self.load.as_ref().filter(|_| bytes > 0) {
             load.add_bytes(bytes);
         }

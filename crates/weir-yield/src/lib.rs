@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 /// A step that moves at least so many bytes in one system call is long: short messages do not wait behind it.
-const LONG_BYTES: usize = 32 << 10;
+const LONG_BYTES: u64 = 32 << 10;
 /// So many messages after a long step leave at once.
 const HURRIED_MESSAGES: u32 = 64;
 
@@ -56,7 +56,7 @@ impl Behind {
 }
 
 /// Notes that a task of this thread has moved `bytes` in one system call.
-pub fn moved(bytes: usize) {
+pub fn moved(bytes: u64) {
     if bytes >= LONG_BYTES {
         HURRIED.set(HURRIED_MESSAGES);
     }

@@ -284,7 +284,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     ) -> Result<(usize, Taken), End> {
         let sent = self.conn.socket.sent_bytes.saturating_sub(head_bytes);
         self.sent.body_bytes += sent.min(content);
-        weir_yield::moved(usize::try_from(sent).unwrap_or(usize::MAX));
+        weir_yield::moved(sent);
         let taken = taken.map_err(|end| self.ended(&end))?;
         self.sent.first_byte.get_or_insert_with(clock::mono);
         if let Some(pace) = self.pace {

@@ -16,6 +16,7 @@ mod tunnel;
 mod wire;
 
 pub(crate) use self::serve::serve;
+pub(crate) use self::wire::shrink;
 
 /// What a client's side of a connection begins with (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

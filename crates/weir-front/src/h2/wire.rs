@@ -40,6 +40,11 @@ thread_local! {
 /// So many wait for the next connections: as many as are ready together gather before the first sends.
 const SPARES_MAX: usize = 8;
 
+/// Gives the allocator the gathering buffers of this thread.
+pub(crate) fn shrink() {
+    SPARES.take();
+}
+
 /// The socket of one connection, and what is known of the frames on it.
 pub(super) struct Wire {
     stream: Stream,
@@ -169,7 +174,7 @@ impl Wire {
             match written {
                 Ok(0) if !rest.is_empty() => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => {
-                    weir_yield::moved(bytes);
+                    weir_yield::moved(bytes as u64);
                     self.out_at += bytes;
                     self.stalled = None;
                 }

@@ -20,8 +20,6 @@ const RESERVE_BLOCKS_MIN: u64 = 3;
 const RESERVES_MIN: u64 = 32;
 /// This part of the memory is lent to what requests need of volumes, although reserves keep it free.
 const LENT_PART: u64 = 16;
-/// How often something leaves for what is to be lent.
-const LENT_TRIES: usize = 4;
 
 /// What so many bytes of a body are charged with.
 pub(crate) fn cost_bytes(bytes: u64) -> u64 {
@@ -45,9 +43,7 @@ impl Memory {
     /// though reserves keep it free: it leaves for their holders. So hits go on where many bodies arrive.
     pub(crate) fn charge_loaded(&self, bytes: u64) -> Option<Charge> {
         let lend = || self.budget.lend(bytes, self.limits.memory_bytes / LENT_PART);
-        let charge = self.budget.charge(bytes).or_else(lend).or_else(|| self.charge(bytes));
-        // What else was lent is at rest by now.
-        charge.or_else(|| (0..LENT_TRIES).find_map(|_| if self.evict(|| bytes) { lend() } else { None }))
+        self.budget.charge(bytes).or_else(lend).or_else(|| self.charge(bytes))
     }
 
     /// Takes bytes that a reserve covers, for its holder, which has `taken` so many by now. Evicts what was

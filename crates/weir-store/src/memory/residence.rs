@@ -54,13 +54,11 @@ impl Memory {
                     label.raise_stamp(until);
                     return true;
                 }
-                (Judged::Dead, _) => {
-                    change.withdraw(generation, Retirement::Invalidated);
-                    return false;
-                }
-                // Its volume has it still.
-                (_, None) => {
-                    change.withdraw(generation, Retirement::Evicted);
+                (judged, _) => {
+                    let is_dead = judged == Judged::Dead;
+                    // Without room for its head it leaves memory alone.
+                    let why = if is_dead { Retirement::Invalidated } else { Retirement::Evicted };
+                    change.withdraw(generation, why);
                     return false;
                 }
             }

@@ -335,13 +335,10 @@ impl Writer {
 
     /// Takes memory: by evicting others, else from its reserve, else by narrowing the window or becoming one.
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
-        if self.is_all_reserved {
-            // The reserve has shrunk by what was taken.
-            let reserve = self.reserve.as_ref();
-            let charge = reserve.and_then(|reserve| self.inside.memory.draw(reserve, 0, bytes));
-            if charge.is_some() {
-                return charge;
-            }
+        if self.is_all_reserved
+            && let Some(charge) = self.charge_reserved(bytes)
+        {
+            return Some(charge);
         }
         let charge = self.inside.memory.charge(bytes);
         let charge = charge.or_else(|| self.charge_reserved(bytes));
@@ -358,14 +355,14 @@ impl Writer {
 
     /// Whether the reserve covers so many bytes more.
     fn has_reserved(&self, bytes: u64) -> bool {
-        let drawn_bytes = if self.is_all_reserved { 0 } else { self.drawn_bytes() };
-        self.reserve.as_ref().is_some_and(|reserve| drawn_bytes + bytes <= reserve.bytes())
+        self.reserve.as_ref().is_some_and(|reserve| self.drawn_bytes() + bytes <= reserve.bytes())
     }
 
-    /// What was taken of the reserve.
+    /// What was taken of the reserve. One for all of the body has shrunk by that.
     fn drawn_bytes(&self) -> u64 {
         let body = &self.generation.body;
         match self.kind {
+            _ if self.is_all_reserved => 0,
             Kind::Whole => body.held_bytes(),
             Kind::Gap => body.held_within(Interval { start: self.start, end: self.at }).length(),
         }
