@@ -1,10 +1,8 @@
 //! A response as the rooms make it: a value that the connection sends.
 
-use std::os::fd::BorrowedFd;
-
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use weir_front::{Body, Cut, Head};
+use weir_front::{Body, Cut, Head, SealedPart};
 use weir_store::Piece;
 
 use crate::core::Core;
@@ -98,7 +96,7 @@ impl Body for Content {
         }
     }
 
-    fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
+    fn sealed(&self) -> Option<SealedPart<'_>> {
         match &self.0 {
             Source::Whole(whole) => whole.sealed(),
             Source::File(reading) => reading.sealed(),

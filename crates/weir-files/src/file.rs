@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use weir_policy::Stored;
+use weir_sealed::Sealed;
 
 use crate::coding::Coding;
 use crate::hot::Charge;
@@ -34,11 +35,21 @@ pub struct File {
 pub(crate) enum Content {
     /// In memory.
     Memory(Bytes),
-    /// In memory, in a sealed file without a name: the kernel sends it without a copy, and nobody can change
-    /// it.
-    Sealed(OwnedFd),
+    /// In memory that nobody can change: the kernel sends it without a copy.
+    Sealed(Sealed),
     /// In the file itself.
     Open(OwnedFd),
+}
+
+impl Content {
+    /// The bytes, or the file that has them.
+    pub(crate) fn at_hand(&self) -> Result<&Bytes, &OwnedFd> {
+        match self {
+            Content::Memory(bytes) => Ok(bytes),
+            Content::Sealed(sealed) => Ok(sealed.bytes()),
+            Content::Open(fd) => Err(fd),
+        }
+    }
 }
 
 /// A head as it was printed.

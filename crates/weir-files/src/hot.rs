@@ -10,14 +10,15 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::file::{Content, Found};
-use crate::open::{self, Opens};
+use crate::open::Opens;
 
 /// So long what was found is used without another look.
 const CHECK_EVERY: Duration = Duration::from_millis(950);
 /// What a version costs beside its bytes: names, fields, a printed head.
 const VERSION_BYTES: u64 = 2 << 10;
-/// The most sealed files: each is an open file of the process.
-const SEALED_MAX: u64 = 1024;
+/// The most files that are held sealed: each is a mapping of the process, of which Linux gives 65,530 unless
+/// it is told otherwise.
+const SEALED_MAX: u64 = 8192;
 /// How many large files are remembered as asked for once.
 const ONCE: usize = 4096;
 
@@ -35,7 +36,6 @@ struct Budget {
     limit: AtomicU64,
     used: AtomicU64,
     sealed: AtomicU64,
-    sealed_max: AtomicU64,
 }
 
 /// A version's share of the memory; given back when the last body of it has been sent.
@@ -114,7 +114,6 @@ impl Hot {
     /// Other limits from now on.
     pub(crate) fn limit(&self, limits: HotLimits) {
         self.budget.limit.store(limits.memory_bytes, Ordering::Relaxed);
-        self.budget.sealed_max.store(SEALED_MAX.min(open::limit()), Ordering::Relaxed);
         self.file_bytes_max.store(limits.file_bytes_max, Ordering::Relaxed);
         self.make_room(0, 0);
     }
@@ -170,7 +169,7 @@ impl Hot {
     fn fits(&self, bytes: u64, sealed: u64) -> bool {
         let budget = &self.budget;
         budget.used.load(Ordering::Relaxed) + bytes <= budget.limit.load(Ordering::Relaxed)
-            && budget.sealed.load(Ordering::Relaxed) + sealed <= budget.sealed_max.load(Ordering::Relaxed)
+            && budget.sealed.load(Ordering::Relaxed) + sealed <= SEALED_MAX
     }
 
     /// Lets go what was not used lately until so much fits. False where it does not fit all the same: bodies

@@ -1,19 +1,20 @@
 //! From an open file to a version that can be sent: its fields, and its bytes in memory where there is room.
 //! What is read is one version: the file is looked at before and after.
 
-use std::fs;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create, sendfile};
+use rustix::fs::{fstat, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use weir_clock::Now;
 use weir_policy::Stored;
+use weir_sealed::{Draft, Sealed};
 
 use crate::coding::Coding;
 use crate::file::{Content, File};
@@ -181,34 +182,28 @@ pub(crate) fn read_at(fd: &OwnedFd, into: &mut [u8], offset: u64, wait: Wait) ->
     }
 }
 
-/// The bytes of a file in one without a name that nobody can change; none where it has become shorter.
-fn sealed(fd: &OwnedFd, length: u64) -> Result<Option<OwnedFd>, LoadError> {
-    let system = LoadError::System;
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let held = memfd_create("weir-file", flags).map_err(system)?;
+/// The bytes of a file in memory that nobody can change; none where it has become shorter.
+fn sealed(fd: &OwnedFd, length: u64) -> Result<Option<Sealed>, LoadError> {
+    let draft = Draft::new("weir-file").map_err(failed)?;
     let mut offset = 0;
     while offset < length {
         let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
-        match sendfile(&held, fd, Some(&mut offset), left) {
+        match sendfile(draft.file(), fd, Some(&mut offset), left) {
             Ok(0) => return Ok(None),
             Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::INVAL | Errno::NOSYS) => return copied(fd, length, held),
-            Err(errno) => return Err(system(errno)),
+            Err(Errno::INVAL | Errno::NOSYS) => return copied(fd, length, draft),
+            Err(errno) => return Err(LoadError::System(errno)),
         }
     }
-    seal(held)
+    draft.seal(()).map(Some).map_err(failed)
 }
 
-fn seal(held: OwnedFd) -> Result<Option<OwnedFd>, LoadError> {
-    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-    fcntl_add_seals(&held, seals).map_err(LoadError::System)?;
-    Ok(Some(held))
+fn failed(error: io::Error) -> LoadError {
+    LoadError::System(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// The same, for file systems that the kernel does not send from.
-fn copied(fd: &OwnedFd, length: u64, held: OwnedFd) -> Result<Option<OwnedFd>, LoadError> {
-    use std::os::unix::fs::FileExt;
-    let held = fs::File::from(held);
+fn copied(fd: &OwnedFd, length: u64, draft: Draft) -> Result<Option<Sealed>, LoadError> {
     let mut buffer = vec![0; 64 << 10];
     let mut offset = 0;
     while offset < length {
@@ -218,9 +213,8 @@ fn copied(fd: &OwnedFd, length: u64, held: OwnedFd) -> Result<Option<OwnedFd>, L
             Err(Errno::INTR) => continue,
             read => read.map_err(LoadError::System)?,
         };
-        let written = held.write_all_at(&buffer[..count], offset);
-        written.map_err(|error| LoadError::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        draft.file().write_all_at(&buffer[..count], offset).map_err(failed)?;
         offset += count as u64;
     }
-    seal(held.into())
+    draft.seal(()).map(Some).map_err(failed)
 }

@@ -54,8 +54,8 @@ impl Drop for Place {
     }
 }
 
-/// How many files may be open here, and as sealed copies as many again.
-pub(crate) fn limit() -> u64 {
+/// How many files may be open here.
+fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED) / PART
 }
 

@@ -1,12 +1,13 @@
 //! The bytes of one version on their way out. A version that changes while it is sent breaks off: a body
 //! never has bytes of two.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use rustix::fs::fstat;
 use rustix::io::Errno;
+use weir_sealed::SealedPart;
 
 use crate::file::{Content, File};
 use crate::files::Files;
@@ -68,10 +69,10 @@ impl Reading {
         Some((std::slice::from_ref(bytes), within, self.end - self.at))
     }
 
-    /// A sealed file that has the bytes, the offset in it, and how many are wanted.
-    pub fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
-        let Content::Sealed(fd) = self.unchecked()? else { return None };
-        Some((fd.as_fd(), self.at, self.end - self.at))
+    /// What is left, where it lies in sealed memory.
+    pub fn sealed(&self) -> Option<SealedPart<'_>> {
+        let Content::Sealed(sealed) = self.unchecked()? else { return None };
+        sealed.part(self.at..self.end)
     }
 
     /// Notes that so many bytes were sent of what is at hand, or sealed.
@@ -101,24 +102,19 @@ impl Reading {
             self.at += bytes.len() as u64;
             return Ok(Some(bytes));
         }
-        let bytes = match &self.file.content {
-            Content::Memory(bytes) => {
+        let bytes = match self.file.content.at_hand() {
+            Ok(bytes) => {
                 let at = usize::try_from(self.at).unwrap_or(usize::MAX);
                 bytes.slice(at..at + wanted)
             }
-            Content::Sealed(fd) => {
-                let buffer = room(std::mem::take(&mut self.buffer), wanted);
-                self.buffer = read(fd, buffer, (self.at, wanted), Wait::May)?.1;
-                self.buffer.slice(..wanted.min(self.buffer.len()))
-            }
-            Content::Open(fd) => {
+            Err(fd) => {
                 let buffer = room(std::mem::take(&mut self.buffer), wanted);
                 let (count, buffer) = match read(fd, buffer, (self.at, wanted), Wait::Never) {
                     Err(Stop::Wait) => {
                         let (file, at) = (Arc::clone(&self.file), self.at);
-                        let job = move || match &file.content {
-                            Content::Open(fd) => read(fd, BytesMut::zeroed(wanted), (at, wanted), Wait::May),
-                            Content::Memory(_) | Content::Sealed(_) => Err(Stop::Broken(Broken::System)),
+                        let job = move || match file.content.at_hand() {
+                            Err(fd) => read(fd, BytesMut::zeroed(wanted), (at, wanted), Wait::May),
+                            Ok(_) => Err(Stop::Broken(Broken::System)),
                         };
                         self.files.pool().run(job).await.ok_or(Broken::System)??
                     }
@@ -146,8 +142,8 @@ impl Reading {
         if let Some((_, bytes)) = self.checked.as_ref().filter(|(known, _)| *known == block) {
             return Ok(bytes.clone());
         }
-        let bytes = match &self.file.content {
-            Content::Memory(bytes) => {
+        let bytes = match self.file.content.at_hand() {
+            Ok(bytes) => {
                 let at = usize::try_from(start).unwrap_or(usize::MAX);
                 let end = at.saturating_add(length);
                 if end > bytes.len() {
@@ -155,13 +151,12 @@ impl Reading {
                 }
                 bytes.slice(at..end)
             }
-            Content::Sealed(fd) => read_whole(fd, (start, length), Wait::May)?,
-            Content::Open(fd) => match read_whole(fd, (start, length), Wait::Never) {
+            Err(fd) => match read_whole(fd, (start, length), Wait::Never) {
                 Err(Stop::Wait) => {
                     let file = Arc::clone(&self.file);
-                    let job = move || match &file.content {
-                        Content::Open(fd) => read_whole(fd, (start, length), Wait::May),
-                        Content::Memory(_) | Content::Sealed(_) => Err(Stop::Broken(Broken::System)),
+                    let job = move || match file.content.at_hand() {
+                        Err(fd) => read_whole(fd, (start, length), Wait::May),
+                        Ok(_) => Err(Stop::Broken(Broken::System)),
                     };
                     self.files.pool().run(job).await.ok_or(Broken::System)??
                 }
@@ -223,7 +218,6 @@ fn read(
         match read_at(fd, &mut buffer[..wanted], at, wait) {
             Ok(0) => return Err(Stop::Broken(Broken::Changed)),
             Ok(count) => {
-                // Only a sealed file is read without a count.
                 buffer.truncate(count);
                 return Ok((count, buffer.freeze()));
             }

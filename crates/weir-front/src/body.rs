@@ -1,10 +1,9 @@
 //! The content of a response: bytes that lie in memory, bytes that come, and what becomes of both where the
 //! client is slow. It must not know where they come from.
 
-use std::os::fd::BorrowedFd;
-
 use bytes::Bytes;
 use http::HeaderMap;
+use weir_sealed::SealedPart;
 
 /// A body broke off. The connection is cut, never ended cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,8 +19,8 @@ pub trait Body {
     /// `None` if the next bytes must be asked for by [`Body::next`].
     fn at_hand(&self) -> Option<(&[Bytes], usize, u64)>;
 
-    /// A file in memory that nobody can change, the offset in it, and how many bytes are wanted.
-    fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)>;
+    /// The bytes that are wanted, where they lie in memory that nobody can change.
+    fn sealed(&self) -> Option<SealedPart<'_>>;
 
     /// Notes that `bytes` of what is at hand or sealed were sent.
     fn advance(&mut self, bytes: u64);

@@ -29,4 +29,5 @@ pub use message::{
     Upload,
 };
 pub use mode::{ListenerMode, Protocols, Transport};
+pub use weir_sealed::SealedPart;
 pub use weir_tls::Certificates;

@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use weir_front::listen::{Clients, Peer, Trusted, UnixPeers};
 use weir_front::{
     Body, Client, ClientLimits, Cut, Done, Fields, Head, Late, Pace, Part, Refused, Request, Response,
-    Service, Turn,
+    SealedPart, Service, Turn,
 };
 use weir_observe::Observer;
 
@@ -51,7 +51,7 @@ impl Body for Content {
         Some((&self.blocks, self.at, held as u64))
     }
 
-    fn sealed(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64, u64)> {
+    fn sealed(&self) -> Option<SealedPart<'_>> {
         None
     }
 

@@ -1,11 +1,11 @@
 //! The kinds of bodies: none, bytes at hand, a generation that is held or being filled, an origin's stream,
 //! several parts of a generation. They must not look at heads.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_files::{Broken, Reading};
+use weir_front::SealedPart;
 use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::{Blocks, Generation, InUse, Piece, Read};
@@ -61,8 +61,8 @@ impl Whole {
     }
 
     /// As [`weir_front::Body::sealed`].
-    pub(crate) fn sealed(&self) -> Option<(BorrowedFd<'_>, u64, u64)> {
-        Some((self.generation.file()?.as_fd(), self.rest.start, self.rest.length()))
+    pub(crate) fn sealed(&self) -> Option<SealedPart<'_>> {
+        self.generation.file()?.part(self.rest.start..self.rest.end)
     }
 
     /// Notes that so many bytes were sent.

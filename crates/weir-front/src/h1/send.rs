@@ -21,7 +21,7 @@ const PIECE_BYTES_MAX: usize = 256 << 10;
 /// The same for a body with a limited rate, whose bytes are held until all of them are sent.
 const PACED_BYTES_MAX: usize = 64 << 10;
 /// The most bytes that the kernel is asked to send at a time: what a socket's buffer takes on most systems.
-const SEALED_BYTES_MAX: u64 = 4 << 20;
+const SEALED_BYTES_MAX: u64 = 1 << 20;
 /// The fewest bytes for which the kernel is asked: fewer leave with the head, in one call.
 const SEALED_BYTES_MIN: u64 = 64 << 10;
 /// The blocks of a stored body that go to the kernel at a time: 1 MiB.
@@ -174,9 +174,9 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     /// Sends a body of known length, however its bytes come. That may change on the way: a body that lies in
     /// blocks can move to a file, and one whose client is slow lets go of both.
     async fn length(&mut self, mut left: u64) -> End {
-        let sends_files = self.conn.socket.sends_files();
+        let sends_sealed = self.conn.socket.sends_sealed();
         loop {
-            let sent = if sends_files && left >= SEALED_BYTES_MIN && self.body.sealed().is_some() {
+            let sent = if sends_sealed && left >= SEALED_BYTES_MIN && self.body.sealed().is_some() {
                 self.sealed(&mut left).await
             } else if self.body.at_hand().is_some() {
                 self.at_hand(&mut left).await
@@ -349,19 +349,24 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         Ok(())
     }
 
-    /// Has the kernel send a body that lies in a file in memory, while it lies there.
+    /// Has the kernel send a body that lies in sealed memory, while it lies there.
     async fn sealed(&mut self, left: &mut u64) -> Result<(), End> {
         while *left > 0 {
             let allowed = self.turn((*left).min(SEALED_BYTES_MAX)).await?;
-            let Some((file, offset, held)) = self.body.sealed() else { break };
-            let bytes = held.min(*left).min(allowed);
-            if bytes == 0 {
+            let Some(held) = self.body.sealed() else { break };
+            let part = held.at_most((*left).min(allowed));
+            if part.is_empty() {
                 return Err(self.flush(GONE_BODY).await);
             }
+            let bytes = part.len() as u64;
             let head_bytes = self.conn.socket.out.len() as u64;
-            let taken = self.conn.socket.send_file_now(file, offset, bytes);
+            let taken = self.conn.socket.send_sealed_now(part);
             let taken = self.count(head_bytes, bytes, taken);
             self.sent_at_hand(left, taken).await?;
+            if *left > 0 {
+                // A client that takes everything at once does not keep others waiting.
+                tokio::task::yield_now().await;
+            }
         }
         Ok(())
     }

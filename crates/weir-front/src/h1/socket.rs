@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt;
+use weir_sealed::SealedPart;
 
 use crate::limits::ClientLimits;
 use crate::listen::{Plain, Stream};
@@ -315,41 +315,30 @@ impl Socket {
         !self.out.is_empty() || !self.stream.is_flushed()
     }
 
-    /// Whether the kernel can send files on this connection.
-    pub(super) fn sends_files(&self) -> bool {
+    /// Whether the kernel can send sealed bytes on this connection.
+    pub(super) fn sends_sealed(&self) -> bool {
         self.stream.unsecured().is_some()
     }
 
-    /// As [`Socket::send_now`], of `bytes` of a file in memory from `offset` on. Only where
-    /// [`Socket::sends_files`].
+    /// As [`Socket::send_now`], of sealed bytes. Only where [`Socket::sends_sealed`].
     ///
     /// # Errors
     /// As [`Socket::send_now`].
-    pub(super) fn send_file_now(
-        &mut self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<Taken, ClientEnd> {
+    pub(super) fn send_sealed_now(&mut self, part: SealedPart<'_>) -> Result<Taken, ClientEnd> {
         let head = std::mem::take(&mut self.out);
         let printed = head.len();
         self.sent_bytes = 0;
-        let taken = self.write_file_now(&head, file, (offset, bytes));
+        let taken = self.write_sealed_now(&head, part);
         self.keep_printed(head, printed);
         taken
     }
 
-    fn write_file_now(
-        &mut self,
-        mut head: &[u8],
-        file: BorrowedFd<'_>,
-        (mut offset, mut left): (u64, u64),
-    ) -> Result<Taken, ClientEnd> {
-        while left > 0 || !head.is_empty() {
+    fn write_sealed_now(&mut self, mut head: &[u8], mut part: SealedPart<'_>) -> Result<Taken, ClientEnd> {
+        while !part.is_empty() || !head.is_empty() {
             let Some(plain) = self.stream.unsecured() else { return Err(ClientEnd::Closed) };
             let written = match head.is_empty() {
                 false => plain.try_write_ahead(head),
-                true => plain.try_send_file(file, offset, usize::try_from(left).unwrap_or(usize::MAX)),
+                true => plain.try_send_sealed(part),
             };
             let bytes = match written {
                 Ok(0) => return Err(ClientEnd::Closed),
@@ -368,7 +357,7 @@ impl Socket {
             }
             match head.is_empty() {
                 false => head = &head[bytes..],
-                true => (offset, left) = (offset + moved, left.saturating_sub(moved)),
+                true => part = part.after(bytes),
             }
         }
         Ok(Taken::All)

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use weir_sealed::SealedPart;
 
 use super::Family;
 
@@ -205,18 +206,12 @@ impl Plain {
         }
     }
 
-    /// Has the kernel send up to `wanted` bytes of a file in memory, from `offset` on.
+    /// Has the kernel send as much of a part of sealed bytes as it takes now.
     ///
     /// # Errors
     /// `WouldBlock` if nothing is taken: wait for [`Plain::writable`].
-    pub fn try_send_file(&self, file: BorrowedFd<'_>, offset: u64, wanted: usize) -> io::Result<usize> {
-        // It may move fewer for other reasons than a full buffer, so that the readiness goes on.
-        let (mut offset, mut moved) = (offset, 0);
-        self.watch.borrow_mut().try_io(Interest::WRITABLE, |socket| {
-            moved = rustix::fs::sendfile(socket, file, Some(&mut offset), wanted)?;
-            Ok(())
-        })?;
-        Ok(moved)
+    pub fn try_send_sealed(&self, part: SealedPart<'_>) -> io::Result<usize> {
+        self.transfer(Interest::WRITABLE, part.len(), |socket| weir_sealed::send(socket, part))
     }
 
     /// As [`Plain::try_write`], for bytes that more follow at once: the kernel may wait for them to fill a

@@ -1,29 +1,27 @@
 //! A body in a file in memory, from which the kernel sends without a copy.
 //!
 //! While a response is on its way, sockets refer to the file's own pages. So no byte of a file changes, ever:
-//! it is written once, sealed by the kernel against every change, and has one body. It is given up by closing
-//! it, as a whole: pages that a socket still refers to stay as they are until the client has them, and are
-//! nobody else's until then. Nothing is zeroed in place either, as a hole in a huge page would be.
+//! it is written once, sealed by the kernel against every change, and has one body. It is given up as a
+//! whole: pages that a socket still refers to stay as they are until the client has them, and are nobody
+//! else's until then. Nothing is zeroed in place either, as a hole in a huge page would be.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use weir_sealed::{Draft, Sealed, SealedPart};
 
 use super::body::PIECE_BYTES_MAX;
 use crate::budget::Charge;
 
 /// The shortest body that gets a file; below, a copy costs no more.
 pub(crate) const FILE_BYTES_MIN: u64 = 256 << 10;
-/// The longest body that gets one. A longer one is taken in many short calls, which look up and count small
-/// pages one by one, and that costs more than copying.
-pub(crate) const FILE_BYTES_MAX: u64 = 2 << 20;
-/// What the kernel keeps of a file beside its pages: the open file, its inode, and the tree of its pages.
+/// The longest body that gets one: memory holds it twice while it moves.
+pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
+/// What the kernel keeps of a file beside its pages: its inode, the mapping, and the trees of its pages.
 const FILE_OVERHEAD_BYTES: u64 = 2 << 10;
 const TREE_BYTES: u64 = 256;
 /// The kernel's pages.
@@ -98,11 +96,7 @@ impl Drop for FilePlace {
 /// The bytes of a whole body in a file that nobody can change.
 #[derive(Debug)]
 pub struct SealedFile {
-    // Closed before its bytes are given back.
-    file: File,
-    length: u64,
-    _charge: Charge,
-    _place: FilePlace,
+    sealed: Sealed,
 }
 
 impl SealedFile {
@@ -116,45 +110,31 @@ impl SealedFile {
     /// # Errors
     /// The kernel gives no such file.
     pub(crate) fn write(blocks: &[Bytes], charge: Charge, place: FilePlace) -> Result<SealedFile, NoFile> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = File::from(memfd_create("weir-body", flags).map_err(io::Error::from)?);
+        let draft = Draft::new("weir-body")?;
         let mut length = 0;
         for block in blocks {
-            file.write_all_at(block, length)?;
+            draft.file().write_all_at(block, length)?;
             length += block.len() as u64;
         }
         assert!(charge.bytes() >= SealedFile::charge_bytes(length), "a file must be charged whole");
-        let taken = file.metadata()?.blocks() * 512;
+        let taken = draft.taken_bytes()?;
         if taken > length + SLACK_BYTES {
             return Err(NoFile::Larger(taken, length));
         }
-        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        fcntl_add_seals(&file, seals).map_err(io::Error::from)?;
-        Ok(SealedFile { file, length, _charge: charge, _place: place })
+        Ok(SealedFile { sealed: draft.seal((charge, place))? })
     }
 
-    /// Copies at most `max` bytes from `offset` on, and at most [`PIECE_BYTES_MAX`]; none at the end.
+    /// A part of the body, for the kernel. `None` where it does not lie within it.
+    pub fn part(&self, range: Range<u64>) -> Option<SealedPart<'_>> {
+        self.sealed.part(range)
+    }
+
+    /// At most `max` bytes from `offset` on, and at most [`PIECE_BYTES_MAX`]; none at the end.
     pub(crate) fn read(&self, offset: u64, max: usize) -> Option<Bytes> {
-        let left = usize::try_from(self.length.checked_sub(offset)?).unwrap_or(usize::MAX);
-        let wanted = left.min(max).min(PIECE_BYTES_MAX);
-        if wanted == 0 {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(wanted);
-        loop {
-            match rustix::io::pread(&self.file, rustix::buffer::spare_capacity(&mut bytes), offset) {
-                Ok(0) => return None,
-                Ok(_) => return Some(Bytes::from(bytes)),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return None,
-            }
-        }
-    }
-}
-
-impl AsFd for SealedFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        let bytes = self.sealed.bytes();
+        let start = usize::try_from(offset).ok()?;
+        let end = bytes.len().min(start.saturating_add(max.min(PIECE_BYTES_MAX)));
+        (start < end).then(|| bytes.slice(start..end))
     }
 }
 

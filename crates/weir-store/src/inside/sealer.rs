@@ -8,15 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_channel::{Receiver, Sender};
-use rustix::process::{Resource, getrlimit};
 
 use super::Inside;
 use crate::generation::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, Generation, SealedFile, Way};
 
-/// The most files: each is an open file of the process.
-const FILES_MAX: u64 = 1024;
-/// The part of the process's files that these may be: one in so many.
-const PART: u64 = 8;
+/// The most files: each is a mapping of the process, of which Linux gives 65,530 unless it is told otherwise.
+const FILES_MAX: u64 = 8192;
 /// The most bodies that may wait. One more has to earn its file again.
 const WAITING_MAX: usize = 64;
 /// The longest body that is moved: this part of the memory, since it is there twice for a moment.
@@ -37,10 +34,9 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     pub(crate) fn new(memory_bytes: u64) -> Sealer {
-        let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Sealer {
             wanted: OnceLock::new(),
-            files: Files::new(FILES_MAX.min(open / PART)),
+            files: Files::new(FILES_MAX),
             bytes_max: FILE_BYTES_MAX.min(memory_bytes / MEMORY_PART),
             is_off: AtomicBool::new(false),
         }
