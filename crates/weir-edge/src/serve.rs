@@ -217,15 +217,16 @@ fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     // Requests by several rules may share what is stored.
     let by_rule = route.print_id | reader.rule.map_or(0, |rule| (rule as u64 + 1) << RULE_BITS);
     let by_trust = by_rule | bit(reader.trust);
-    if let Some(printed) = &*head.printed.load()
+    if let Some(printed) = &*head.printed()
         && (printed.plan == by_rule || printed.plan == by_trust)
     {
         return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
     }
     let prepared = Prepared::new(status, &present::held(&head.stored.headers, status, route, reader));
-    let plan = if tags::has_hidden(&head.stored.headers) { by_trust } else { by_rule };
-    let printed = Printed { plan, head: prepared.text().clone() };
-    head.printed.store(Some(Arc::new(printed)));
+    head.keep_printed(|| {
+        let plan = if tags::has_hidden(&head.stored.headers) { by_trust } else { by_rule };
+        Printed { plan, head: prepared.text().clone() }
+    });
     Head::Prepared(prepared)
 }
 

@@ -5,6 +5,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwapOption, Guard};
 use bytes::{Bytes, BytesMut};
@@ -25,14 +26,31 @@ const PRINTED_BYTES: u64 = 320;
 pub struct Head {
     /// What policy knows of the response.
     pub stored: Stored,
-    /// The serialised response head, once the edge has printed one. Its bytes are charged beforehand.
-    pub printed: ArcSwapOption<Printed>,
+    /// The serialised response head, once the edge has printed it twice. Its bytes are charged beforehand.
+    printed: ArcSwapOption<Printed>,
+    was_printed: AtomicBool,
     _charge: Charge,
 }
 
 impl Head {
     pub(crate) fn new(stored: Stored, charge: Charge) -> Head {
-        Head { stored, printed: ArcSwapOption::empty(), _charge: charge }
+        let (printed, was_printed) = (ArcSwapOption::empty(), AtomicBool::new(false));
+        Head { stored, printed, was_printed, _charge: charge }
+    }
+
+    /// The printed form that was kept last.
+    pub fn printed(&self) -> Guard<Option<Arc<Printed>>> {
+        self.printed.load()
+    }
+
+    /// Keeps a printed form, from the second one on: most of what comes from a volume is sent once before it
+    /// leaves memory.
+    pub fn keep_printed(&self, printed: impl FnOnce() -> Printed) {
+        if self.was_printed.load(Ordering::Relaxed) {
+            self.printed.store(Some(Arc::new(printed())));
+        } else {
+            self.was_printed.store(true, Ordering::Relaxed);
+        }
     }
 }
 

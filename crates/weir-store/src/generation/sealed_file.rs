@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use weir_sealed::{Draft, Sealed, SealedPart};
 
-use super::body::PIECE_BYTES_MAX;
+use super::body::{BLOCK_BYTES, PIECE_BYTES_MAX};
 use crate::budget::Charge;
 
-/// The shortest body that gets a file; below, a copy costs no more.
-pub(crate) const FILE_BYTES_MIN: u64 = 256 << 10;
+/// The shortest body that gets a file: what has one block leaves with its head, in one call.
+pub(crate) const FILE_BYTES_MIN: u64 = BLOCK_BYTES as u64 + 1;
+/// Shorter ones gain less by a file: they get half of the files at most.
+const SHORT_BYTES: u64 = 256 << 10;
 /// The longest body that gets one: memory holds it twice while it moves.
 pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
 /// What the kernel keeps of a file beside its pages: its inode, the mapping, and the trees of its pages.
@@ -72,7 +74,8 @@ impl Files {
 
     /// A place for one more; none where all are taken.
     pub(crate) fn place(self: &Arc<Files>, bytes: u64) -> Option<FilePlace> {
-        let next = |count: u64| (count < self.most).then_some(count + 1);
+        let most = if bytes < SHORT_BYTES { self.most / 2 } else { self.most };
+        let next = |count: u64| (count < most).then_some(count + 1);
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Some(FilePlace { files: Arc::clone(self), bytes })

@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 use weir_policy::CacheKey;
 
 use super::Inside;
-use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, block};
 use crate::generation::{BLOCK_BYTES, Body, Generation, Head, detached, head_bytes};
 use crate::ledger::Stamp;
 use crate::memory::{Memory, overhead_bytes};
 use crate::tier::{OnDiskBody, VolumeTier};
 use crate::volume::VolumeState;
-use crate::volume::{Candidate, Named, ReadError, Record, codec, key};
+use crate::volume::{Candidate, Checked, Named, ReadError, Record, codec, key};
 
 /// Up to this size a body is loaded with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
@@ -86,7 +86,7 @@ fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Can
 
 impl VolumeTier {
     /// Makes a generation of a record, with its head in memory, and its body too where that is small.
-    fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, record: Record) {
+    fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, mut record: Record) {
         // One that was replaced while it was read may look older than it was judged to be.
         let Some(length) = record.length.filter(|_| self.volume.is_current(&record)) else { return };
         let now = (self.clock)();
@@ -100,33 +100,50 @@ impl VolumeTier {
         if record.asked < self.suspect_before().number() {
             stored.suspect(now.mono);
         }
-        let charge = |bytes| memory.charge_loaded(bytes);
-        let small = self.small(memory, &record, length);
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
-        let on_disk = small.is_none().then(|| record_on_disk(record));
-        let on_disk_bytes = on_disk.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let Some((own, head)) = charge(overhead_bytes(key) + on_disk_bytes).zip(charge(head_bytes(&stored)))
-        else {
-            return;
+        let (head_bytes, own_bytes) = (head_bytes(&stored), overhead_bytes(key));
+        let small = small(&mut record, length).and_then(|bytes| {
+            let charge = memory.charge_loaded(head_bytes + own_bytes + charge_bytes(&bytes))?;
+            Some((bytes, charge))
+        });
+        let (body, mut charge, on_disk) = match small {
+            Some((bytes, mut charge)) => {
+                let own = charge.split(charge_bytes(&bytes));
+                (Body::small(if bytes.is_empty() { bytes } else { whole_block(bytes, own) }), charge, None)
+            }
+            None => {
+                let (record, bytes) = record_on_disk(record);
+                let Some(charge) = memory.charge_loaded(head_bytes + own_bytes + bytes) else { return };
+                (Body::elsewhere(length), charge, Some(record))
+            }
         };
-        let body = small.unwrap_or_else(|| Body::elsewhere(length));
-        let generation = Generation::new(key.clone(), number, stamp, Head::new(stored, head), body, own);
+        let head = Head::new(stored, charge.split(head_bytes));
+        let generation = Generation::new(key.clone(), number, stamp, head, body, charge);
         generation.set_home(number, self);
-        if let Some((record, _)) = on_disk {
+        if let Some(record) = on_disk {
             generation.set_on_disk(OnDiskBody::new(Arc::clone(self), record));
         }
         memory.add_loaded(&Arc::new(generation));
     }
+}
 
-    /// A small body that was read with its record.
-    fn small(&self, memory: &Memory, record: &Record, length: u64) -> Option<Body> {
-        if length == 0 {
-            return Some(Body::small(Bytes::new()));
-        }
-        let bytes = record.body().filter(|_| length <= SMALL_BYTES_MAX)?.bytes();
-        let charge = memory.charge_loaded(length + BLOCK_OVERHEAD_BYTES)?;
-        Some(Body::small(block(bytes.as_ref().into(), charge)))
+/// Takes a small body out of the record that it was read with.
+fn small(record: &mut Record, length: u64) -> Option<Bytes> {
+    match length {
+        0 => Some(Bytes::new()),
+        1..=SMALL_BYTES_MAX => record.take_body().map(Checked::into_bytes),
+        _ => None,
     }
+}
+
+/// What a small body is charged with.
+fn charge_bytes(bytes: &Bytes) -> u64 {
+    if bytes.is_empty() { 0 } else { bytes.len() as u64 + BLOCK_OVERHEAD_BYTES }
+}
+
+/// A body of one block, in the memory that it was read to.
+fn whole_block(bytes: Bytes, charge: Charge) -> Bytes {
+    block(Vec::from(bytes).into_boxed_slice(), charge)
 }
 
 /// The part of a record that a generation keeps for reading, and how much memory that takes.

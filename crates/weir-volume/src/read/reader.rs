@@ -106,6 +106,11 @@ impl Record {
         self.body.as_ref()
     }
 
+    /// Takes the body out, if it was read with the record.
+    pub fn take_body(&mut self) -> Option<Checked> {
+        self.body.take()
+    }
+
     /// The record without key, head and body: what is needed to read the body.
     pub fn for_reading(self) -> Record {
         Record { key: Bytes::new(), head: Bytes::new(), body: None, ..self }

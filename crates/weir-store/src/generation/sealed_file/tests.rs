@@ -27,10 +27,13 @@ fn a_file_is_read_in_pieces_and_as_parts() {
 
 #[test]
 fn files_are_counted_charged_and_given_back() {
-    let (budget, files) = (Budget::new(1 << 30), Files::new(1));
+    let (budget, files) = (Budget::new(1 << 30), Files::new(2));
     let file = sealed(&budget, &files, 1);
     assert_eq!(files.held(), (1, LENGTH as u64));
-    assert!(files.place(1).is_none(), "there is one at most");
+    assert!(files.place(SHORT_BYTES - 1).is_none(), "short ones get half of them");
+    let last = files.place(SHORT_BYTES).unwrap();
+    assert!(files.place(SHORT_BYTES).is_none(), "there are two at most");
+    drop(last);
     assert_eq!(budget.used_bytes(), SealedFile::charge_bytes(LENGTH as u64));
     let reader = file.read(0, 10).unwrap();
     drop(file);

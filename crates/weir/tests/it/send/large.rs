@@ -114,7 +114,7 @@ fn a_body_in_a_file_is_the_same_for_everybody() {
 #[test]
 fn bodies_that_go_over_tls_or_are_small_or_too_large_stay_as_they_are() {
     let origin = Origin::start();
-    let lengths = [0, 1, 65_536, 90_000, 9 << 20];
+    let lengths = [0, 1, 65_536, 9 << 20];
     for length in lengths {
         origin.put(&format!("/{length}"), Resource::fresh(pattern(2, length)));
     }
