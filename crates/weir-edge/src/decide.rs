@@ -98,6 +98,13 @@ pub(crate) enum Decision {
     GatewayTimeout,
 }
 
+impl Decision {
+    /// Whether a fresh response is served, and nothing else has to be done.
+    pub(crate) fn is_fresh(&self) -> bool {
+        matches!(self, Decision::Serve(Reuse { stale: None, .. }))
+    }
+}
+
 /// What a warming does in place of a client: it does not content itself with what is stale.
 pub(crate) fn warmed(decision: Decision) -> Decision {
     match decision {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_policy::value::Known;
 use weir_policy::{CacheKey, KeyParts, Stored, matches, write_key};
-use weir_store::{Found, Generation};
+use weir_store::{Found, Generation, Head as HeldHead, Visitor};
 
 use crate::exchange::{Exchange, Note};
 use crate::plan::Route;
@@ -33,10 +33,10 @@ enum Looked {
 pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     let held = match look(exchange, route) {
         Looked::Held(held) => held,
-        Looked::Ask(ask) => {
-            ask.run().await;
-            at_hand(exchange, route)
-        }
+        Looked::Ask(ask) => match ask.run().await {
+            Some(visitor) => received(exchange, route, &visitor),
+            None => at_hand(exchange, route),
+        },
     };
     match &held.generation {
         // A generation whose bytes turned out to be gone is no longer whole.
@@ -47,6 +47,18 @@ pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
         }
         _ => held,
     }
+}
+
+/// What was loaded for this request alone. Memory keeps it where the request has no use for it.
+fn received(exchange: &Exchange<'_, '_>, route: &Route, visitor: &Visitor) -> Held {
+    let (store, generation) = (&exchange.core.shared.store, visitor.generation());
+    let selects = |head: &HeldHead| matches(&head.stored.variant, exchange.selecting(route));
+    let is_wanted = is_of_site(exchange, generation) && selects(&generation.head());
+    if is_wanted && store.visit(visitor) {
+        return Held { generation: Some(Arc::clone(generation)), has_siblings: false };
+    }
+    store.keep(generation);
+    at_hand(exchange, route)
 }
 
 /// Finds the generation that the request selects among those in memory's index.

@@ -68,6 +68,10 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let Held { generation, has_siblings } = held;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     exchange.decided(&decision);
+    if let Some(generation) = generation.as_ref().filter(|_| !decision.is_fresh()) {
+        // Those who validate or complete it look for it again.
+        exchange.core.shared.store.keep(generation);
+    }
     let cache_status = CacheStatus::miss(MissReason::Gone);
     let decision = if exchange.warming.is_some() { decide::warmed(decision) } else { decision };
     if !matches!(decision, Decision::Serve(_)) && !give_way::may_ask(exchange, route) {

@@ -26,7 +26,7 @@ pub use self::listing::{
     Extent, Form, Freshness, LISTED_BYTES_MAX, LISTED_MAX, Listed, Listing, MediaRange, Order, Page, PlaceOf,
     Sum, Unlisted, UrlMatch, Wanted,
 };
-pub use self::load::Ask;
+pub use self::load::{Ask, Visitor};
 pub use self::stocks::{Live, SiteStocks, StocksSeen};
 pub(crate) use self::stocks::{
     count, count_in_memory, is_unswept, live, share_quotas, stocks, stocks_lately,

@@ -50,7 +50,7 @@ pub use generation::{
 pub use in_use::InUse;
 pub use inside::{
     Ask, Extent, Form, Freshness, LISTED_BYTES_MAX, LISTED_MAX, Listed, Listing, Live, MediaRange, Order,
-    Page, PlaceOf, SiteStocks, StocksSeen, Sum, Twice, Unlisted, UrlMatch, Wanted,
+    Page, PlaceOf, SiteStocks, StocksSeen, Sum, Twice, Unlisted, UrlMatch, Visitor, Wanted,
 };
 pub use ledger::{
     Acknowledge, Asking, Change, Force, Judged, LIFETIME_MAX, Ledger, LedgerState, MARKS_MAX, Mark,

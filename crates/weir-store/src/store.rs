@@ -8,6 +8,7 @@ mod patience;
 mod retention;
 mod sent;
 mod stocks;
+mod visit;
 mod writer;
 mod written;
 
@@ -210,12 +211,8 @@ impl Store {
             }
             is_wanted
         });
-        if let Some(generation) = found.as_ref().filter(|generation| generation.label.note_use()) {
-            self.inside.volumes.note_use(generation);
-            // The volume hears of a use as rarely as the label does.
-            if let Some(home) = generation.home() {
-                home.note_use(generation);
-            }
+        if let Some(generation) = &found {
+            self.note_use(generation);
         }
         let found = found.filter(|generation| !is_changed.get() || self.inside.memory.absorb(generation));
         let loaded = || {

@@ -21,6 +21,21 @@ const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 /// Candidates whose records must be read from the drive.
 type Waiting = SmallVec<[(Arc<VolumeTier>, Candidate); 2]>;
 
+/// Generations that memory does not keep.
+type Visitors = SmallVec<[Arc<Generation>; 1]>;
+
+/// A generation that was loaded from a volume for one request. Memory does not keep it: it is found by nobody
+/// else. Hand it back to [`crate::Store::visit`] or [`crate::Store::keep`].
+#[derive(Debug)]
+pub struct Visitor(pub(crate) Arc<Generation>);
+
+impl Visitor {
+    /// What was loaded.
+    pub fn generation(&self) -> &Arc<Generation> {
+        &self.0
+    }
+}
+
 /// A question to the volumes: what they hold under a key.
 #[derive(Debug)]
 pub struct Ask {
@@ -35,12 +50,12 @@ impl Ask {
 
     /// Loads what the volumes hold under the key; then look again. What lies in the page cache is read at
     /// once. The rest is read by the volumes' threads, in parallel. Where a volume is too busy or too slow it
-    /// stays a miss.
+    /// stays a miss. What memory does not keep is returned as a [`Visitor`], if there is nothing else.
     ///
     /// # Cancel safety
     /// Safe: what is being loaded is loaded in any case.
-    pub async fn run(self) {
-        let waiting = self.at_once();
+    pub async fn run(self) -> Option<Visitor> {
+        let (waiting, mut visitors) = self.at_once();
         let mut asked = SmallVec::<[_; 2]>::new();
         for (tier, candidate) in waiting.into_iter().filter(|(tier, _)| tier.state() != VolumeState::Slow) {
             let (inside, own, key) = (Arc::clone(&self.inside), Arc::clone(&tier), self.key.clone());
@@ -48,53 +63,71 @@ impl Ask {
             asked.extend(tier.volume.ask(job));
         }
         for answer in asked {
-            answer.await;
+            visitors.extend(answer.await.flatten());
         }
+        if visitors.len() > 1 {
+            visitors.drain(..).for_each(|visitor| self.inside.memory.add_loaded(&visitor));
+        }
+        visitors.pop().map(Visitor)
     }
 
     /// As [`Ask::run`], for threads that may block.
     pub fn wait(self) {
-        for (tier, candidate) in self.at_once() {
-            bring(&self.inside.memory, &tier, &self.key, candidate);
+        let (waiting, mut visitors) = self.at_once();
+        for (tier, candidate) in waiting {
+            visitors.extend(bring(&self.inside.memory, &tier, &self.key, candidate));
         }
+        visitors.iter().for_each(|visitor| self.inside.memory.add_loaded(visitor));
     }
 
-    /// Loads what lies in the page cache; returns the rest.
-    fn at_once(&self) -> Waiting {
+    /// Loads what lies in the page cache. Returns the rest, and what memory does not keep.
+    fn at_once(&self) -> (Waiting, Visitors) {
         let key = key::on_volume(&self.key);
-        let mut waiting = Waiting::new();
+        let (mut waiting, mut visitors) = (Waiting::new(), Visitors::new());
         let layout = self.inside.volumes.tiers.all();
         for tier in layout.iter().filter(|tier| tier.state() != VolumeState::Ejected) {
             for candidate in tier.volume.find(key.digest) {
                 match tier.volume.try_record(candidate, &key) {
-                    Ok(Some(record)) => tier.raise(&self.inside.memory, &self.key, record),
+                    Ok(Some(record)) => {
+                        visitors.extend(tier.raise(&self.inside.memory, &self.key, record));
+                    }
                     Err(ReadError::NotResident) => waiting.push((Arc::clone(tier), candidate)),
                     Ok(None) | Err(ReadError::Gone | ReadError::Device(_)) => {}
                 }
             }
         }
-        waiting
+        (waiting, visitors)
     }
 }
 
 /// Loads a candidate. May wait for the drive.
-fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Candidate) {
-    if let Ok(Some(record)) = tier.volume.record(candidate, &key::on_volume(key)) {
-        tier.raise(memory, key, record);
-    }
+fn bring(
+    memory: &Memory,
+    tier: &Arc<VolumeTier>,
+    key: &CacheKey,
+    candidate: Candidate,
+) -> Option<Arc<Generation>> {
+    let record = tier.volume.record(candidate, &key::on_volume(key)).ok()??;
+    tier.raise(memory, key, record)
 }
 
 impl VolumeTier {
-    /// Makes a generation of a record, with its head in memory, and its body too where that is small.
-    fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, mut record: Record) {
+    /// Makes a generation of a record, with its head in memory, and its body too where that is small. Returns
+    /// one whose body is there and that memory does not keep.
+    fn raise(
+        self: &Arc<VolumeTier>,
+        memory: &Memory,
+        key: &CacheKey,
+        mut record: Record,
+    ) -> Option<Arc<Generation>> {
         // One that was replaced while it was read may look older than it was judged to be.
-        let Some(length) = record.length.filter(|_| self.volume.is_current(&record)) else { return };
+        let length = record.length.filter(|_| self.volume.is_current(&record))?;
         let now = (self.clock)();
-        let Ok(stored) = codec::decode(&record.head, now) else { return };
+        let stored = codec::decode(&record.head, now).ok()?;
         let is_superseded = self.is_superseded(record.digest, record.number);
         if is_superseded || record.asked < self.dead_before().number() {
             self.remove(Named { digest: record.digest, object: record.number });
-            return;
+            return None;
         }
         let mut stored = detached(stored);
         if record.asked < self.suspect_before().number() {
@@ -103,18 +136,20 @@ impl VolumeTier {
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
         let (head_bytes, own_bytes) = (head_bytes(&stored), overhead_bytes(key));
         let small = small(&mut record, length).and_then(|bytes| {
-            let charge = memory.charge_loaded(head_bytes + own_bytes + charge_bytes(&bytes))?;
-            Some((bytes, charge))
+            let most = head_bytes + own_bytes + charge_bytes(&bytes);
+            let is_kept = memory.keeps_loaded(key.digest, most);
+            Some((bytes, memory.charge_loaded(most)?, is_kept))
         });
-        let (body, mut charge, on_disk) = match small {
-            Some((bytes, mut charge)) => {
+        let (body, mut charge, on_disk, is_kept) = match small {
+            Some((bytes, mut charge, is_kept)) => {
                 let own = charge.split(charge_bytes(&bytes));
-                (Body::small(if bytes.is_empty() { bytes } else { whole_block(bytes, own) }), charge, None)
+                let bytes = if bytes.is_empty() { bytes } else { whole_block(bytes, own) };
+                (Body::small(bytes), charge, None, is_kept)
             }
             None => {
                 let (record, bytes) = record_on_disk(record);
-                let Some(charge) = memory.charge_loaded(head_bytes + own_bytes + bytes) else { return };
-                (Body::elsewhere(length), charge, Some(record))
+                let charge = memory.charge_loaded(head_bytes + own_bytes + bytes)?;
+                (Body::elsewhere(length), charge, Some(record), true)
             }
         };
         let head = Head::new(stored, charge.split(head_bytes));
@@ -123,7 +158,12 @@ impl VolumeTier {
         if let Some(record) = on_disk {
             generation.set_on_disk(OnDiskBody::new(Arc::clone(self), record));
         }
-        memory.add_loaded(&Arc::new(generation));
+        let generation = Arc::new(generation);
+        if !is_kept && memory.receive(&generation) {
+            return Some(generation);
+        }
+        memory.add_loaded(&generation);
+        None
     }
 }
 

@@ -34,6 +34,11 @@ impl Ghosts {
         }
     }
 
+    /// Whether a digest is remembered.
+    pub(crate) fn has(&self, digest: u128) -> bool {
+        self.numbers.contains_key(&(digest as u64))
+    }
+
     /// Forgets a digest; true if it was there.
     pub(crate) fn take(&mut self, digest: u128) -> bool {
         self.numbers.remove(&(digest as u64)).is_some()

@@ -124,6 +124,15 @@ impl Queues {
         self.attach(place, home);
     }
 
+    /// Whether what is loaded now was here a while ago, or could have been. The next time it was.
+    pub(crate) fn is_returning(&mut self, digest: u128) -> bool {
+        let is_returning = self.ghosts.has(digest);
+        if !is_returning {
+            self.ghosts.add(digest, self.main.count.max(GHOSTS_MIN));
+        }
+        is_returning
+    }
+
     /// Takes a generation out, if it is in.
     pub(crate) fn unlink(&mut self, generation: &Generation) -> Option<Arc<Generation>> {
         let place = generation.place();

@@ -46,6 +46,13 @@ impl Memory {
         self.budget.charge(bytes).or_else(lend).or_else(|| self.charge(bytes))
     }
 
+    /// Whether so many bytes that a request has of a volume stay when it is done: while there is room, and else
+    /// those of what was asked for a while ago as well. What is asked for once pushes nothing out.
+    pub(crate) fn keeps_loaded(&self, digest: u128, bytes: u64) -> bool {
+        let most = self.limits.memory_bytes - self.limits.memory_bytes / LENT_PART;
+        self.budget.used_bytes() + bytes <= most || self.state.lock().queues.is_returning(digest)
+    }
+
     /// Takes bytes that a reserve covers, for its holder, which has `taken` so many by now. Evicts what was
     /// loaded meanwhile. `None` where the reserve has less left, or all that was loaded is being read.
     pub(crate) fn draw(&self, reserve: &Reserve, taken: u64, bytes: u64) -> Option<Charge> {
