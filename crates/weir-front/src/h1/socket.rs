@@ -23,7 +23,7 @@ const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// How often a client of which nothing is read is checked for having left.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest piece that is copied behind the head and sent with it.
-pub(super) const COPY_BYTES_MAX: usize = 16 << 10;
+pub(super) const COPY_BYTES_MAX: usize = 4 << 10;
 
 /// Why nothing more can be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,7 @@
 
 mod admission;
 mod roaming;
+mod visitors;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,11 @@ fn open(folder: &Folder) -> Store {
 /// What is found under a key, after the volume was asked.
 fn find_key(store: &Store, key: &CacheKey, select: &dyn Fn(&Stored) -> bool) -> Option<Arc<Generation>> {
     if let Found::Ask(ask) = store.find(key.digest, &key.full, key.site, select) {
-        wait(ask.run());
+        let visitor = wait(ask.run());
+        let wanted = visitor.filter(|visitor| select(&visitor.generation().head().stored));
+        if let Some(visitor) = wanted.filter(|visitor| store.visit(visitor)) {
+            return Some(Arc::clone(visitor.generation()));
+        }
     }
     match store.find(key.digest, &key.full, key.site, select) {
         Found::Ready(found) => found.filter(|found| found.is_whole()),

@@ -182,6 +182,7 @@ mod store {
     mod drives;
     mod held;
     mod memory;
+    mod visitors;
     mod volumes;
 }
 
