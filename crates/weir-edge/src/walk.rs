@@ -68,10 +68,7 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let Held { generation, has_siblings } = held;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     exchange.decided(&decision);
-    if let Some(generation) = generation.as_ref().filter(|_| !decision.is_fresh()) {
-        // Those who validate or complete it look for it again.
-        exchange.core.shared.store.keep(generation);
-    }
+    keep(exchange, generation.as_ref(), &decision);
     let cache_status = CacheStatus::miss(MissReason::Gone);
     let decision = if exchange.warming.is_some() { decide::warmed(decision) } else { decision };
     if !matches!(decision, Decision::Serve(_)) && !give_way::may_ask(exchange, route) {
@@ -105,6 +102,13 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         }
         // The other decisions are made only about a stored response.
         (_, None) => Box::pin(fetch::fetch(&mut job)).await,
+    }
+}
+
+/// Keeps in memory what is not simply served: validating and completing it look for it again.
+fn keep(exchange: &Exchange<'_, '_>, generation: Option<&Arc<Generation>>, decision: &Decision) {
+    if let Some(generation) = generation.filter(|_| !decision.is_fresh()) {
+        exchange.core.shared.store.keep(generation);
     }
 }
 

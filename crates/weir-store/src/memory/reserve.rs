@@ -46,8 +46,8 @@ impl Memory {
         self.budget.charge(bytes).or_else(lend).or_else(|| self.charge(bytes))
     }
 
-    /// Whether so many bytes that a request has of a volume stay when it is done: while there is room, and else
-    /// those of what was asked for a while ago as well. What is asked for once pushes nothing out.
+    /// Whether so many bytes that a request has of a volume stay when it is done: while there is room, and
+    /// else those of what was asked for a while ago as well. What is asked for once pushes nothing out.
     pub(crate) fn keeps_loaded(&self, digest: u128, bytes: u64) -> bool {
         let most = self.limits.memory_bytes - self.limits.memory_bytes / LENT_PART;
         self.budget.used_bytes() + bytes <= most || self.state.lock().queues.is_returning(digest)

@@ -152,8 +152,8 @@ impl Memory {
         change.retired.extend(all);
     }
 
-    /// Lets a generation that was loaded from a volume be seen by one request alone, as if it were evicted the
-    /// moment it was found. False where it has to be added: others are known under its key, or a mark
+    /// Lets a generation that was loaded from a volume be seen by one request alone, as if it were evicted
+    /// the moment it was found. False where it has to be added: others are known under its key, or a mark
     /// concerns it.
     pub(crate) fn receive(&self, generation: &Generation) -> bool {
         let is_alone = self.index.all(generation.label.key.digest).is_empty();

@@ -8,8 +8,8 @@ use crate::inside::Visitor;
 use crate::ledger::Judged;
 
 impl Store {
-    /// Whether a request may have what was loaded for it: no mark concerns it, and nothing else is known under
-    /// its key. Counts as a use. Where it is false, hand it to [`Store::keep`] and look again.
+    /// Whether a request may have what was loaded for it: no mark concerns it, and nothing else is known
+    /// under its key. Counts as a use. Where it is false, hand it to [`Store::keep`] and look again.
     pub fn visit(&self, visitor: &Visitor) -> bool {
         let generation = visitor.generation();
         let memory = &self.inside.memory;

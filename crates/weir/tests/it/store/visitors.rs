@@ -1,5 +1,5 @@
-//! Small objects that a volume has while memory is full: what is asked for once pushes nothing out, and is all
-//! the same what it was.
+//! Small objects that a volume has while memory is full: what is asked for once pushes nothing out, and
+//! stays what it was.
 
 use weir_testkit::{Origin, Resource};
 
@@ -39,9 +39,9 @@ fn what_is_asked_for_once_visits_memory_and_is_validated_purged_and_exact_as_eve
         let found = ask(number);
         assert!(found.is_hit() && found.body == body(number), "{number}: {}", found.cache_status());
     }
-    assert!(evicted() - before < 10.0, "those who come once push nobody out: {}", evicted() - before);
+    assert!(evicted() - before < 10.0, "what comes once pushes nothing out: {}", evicted() - before);
     assert_eq!(origin.total(), COUNT);
-    // What is stale is validated, not fetched anew.
+    // What is stale is validated, not fetched again.
     for number in 0..SHORT {
         let found = ask(number);
         assert!(found.cache_status().contains("fwd=stale; fwd-status=304"), "{}", found.cache_status());
