@@ -189,6 +189,17 @@ impl Stage {
         self.is_stopped() || self.clock.nanoseconds() >= end_ns
     }
 
+    /// Waits until a request is due. Returns by how much it is late because the user was busy until now. That
+    /// a timer has a grain says nothing of the server.
+    pub(crate) async fn due(&self, due_ns: u64) -> u64 {
+        let now_ns = self.clock.nanoseconds();
+        if due_ns <= now_ns {
+            return now_ns - due_ns;
+        }
+        tokio::time::sleep(std::time::Duration::from_nanos(due_ns - now_ns)).await;
+        0
+    }
+
     /// Makes the body that checks a response for `path`: whole, a range, or kept where it has several.
     pub(crate) fn expect(&self, path: &str) -> impl Fn(&Head, &[(String, String)]) -> Body + use<> {
         let (catalogue, path) = (self.catalogue.clone(), path.to_owned());

@@ -108,6 +108,8 @@ const SPREAD: &str = "kind = \"spread\"\nusers = 4\nobjects = 20\nrequests = 200
 const FILES: &str = "kind = \"files\"\nsizes = [\"5 KB\", \"90 KB\"]\ncount = 3\ntimes = 3";
 const MISS: &str = "kind = \"miss\"\nusers = 4\nrequests = 100";
 const CONNECT: &str = "kind = \"connect\"\nusers = 4\nrequests = 100\nobjects = 5";
+const SLOW_AT_A_RATE: &str = "kind = \"slow\"\nusers = 2\nrate = 100.0\nreaders = 2\nsenders = 0\n\
+      stallers = 0\nleavers = 0\nseconds = 1.0\nalone = 0.5\nsize = \"100 KB\"";
 const SLOW: &str = "kind = \"slow\"\nusers = 2\nreaders = 3\nsenders = 2\nstallers = 2\nleavers = 2\n\
       seconds = 1.5\nstall = 0.3\n\
      size = \"100 KB\"\ngive = 2000\nlimits = [\"readers_cut = 0\", \"stallers_cut = 0\"]";
@@ -123,11 +125,33 @@ const OLD: &str =
 
 #[test]
 fn an_honest_server_is_found_honest_by_every_module() {
-    for module in [SIMPLE, RANGE, CHANGING, HERD, SPREAD, FILES, MISS, CONNECT, SLOW, FAULTS, MIXED, OLD] {
+    for module in [
+        SIMPLE,
+        RANGE,
+        CHANGING,
+        HERD,
+        SPREAD,
+        FILES,
+        MISS,
+        CONNECT,
+        SLOW,
+        SLOW_AT_A_RATE,
+        FAULTS,
+        MIXED,
+        OLD,
+    ] {
         let outcome = run_module(Lie::Honest, module);
         assert!(outcome.is_good(), "{module}\n{outcome}");
         assert!(figure(&outcome, "requests") > 0.0, "{outcome}");
     }
+}
+
+#[test]
+fn usual_users_beside_slow_ones_ask_at_their_rate() {
+    let outcome = run_module(Lie::Honest, SLOW_AT_A_RATE);
+    // 100 a second for a second.
+    let requests = figure(&outcome, "requests");
+    assert!((50.0..=100.0).contains(&requests), "{outcome}");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
 
 use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -144,11 +143,7 @@ impl Module for Mixed {
                     if due_ns >= end_ns || stage.is_stopped() {
                         return;
                     }
-                    let now_ns = stage.clock.nanoseconds();
-                    if due_ns > now_ns {
-                        tokio::time::sleep(Duration::from_nanos(due_ns - now_ns)).await;
-                    }
-                    let late_ns = stage.clock.nanoseconds().saturating_sub(due_ns);
+                    let late_ns = stage.due(due_ns).await;
                     step.play(&stage, &mut client, late_ns, &sheet).await;
                 }
             }

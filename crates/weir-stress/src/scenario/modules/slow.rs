@@ -1,6 +1,8 @@
 //! `slow`: readers and senders of a few bytes a second, stalls and early ends, beside users that ask as
 //! usual. The usual users are what is measured: what slow ones make of others.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -29,6 +31,8 @@ pub(super) struct Slow {
     stallers: usize,
     /// Users that leave in the middle of each body.
     leavers: usize,
+    /// So many requests a second of all usual users together; else each asks again once it is answered.
+    rate: Option<f64>,
     seconds: f64,
     stall: f64,
     /// For so many seconds before, the usual users are measured alone.
@@ -56,6 +60,7 @@ impl Default for Slow {
             senders: 20,
             stallers: 20,
             leavers: 20,
+            rate: None,
             seconds: 10.0,
             stall: 3.0,
             alone: 0.0,
@@ -68,6 +73,27 @@ impl Default for Slow {
             receive_buffer: Bytes(8192),
             timeout: 30.0,
         }
+    }
+}
+
+/// When the requests of the usual users are due, by the stage's clock.
+struct Dues {
+    begun_ns: u64,
+    gap_ns: Option<f64>,
+    next: Cell<u64>,
+}
+
+impl Dues {
+    fn new(stage: &Stage, rate: Option<f64>) -> Rc<Dues> {
+        let gap_ns = rate.map(|rate| 1e9 / rate);
+        Rc::new(Dues { begun_ns: stage.clock.nanoseconds(), gap_ns, next: Cell::new(0) })
+    }
+
+    /// The next one's; now, where there is no rate.
+    fn next(&self, stage: &Stage) -> u64 {
+        let Some(gap_ns) = self.gap_ns else { return stage.clock.nanoseconds() };
+        let at = self.next.replace(self.next.get() + 1);
+        self.begun_ns + (at as f64 * gap_ns) as u64
     }
 }
 
@@ -91,6 +117,9 @@ impl Module for Slow {
         if self.alone != 0.0 {
             check_time("alone", self.alone)?;
         }
+        if self.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return Err("`rate` is above 0".to_owned());
+        }
         let all = [self.take, self.give, self.size, self.receive_buffer];
         match all.iter().all(|bytes| bytes.0 > 0) && self.usual_objects > 0 {
             true => Ok(()),
@@ -112,12 +141,14 @@ impl Module for Slow {
         let roles = self.roles(senders);
         let alone_ms = self.alone(stage, &paths)?;
         let end_ns = stage.end_ns(self.seconds);
+        let dues = Dues::new(stage, self.rate);
         let mut measured = stage.measure(roles.len(), |at, sheet| {
             let (stage, settings, role, paths) = (stage.clone(), self.clone(), roles[at], paths.clone());
             let path = format!("{slow}{}", if self.objects > 0 { at % self.objects } else { at });
+            let dues = dues.clone();
             async move {
                 match role {
-                    Role::Usual => settings.usual(&stage, &paths, end_ns, &sheet).await,
+                    Role::Usual => settings.usual(&stage, &paths, (&dues, end_ns), &sheet).await,
                     _ => settings.slow(&stage, (role, path), end_ns, &sheet).await,
                 }
             }
@@ -157,22 +188,30 @@ impl Slow {
             return Ok(None);
         }
         let end_ns = stage.end_ns(self.alone);
+        let dues = Dues::new(stage, self.rate);
         let alone = stage.measure(self.users, |_, sheet| {
-            let (stage, settings, paths) = (stage.clone(), self.clone(), paths.to_vec());
-            async move { settings.usual(&stage, &paths, end_ns, &sheet).await }
+            let (stage, settings, paths, dues) = (stage.clone(), self.clone(), paths.to_vec(), dues.clone());
+            async move { settings.usual(&stage, &paths, (&dues, end_ns), &sheet).await }
         })?;
         Ok(Some(p99_ms(&alone)))
     }
 
     /// Asks as usual, and is measured.
-    async fn usual(&self, stage: &Stage, paths: &[String], end_ns: u64, sheet: &Sheet) {
+    async fn usual(&self, stage: &Stage, paths: &[String], (dues, end_ns): (&Dues, u64), sheet: &Sheet) {
         let mut client = stage.client(self.timeout);
         let mut at = 0;
-        while !stage.is_past(end_ns) {
+        loop {
+            let due_ns = dues.next(stage);
+            if due_ns >= end_ns || stage.is_stopped() {
+                return;
+            }
+            let late_ns = stage.due(due_ns).await;
             let path = &paths[at % paths.len()];
             at += 1;
             let got = client.ask(&Ask::get(path.clone()), stage.expect(path)).await;
-            let judged = got.and_then(|response| {
+            let judged = got.and_then(|mut response| {
+                response.first_byte_ns += late_ns;
+                response.whole_ns += late_ns;
                 sheet.borrow_mut().response(&response);
                 stage.judge(path, &response)
             });
