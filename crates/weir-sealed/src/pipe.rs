@@ -22,42 +22,60 @@ thread_local! {
     static PIPE: RefCell<Option<Pipe>> = const { RefCell::new(None) };
 }
 
-/// Has the kernel send a part without a copy. Where the system does not do that, it copies.
+/// Has the kernel send a part without a copy. Where the system does not do that, it copies. Fewer bytes than
+/// the part has are sent only where the socket takes no more.
 ///
 /// # Errors
 /// `WouldBlock` where the socket takes nothing; what the socket says else.
 pub fn send(socket: BorrowedFd<'_>, part: SealedPart<'_>) -> io::Result<usize> {
-    let sent = PIPE.with_borrow_mut(|pipe| {
-        if pipe.is_none() {
-            *pipe = Some(Pipe::new()?);
-        }
-        let Some(open) = pipe.as_mut().filter(|pipe| !pipe.is_small) else { return Err(NotSent::Unfit) };
-        let sent = open.send(socket, part);
-        if !open.is_empty {
-            // What it still refers to must not reach another client.
-            *pipe = None;
-        }
-        sent
-    });
-    match sent {
-        Ok(sent) => Ok(sent),
-        Err(NotSent::Socket(errno)) => Err(errno.into()),
-        Err(NotSent::Unfit) => Ok(rustix::net::send(socket, part.bytes(), SendFlags::NOSIGNAL)?),
+    let begun = PIPE.with_borrow_mut(|pipe| send_by(pipe, socket, part));
+    finish(socket, part, begun)
+}
+
+/// Copies what is left of a part where the pipe was unfit for it.
+fn finish(
+    socket: BorrowedFd<'_>,
+    part: SealedPart<'_>,
+    (sent, ended): (usize, Result<(), Stop>),
+) -> io::Result<usize> {
+    let copied = match ended {
+        Ok(()) => Ok(0),
+        Err(Stop::Socket(errno)) => Err(errno),
+        Err(Stop::Unfit) => rustix::net::send(socket, part.after(sent).bytes(), SendFlags::NOSIGNAL),
+    };
+    match copied {
+        Ok(copied) => Ok(sent + copied),
+        Err(_) if sent > 0 => Ok(sent),
+        Err(errno) => Err(errno.into()),
     }
 }
 
-/// Why nothing was sent.
-enum NotSent {
-    /// The socket does not take it.
+/// Sends by the thread's pipe, which is made where there is none. Returns what was sent, and why no more.
+fn send_by(
+    pipe: &mut Option<Pipe>,
+    socket: BorrowedFd<'_>,
+    part: SealedPart<'_>,
+) -> (usize, Result<(), Stop>) {
+    if pipe.is_none() {
+        *pipe = Pipe::new().ok();
+    }
+    let Some(open) = pipe.as_mut().filter(|pipe| !pipe.is_small) else { return (0, Err(Stop::Unfit)) };
+    let mut sent = 0;
+    let ended = open.send(socket, part, &mut sent);
+    if !open.is_empty {
+        // What it still refers to must not reach another client.
+        *pipe = None;
+    }
+    (sent, ended)
+}
+
+/// Why not all of a part was sent.
+#[derive(Debug)]
+enum Stop {
+    /// The socket takes no more.
     Socket(Errno),
     /// The system has no pipe, or does not do this with one.
     Unfit,
-}
-
-impl From<Errno> for NotSent {
-    fn from(_: Errno) -> NotSent {
-        NotSent::Unfit
-    }
 }
 
 /// A pipe that is empty between two calls.
@@ -71,44 +89,40 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new() -> Result<Pipe, NotSent> {
+    fn new() -> io::Result<Pipe> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // A user without privileges gets so much for a few pipes only; the usual size will do.
         let bytes = fcntl_setpipe_size(&into, PIPE_BYTES).or_else(|_| fcntl_getpipe_size(&into))?;
-        let nowhere = File::options().write(true).open("/dev/null").map_err(|_| NotSent::Unfit)?;
+        let nowhere = File::options().write(true).open("/dev/null")?;
         Ok(Pipe { out, into, nowhere, is_empty: true, is_small: bytes < PIPE_BYTES_MIN })
     }
 
-    /// Sends as much of a part as the socket takes.
-    fn send(&mut self, socket: BorrowedFd<'_>, part: SealedPart<'_>) -> Result<usize, NotSent> {
-        let mut sent = 0;
-        while sent < part.len() {
-            let mut waits = match system::refer(self.into.as_fd(), part.after(sent)) {
-                Ok(0) => return Err(NotSent::Unfit),
-                Ok(bytes) => bytes,
+    /// Sends a part, and counts what was `sent` of it.
+    fn send(&mut self, socket: BorrowedFd<'_>, part: SealedPart<'_>, sent: &mut usize) -> Result<(), Stop> {
+        while *sent < part.len() {
+            let mut waits = match system::refer(self.into.as_fd(), part.after(*sent)) {
+                Ok(bytes @ 1..) => bytes,
                 Err(Errno::INTR) => continue,
-                Err(_) if sent > 0 => return Ok(sent),
-                Err(errno) => return Err(errno.into()),
+                Ok(0) | Err(_) => return Err(Stop::Unfit),
             };
             self.is_empty = false;
             while waits > 0 {
                 match splice(&self.out, None, socket, None, waits, SpliceFlags::NONBLOCK) {
-                    Ok(0) => return Err(NotSent::Socket(Errno::PIPE)),
-                    Ok(bytes) => (waits, sent) = (waits - bytes, sent + bytes),
+                    Ok(bytes @ 1..) => (waits, *sent) = (waits - bytes, *sent + bytes),
                     Err(Errno::INTR) => {}
-                    Err(errno) => {
+                    ended => {
                         self.empty(waits);
-                        return match (sent, errno) {
-                            (1.., _) => Ok(sent),
-                            (0, Errno::INVAL | Errno::NOSYS | Errno::PERM) => Err(NotSent::Unfit),
-                            (0, _) => Err(NotSent::Socket(errno)),
-                        };
+                        return Err(match ended {
+                            Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => Stop::Unfit,
+                            Err(errno) => Stop::Socket(errno),
+                            Ok(_) => Stop::Socket(Errno::PIPE),
+                        });
                     }
                 }
             }
             self.is_empty = true;
         }
-        Ok(sent)
+        Ok(())
     }
 
     /// Lets go of what waits.

@@ -20,7 +20,8 @@ use crate::message::{
 const PIECE_BYTES_MAX: usize = 256 << 10;
 /// The same for a body with a limited rate, whose bytes are held until all of them are sent.
 const PACED_BYTES_MAX: usize = 64 << 10;
-/// The most bytes that the kernel is asked to send at a time: what a socket's buffer takes on most systems.
+/// The most bytes that the kernel is asked to send at a time. Others run before the next ones: a client that
+/// takes everything at once does not keep them waiting.
 const SEALED_BYTES_MAX: u64 = 1 << 20;
 /// The fewest bytes for which the kernel is asked: fewer leave with the head, in one call.
 const SEALED_BYTES_MIN: u64 = 64 << 10;
@@ -364,7 +365,6 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             let taken = self.count(head_bytes, bytes, taken);
             self.sent_at_hand(left, taken).await?;
             if *left > 0 {
-                // A client that takes everything at once does not keep others waiting.
                 tokio::task::yield_now().await;
             }
         }

@@ -53,6 +53,13 @@ fn read(client: &mut impl Read, length: usize) -> Vec<u8> {
     bytes
 }
 
+/// A pipe of this thread that fails.
+fn broken(breaks: impl FnOnce(&mut Pipe)) {
+    let mut pipe = Pipe::new().unwrap();
+    breaks(&mut pipe);
+    PIPE.set(Some(pipe));
+}
+
 fn is_copying() -> bool {
     PIPE.with_borrow(|pipe| pipe.as_ref().is_none_or(|pipe| pipe.is_small))
 }
@@ -93,14 +100,45 @@ fn what_one_client_does_not_take_reaches_no_other() {
 
 #[test]
 fn where_the_pipe_is_small_bytes_are_copied() {
-    let mut small = Pipe::new().ok().unwrap();
-    small.is_small = true;
-    PIPE.set(Some(small));
+    broken(|pipe| pipe.is_small = true);
     let (server, mut client) = connection();
     let sealed = sealed(1);
     let taken = fill(&server, &sealed, 0);
     assert!(is_copying());
     assert!(read(&mut client, taken) == body(1)[..taken]);
+}
+
+#[test]
+fn where_the_system_refers_to_no_pages_bytes_are_copied() {
+    broken(|pipe| pipe.into = File::open("/dev/null").unwrap().into());
+    let (server, mut client) = connection();
+    let sealed = sealed(1);
+    let taken = fill(&server, &sealed, 7);
+    assert!(taken > 0 && read(&mut client, taken) == body(1)[7..7 + taken]);
+}
+
+#[test]
+fn a_pipe_that_cannot_be_emptied_is_given_up_and_its_bytes_are_copied() {
+    let mut reader = None;
+    broken(|pipe| reader = Some(std::mem::replace(&mut pipe.out, File::open("/dev/zero").unwrap().into())));
+    let (server, mut client) = connection();
+    let sealed = sealed(1);
+    let sent = send(server.as_fd(), sealed.part(0..LENGTH as u64).unwrap()).unwrap();
+    assert!(PIPE.with_borrow(Option::is_none), "it still refers to pages");
+    assert!(sent > 0 && read(&mut client, sent) == body(1)[..sent]);
+    let taken = fill(&server, &sealed, sent);
+    assert!(read(&mut client, taken) == body(1)[sent..sent + taken]);
+}
+
+#[test]
+fn what_was_sent_before_a_pipe_fails_is_not_sent_again() {
+    let (server, mut client) = connection();
+    let sealed = sealed(1);
+    let (part, half) = (sealed.part(0..200_000).unwrap(), sealed.part(0..100_000).unwrap());
+    let (sent, ended) = PIPE.with_borrow_mut(|pipe| send_by(pipe, server.as_fd(), half));
+    assert!(ended.is_ok());
+    assert_eq!(finish(server.as_fd(), part, (sent, Err(Stop::Unfit))).unwrap(), 200_000);
+    assert!(read(&mut client, 200_000) == body(1)[..200_000]);
 }
 
 #[test]

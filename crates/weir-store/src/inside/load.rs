@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 use weir_policy::CacheKey;
 
 use super::Inside;
-use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, block};
-use crate::generation::{BLOCK_BYTES, Body, Generation, Head, detached, head_bytes};
+use crate::budget::{Charge, block};
+use crate::generation::{BLOCK_BYTES, Body, Generation, Head, Residence, Retirement, detached, head_bytes};
 use crate::ledger::Stamp;
-use crate::memory::{Memory, overhead_bytes};
+use crate::memory::{Memory, cost_bytes, overhead_bytes};
 use crate::tier::{OnDiskBody, VolumeTier};
 use crate::volume::VolumeState;
 use crate::volume::{Candidate, Checked, Named, ReadError, Record, codec, key};
@@ -136,13 +136,13 @@ impl VolumeTier {
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
         let (head_bytes, own_bytes) = (head_bytes(&stored), overhead_bytes(key));
         let small = small(&mut record, length).and_then(|bytes| {
-            let most = head_bytes + own_bytes + charge_bytes(&bytes);
-            let is_kept = memory.keeps_loaded(key.digest, most);
-            Some((bytes, memory.charge_loaded(most)?, is_kept))
+            let cost = head_bytes + own_bytes + cost_bytes(length);
+            let is_kept = memory.keeps_loaded(key.digest, cost);
+            Some((bytes, memory.charge_loaded(cost)?, is_kept))
         });
         let (body, mut charge, on_disk, is_kept) = match small {
             Some((bytes, mut charge, is_kept)) => {
-                let own = charge.split(charge_bytes(&bytes));
+                let own = charge.split(cost_bytes(length));
                 let bytes = if bytes.is_empty() { bytes } else { whole_block(bytes, own) };
                 (Body::small(bytes), charge, None, is_kept)
             }
@@ -159,11 +159,13 @@ impl VolumeTier {
             generation.set_on_disk(OnDiskBody::new(Arc::clone(self), record));
         }
         let generation = Arc::new(generation);
-        if !is_kept && memory.receive(&generation) {
-            return Some(generation);
+        if is_kept {
+            memory.add_loaded(&generation);
+            return None;
         }
-        memory.add_loaded(&generation);
-        None
+        // As if it were evicted the moment it was found.
+        generation.set_residence(Residence::Retired(Retirement::Evicted));
+        Some(generation)
     }
 }
 
@@ -174,11 +176,6 @@ fn small(record: &mut Record, length: u64) -> Option<Bytes> {
         1..=SMALL_BYTES_MAX => record.take_body().map(Checked::into_bytes),
         _ => None,
     }
-}
-
-/// What a small body is charged with.
-fn charge_bytes(bytes: &Bytes) -> u64 {
-    if bytes.is_empty() { 0 } else { bytes.len() as u64 + BLOCK_OVERHEAD_BYTES }
 }
 
 /// A body of one block, in the memory that it was read to.

@@ -146,22 +146,12 @@ impl Memory {
             other.label.key.full == generation.label.key.full && other.object() == generation.object()
         };
         if !all.iter().any(is_known) {
+            // One that only visited has not left the store for good.
+            generation.set_residence(Residence::Filling);
             change.settle(generation);
             change.bound_variants(generation);
         }
         change.retired.extend(all);
-    }
-
-    /// Lets a generation that was loaded from a volume be seen by one request alone, as if it were evicted
-    /// the moment it was found. False where it has to be added: others are known under its key, or a mark
-    /// concerns it.
-    pub(crate) fn receive(&self, generation: &Generation) -> bool {
-        let is_alone = self.index.all(generation.label.key.digest).is_empty();
-        let is_received = is_alone && self.judge(&generation.label) == Judged::Alive;
-        if is_received {
-            generation.set_residence(Residence::Retired(Retirement::Evicted));
-        }
-        is_received
     }
 
     /// Takes a generation out of the store. Its readers may go on.

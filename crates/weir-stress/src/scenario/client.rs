@@ -76,6 +76,14 @@ pub(crate) struct Response {
     pub(crate) is_left: bool,
 }
 
+impl Response {
+    /// Counts its times from when it was due, so much before it was asked for.
+    pub(crate) fn begin_earlier(&mut self, late_ns: u64) {
+        self.first_byte_ns += late_ns;
+        self.whole_ns += late_ns;
+    }
+}
+
 /// Why there is no whole response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {

@@ -268,8 +268,7 @@ impl Step {
         let got = client.ask(&ask, stage.expect(path)).await;
         let mut sheet = sheet.borrow_mut();
         let judged = got.and_then(|mut response| {
-            response.first_byte_ns += late_ns;
-            response.whole_ns += late_ns;
+            response.begin_earlier(late_ns);
             if response.is_left {
                 sheet.count("left", 1.0);
                 return crate::scenario::stage::judge_bytes(path, &response);

@@ -210,8 +210,7 @@ impl Slow {
             at += 1;
             let got = client.ask(&Ask::get(path.clone()), stage.expect(path)).await;
             let judged = got.and_then(|mut response| {
-                response.first_byte_ns += late_ns;
-                response.whole_ns += late_ns;
+                response.begin_earlier(late_ns);
                 sheet.borrow_mut().response(&response);
                 stage.judge(path, &response)
             });
