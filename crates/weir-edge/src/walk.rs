@@ -65,10 +65,10 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     let ask = if purge::rights::is_refresh(exchange, route) { ask.refreshing() } else { ask };
     let held = lookup::find(exchange, route).await;
     exchange.looked_up(&held);
-    let Held { generation, has_siblings } = held;
+    let Held { mut generation, has_siblings } = held;
     let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     exchange.decided(&decision);
-    keep(exchange, generation.as_ref(), &decision);
+    keep(exchange, &mut generation, &decision);
     let cache_status = CacheStatus::miss(MissReason::Gone);
     let decision = if exchange.warming.is_some() { decide::warmed(decision) } else { decision };
     if !matches!(decision, Decision::Serve(_)) && !give_way::may_ask(exchange, route) {
@@ -105,10 +105,13 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     }
 }
 
-/// Keeps in memory what is not simply served: validating and completing it look for it again.
-fn keep(exchange: &Exchange<'_, '_>, generation: Option<&Arc<Generation>>, decision: &Decision) {
-    if let Some(generation) = generation.filter(|_| !decision.is_fresh()) {
-        exchange.core.shared.store.keep(generation);
+/// Keeps in memory what is not simply served: validating and completing it look for it again. Where another
+/// request had it kept meanwhile, both go on with the same one.
+fn keep(exchange: &Exchange<'_, '_>, generation: &mut Option<Arc<Generation>>, decision: &Decision) {
+    if let Some(held) = generation.as_ref().filter(|_| !decision.is_fresh())
+        && let Some(same) = exchange.core.shared.store.keep(held)
+    {
+        *generation = Some(same);
     }
 }
 

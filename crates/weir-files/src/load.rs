@@ -145,7 +145,11 @@ fn content(
     }
     let Some(charge) = hot.charge(stamp.length) else { return Ok((Content::Open(fd), None)) };
     let content = match stamp.length >= SEALED_BYTES_MIN {
-        true => sealed(&fd, stamp.length)?.map(Content::Sealed),
+        true => match sealed(&fd, stamp.length) {
+            Ok(sealed) => sealed.map(Content::Sealed),
+            // The system has no file in memory, or no mapping, to spare.
+            Err(_) => return Ok((Content::Open(fd), None)),
+        },
         false => read(&fd, stamp.length, wait)?.map(Content::Memory),
     };
     let after = fstat(&fd).map_err(LoadError::System)?;
@@ -183,8 +187,8 @@ pub(crate) fn read_at(fd: &OwnedFd, into: &mut [u8], offset: u64, wait: Wait) ->
 }
 
 /// The bytes of a file in memory that nobody can change; none where it has become shorter.
-fn sealed(fd: &OwnedFd, length: u64) -> Result<Option<Sealed>, LoadError> {
-    let draft = Draft::new("weir-file").map_err(failed)?;
+fn sealed(fd: &OwnedFd, length: u64) -> io::Result<Option<Sealed>> {
+    let draft = Draft::new("weir-file")?;
     let mut offset = 0;
     while offset < length {
         let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
@@ -192,18 +196,14 @@ fn sealed(fd: &OwnedFd, length: u64) -> Result<Option<Sealed>, LoadError> {
             Ok(0) => return Ok(None),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::INVAL | Errno::NOSYS) => return copied(fd, length, draft),
-            Err(errno) => return Err(LoadError::System(errno)),
+            Err(errno) => return Err(errno.into()),
         }
     }
-    draft.seal(()).map(Some).map_err(failed)
-}
-
-fn failed(error: io::Error) -> LoadError {
-    LoadError::System(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    draft.seal(()).map(Some)
 }
 
 /// The same, for file systems that the kernel does not send from.
-fn copied(fd: &OwnedFd, length: u64, draft: Draft) -> Result<Option<Sealed>, LoadError> {
+fn copied(fd: &OwnedFd, length: u64, draft: Draft) -> io::Result<Option<Sealed>> {
     let mut buffer = vec![0; 64 << 10];
     let mut offset = 0;
     while offset < length {
@@ -211,10 +211,10 @@ fn copied(fd: &OwnedFd, length: u64, draft: Draft) -> Result<Option<Sealed>, Loa
         let count = match read_at(fd, &mut buffer[..wanted], offset, Wait::May) {
             Ok(0) => return Ok(None),
             Err(Errno::INTR) => continue,
-            read => read.map_err(LoadError::System)?,
+            read => read?,
         };
-        draft.file().write_all_at(&buffer[..count], offset).map_err(failed)?;
+        draft.file().write_all_at(&buffer[..count], offset)?;
         offset += count as u64;
     }
-    draft.seal(()).map(Some).map_err(failed)
+    draft.seal(()).map(Some)
 }

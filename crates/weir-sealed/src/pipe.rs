@@ -17,9 +17,11 @@ use crate::{SealedPart, system};
 const PIPE_BYTES: usize = 1 << 20;
 /// Through a pipe for fewer, a copy costs less.
 const PIPE_BYTES_MIN: usize = 64 << 10;
+/// A thread without a pipe copies so much before it tries to get one again.
+const COPIED_BYTES: usize = 256 << 20;
 
 thread_local! {
-    static PIPE: RefCell<Option<Pipe>> = const { RefCell::new(None) };
+    static WAY: RefCell<Way> = const { RefCell::new(Way::Untried) };
 }
 
 /// Has the kernel send a part without a copy. Where the system does not do that, it copies. Fewer bytes than
@@ -28,7 +30,7 @@ thread_local! {
 /// # Errors
 /// `WouldBlock` where the socket takes nothing; what the socket says else.
 pub fn send(socket: BorrowedFd<'_>, part: SealedPart<'_>) -> io::Result<usize> {
-    let begun = PIPE.with_borrow_mut(|pipe| send_by(pipe, socket, part));
+    let begun = WAY.with_borrow_mut(|way| way.send(socket, part));
     finish(socket, part, begun)
 }
 
@@ -50,23 +52,33 @@ fn finish(
     }
 }
 
-/// Sends by the thread's pipe, which is made where there is none. Returns what was sent, and why no more.
-fn send_by(
-    pipe: &mut Option<Pipe>,
-    socket: BorrowedFd<'_>,
-    part: SealedPart<'_>,
-) -> (usize, Result<(), Stop>) {
-    if pipe.is_none() {
-        *pipe = Pipe::new().ok();
+/// How the thread sends.
+enum Way {
+    Untried,
+    Pipe(Pipe),
+    /// It gets no pipe for now: the system gives each user so many large ones. The bytes until it tries again.
+    Copies(usize),
+}
+
+impl Way {
+    /// Sends by the pipe, which is made where there is none. Returns what was sent, and why no more.
+    fn send(&mut self, socket: BorrowedFd<'_>, part: SealedPart<'_>) -> (usize, Result<(), Stop>) {
+        match self {
+            Way::Copies(left @ 1..) => *left = left.saturating_sub(part.len()),
+            Way::Copies(0) | Way::Untried => *self = Pipe::new().map_or(Way::Copies(COPIED_BYTES), Way::Pipe),
+            Way::Pipe(_) => {}
+        }
+        let Way::Pipe(pipe) = self else { return (0, Err(Stop::Unfit)) };
+        let mut sent = 0;
+        let ended = pipe.send(socket, part, &mut sent);
+        if matches!(ended, Err(Stop::Unfit)) {
+            *self = Way::Copies(COPIED_BYTES);
+        } else if !pipe.is_empty {
+            // What it still refers to must not reach another client.
+            *self = Way::Untried;
+        }
+        (sent, ended)
     }
-    let Some(open) = pipe.as_mut().filter(|pipe| !pipe.is_small) else { return (0, Err(Stop::Unfit)) };
-    let mut sent = 0;
-    let ended = open.send(socket, part, &mut sent);
-    if !open.is_empty {
-        // What it still refers to must not reach another client.
-        *pipe = None;
-    }
-    (sent, ended)
 }
 
 /// Why not all of a part was sent.
@@ -85,16 +97,22 @@ struct Pipe {
     /// Where it empties what a socket has not taken.
     nowhere: File,
     is_empty: bool,
-    is_small: bool,
 }
 
 impl Pipe {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The system gives none, or only one so small that a copy costs less.
     fn new() -> io::Result<Pipe> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // A user without privileges gets so much for a few pipes only; the usual size will do.
         let bytes = fcntl_setpipe_size(&into, PIPE_BYTES).or_else(|_| fcntl_getpipe_size(&into))?;
+        if bytes < PIPE_BYTES_MIN {
+            return Err(Errno::PERM.into());
+        }
         let nowhere = File::options().write(true).open("/dev/null")?;
-        Ok(Pipe { out, into, nowhere, is_empty: true, is_small: bytes < PIPE_BYTES_MIN })
+        Ok(Pipe { out, into, nowhere, is_empty: true })
     }
 
     /// Sends a part, and counts what was `sent` of it.

@@ -23,8 +23,9 @@ pub(crate) fn map_sealed(file: &File) -> io::Result<Mmap> {
         return Err(Errno::PERM.into());
     }
     // SAFETY: the kernel has sealed the file against writing, growing and shrinking. So the mapped bytes are
-    // there, and are the same, for as long as the mapping is.
-    unsafe { MmapOptions::new().populate().map(file) }
+    // there, and are the same, for as long as the mapping is. It is a private one, since kernels before 6.7
+    // give a sealed file no other; without a right to write it has the same pages.
+    unsafe { MmapOptions::new().populate().map_copy_read_only(file) }
 }
 
 /// Has a pipe refer to the pages of a part. Returns to how many bytes.

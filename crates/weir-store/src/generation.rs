@@ -30,7 +30,7 @@ pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
 pub use self::head::{Head, HeadRef, Printed};
 pub use self::sealed::{Blocks, Way};
 pub use self::sealed_file::SealedFile;
-pub(crate) use self::sealed_file::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files};
+pub(crate) use self::sealed_file::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, NoFile};
 
 /// The most uses that are counted of a generation (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;

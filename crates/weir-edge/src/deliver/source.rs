@@ -132,9 +132,9 @@ impl Source {
             }
             Source::Held(reader) => reader.let_go(unsent),
             Source::Parts(parts) => {
-                // Which of the parts the bytes are of is not kept.
+                // Which of the parts the bytes are of is not kept. They may be a slice of a whole body.
                 parts.let_go();
-                kept(unsent)
+                kept(Bytes::copy_from_slice(&unsent))
             }
             Source::Origin(passed) => kept(passed.body.let_go(unsent)),
             _ => kept(unsent),

@@ -57,11 +57,11 @@ fn read(client: &mut impl Read, length: usize) -> Vec<u8> {
 fn broken(breaks: impl FnOnce(&mut Pipe)) {
     let mut pipe = Pipe::new().unwrap();
     breaks(&mut pipe);
-    PIPE.set(Some(pipe));
+    WAY.set(Way::Pipe(pipe));
 }
 
 fn is_copying() -> bool {
-    PIPE.with_borrow(|pipe| pipe.as_ref().is_none_or(|pipe| pipe.is_small))
+    WAY.with_borrow(|way| matches!(way, Way::Copies(_)))
 }
 
 #[test]
@@ -99,13 +99,18 @@ fn what_one_client_does_not_take_reaches_no_other() {
 }
 
 #[test]
-fn where_the_pipe_is_small_bytes_are_copied() {
-    broken(|pipe| pipe.is_small = true);
+fn a_thread_without_a_pipe_copies_and_tries_again_later() {
+    WAY.set(Way::Copies(100_000));
     let (server, mut client) = connection();
     let sealed = sealed(1);
+    for _ in 0..2 {
+        assert!(is_copying());
+        let sent = send(server.as_fd(), sealed.part(7..60_007).unwrap()).unwrap();
+        assert_eq!(sent, 60_000);
+        assert!(read(&mut client, sent) == body(1)[7..60_007]);
+    }
     let taken = fill(&server, &sealed, 0);
-    assert!(is_copying());
-    assert!(read(&mut client, taken) == body(1)[..taken]);
+    assert!(!is_copying() && read(&mut client, taken) == body(1)[..taken]);
 }
 
 #[test]
@@ -114,6 +119,7 @@ fn where_the_system_refers_to_no_pages_bytes_are_copied() {
     let (server, mut client) = connection();
     let sealed = sealed(1);
     let taken = fill(&server, &sealed, 7);
+    assert!(is_copying(), "it is not tried at each send");
     assert!(taken > 0 && read(&mut client, taken) == body(1)[7..7 + taken]);
 }
 
@@ -124,7 +130,7 @@ fn a_pipe_that_cannot_be_emptied_is_given_up_and_its_bytes_are_copied() {
     let (server, mut client) = connection();
     let sealed = sealed(1);
     let sent = send(server.as_fd(), sealed.part(0..LENGTH as u64).unwrap()).unwrap();
-    assert!(PIPE.with_borrow(Option::is_none), "it still refers to pages");
+    assert!(is_copying(), "it still refers to pages");
     assert!(sent > 0 && read(&mut client, sent) == body(1)[..sent]);
     let taken = fill(&server, &sealed, sent);
     assert!(read(&mut client, taken) == body(1)[sent..sent + taken]);
@@ -135,7 +141,7 @@ fn what_was_sent_before_a_pipe_fails_is_not_sent_again() {
     let (server, mut client) = connection();
     let sealed = sealed(1);
     let (part, half) = (sealed.part(0..200_000).unwrap(), sealed.part(0..100_000).unwrap());
-    let (sent, ended) = PIPE.with_borrow_mut(|pipe| send_by(pipe, server.as_fd(), half));
+    let (sent, ended) = WAY.with_borrow_mut(|way| way.send(server.as_fd(), half));
     assert!(ended.is_ok());
     assert_eq!(finish(server.as_fd(), part, (sent, Err(Stop::Unfit))).unwrap(), 200_000);
     assert!(read(&mut client, 200_000) == body(1)[..200_000]);

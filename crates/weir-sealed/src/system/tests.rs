@@ -28,7 +28,7 @@ fn bytes_that_could_change_would_have_been_noticed() {
     // This is what the seals guard against: the kernel sends what the pages hold when they leave.
     let file = file(1);
     // SAFETY: nobody looks at the bytes through the mapping while they change.
-    let map = unsafe { MmapOptions::new().map(&file).unwrap() };
+    let map = unsafe { MmapOptions::new().map_copy_read_only(&file).unwrap() };
     let (out, into) = pipe().unwrap();
     assert_eq!(refer(into.as_fd(), SealedPart::forged(&map)).unwrap(), LENGTH);
     file.write_all_at(&[2; LENGTH], 0).unwrap();

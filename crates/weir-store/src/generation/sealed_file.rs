@@ -108,12 +108,24 @@ impl SealedFile {
         length.next_multiple_of(PAGE_BYTES) + length / TREE_BYTES + FILE_OVERHEAD_BYTES
     }
 
-    /// Writes `blocks` to a file, which the `charge` must cover, and has the kernel seal it.
+    /// A file to write to.
     ///
     /// # Errors
     /// The kernel gives no such file.
-    pub(crate) fn write(blocks: &[Bytes], charge: Charge, place: FilePlace) -> Result<SealedFile, NoFile> {
-        let draft = Draft::new("weir-body")?;
+    pub(crate) fn draft() -> Result<Draft, NoFile> {
+        Ok(Draft::new("weir-body")?)
+    }
+
+    /// Writes `blocks` to a file, which the `charge` must cover, and has the kernel seal it.
+    ///
+    /// # Errors
+    /// The kernel has no memory, or no mapping, for it.
+    pub(crate) fn write(
+        draft: Draft,
+        blocks: &[Bytes],
+        charge: Charge,
+        place: FilePlace,
+    ) -> Result<SealedFile, NoFile> {
         let mut length = 0;
         for block in blocks {
             draft.file().write_all_at(block, length)?;
@@ -132,12 +144,16 @@ impl SealedFile {
         self.sealed.part(range)
     }
 
-    /// At most `max` bytes from `offset` on, and at most [`PIECE_BYTES_MAX`]; none at the end.
+    /// At most `max` bytes from `offset` on, and at most [`PIECE_BYTES_MAX`]; none at the end. A piece of no
+    /// more than a block is a copy: whoever keeps it does not keep the file.
     pub(crate) fn read(&self, offset: u64, max: usize) -> Option<Bytes> {
         let bytes = self.sealed.bytes();
         let start = usize::try_from(offset).ok()?;
         let end = bytes.len().min(start.saturating_add(max.min(PIECE_BYTES_MAX)));
-        (start < end).then(|| bytes.slice(start..end))
+        (start < end).then(|| match max <= BLOCK_BYTES {
+            true => Bytes::copy_from_slice(&bytes[start..end]),
+            false => bytes.slice(start..end),
+        })
     }
 }
 

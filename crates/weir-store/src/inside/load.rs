@@ -53,7 +53,7 @@ impl Ask {
     /// stays a miss. What memory does not keep is returned as a [`Visitor`], if there is nothing else.
     ///
     /// # Cancel safety
-    /// Safe: what is being loaded is loaded in any case.
+    /// Safe: what memory keeps is loaded in any case. What it does not is loaded again by the next request.
     pub async fn run(self) -> Option<Visitor> {
         let (waiting, mut visitors) = self.at_once();
         let mut asked = SmallVec::<[_; 2]>::new();
@@ -66,7 +66,7 @@ impl Ask {
             visitors.extend(answer.await.flatten());
         }
         if visitors.len() > 1 {
-            visitors.drain(..).for_each(|visitor| self.inside.memory.add_loaded(&visitor));
+            visitors.drain(..).for_each(|visitor| drop(self.inside.memory.add_loaded(&visitor)));
         }
         visitors.pop().map(Visitor)
     }
@@ -77,7 +77,7 @@ impl Ask {
         for (tier, candidate) in waiting {
             visitors.extend(bring(&self.inside.memory, &tier, &self.key, candidate));
         }
-        visitors.iter().for_each(|visitor| self.inside.memory.add_loaded(visitor));
+        visitors.iter().for_each(|visitor| drop(self.inside.memory.add_loaded(visitor)));
     }
 
     /// Loads what lies in the page cache. Returns the rest, and what memory does not keep.

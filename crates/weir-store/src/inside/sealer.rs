@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Inside;
-use crate::generation::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, Generation, SealedFile, Way};
+use crate::generation::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, Generation, NoFile, SealedFile, Way};
 
 /// The most files: each is a mapping of the process, of which Linux gives 65,530 unless it is told otherwise.
 const FILES_MAX: u64 = 8192;
@@ -18,6 +19,8 @@ const FILES_MAX: u64 = 8192;
 const WAITING_MAX: usize = 64;
 /// The longest body that is moved: this part of the memory, since it is there twice for a moment.
 const MEMORY_PART: u64 = 8;
+/// Where the kernel has no files, memory or mappings to spare, the thread lets others have them.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// The thread's nice value: workers go first.
 const NICENESS: i32 = 10;
 
@@ -71,19 +74,20 @@ impl Inside {
         }
     }
 
-    /// Moves a body of several blocks to a file. It stays where it is where memory, files or the kernel have
-    /// none for it, or where it has just left the store.
-    pub(crate) fn move_to_file(&self, generation: &Generation) {
-        let Some(many) = generation.body.many().filter(|many| many.file().is_none()) else { return };
-        let Some(blocks) = many.blocks().filter(|_| !generation.is_retired()) else { return };
-        let Some(place) = self.sealer.files.place(many.length()) else { return };
-        let Some(charge) = self.memory.charge(SealedFile::charge_bytes(many.length())) else { return };
-        match SealedFile::write(&blocks, charge, place) {
-            Ok(file) => many.move_to(file),
-            Err(error) if error.is_final() => self.sealer.is_off.store(true, Ordering::Relaxed),
-            // The next body may get one.
-            Err(_) => {}
-        }
+    /// Moves a body of several blocks to a file. It stays where it is where memory or files have none for it,
+    /// or where it has just left the store.
+    ///
+    /// # Errors
+    /// The kernel has none for it.
+    pub(crate) fn move_to_file(&self, generation: &Generation) -> Result<(), NoFile> {
+        let Some(many) = generation.body.many().filter(|many| many.file().is_none()) else { return Ok(()) };
+        let Some(blocks) = many.blocks().filter(|_| !generation.is_retired()) else { return Ok(()) };
+        let Some(place) = self.sealer.files.place(many.length()) else { return Ok(()) };
+        // First of all: others leave memory for the charge, and must not do so in vain.
+        let draft = SealedFile::draft()?;
+        let Some(charge) = self.memory.charge(SealedFile::charge_bytes(many.length())) else { return Ok(()) };
+        many.move_to(SealedFile::write(draft, &blocks, charge, place)?);
+        Ok(())
     }
 }
 
@@ -100,8 +104,14 @@ fn run(inside: &Weak<Inside>, wanted: &Receiver<Weak<Generation>>) {
     let _ = rustix::process::setpriority_process(None, NICENESS);
     for generation in wanted {
         let Some(inside) = inside.upgrade() else { return };
-        if let Some(generation) = generation.upgrade() {
-            inside.move_to_file(&generation);
+        let Some(generation) = generation.upgrade() else { continue };
+        match inside.move_to_file(&generation) {
+            Ok(()) => {}
+            Err(error) if error.is_final() => inside.sealer.is_off.store(true, Ordering::Relaxed),
+            Err(_) => {
+                drop((generation, inside));
+                std::thread::sleep(PAUSE_AFTER_FAILURE);
+            }
         }
     }
 }

@@ -83,7 +83,7 @@ impl Index {
         let objects = self.objects.pin();
         let Some(entries) = objects.get(&label.key.digest) else { return };
         let mut left = entries.clone();
-        left.retain(|entry| entry.label.sequence != label.sequence && entry.generation.strong_count() > 0);
+        left.retain(|entry| !std::ptr::eq(&*entry.label, label) && entry.generation.strong_count() > 0);
         if left.is_empty() {
             objects.remove(&label.key.digest);
         } else {

@@ -128,7 +128,7 @@ impl Queues {
     pub(crate) fn is_returning(&mut self, digest: u128) -> bool {
         let is_returning = self.ghosts.has(digest);
         if !is_returning {
-            self.ghosts.add(digest, self.main.count.max(GHOSTS_MIN));
+            self.ghosts.add(digest, self.load().count.max(GHOSTS_MIN));
         }
         is_returning
     }
@@ -211,7 +211,7 @@ impl Queues {
         }
         if home == Home::Small {
             let digest = node.generation.key().digest;
-            self.ghosts.add(digest, self.main.count.max(GHOSTS_MIN));
+            self.ghosts.add(digest, self.load().count.max(GHOSTS_MIN));
         }
         let generation = self.release(place);
         Step::Leaves(generation, weight_bytes)

@@ -50,7 +50,8 @@ impl Memory {
     /// else those of what was asked for a while ago as well. What is asked for once pushes nothing out.
     pub(crate) fn keeps_loaded(&self, digest: u128, bytes: u64) -> bool {
         let most = self.limits.memory_bytes - self.limits.memory_bytes / LENT_PART;
-        self.budget.used_bytes() + bytes <= most || self.state.lock().queues.is_returning(digest)
+        let used = self.budget.used_bytes() + self.budget.reserved_bytes();
+        used + bytes <= most || self.state.lock().queues.is_returning(digest)
     }
 
     /// Takes bytes that a reserve covers, for its holder, which has `taken` so many by now. Evicts what was

@@ -137,21 +137,24 @@ impl Memory {
         change.retired.extend(all);
     }
 
-    /// Adds a generation that was loaded from a volume, unless it is there already. It counts as older than
-    /// all that began in memory.
-    pub(crate) fn add_loaded(&self, generation: &Arc<Generation>) {
+    /// Adds a generation that was loaded from a volume, unless the same version is there already: then returns
+    /// that. It counts as older than all that began in memory.
+    pub(crate) fn add_loaded(&self, generation: &Arc<Generation>) -> Option<Arc<Generation>> {
         let mut change = self.change();
         let all = self.index.all(generation.label.key.digest);
-        let is_known = |other: &Arc<Generation>| {
-            other.label.key.full == generation.label.key.full && other.object() == generation.object()
+        let is_known = |other: &&Arc<Generation>| {
+            let is_same = Arc::ptr_eq(other, generation) || other.is_same(generation);
+            is_same && other.label.key.full == generation.label.key.full
         };
-        if !all.iter().any(is_known) {
+        let known = all.iter().find(is_known).cloned();
+        if known.is_none() {
             // One that only visited has not left the store for good.
             generation.set_residence(Residence::Filling);
             change.settle(generation);
             change.bound_variants(generation);
         }
         change.retired.extend(all);
+        known
     }
 
     /// Takes a generation out of the store. Its readers may go on.
@@ -279,6 +282,13 @@ impl Change<'_> {
                 self.retired.extend(all);
                 return;
             }
+        }
+        // The same version gives way, where it was loaded once more meanwhile.
+        let is_twin = |other: &&Arc<Generation>| {
+            other.label.sequence == label.sequence && !Arc::ptr_eq(other, generation)
+        };
+        for twin in all.iter().filter(is_twin) {
+            self.withdraw(twin, Retirement::Evicted);
         }
         // A generation that is yet to be made stale keeps its stamp until then.
         if let Some(sweep) = self.state.sweep

@@ -22,10 +22,11 @@ impl Store {
     }
 
     /// Adds a generation to memory that was loaded for one request, or was evicted since: others are to find
-    /// it as well.
-    pub fn keep(&self, generation: &Arc<Generation>) {
-        if generation.retirement() == Some(Retirement::Evicted) && generation.is_whole() {
-            self.inside.memory.add_loaded(generation);
+    /// it as well. Where they find the same version by now, returns that, to be used in its place.
+    pub fn keep(&self, generation: &Arc<Generation>) -> Option<Arc<Generation>> {
+        match generation.retirement() == Some(Retirement::Evicted) && generation.is_whole() {
+            true => self.inside.memory.add_loaded(generation),
+            false => None,
         }
     }
 

@@ -191,13 +191,19 @@ impl Stage {
 
     /// Waits until a request is due. Returns by how much it is late because the user was busy until now. That
     /// a timer has a grain says nothing of the server.
-    pub(crate) async fn due(&self, due_ns: u64) -> u64 {
+    ///
+    /// # Errors
+    /// It is late by its timeout already. So a server that hangs ends no later than its requests do.
+    pub(crate) async fn due(&self, due_ns: u64, timeout_s: f64) -> Result<u64, Failure> {
         let now_ns = self.clock.nanoseconds();
-        if due_ns <= now_ns {
-            return now_ns - due_ns;
+        if due_ns > now_ns {
+            tokio::time::sleep(Duration::from_nanos(due_ns - now_ns)).await;
+            return Ok(0);
         }
-        tokio::time::sleep(std::time::Duration::from_nanos(due_ns - now_ns)).await;
-        0
+        match now_ns - due_ns {
+            late_ns if late_ns < crate::clock::nanoseconds(timeout_s) => Ok(late_ns),
+            _ => Err(failure(Fault::Timeout, format!("not asked: no user was free for {timeout_s} s"))),
+        }
     }
 
     /// Makes the body that checks a response for `path`: whole, a range, or kept where it has several.

@@ -6,8 +6,10 @@ mod liar;
 mod parts;
 mod programs;
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -152,6 +154,34 @@ fn usual_users_beside_slow_ones_ask_at_their_rate() {
     // 100 a second for a second.
     let requests = figure(&outcome, "requests");
     assert!((50.0..=100.0).contains(&requests), "{outcome}");
+}
+
+#[test]
+fn what_a_server_that_hangs_leaves_no_time_for_is_not_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for mut stream in listener.incoming().map(Result::unwrap) {
+            let mut text = [0; 4096];
+            let length = stream.read(&mut text).unwrap_or(0);
+            match text[..length].windows(7).any(|word| word == b"/mixed/") {
+                true => drop(counted.fetch_add(1, Ordering::Relaxed)),
+                // Before it measures, it asks whether the server is there.
+                false => stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").unwrap(),
+            }
+            held.push(stream);
+        }
+    });
+    let module = "kind = \"mixed\"\nusers = 2\nrate = 1000\nseconds = 1.0\ntimeout = 0.3\n\
+         traffic = [{ path = \"/mixed/{}\" }]";
+    let outcome = run_file(&scenario(free_port(), server, module), &[]).unwrap();
+    let tally = outcome.modules[0].sides[0].tally();
+    let faults: u64 = super::table::faults(&tally).into_iter().map(|(_, count)| count).sum();
+    assert!(faults >= 900, "each that was due is a fault: {outcome}");
+    assert!(asked.load(Ordering::Relaxed) < 50, "{asked:?}");
 }
 
 #[test]

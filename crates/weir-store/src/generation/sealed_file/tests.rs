@@ -10,7 +10,8 @@ fn sealed(budget: &Arc<Budget>, files: &Arc<Files>, seed: u64) -> SealedFile {
     let blocks: Vec<Bytes> =
         (0..LENGTH).step_by(1 << 16).map(|at| samples::body(seed, at as u64, 1 << 16)).collect();
     let charge = budget.charge(SealedFile::charge_bytes(LENGTH as u64)).unwrap();
-    SealedFile::write(&blocks, charge, files.place(LENGTH as u64).unwrap()).unwrap()
+    SealedFile::write(SealedFile::draft().unwrap(), &blocks, charge, files.place(LENGTH as u64).unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -35,9 +36,10 @@ fn files_are_counted_charged_and_given_back() {
     assert!(files.place(SHORT_BYTES).is_none(), "there are two at most");
     drop(last);
     assert_eq!(budget.used_bytes(), SealedFile::charge_bytes(LENGTH as u64));
-    let reader = file.read(0, 10).unwrap();
+    let (reader, copied) = (file.read(0, BLOCK_BYTES + 1).unwrap(), file.read(0, BLOCK_BYTES).unwrap());
     drop(file);
     assert_eq!(budget.used_bytes(), SealedFile::charge_bytes(LENGTH as u64), "a reader still has it");
     drop(reader);
     assert_eq!((files.held(), budget.used_bytes()), ((0, 0), 0));
+    assert_eq!(copied, samples::body(1, 0, BLOCK_BYTES), "a short piece holds nothing else");
 }

@@ -47,7 +47,7 @@ fn blocks_stay_for_a_reader_that_has_them() {
     let store = Store::new(MEMORY);
     let generation = put(&store, 1, LENGTH);
     let held = generation.blocks().unwrap();
-    store.inside.move_to_file(&generation);
+    store.inside.move_to_file(&generation).unwrap();
     assert!(generation.file().is_some() && generation.blocks().is_none());
     assert!(held.concat() == body(1, 0, LENGTH));
     let charged = store.usage().used_bytes;
@@ -67,7 +67,7 @@ fn a_body_stays_where_it_is_where_anything_is_lacking() {
     hits(&store, 3, Way::Plain, 50);
     let gone = put(&store, 4, LENGTH);
     store.retire(&gone);
-    store.inside.move_to_file(&gone);
+    store.inside.move_to_file(&gone).unwrap();
     assert_eq!(store.usage().files, 0);
 }
 
@@ -79,11 +79,11 @@ fn a_body_stays_in_blocks_where_readers_hold_the_memory() {
     while store.usage().used_bytes < MEMORY - (3 << 19) {
         held.push(put(&store, 10 + held.len() as u64, 1 << 20));
     }
-    store.inside.move_to_file(&last);
+    store.inside.move_to_file(&last).unwrap();
     assert!(last.file().is_none());
     assert!(read_from(&last, 0, 1 << 20).0 == body(1, 0, 1_900_000));
     held.truncate(held.len() / 2);
-    store.inside.move_to_file(&last);
+    store.inside.move_to_file(&last).unwrap();
     assert!(last.file().is_some() && read_from(&last, 0, 1 << 20).0 == body(1, 0, 1_900_000));
 }
 

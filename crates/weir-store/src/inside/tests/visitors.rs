@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Folder, MEMORY, bytes_of, find, open, put, wait};
 use crate::inside::Visitor;
 use crate::samples::{self, body, key, now};
-use crate::{Found, Scope, Store};
+use crate::{Found, Retirement, Scope, Store};
 
 const LENGTH: usize = 15_000;
 /// More than memory holds.
@@ -15,13 +15,18 @@ const FIRST: u64 = 300;
 
 /// A store whose volume has all objects, and whose memory is filled with the first ones.
 fn full(folder: &Folder) -> Store {
-    for first in (0..OBJECTS).step_by(100) {
+    full_of(folder, (FIRST, OBJECTS), LENGTH)
+}
+
+fn full_of(folder: &Folder, (first, objects): (u64, u64), length: usize) -> Store {
+    let numbers: Vec<u64> = (0..objects).collect();
+    for some in numbers.chunks(1_500_000 / length) {
         let store = open(folder);
-        (first..first + 100).for_each(|number| drop(put(&store, number, LENGTH)));
+        some.iter().for_each(|number| drop(put(&store, *number, length)));
         store.close();
     }
     let store = open(folder);
-    for number in 0..FIRST {
+    for number in 0..first {
         assert!(find(&store, number).is_some(), "{number} is on the volume");
     }
     store
@@ -113,4 +118,40 @@ fn a_visitor_that_is_kept_is_found_by_others() {
     assert!(Arc::ptr_eq(&found, visitor.generation()));
     store.keep(visitor.generation());
     assert!(samples::find(&store, FIRST).is_some(), "once more changes nothing");
+}
+
+#[test]
+fn of_one_that_two_requests_loaded_there_is_one() {
+    let folder = Folder::new("visitors");
+    let store = full(&folder);
+    let visitor = ask(&store, FIRST).unwrap();
+    assert!(ask(&store, FIRST).is_none(), "the second time memory keeps it");
+    let kept = samples::find(&store, FIRST).unwrap();
+    assert!(!Arc::ptr_eq(&kept, visitor.generation()));
+    assert!(Arc::ptr_eq(&store.keep(visitor.generation()).unwrap(), &kept));
+    // A request that holds the first one still may have validated it.
+    let generations = store.usage().generations;
+    let head = visitor.generation().head().stored.clone();
+    assert!(store.freshen(visitor.generation(), head, store.ledger().current()));
+    assert!(Arc::ptr_eq(&samples::find(&store, FIRST).unwrap(), visitor.generation()));
+    assert_eq!((kept.retirement(), store.usage().generations), (Some(Retirement::Evicted), generations));
+    store.retire(visitor.generation());
+    assert!(samples::find(&store, FIRST).is_none());
+}
+
+#[test]
+fn what_is_asked_for_now_takes_the_place_of_what_was_there_first() {
+    let folder = Folder::new("visitors");
+    let (first, objects) = (2_000, 2_600);
+    let store = full_of(&folder, (first, objects), 2_000);
+    let of_first = || (0..first).filter(|number| samples::find(&store, *number).is_some()).count();
+    let before = of_first();
+    assert!(before > 800, "{before}");
+    // More of them than the fewest ghosts.
+    for _ in 0..4 {
+        (first..objects).for_each(|number| drop(find(&store, number)));
+    }
+    let wanted = (first..objects).filter(|number| samples::find(&store, *number).is_some()).count();
+    assert!(wanted > 550, "{wanted} of 600 were kept");
+    assert!(of_first() < before - 300, "{} of {before} are there still", of_first());
 }

@@ -143,8 +143,10 @@ impl Module for Mixed {
                     if due_ns >= end_ns || stage.is_stopped() {
                         return;
                     }
-                    let late_ns = stage.due(due_ns).await;
-                    step.play(&stage, &mut client, late_ns, &sheet).await;
+                    match stage.due(due_ns, player.settings.timeout).await {
+                        Ok(late_ns) => step.play(&stage, &mut client, late_ns, &sheet).await,
+                        Err(failure) => sheet.borrow_mut().fault(&failure),
+                    }
                 }
             }
         })?;

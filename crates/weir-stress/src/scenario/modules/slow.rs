@@ -117,8 +117,8 @@ impl Module for Slow {
         if self.alone != 0.0 {
             check_time("alone", self.alone)?;
         }
-        if self.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            return Err("`rate` is above 0".to_owned());
+        if self.rate.is_some_and(|rate| !(0.001..=1e6).contains(&rate)) {
+            return Err("`rate` is from 0.001 to 1000000".to_owned());
         }
         let all = [self.take, self.give, self.size, self.receive_buffer];
         match all.iter().all(|bytes| bytes.0 > 0) && self.usual_objects > 0 {
@@ -205,7 +205,13 @@ impl Slow {
             if due_ns >= end_ns || stage.is_stopped() {
                 return;
             }
-            let late_ns = stage.due(due_ns).await;
+            let late_ns = match stage.due(due_ns, self.timeout).await {
+                Ok(late_ns) => late_ns,
+                Err(failure) => {
+                    sheet.borrow_mut().fault(&failure);
+                    continue;
+                }
+            };
             let path = &paths[at % paths.len()];
             at += 1;
             let got = client.ask(&Ask::get(path.clone()), stage.expect(path)).await;
@@ -216,7 +222,9 @@ impl Slow {
             });
             if let Err(failure) = judged {
                 sheet.borrow_mut().fault(&failure);
-                tokio::time::sleep(BEAT).await;
+                if self.rate.is_none() {
+                    tokio::time::sleep(BEAT).await;
+                }
             }
         }
     }
