@@ -12,7 +12,7 @@ use weir_policy::{
     BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, outlasts,
     storable,
 };
-use weir_store::{Generation, NotAdmitted, Retirement, Writer};
+use weir_store::{Claim, Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
@@ -34,14 +34,15 @@ const SHARED_BYTES_MAX: u64 = 64 << 10;
 const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
 /// Parts without a strong validator are kept up to this size: 1 MiB.
 const UNVALIDATED_PART_BYTES_MAX: u64 = 1 << 20;
-/// Bodies from this size on wait for their turn, where memory is full of bodies that volumes are taking. A
-/// shorter one that is passed gives its connection back soon.
-const TURN_BYTES_MIN: u64 = 1 << 20;
-/// For so long at most. Then it is passed.
+/// How long a body waits for its turn, where memory is full of bodies that volumes are taking. Then it is
+/// passed.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The same for one that is shorter than this: passed, it gives its connection back soon.
+const SHORT_BYTES: u64 = 1 << 20;
+const SHORT_TURN_WAIT_MAX: Duration = Duration::from_millis(250);
 /// Where the volumes write nothing for so long, nobody waits for them.
 const TURN_STALLED_MAX: Duration = Duration::from_millis(500);
-/// How often it looks whether there is room by now. Bodies that are under way are woken for what is freed.
+/// How often the first in line looks whether they do.
 const TURN_LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How long the body of a short response is waited for.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
@@ -99,10 +100,10 @@ impl FillRequest {
         let length = response.length.bytes();
         let begun = match self.to_store(&response, (requested, received)) {
             Ok(storable) => {
-                // Readers of a version without a name have nothing but the drive, should it stall.
-                let named = length.filter(|_| strong(&response.headers).is_some());
-                if let Some(length) = named.filter(|length| self.must_wait(*length)) {
-                    Box::pin(self.turn(length)).await;
+                // Readers of a long version without a name have nothing but the drive, should it stall.
+                let is_fit = |length: &u64| *length < SHORT_BYTES || strong(&response.headers).is_some();
+                if let Some(length) = length.filter(is_fit) {
+                    drop(self.turn(fill, &storable, length).await);
                 }
                 self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
             }
@@ -142,31 +143,38 @@ impl FillRequest {
         if self.is_too_large(response.length) { Err(NotStored::TooLarge) } else { Ok(storable) }
     }
 
-    /// Whether a body should wait until memory has room for it. Many that arrive at once take all of it for
-    /// as long as the drives need for them, which is short; a long body that is passed for that is passed for
-    /// as long as its clients read it. What only readers hold is not freed soon. To be asked of what is
-    /// stored alone: what can leave memory for it leaves.
-    fn must_wait(&self, length: u64) -> bool {
+    /// Waits until memory has room for a body, in line and for a bounded time. Many that arrive at once take
+    /// all of it for as long as the drives need for them, which is short; a body that is passed for that is
+    /// not stored, and a long one holds a connection for as long as its clients read it. What only readers
+    /// hold is not freed soon: nobody waits for it. To be asked of what is stored alone: what can leave
+    /// memory for it leaves. Give the claim up the moment the body begins.
+    async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) -> Option<Claim> {
         let store = &self.resources.store;
-        length >= TURN_BYTES_MIN && store.is_writing() && !store.has_room(length)
+        let needed = store.needed_bytes(fill.key(), storable, length);
+        match store.has_room(needed) || !store.is_writing() {
+            true => None,
+            false => Box::pin(self.claim(needed, length)).await,
+        }
     }
 
-    /// Waits until memory seems to have room, for a bounded time, and as long as the drives make progress.
-    async fn turn(&self, length: u64) {
+    async fn claim(&self, needed_bytes: u64, length: u64) -> Option<Claim> {
         let store = &self.resources.store;
-        let begun = clock::mono();
-        let mut moved = (store.written_bytes(), begun);
-        loop {
-            tokio::time::sleep(TURN_LOOK_AFTER).await;
-            let (written, now) = (store.written_bytes(), clock::mono());
-            if written != moved.0 {
-                moved = (written, now);
+        let mut moved = (store.written_bytes(), clock::mono());
+        let met = async {
+            let mut claim = store.claim(needed_bytes).await;
+            while !claim.is_met() {
+                let _ = tokio::time::timeout(TURN_LOOK_AFTER, claim.freed()).await;
+                let (written, now) = (store.written_bytes(), clock::mono());
+                if written != moved.0 {
+                    moved = (written, now);
+                } else if now - moved.1 >= TURN_STALLED_MAX {
+                    return None;
+                }
             }
-            let is_late = now - begun >= TURN_WAIT_MAX || now - moved.1 >= TURN_STALLED_MAX;
-            if is_late || store.has_room(length) {
-                return;
-            }
-        }
+            Some(claim)
+        };
+        let longest = if length < SHORT_BYTES { SHORT_TURN_WAIT_MAX } else { TURN_WAIT_MAX };
+        tokio::time::timeout(longest, met).await.ok().flatten()
     }
 
     /// Whether a response is stored. One in whose place a stored response may still be served stale never
@@ -231,10 +239,7 @@ impl FillRequest {
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => {
-                let length = kept.interval.length();
-                if self.must_wait(length) {
-                    self.turn(length).await;
-                }
+                drop(self.turn(fill, &storable, kept.interval.length()).await);
                 self.begin_part(fill, kept, storable, response, to_lead)
             }
             Err(reason) => {

@@ -39,6 +39,8 @@ pub struct Budget {
     lent_bytes: AtomicU64,
     /// The tasks that wait until less is charged or reserved.
     freed: Arc<Freed>,
+    /// Those that get it first.
+    freed_first: Arc<Freed>,
 }
 
 impl Budget {
@@ -52,6 +54,7 @@ impl Budget {
             reserved_bytes: AtomicU64::new(0),
             lent_bytes: AtomicU64::new(0),
             freed: Arc::default(),
+            freed_first: Arc::default(),
         })
     }
 
@@ -107,6 +110,16 @@ impl Budget {
         (self.is_kept() && self.may_reserve(0)).then_some(reserve)
     }
 
+    /// Keeps `bytes` of what is freed next from the charges of others, if all reserves together stay within
+    /// half of the ceiling. Until so much is free, see [`Budget::is_kept`], it is not to be drawn.
+    pub(crate) fn claim(self: &Arc<Budget>, bytes: u64) -> Option<Reserve> {
+        if !self.may_reserve(bytes) {
+            return None;
+        }
+        self.reserved_bytes.fetch_add(bytes, Ordering::SeqCst);
+        Some(Reserve { budget: Arc::clone(self), bytes })
+    }
+
     /// Whether another reserve fits, whatever is charged.
     pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
         self.reserved_bytes().saturating_add(bytes) <= self.limit_bytes / 2
@@ -128,7 +141,7 @@ impl Budget {
     }
 
     /// Whether all that is reserved is free.
-    fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes
     }
 
@@ -155,13 +168,19 @@ impl Budget {
         self.freed.wait()
     }
 
-    /// Whether a task waits for memory.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.freed.is_waited_for()
+    /// As [`Budget::wait`], before all that wait there.
+    pub(crate) fn wait_first(&self) -> FreedWait {
+        self.freed_first.wait()
     }
 
-    /// More can be evicted than before: wakes a task that waits for memory.
+    /// Whether a task waits for memory.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.freed.is_waited_for() || self.freed_first.is_waited_for()
+    }
+
+    /// More can be evicted than before, or is free: wakes a task that waits for memory.
     pub(crate) fn wake(&self) {
+        self.freed_first.wake();
         self.freed.wake();
     }
 
@@ -219,7 +238,7 @@ impl Drop for Charge {
         if self.bytes > 0 {
             let before = self.budget.used_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
             debug_assert!(before >= self.bytes);
-            self.budget.freed.wake();
+            self.budget.wake();
         }
     }
 }
@@ -253,7 +272,7 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         self.budget.reserved_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
-        self.budget.freed.wake();
+        self.budget.wake();
     }
 }
 

@@ -60,7 +60,7 @@ pub use ledger::{
 pub use memory::{Lag, VARIANTS_MAX};
 pub use register::{Distrust, Register};
 pub use store::{
-    Found, Full, HELD_BACK_MAX, NotAdmitted, Reading, STALLED_MAX, Settings, Store, Unsealed, Usage,
+    Claim, Found, Full, HELD_BACK_MAX, NotAdmitted, Reading, STALLED_MAX, Settings, Store, Unsealed, Usage,
     WINDOW_BYTES, Writer,
 };
 pub use tier::{Gone, Place, SweepUsage};

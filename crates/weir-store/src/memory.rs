@@ -52,6 +52,8 @@ pub(crate) struct Memory {
     lower: Arc<dyn LowerTier>,
     sequence: AtomicU64,
     shares: Arc<Shares>,
+    /// The line in which bodies wait for memory that are about to begin.
+    pub(crate) turns: Arc<tokio::sync::Mutex<()>>,
     state: Mutex<State>,
 }
 
@@ -97,6 +99,7 @@ impl Memory {
             lower,
             sequence: AtomicU64::new(SEQUENCE_MIN),
             shares: Arc::default(),
+            turns: Arc::default(),
             state: Mutex::new(state),
         }
     }

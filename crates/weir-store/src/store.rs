@@ -3,6 +3,7 @@
 //! It knows what is held, not what it means: the caller's `select` says which generation answers a request.
 //! No header is read here.
 
+mod claim;
 mod listing;
 mod patience;
 mod retention;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
+pub use self::claim::Claim;
 pub use self::patience::{HELD_BACK_MAX, Reading, STALLED_MAX};
 use self::writer::Kind;
 pub use self::writer::{Full, Unsealed, Writer};
@@ -428,12 +430,6 @@ impl Store {
         let body = Body::new(length, inside.memory.budget.nothing());
         let generation = Generation::new(key, inside.memory.next_sequence(), stamp, head, body, own);
         Ok((Arc::new(generation.for_volumes_from(volume_uses_min)), reserve))
-    }
-
-    /// Whether a body of so many bytes could begin now. What can leave memory for it leaves. Each look may
-    /// wake a writer that waits for memory: do not look in a loop without a pause.
-    pub fn has_room(&self, length: u64) -> bool {
-        self.inside.memory.reserve(length).is_some()
     }
 
     /// A further writer for an interval of a generation that is not whole. Bytes that are held already are

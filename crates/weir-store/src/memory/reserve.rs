@@ -93,12 +93,17 @@ impl Memory {
     /// Keeps memory free for a body with so many bytes to come, evicting as needed. `None` where readers and
     /// other arriving bodies hold too much. It never waits.
     pub(crate) fn reserve(&self, coming_bytes: u64) -> Option<Reserve> {
+        self.reserve_exactly(self.reserve_bytes(coming_bytes))
+    }
+
+    /// How much is kept free for a body with so many bytes to come.
+    pub(crate) fn reserve_bytes(&self, coming_bytes: u64) -> u64 {
         let most = self.limits.memory_bytes / RESERVES_MIN;
         // Where many bodies arrive, there is room for some more of them.
         let are_many = self.budget.reserved_bytes() > self.limits.memory_bytes / 8;
         let blocks = if are_many { RESERVE_BLOCKS_MIN } else { RESERVE_BLOCKS };
         let most = most.clamp(BLOCK_CHARGE_BYTES, blocks * BLOCK_CHARGE_BYTES);
-        self.reserve_bytes(most.min(cost_bytes(coming_bytes)))
+        most.min(cost_bytes(coming_bytes))
     }
 
     /// As [`Memory::reserve`], for all that is to come: such a body never has to become a window. Three
@@ -108,10 +113,11 @@ impl Memory {
         if self.budget.reserved_bytes().saturating_add(bytes) > self.limits.memory_bytes / 8 * 3 {
             return None;
         }
-        self.reserve_bytes(bytes)
+        self.reserve_exactly(bytes)
     }
 
-    fn reserve_bytes(&self, bytes: u64) -> Option<Reserve> {
+    /// Keeps so much free, evicting as needed.
+    pub(crate) fn reserve_exactly(&self, bytes: u64) -> Option<Reserve> {
         loop {
             if let Some(reserve) = self.budget.reserve(bytes) {
                 return Some(reserve);
@@ -120,6 +126,16 @@ impl Memory {
                 return None;
             }
         }
+    }
+
+    /// Evicts until all that is reserved is free. False where no more can leave.
+    pub(crate) fn meets_reserves(&self) -> bool {
+        while !self.budget.is_kept() {
+            if !self.evict(|| self.budget.lacking_bytes(0)) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether more than five eighths of the memory are taken by arriving bodies, by what their readers had
