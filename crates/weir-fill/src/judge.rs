@@ -162,7 +162,13 @@ impl FillRequest {
         let mut moved = (store.written_bytes(), clock::mono());
         let met = async {
             let mut claim = store.claim(needed_bytes).await;
+            let mut pressed = None;
             while !claim.is_met() {
+                if pressed.is_none_or(|pressed| clock::mono() - pressed >= TURN_LOOK_AFTER) {
+                    pressed = Some(clock::mono());
+                    claim.press();
+                    continue;
+                }
                 let _ = tokio::time::timeout(TURN_LOOK_AFTER, claim.freed()).await;
                 let (written, now) = (store.written_bytes(), clock::mono());
                 if written != moved.0 {

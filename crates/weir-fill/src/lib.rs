@@ -24,6 +24,7 @@ pub mod tally;
 pub mod task;
 pub mod transfer;
 mod tries;
+mod turn;
 pub mod upstreams;
 mod url_fetches;
 pub mod waiters;

@@ -27,6 +27,7 @@ use super::refetch::{Refetch, Remainder, strong};
 use super::resources::Resources;
 use super::settings::Settings;
 use super::transfer::NoMemory;
+use super::turn::Turn;
 use super::upstreams::FillPermit;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
@@ -359,6 +360,7 @@ impl FillRequest {
         fill.transfer.speed.head(clock::mono());
         fill.wake(self.resources.core);
         let mut whole = length;
+        let mut turn = Turn::default();
         // What has come is kept after a body broke off, but not after one that was malformed.
         let mut is_sound = true;
         while let State::Filling { .. } = fill.machine().state() {
@@ -378,7 +380,9 @@ impl FillRequest {
             match piece {
                 Ok(Some(bytes)) => {
                     self.resources.counters().origin_bytes(bytes.len() as u64);
+                    let received = bytes.len();
                     self.push(fill, &mut writer, bytes).await;
+                    turn.received(received).await;
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
                 }
                 // A response that declares the length of the whole must have it.

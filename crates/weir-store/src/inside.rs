@@ -11,6 +11,7 @@ mod layout;
 mod listing;
 mod load;
 mod marks;
+mod parts;
 mod sealer;
 mod stocks;
 mod sweeper;

@@ -19,6 +19,7 @@ use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::task::idle_timeout;
 use crate::transfer::NoMemory;
+use crate::turn::Turn;
 use weir_clock as clock;
 
 /// How long a transfer waits for memory for one piece before it fails.
@@ -184,6 +185,7 @@ impl GapRequest {
 
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> Result<End, &'static str> {
         let Part { mut body, skip_bytes: mut skip, end } = part;
+        let mut turn = Turn::default();
         while writer.position() < end.min(gap.stop()) {
             // A body that leaves memory as it arrives is read from the volume by slow readers.
             let is_ahead = gap.is_ahead(writer) && !writer.is_on_disk_only();
@@ -201,6 +203,7 @@ impl GapRequest {
                 Err(error) => return Err(error.word()),
             };
             self.resources.counters().origin_bytes(bytes.len() as u64);
+            let received = bytes.len();
             let over = skip.min(bytes.len() as u64);
             skip -= over;
             // Invariant: not more than there is.
@@ -218,6 +221,7 @@ impl GapRequest {
             if is_last {
                 break;
             }
+            turn.received(received).await;
         }
         Ok(End::Fetched)
     }

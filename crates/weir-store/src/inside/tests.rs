@@ -1,6 +1,7 @@
 //! What memory and a volume must be together: one store.
 
 mod admission;
+mod parts;
 mod roaming;
 mod visitors;
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::VolumeWrite;
 use super::layout::Tiers;
+use super::parts::Parts;
 use crate::admission::{Admission, Room, Task};
 use crate::generation::Generation;
 use crate::ledger::{Ledger, Stamp};
@@ -28,6 +29,8 @@ pub(crate) struct Volumes {
     pub(crate) register: OnceLock<Arc<Register>>,
     /// The volumes that another process still has, and what was begun meanwhile.
     pub(crate) pending: PendingVolumes,
+    /// The bodies that arrive in parts.
+    pub(crate) parts: Parts,
     /// Marks were dropped up to this number. Held while they are.
     pub(super) dropped: Mutex<Stamp>,
 }
@@ -48,6 +51,7 @@ impl Volumes {
             quotas: Mutex::default(),
             register: OnceLock::new(),
             pending: PendingVolumes::default(),
+            parts: Parts::default(),
             dropped: Mutex::new(Stamp::of(0)),
         }
     }
@@ -62,9 +66,13 @@ impl Volumes {
     }
 
     /// As [`Volumes::begin`], for a generation that arrives in parts: see [`VolumeTier::begin_part`].
-    pub(crate) fn begin_part(&self, generation: &Generation) -> Option<SharedPut> {
+    pub(crate) fn begin_part(&self, generation: &Arc<Generation>) -> Option<SharedPut> {
         match self.admit(generation) {
-            Verdict::Admitted(tier) => tier.begin_part(generation),
+            Verdict::Admitted(tier) => {
+                let put = tier.begin_part(generation)?;
+                self.parts.add(generation);
+                Some(put)
+            }
             Verdict::Stays => None,
         }
     }

@@ -62,6 +62,11 @@ impl Claim {
         self.reserve.is_some() && memory.meets_reserves()
     }
 
+    /// Has bodies that are under way drop what volumes have of them.
+    pub fn press(&self) {
+        self.inside.volumes.parts.forget_written();
+    }
+
     /// Waits until something was freed since [`Claim::is_met`] said no.
     ///
     /// # Cancel safety

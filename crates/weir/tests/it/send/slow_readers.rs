@@ -108,3 +108,37 @@ fn sixteen_slow_readers_hold_up_no_other_client() {
     };
     assert!((0..64).all(is_stored), "what is small is stored all the same");
 }
+
+#[test]
+fn a_crowd_of_long_bodies_is_asked_for_once_each() {
+    const BODIES: usize = 30;
+    const READERS: usize = 3;
+    const LENGTH: usize = 9_000_000;
+    let origin = Origin::start();
+    let path = |number: usize| format!("/crowd/{number}");
+    for number in 0..BODIES {
+        let body = pattern(number as u64, LENGTH);
+        origin.put(&path(number), Resource::fresh(body).etag("\"1\"").ranges());
+    }
+    let more = "[limits]\nsend_stall = \"10m\"\n\
+                [cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n\
+                [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"1GiB\"";
+    let weir = server(&[&origin]).more(more).start();
+    // Each longer than half of the memory, all at once, and nobody reads on.
+    let mut readers: Vec<Client> = Vec::new();
+    for number in 0..BODIES * READERS {
+        let mut client = weir.client();
+        client.send_get("localhost", &path(number % BODIES), &[]);
+        readers.push(client);
+    }
+    for reader in &mut readers {
+        reader.recv_head_only().unwrap();
+    }
+    let stored = || weir.metric("weir_volume_written_bytes_total").unwrap_or(0.0);
+    until("all are on the volume", || stored() >= (BODIES * LENGTH) as f64);
+    for number in 0..BODIES {
+        let found = weir.get(&path(number));
+        assert!(found.status() == 200 && found.body == pattern(number as u64, LENGTH), "{number}");
+        assert_eq!(origin.count(&path(number)), 1, "{number}");
+    }
+}

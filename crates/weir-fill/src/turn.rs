@@ -1,0 +1,44 @@
+//! How the transfers of a worker take turns with each other and with all else that it does. An origin that is
+//! faster than the worker always has more to receive: a hundred such transfers would hold hits back for tenths
+//! of a second. So each stands in line after each turn, and only a few have one between two looks of the worker
+//! at its sockets.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+/// A transfer receives so much in a turn.
+const TURN_BYTES: usize = 128 << 10;
+/// So many turns between two looks at the sockets.
+const TURNS: usize = 4;
+
+thread_local! {
+    static TURNS_LEFT: Arc<Semaphore> = Arc::new(Semaphore::new(TURNS));
+}
+
+/// How much a transfer has received in its turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    bytes: usize,
+}
+
+impl Turn {
+    /// Counts bytes, and waits for the next turn where this one is over.
+    ///
+    /// # Cancel safety
+    /// Safe: the place in line is lost.
+    pub(super) async fn received(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes < TURN_BYTES {
+            return;
+        }
+        self.bytes = 0;
+        // Held over one look at the sockets, and not for the turn: it may have to wait for its origin.
+        let place = TURNS_LEFT.with(Arc::clone).acquire_owned().await;
+        tokio::task::yield_now().await;
+        drop(place);
+    }
+}
+
+#[cfg(test)]
+mod tests;
