@@ -134,7 +134,7 @@ fn a_crowd_of_long_bodies_is_asked_for_once_each() {
     for reader in &mut readers {
         reader.recv_head_only().unwrap();
     }
-    let stored = || weir.metric("weir_volume_written_bytes_total").unwrap_or(0.0);
+    let stored = || weir.metric("weir_volume_written_body_bytes_total").unwrap_or(0.0);
     until("all are on the volume", || stored() >= (BODIES * LENGTH) as f64);
     for number in 0..BODIES {
         let found = weir.get(&path(number));
