@@ -151,6 +151,10 @@ impl FillRequest {
     async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) -> Option<Claim> {
         let store = &self.resources.store;
         let needed = store.needed_bytes(fill.key(), storable, length);
+        if store.has_room(needed) {
+            return None;
+        }
+        store.forget_written();
         match store.has_room(needed) || !store.is_writing() {
             true => None,
             false => Box::pin(self.claim(needed, length)).await,
@@ -162,14 +166,10 @@ impl FillRequest {
         let mut moved = (store.written_bytes(), clock::mono());
         let met = async {
             let mut claim = store.claim(needed_bytes).await;
-            let mut pressed = None;
             while !claim.is_met() {
-                if pressed.is_none_or(|pressed| clock::mono() - pressed >= TURN_LOOK_AFTER) {
-                    pressed = Some(clock::mono());
-                    claim.press();
-                    continue;
+                if tokio::time::timeout(TURN_LOOK_AFTER, claim.freed()).await.is_err() {
+                    store.forget_written();
                 }
-                let _ = tokio::time::timeout(TURN_LOOK_AFTER, claim.freed()).await;
                 let (written, now) = (store.written_bytes(), clock::mono());
                 if written != moved.0 {
                     moved = (written, now);

@@ -23,8 +23,7 @@ impl Parts {
         all.push(Arc::downgrade(generation));
     }
 
-    /// Has memory drop what volumes have of them by now. Each does so itself as it arrives; one whose origin
-    /// pauses does not.
+    /// As [`Store::forget_written`](crate::Store::forget_written).
     pub(crate) fn forget_written(&self) {
         let all: Vec<Arc<Generation>> = self.all.lock().iter().filter_map(Weak::upgrade).collect();
         for part in all.iter().filter(|part| is_under_way(part)) {

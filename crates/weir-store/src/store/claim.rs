@@ -39,6 +39,12 @@ impl Store {
         memory.budget.lacking_bytes(needed_bytes) == 0 || memory.reserve_exactly(needed_bytes).is_some()
     }
 
+    /// Has memory drop what volumes have of the bodies that go to volumes alone. They do so themselves as they
+    /// arrive; one whose origin pauses does not.
+    pub fn forget_written(&self) {
+        self.inside.volumes.parts.forget_written();
+    }
+
     /// Waits in line, then claims so much of what is freed next.
     ///
     /// # Cancel safety
@@ -60,11 +66,6 @@ impl Claim {
             self.reserve = memory.budget.claim(self.bytes);
         }
         self.reserve.is_some() && memory.meets_reserves()
-    }
-
-    /// Has bodies that are under way drop what volumes have of them.
-    pub fn press(&self) {
-        self.inside.volumes.parts.forget_written();
     }
 
     /// Waits until something was freed since [`Claim::is_met`] said no.
