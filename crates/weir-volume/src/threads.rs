@@ -70,10 +70,6 @@ impl Readers {
     }
 }
 
-/// The nice value of the thread that writes: what is on its way to the drive waits in memory, and clients that
-/// a worker answers on the same core go first.
-const NICENESS: i32 = 10;
-
 /// Starts the thread that writes.
 pub(crate) fn start_writer(
     mut engine: Engine,
@@ -81,8 +77,6 @@ pub(crate) fn start_writer(
     clock: Clock,
 ) -> std::io::Result<JoinHandle<()>> {
     let work = move || {
-        // If the kernel refuses, it competes with the workers.
-        let _ = rustix::process::setpriority_process(None, NICENESS);
         let shared = Arc::clone(&engine.shared);
         let result = catch_unwind(AssertUnwindSafe(|| write(&mut engine, &intake, &clock)));
         intake.close();

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// How long a drive holds the foremost reader of one body back, in all. Then the body is given up for the
-/// drive, and the reader goes on.
+/// How long a drive holds the foremost reader of one body back, in all. Then the reader goes on. What memory
+/// does not hold of the body is given up for the drive.
 pub const HELD_BACK_MAX: Duration = Duration::from_secs(1);
 /// A body whose wait holds nobody back is given up once the drive has written nothing for so long.
 pub const STALLED_MAX: Duration = Duration::from_secs(60);
@@ -49,6 +49,11 @@ impl Patience {
             Reading::Behind => stalled_left.min(held_back_left.max(LOOK_AT_READERS_AFTER)),
             Reading::HeldBack => stalled_left.min(held_back_left),
         }
+    }
+
+    /// Whether the drive has written nothing for as long as anything waits for it.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled >= STALLED_MAX
     }
 }
 

@@ -275,7 +275,8 @@ impl Writer {
     /// since the last such answer, and `reading` what the readers do by now. Without readers a transfer goes
     /// at the drive's pace; with readers it is a window ahead. Where the drive holds the foremost reader back
     /// for too long ([`HELD_BACK_MAX`](crate::HELD_BACK_MAX)), or does nothing
-    /// ([`STALLED_MAX`](crate::STALLED_MAX)), the storing ends, and the transfer goes on.
+    /// ([`STALLED_MAX`](crate::STALLED_MAX)), the transfer goes on. The storing ends then, unless memory holds
+    /// what the drive has yet to take.
     pub fn volume_is_behind(&mut self, waited: Duration, reading: Reading) -> Option<Duration> {
         let settled_to = self.settled_to();
         self.hand_over(settled_to);
@@ -288,12 +289,22 @@ impl Writer {
         if behind == 0 || behind <= self.ahead_bytes_max(volume_write, reading) {
             return None;
         }
+        if longest.is_zero() && self.can_wait_in_memory() {
+            return None;
+        }
         if longest.is_zero() {
             volume_write.note_given_up();
             self.volume_write = None;
             return None;
         }
         Some(longest)
+    }
+
+    /// Whether a drive that is too slow for readers may take the body later: memory holds all of it, and has
+    /// room for others.
+    fn can_wait_in_memory(&self) -> bool {
+        let is_held = self.window.is_none() && self.kind == Kind::Whole;
+        is_held && !self.patience.is_stalled() && !self.inside.memory.is_scarce()
     }
 
     /// Up to where the volume gets what has arrived: whole blocks, and the end.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use weir_disk::testing::CrashDisk;
 
-use crate::samples::{body, key, now, proof, put};
+use crate::samples::{body, key, now, proof, put, until};
 use crate::volume::{Clock, Volume, VolumeSettings, key as volume_key};
 use crate::{HELD_BACK_MAX, InUse, Ledger, MARKS_MAX, Reading, Settings, Store, Writer, WriterWait};
 
@@ -87,6 +87,24 @@ fn a_drive_that_holds_a_reader_back_for_a_second_costs_the_storing() {
     assert!(!writer.is_writing_to_volume());
     assert_eq!(given_up(&store), 1);
     disk.let_go();
+}
+
+#[test]
+fn a_body_that_memory_holds_waits_there_for_a_drive_that_holds_its_readers_back() {
+    const LENGTH: u64 = 1 << 20;
+    let disk = CrashDisk::new(1);
+    let store = store_on(&disk);
+    let mut writer = ahead_of(&disk, &store, LENGTH, Reading::HeldBack);
+    assert_eq!(writer.volume_is_behind(HELD_BACK_MAX, Reading::HeldBack), None);
+    assert!(writer.is_writing_to_volume(), "no reader waits any more");
+    while writer.position() < LENGTH {
+        writer.push(body(1, writer.position(), PIECE)).unwrap();
+        assert_eq!(writer.volume_is_behind(Duration::ZERO, Reading::HeldBack), None);
+    }
+    writer.seal().unwrap();
+    disk.let_go();
+    until(|| store.volumes()[0].usage.body_bytes >= LENGTH);
+    assert_eq!(given_up(&store), 0);
 }
 
 #[test]
