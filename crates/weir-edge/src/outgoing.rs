@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
+use parking_lot::Mutex;
 use weir_observe::Purpose;
 use weir_policy::{CacheRules, RangeRules, RequestView};
 use weir_store::Generation;
@@ -169,6 +170,6 @@ pub(crate) fn fill_request(
         waiting: if exchange.warming.is_some() { Waiting::Warming } else { Waiting::Client },
         hurry: exchange.warming.map(|warming| warming.hurry.clone()),
         parked: Arc::default(),
-        _permit: permit,
+        permit: Mutex::new(Some(permit)),
     })
 }

@@ -73,7 +73,7 @@ pub struct FillRequest {
     /// Keeps a detached fill alive.
     pub parked: ParkedGuard,
     /// Counts among the fills at its upstream.
-    pub _permit: FillPermit,
+    pub permit: Mutex<Option<FillPermit>>,
 }
 
 /// Keeps a detached fill alive: a reader that leaves a fill which must finish parks its reader guard here.
@@ -381,6 +381,9 @@ impl FillRequest {
                 Ok(Some(bytes)) => {
                     self.resources.counters().origin_bytes(bytes.len() as u64);
                     let received = bytes.len();
+                    if whole.is_some_and(|whole| writer.position() + received as u64 >= whole) {
+                        self.has_arrived();
+                    }
                     self.push(fill, &mut writer, bytes).await;
                     turn.received(received).await;
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
@@ -392,6 +395,7 @@ impl FillRequest {
                     fill.apply(Event::Failed);
                 }
                 Ok(None) => {
+                    self.has_arrived();
                     writer.end_here();
                     fill.transfer.settle(&mut writer).await;
                     return self.whole(fill, writer);
@@ -413,6 +417,11 @@ impl FillRequest {
             }
         }
         self.close(fill, writer, is_sound)
+    }
+
+    /// The origin is done with it: others may be filled while a drive has yet to take it.
+    fn has_arrived(&self) {
+        self.permit.lock().take();
     }
 
     /// Asks for the rest of a body that broke off, at once and a bounded number of times. None where it may
