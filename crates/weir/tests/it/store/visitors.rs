@@ -59,25 +59,3 @@ fn what_is_asked_for_once_visits_memory_and_is_validated_purged_and_exact_as_eve
     );
     assert_eq!(origin.total(), COUNT + SHORT + 1);
 }
-
-#[test]
-fn a_client_with_one_fill_at_a_time_has_all_stored_that_it_asks_for_in_turn() {
-    const BODIES: usize = 400;
-    let origin = Origin::start();
-    for number in 0..BODIES {
-        origin.put(&format!("/{number}"), Resource::fresh(body(number).repeat(1 + number % 20)));
-    }
-    let more = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n\
-                [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    let weir = server(&[&origin]).upstream("client_share = 1").more(more).start();
-    let mut client = weir.client();
-    // What has arrived counts no longer, though the drive has yet to take it.
-    for number in 0..BODIES {
-        assert_eq!(client.get("here.test", &format!("/{number}"), &[]).status(), 200);
-    }
-    settle(&weir);
-    for number in 0..BODIES {
-        let found = client.get("here.test", &format!("/{number}"), &[]);
-        assert!(found.is_hit() && found.body == body(number).repeat(1 + number % 20), "{number}");
-    }
-}
