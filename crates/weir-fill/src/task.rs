@@ -350,16 +350,9 @@ impl FillRequest {
     /// Writes the body into the generation. True when it arrived whole.
     pub(super) async fn fill(&self, fill: &Arc<Fill>, mut writer: Writer, mut body: OriginBody) -> bool {
         let generation = writer.generation().clone();
+        self.has_begun(fill, &mut writer);
         // As it was declared.
-        let length = generation.length();
-        if !can_be_shared(&mut writer) {
-            fill.keep_for_lead();
-        }
-        let _ = fill.head.set(FillHead::New(generation.clone()));
-        fill.apply(Event::Storable(length));
-        fill.transfer.speed.head(clock::mono());
-        fill.wake(self.resources.core);
-        let mut whole = length;
+        let mut whole = generation.length();
         let mut turn = Turn::default();
         // What has come is kept after a body broke off, but not after one that was malformed.
         let mut is_sound = true;
@@ -379,9 +372,9 @@ impl FillRequest {
             };
             match piece {
                 Ok(Some(bytes)) => {
-                    self.resources.counters().origin_bytes(bytes.len() as u64);
                     let received = bytes.len();
-                    if whole.is_some_and(|whole| writer.position() + received as u64 >= whole) {
+                    self.resources.counters().origin_bytes(received as u64);
+                    if whole == Some(writer.position() + received as u64) {
                         self.has_arrived();
                     }
                     self.push(fill, &mut writer, bytes).await;
@@ -417,6 +410,17 @@ impl FillRequest {
             }
         }
         self.close(fill, writer, is_sound)
+    }
+
+    /// Tells those that wait for the head.
+    fn has_begun(&self, fill: &Fill, writer: &mut Writer) {
+        if !can_be_shared(writer) {
+            fill.keep_for_lead();
+        }
+        let _ = fill.head.set(FillHead::New(writer.generation().clone()));
+        fill.apply(Event::Storable(writer.generation().length()));
+        fill.transfer.speed.head(clock::mono());
+        fill.wake(self.resources.core);
     }
 
     /// The origin is done with it: others may be filled while a drive has yet to take it.

@@ -1,7 +1,7 @@
 //! How the transfers of a worker take turns with each other and with all else that it does. An origin that is
-//! faster than the worker always has more to receive: a hundred such transfers would hold hits back for tenths
-//! of a second. So each stands in line after each turn, and only a few have one between two looks of the worker
-//! at its sockets.
+//! faster than the worker always has more to receive: a hundred such transfers would hold hits back for
+//! tenths of a second. So each stands in line after each turn, and only a few have one between two looks of
+//! the worker at its sockets.
 
 use std::sync::Arc;
 

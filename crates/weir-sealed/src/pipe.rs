@@ -56,7 +56,8 @@ fn finish(
 enum Way {
     Untried,
     Pipe(Pipe),
-    /// It gets no pipe for now: the system gives each user so many large ones. The bytes until it tries again.
+    /// It gets no pipe for now: the system gives each user only so many large ones. The bytes until it tries
+    /// again.
     Copies(usize),
 }
 

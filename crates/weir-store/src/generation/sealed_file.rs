@@ -145,7 +145,7 @@ impl SealedFile {
     }
 
     /// At most `max` bytes from `offset` on, and at most [`PIECE_BYTES_MAX`]; none at the end. A piece of no
-    /// more than a block is a copy: whoever keeps it does not keep the file.
+    /// more than a block is a copy: a reader that holds it does not hold the file.
     pub(crate) fn read(&self, offset: u64, max: usize) -> Option<Bytes> {
         let bytes = self.sealed.bytes();
         let start = usize::try_from(offset).ok()?;

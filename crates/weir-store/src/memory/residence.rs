@@ -137,8 +137,8 @@ impl Memory {
         change.retired.extend(all);
     }
 
-    /// Adds a generation that was loaded from a volume, unless the same version is there already: then returns
-    /// that. It counts as older than all that began in memory.
+    /// Adds a generation that was loaded from a volume, unless the same version is there already: then
+    /// returns that. It counts as older than all that began in memory.
     pub(crate) fn add_loaded(&self, generation: &Arc<Generation>) -> Option<Arc<Generation>> {
         let mut change = self.change();
         let all = self.index.all(generation.label.key.digest);

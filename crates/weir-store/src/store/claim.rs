@@ -39,8 +39,8 @@ impl Store {
         memory.budget.lacking_bytes(needed_bytes) == 0 || memory.reserve_exactly(needed_bytes).is_some()
     }
 
-    /// Has memory drop what volumes have of the bodies that go to volumes alone. They do so themselves as they
-    /// arrive; one whose origin pauses does not.
+    /// Has memory drop what volumes have of the bodies that go to volumes alone. They do so themselves as
+    /// they arrive; one whose origin pauses does not.
     pub fn forget_written(&self) {
         self.inside.volumes.parts.forget_written();
     }

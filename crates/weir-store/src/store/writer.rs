@@ -275,8 +275,8 @@ impl Writer {
     /// since the last such answer, and `reading` what the readers do by now. Without readers a transfer goes
     /// at the drive's pace; with readers it is a window ahead. Where the drive holds the foremost reader back
     /// for too long ([`HELD_BACK_MAX`](crate::HELD_BACK_MAX)), or does nothing
-    /// ([`STALLED_MAX`](crate::STALLED_MAX)), the transfer goes on. The storing ends then, unless memory holds
-    /// what the drive has yet to take.
+    /// ([`STALLED_MAX`](crate::STALLED_MAX)), the transfer goes on. The storing ends then, unless memory
+    /// holds what the drive has yet to take.
     pub fn volume_is_behind(&mut self, waited: Duration, reading: Reading) -> Option<Duration> {
         let settled_to = self.settled_to();
         self.hand_over(settled_to);
