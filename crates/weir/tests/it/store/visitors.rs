@@ -7,8 +7,8 @@ use crate::durable::settle;
 use crate::server::server;
 
 const LENGTH: usize = 14_000;
-/// More than memory holds.
-const COUNT: usize = 1300;
+/// More than memory holds, and remembers as evicted.
+const COUNT: usize = 3000;
 /// The first ones are fresh for a second only.
 const SHORT: usize = 10;
 
