@@ -154,11 +154,21 @@ impl FillRequest {
         if store.has_room(needed) {
             return None;
         }
-        store.forget_written();
-        match store.has_room(needed) || !store.is_writing() {
-            true => None,
-            false => Box::pin(self.claim(needed, length)).await,
+        let has_forgotten = self.forget_written();
+        let has_room = has_forgotten && store.has_room(needed);
+        match !has_room && (!has_forgotten || store.is_writing()) {
+            true => Box::pin(self.claim(needed, length)).await,
+            false => None,
         }
+    }
+
+    /// Has memory drop what volumes have of bodies under way. False where that was done a moment ago.
+    fn forget_written(&self) -> bool {
+        let may = self.resources.inflight.may_forget(clock::mono());
+        if may {
+            self.resources.store.forget_written();
+        }
+        may
     }
 
     async fn claim(&self, needed_bytes: u64, length: u64) -> Option<Claim> {
@@ -168,7 +178,7 @@ impl FillRequest {
             let mut claim = store.claim(needed_bytes).await;
             while !claim.is_met() {
                 if tokio::time::timeout(TURN_LOOK_AFTER, claim.freed()).await.is_err() {
-                    store.forget_written();
+                    self.forget_written();
                 }
                 let (written, now) = (store.written_bytes(), clock::mono());
                 if written != moved.0 {
