@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use super::gap::list::Gaps;
 use super::machine::{End, Event, State};
 use super::recent::{RangeFetch, RecentOutcomes};
 use super::refetch::strong;
+use super::room::Forgotten;
 use super::upstreams::Upstreams;
 use super::url_fetches::{UrlFetch, UrlFetches};
 use super::waiters::Bells;
@@ -72,9 +73,6 @@ impl Wanted<'_> {
     pub const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 }
 
-/// The shortest time between two looks for what memory may drop of bodies under way.
-const FORGET_AFTER: Duration = Duration::from_millis(20);
-
 /// All fills under way in this process.
 pub struct Inflight {
     shards: Box<[Shard]>,
@@ -88,8 +86,8 @@ pub struct Inflight {
     urls: Arc<UrlFetches>,
     /// Generations that are being completed, by their address.
     pub completing: Mutex<HashSet<usize>>,
-    /// When memory last dropped what volumes have of bodies under way.
-    forgotten: Mutex<Option<Instant>>,
+    /// The last look for what memory may drop of bodies under way.
+    pub(super) forgotten: Mutex<Forgotten>,
     bells: Arc<Bells>,
 }
 
@@ -108,17 +106,6 @@ impl Inflight {
             forgotten: Mutex::default(),
             bells,
         }
-    }
-
-    /// Whether memory may drop now what volumes have of bodies under way: not again within [`FORGET_AFTER`],
-    /// however many bodies find no room. Each look costs some microseconds for each body under way.
-    pub(super) fn may_forget(&self, now: Instant) -> bool {
-        let mut forgotten = self.forgotten.lock();
-        let may = forgotten.is_none_or(|at| now.saturating_duration_since(at) >= FORGET_AFTER);
-        if may {
-            *forgotten = Some(now);
-        }
-        may
     }
 
     fn shard(&self, key: &CacheKey) -> &Shard {

@@ -12,7 +12,7 @@ use weir_policy::{
     BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, outlasts,
     storable,
 };
-use weir_store::{Claim, Generation, NotAdmitted, Retirement, Writer};
+use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
@@ -22,6 +22,7 @@ use super::gap::list::Begun;
 use super::machine::Event;
 use super::recent::{RangeFetch, digest_of_visitors};
 use super::refetch::{FetchBy, Part, is_coded_alike, strong};
+use super::room;
 use super::task::{FillRequest, ForLead, LeadSender, Sharing};
 use super::{Concern, Fill, FillHead, OriginAnswer, OriginFailure, SharedResponse, complete};
 use crate::events;
@@ -34,16 +35,6 @@ const SHARED_BYTES_MAX: u64 = 64 << 10;
 const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
 /// Parts without a strong validator are kept up to this size: 1 MiB.
 const UNVALIDATED_PART_BYTES_MAX: u64 = 1 << 20;
-/// How long a body waits for its turn, where memory is full of bodies that volumes are taking. Then it is
-/// passed.
-const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The same for one that is shorter than this: passed, it gives its connection back soon.
-const SHORT_BYTES: u64 = 1 << 20;
-const SHORT_TURN_WAIT_MAX: Duration = Duration::from_millis(250);
-/// Where the volumes write nothing for so long, nobody waits for them.
-const TURN_STALLED_MAX: Duration = Duration::from_millis(500);
-/// How often the first in line looks whether they do.
-const TURN_LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How long the body of a short response is waited for.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -101,9 +92,10 @@ impl FillRequest {
         let begun = match self.to_store(&response, (requested, received)) {
             Ok(storable) => {
                 // Readers of a long version without a name have nothing but the drive, should it stall.
-                let is_fit = |length: &u64| *length < SHORT_BYTES || strong(&response.headers).is_some();
+                let is_fit =
+                    |length: &u64| *length < room::SHORT_BYTES || strong(&response.headers).is_some();
                 if let Some(length) = length.filter(is_fit) {
-                    drop(self.turn(fill, &storable, length).await);
+                    self.turn(fill, &storable, length).await;
                 }
                 self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
             }
@@ -143,54 +135,13 @@ impl FillRequest {
         if self.is_too_large(response.length) { Err(NotStored::TooLarge) } else { Ok(storable) }
     }
 
-    /// Waits until memory has room for a body, in line and for a bounded time. Many that arrive at once take
-    /// all of it for as long as the drives need for them, which is short; a body that is passed for that is
-    /// not stored, and a long one holds a connection for as long as its clients read it. What only readers
-    /// hold is not freed soon: nobody waits for it. To be asked of what is stored alone: what can leave
-    /// memory for it leaves. Give the claim up the moment the body begins.
-    async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) -> Option<Claim> {
+    /// Waits until memory has room for a body. Begin it without another wait.
+    async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) {
         let store = &self.resources.store;
-        let needed = store.needed_bytes(fill.key(), storable, length);
-        if store.has_room(needed) {
-            return None;
+        let needed_bytes = store.needed_bytes(fill.key(), storable, length);
+        if !store.has_room(needed_bytes) {
+            Box::pin(room::wait(store, &self.resources.inflight.forgotten, needed_bytes, length)).await;
         }
-        let has_forgotten = self.forget_written();
-        let has_room = has_forgotten && store.has_room(needed);
-        match !has_room && (!has_forgotten || store.is_writing()) {
-            true => Box::pin(self.claim(needed, length)).await,
-            false => None,
-        }
-    }
-
-    /// Has memory drop what volumes have of bodies under way. False where that was done a moment ago.
-    fn forget_written(&self) -> bool {
-        let may = self.resources.inflight.may_forget(clock::mono());
-        if may {
-            self.resources.store.forget_written();
-        }
-        may
-    }
-
-    async fn claim(&self, needed_bytes: u64, length: u64) -> Option<Claim> {
-        let store = &self.resources.store;
-        let mut moved = (store.written_bytes(), clock::mono());
-        let met = async {
-            let mut claim = store.claim(needed_bytes).await;
-            while !claim.is_met() {
-                if tokio::time::timeout(TURN_LOOK_AFTER, claim.freed()).await.is_err() {
-                    self.forget_written();
-                }
-                let (written, now) = (store.written_bytes(), clock::mono());
-                if written != moved.0 {
-                    moved = (written, now);
-                } else if now - moved.1 >= TURN_STALLED_MAX {
-                    return None;
-                }
-            }
-            Some(claim)
-        };
-        let longest = if length < SHORT_BYTES { SHORT_TURN_WAIT_MAX } else { TURN_WAIT_MAX };
-        tokio::time::timeout(longest, met).await.ok().flatten()
     }
 
     /// Whether a response is stored. One in whose place a stored response may still be served stale never
@@ -255,7 +206,7 @@ impl FillRequest {
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => {
-                drop(self.turn(fill, &storable, kept.interval.length()).await);
+                self.turn(fill, &storable, kept.interval.length()).await;
                 self.begin_part(fill, kept, storable, response, to_lead)
             }
             Err(reason) => {

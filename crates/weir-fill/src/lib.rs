@@ -18,6 +18,7 @@ pub mod reader;
 pub mod recent;
 pub mod refetch;
 pub mod resources;
+mod room;
 pub mod settings;
 pub mod speed;
 pub mod tally;

@@ -16,7 +16,7 @@ use crate::generation::head_bytes;
 use crate::inside::Inside;
 use crate::memory::overhead_bytes;
 
-/// The first claim in line. Give it up the moment the body begins, and not before.
+/// The first claim in line. Give it up just before the body begins, without a wait between.
 #[derive(Debug)]
 pub struct Claim {
     inside: Arc<Inside>,

@@ -289,12 +289,11 @@ impl Writer {
         if behind == 0 || behind <= self.ahead_bytes_max(volume_write, reading) {
             return None;
         }
-        if longest.is_zero() && self.can_wait_in_memory() {
-            return None;
-        }
         if longest.is_zero() {
-            volume_write.note_given_up();
-            self.volume_write = None;
+            if !self.can_wait_in_memory() {
+                volume_write.note_given_up();
+                self.volume_write = None;
+            }
             return None;
         }
         Some(longest)

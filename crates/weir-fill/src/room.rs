@@ -1,0 +1,130 @@
+//! How a body that is about to begin finds room in memory. Many that arrive at once take all of it for as long
+//! as the drives need for them, which is short. A body that is passed for that is not stored, and a long one
+//! holds a connection for as long as its clients read it. So it waits, in line and for a bounded time. What
+//! only readers hold is not freed soon: nobody waits for it.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use weir_clock as clock;
+use weir_store::Store;
+
+/// A body that is shorter waits less: passed, it gives its connection back soon.
+pub(super) const SHORT_BYTES: u64 = 1 << 20;
+/// How long a body waits. Then it is passed.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+const SHORT_WAIT_MAX: Duration = Duration::from_millis(250);
+/// Where the volumes write nothing for so long, nobody waits for them.
+const STALLED_MAX: Duration = Duration::from_millis(500);
+/// How often the first in line looks whether they do.
+const LOOK_AFTER: Duration = Duration::from_millis(20);
+/// The shortest time between two looks for what memory may drop of bodies under way: each costs some
+/// microseconds for each body.
+const FORGET_AFTER: Duration = Duration::from_millis(20);
+
+/// Waits until so much is free for a body of this length, or until no drive that works would free it. To be
+/// asked of what is stored alone: what can leave memory for it leaves.
+///
+/// # Cancel safety
+/// Safe: the place in line is lost.
+pub(super) async fn wait(store: &Store, forgotten: &Mutex<Forgotten>, needed_bytes: u64, length: u64) {
+    let longest = if length < SHORT_BYTES { SHORT_WAIT_MAX } else { WAIT_MAX };
+    let _ = tokio::time::timeout(longest, claim(store, forgotten, needed_bytes)).await;
+}
+
+async fn claim(store: &Store, forgotten: &Mutex<Forgotten>, needed_bytes: u64) {
+    let mut moved = (store.written_bytes(), clock::mono());
+    let mut claim = store.claim(needed_bytes).await;
+    loop {
+        let has_forgotten = forget_written(store, forgotten);
+        if claim.is_met() || (has_forgotten && !store.is_writing()) {
+            return;
+        }
+        let _ = tokio::time::timeout(LOOK_AFTER, claim.freed()).await;
+        let (written, now) = (store.written_bytes(), clock::mono());
+        if written != moved.0 {
+            moved = (written, now);
+        } else if now - moved.1 >= STALLED_MAX {
+            return;
+        }
+    }
+}
+
+/// Has memory drop what volumes have of bodies under way. False where it has to be asked again later.
+fn forget_written(store: &Store, forgotten: &Mutex<Forgotten>) -> bool {
+    let written = (!store.is_writing()).then(|| store.written_bytes());
+    let look = forgotten.lock().look(written, clock::mono());
+    if look == Look::Now {
+        store.forget_written();
+    }
+    look != Look::Later
+}
+
+/// When memory last dropped what volumes have of bodies under way, and how many bytes the volumes had written,
+/// where they were writing nothing then.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten(Option<(Instant, Option<u64>)>);
+
+/// Whether there is something to drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Now,
+    /// The last look was a moment ago.
+    Later,
+    /// Nothing was written since the last look.
+    Done,
+}
+
+impl Forgotten {
+    /// `written`: how many bytes the volumes have written, where they write nothing now.
+    fn look(&mut self, written: Option<u64>, now: Instant) -> Look {
+        match self.0 {
+            Some((_, before)) if written.is_some() && before == written => Look::Done,
+            Some((at, _)) if now.saturating_duration_since(at) < FORGET_AFTER => Look::Later,
+            _ => {
+                self.0 = Some((now, written));
+                Look::Now
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn many_bodies_that_find_no_room_look_once_in_a_while() {
+        let mut forgotten = Forgotten::default();
+        let begun = clock::mono();
+        assert_eq!(forgotten.look(None, begun), Look::Now);
+        assert_eq!(forgotten.look(None, begun + FORGET_AFTER / 2), Look::Later);
+        // The volumes have come to rest, and may have written since.
+        assert_eq!(forgotten.look(Some(7), begun + FORGET_AFTER / 2), Look::Later);
+        assert_eq!(forgotten.look(Some(7), begun + FORGET_AFTER), Look::Now);
+    }
+
+    #[test]
+    fn while_volumes_rest_nobody_looks_again_or_waits_to_look() {
+        let mut forgotten = Forgotten::default();
+        let begun = clock::mono();
+        assert_eq!(forgotten.look(Some(7), begun), Look::Now);
+        for after in [FORGET_AFTER / 2, FORGET_AFTER * 5] {
+            assert_eq!(forgotten.look(Some(7), begun + after), Look::Done);
+        }
+        assert_eq!(forgotten.look(Some(8), begun + FORGET_AFTER / 2), Look::Later);
+        assert_eq!(forgotten.look(Some(8), begun + FORGET_AFTER * 6), Look::Now);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_memory_that_no_volume_would_free() {
+        let store = Store::new(4 << 20);
+        let forgotten = Mutex::default();
+        // More than there is: without a volume it is never met.
+        let wait = pin!(claim(&store, &forgotten, 64 << 20));
+        assert_eq!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+    }
+}
