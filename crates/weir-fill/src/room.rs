@@ -1,7 +1,7 @@
-//! How a body that is about to begin finds room in memory. Many that arrive at once take all of it for as long
-//! as the drives need for them, which is short. A body that is passed for that is not stored, and a long one
-//! holds a connection for as long as its clients read it. So it waits, in line and for a bounded time. What
-//! only readers hold is not freed soon: nobody waits for it.
+//! How a body that is about to begin finds room in memory. Many that arrive at once take all of it for as
+//! long as the drives need for them, which is short. A body that is passed for that is not stored, and a long
+//! one holds a connection for as long as its clients read it. So it waits, in line and for a bounded time.
+//! What only readers hold is not freed soon: nobody waits for it.
 
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,8 @@ fn forget_written(store: &Store, forgotten: &Mutex<Forgotten>) -> bool {
     look != Look::Later
 }
 
-/// When memory last dropped what volumes have of bodies under way, and how many bytes the volumes had written,
-/// where they were writing nothing then.
+/// When memory last dropped what volumes have of bodies under way, and how many bytes the volumes had
+/// written, where they were writing nothing then.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten(Option<(Instant, Option<u64>)>);
 
