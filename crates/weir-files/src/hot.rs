@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_sealed::Draft;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::file::{Content, Found};
@@ -19,6 +20,8 @@ const VERSION_BYTES: u64 = 2 << 10;
 /// The most files that are held sealed: each is a mapping of the process, of which Linux gives 65,530 unless
 /// it is told otherwise.
 const SEALED_MAX: u64 = 8192;
+/// For how long files are sent from where they lie, after the system could not seal one.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// How many large files are remembered as asked for once.
 const ONCE: usize = 4096;
 
@@ -70,6 +73,8 @@ pub(crate) struct Hot {
     pub(crate) opens: Opens,
     /// Hashes of large files that were asked for once.
     once: Box<[AtomicU64]>,
+    /// The millisecond before which no file is sealed.
+    sealing_from_ms: AtomicU64,
 }
 
 /// Held while a large file is read into memory, so that it is read once.
@@ -105,6 +110,7 @@ impl Hot {
             began: now,
             loading: Mutex::default(),
             opens: Opens::default(),
+            sealing_from_ms: AtomicU64::new(0),
             once: (0..ONCE).map(|_| AtomicU64::new(0)).collect(),
         };
         hot.limit(limits);
@@ -164,6 +170,24 @@ impl Hot {
         let charge = Charge { budget: Arc::clone(&self.budget), bytes, sealed };
         // Others may have taken the room meanwhile.
         self.fits(0, 0).then_some(charge)
+    }
+
+    /// A file in memory to be written and sealed; none where the system has lately had none to spare.
+    pub(crate) fn draft(&self, now: Instant) -> Option<Draft> {
+        if self.ms(now) < self.sealing_from_ms.load(Ordering::Relaxed) {
+            return None;
+        }
+        let draft = Draft::new("weir-file").ok();
+        if draft.is_none() {
+            self.pause_sealing(now);
+        }
+        draft
+    }
+
+    /// The system has no file in memory, or no mapping, to spare: others may have them for a while.
+    pub(crate) fn pause_sealing(&self, now: Instant) {
+        let until = self.ms(now + PAUSE_AFTER_FAILURE);
+        self.sealing_from_ms.store(until, Ordering::Relaxed);
     }
 
     fn fits(&self, bytes: u64, sealed: u64) -> bool {

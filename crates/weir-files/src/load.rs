@@ -71,7 +71,7 @@ pub(crate) fn load(
             return Err(LoadError::Changing(rest));
         }
         let stamp = opened.stamp;
-        let (content, charge) = content(opened, hot, hold, wait)?;
+        let (content, charge) = content(opened, hot, (hold, wait), now)?;
         let mut place = None;
         if matches!(content, Content::Open(_)) {
             let varies = matches!(varies, Varies::ByCoding);
@@ -133,8 +133,8 @@ fn fields(stamp: &Stamp, age: Age, form: &Form, wall: SystemTime) -> HeaderMap {
 fn content(
     opened: Opened,
     hot: &Hot,
-    hold: Hold,
-    wait: Wait,
+    (hold, wait): (Hold, Wait),
+    now: Now,
 ) -> Result<(Content, Option<Charge>), LoadError> {
     let (fd, stamp) = (opened.fd, opened.stamp);
     if hold == Hold::Open || stamp.length > hot.file_bytes_max() {
@@ -143,20 +143,36 @@ fn content(
     if wait == Wait::Never && stamp.length > SMALL_BYTES_MAX {
         return Err(LoadError::WouldWait);
     }
-    let Some(charge) = hot.charge(stamp.length) else { return Ok((Content::Open(fd), None)) };
-    let content = match stamp.length >= SEALED_BYTES_MIN {
-        true => match sealed(&fd, stamp.length) {
-            Ok(sealed) => sealed.map(Content::Sealed),
-            // The system has no file in memory, or no mapping, to spare.
-            Err(_) => return Ok((Content::Open(fd), None)),
+    // First of all: others leave memory for the charge, and must not do so in vain.
+    let draft = match stamp.length >= SEALED_BYTES_MIN {
+        true => match hot.draft(now.mono) {
+            None => return Ok((Content::Open(fd), None)),
+            draft => draft,
         },
-        false => read(&fd, stamp.length, wait)?.map(Content::Memory),
+        false => None,
+    };
+    let Some(charge) = hot.charge(stamp.length) else { return Ok((Content::Open(fd), None)) };
+    let content = match draft {
+        Some(draft) => match sealed(&fd, stamp.length, draft) {
+            Ok(sealed) => sealed.map(Content::Sealed),
+            Err(error) if is_of_device(&error) => return Err(LoadError::System(Errno::IO)),
+            Err(_) => {
+                hot.pause_sealing(now.mono);
+                return Ok((Content::Open(fd), None));
+            }
+        },
+        None => read(&fd, stamp.length, wait)?.map(Content::Memory),
     };
     let after = fstat(&fd).map_err(LoadError::System)?;
     match content {
         Some(content) if Stamp::of(&after) == stamp => Ok((content, Some(charge))),
         _ => Err(LoadError::Changing(crate::stamp::GRAIN)),
     }
+}
+
+/// Whether the file cannot be read. All else is the system's: it has no memory or no mapping to spare.
+fn is_of_device(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::IO)
 }
 
 /// All bytes of a file; none where it has become shorter.
@@ -187,8 +203,7 @@ pub(crate) fn read_at(fd: &OwnedFd, into: &mut [u8], offset: u64, wait: Wait) ->
 }
 
 /// The bytes of a file in memory that nobody can change; none where it has become shorter.
-fn sealed(fd: &OwnedFd, length: u64) -> io::Result<Option<Sealed>> {
-    let draft = Draft::new("weir-file")?;
+fn sealed(fd: &OwnedFd, length: u64, draft: Draft) -> io::Result<Option<Sealed>> {
     let mut offset = 0;
     while offset < length {
         let left = usize::try_from(length - offset).unwrap_or(usize::MAX);

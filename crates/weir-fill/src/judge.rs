@@ -12,7 +12,7 @@ use weir_policy::{
     BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, outlasts,
     storable,
 };
-use weir_store::{Generation, NotAdmitted, Retirement, Writer};
+use weir_store::{Claim, Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
@@ -94,10 +94,11 @@ impl FillRequest {
                 // Readers of a long version without a name have nothing but the drive, should it stall.
                 let is_fit =
                     |length: &u64| *length < room::SHORT_BYTES || strong(&response.headers).is_some();
-                if let Some(length) = length.filter(is_fit) {
-                    self.turn(fill, &storable, length).await;
-                }
-                self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
+                let claim = match length.filter(is_fit) {
+                    Some(length) => self.turn(fill, &storable, length).await,
+                    None => None,
+                };
+                self.begin(fill, storable, &response, length, claim).map_err(|_| NotStored::NoRoom)
             }
             Err(reason) => Err(reason),
         };
@@ -136,12 +137,10 @@ impl FillRequest {
     }
 
     /// Waits until memory has room for a body. Begin it without another wait.
-    async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) {
+    async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) -> Option<Claim> {
         let store = &self.resources.store;
-        let needed_bytes = store.needed_bytes(fill.key(), storable, length);
-        if !store.has_room(needed_bytes) {
-            Box::pin(room::wait(store, &self.resources.inflight.forgotten, needed_bytes, length)).await;
-        }
+        let need = room::Need { bytes: store.needed_bytes(fill.key(), storable, length), length };
+        room::wait(store, &self.resources.inflight.forgotten, need, || fill.transfer.readers() > 0).await
     }
 
     /// Whether a response is stored. One in whose place a stored response may still be served stale never
@@ -206,8 +205,8 @@ impl FillRequest {
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => {
-                self.turn(fill, &storable, kept.interval.length()).await;
-                self.begin_part(fill, kept, storable, response, to_lead)
+                let claim = self.turn(fill, &storable, kept.interval.length()).await;
+                self.begin_part(fill, kept, storable, response, to_lead, claim)
             }
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
@@ -277,9 +276,11 @@ impl FillRequest {
         storable: Storable,
         response: Box<OriginResponse>,
         to_lead: LeadSender,
+        mut claim: Option<Claim>,
     ) -> bool {
         let store = &self.resources.store;
         let storable = self.beside_others(storable, fill.key());
+        claim.iter_mut().for_each(Claim::give);
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
@@ -322,10 +323,13 @@ impl FillRequest {
         storable: Storable,
         response: &OriginResponse,
         length: Option<u64>,
+        mut claim: Option<Claim>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let storable = self.beside_others(storable, fill.key());
         let (store, key, stamp) = (&self.resources.store, fill.key().clone(), fill.stamp());
-        match length.filter(|_| self.is_partable(fill, response)) {
+        let partable = length.filter(|_| self.is_partable(fill, response));
+        claim.iter_mut().for_each(Claim::give);
+        match partable {
             Some(length) => store.begin_partable(storable, key, stamp, length),
             None => store.begin(storable, key, stamp, length),
         }

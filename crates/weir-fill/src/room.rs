@@ -1,13 +1,13 @@
 //! How a body that is about to begin finds room in memory. Many that arrive at once take all of it for as
 //! long as the drives need for them, which is short. A body that is passed for that is not stored, and a long
 //! one holds a connection for as long as its clients read it. So it waits, in line and for a bounded time.
-//! What only readers hold is not freed soon: nobody waits for it.
+//! What only readers hold is not freed soon: nobody waits for it. Nor does a body that nobody reads.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_clock as clock;
-use weir_store::Store;
+use weir_store::{Claim, Store};
 
 /// A body that is shorter waits less: passed, it gives its connection back soon.
 pub(super) const SHORT_BYTES: u64 = 1 << 20;
@@ -22,32 +22,63 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// microseconds for each body.
 const FORGET_AFTER: Duration = Duration::from_millis(20);
 
-/// Waits until so much is free for a body of this length, or until no drive that works would free it. To be
-/// asked of what is stored alone: what can leave memory for it leaves.
+/// What a body needs that is about to begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    /// Of memory.
+    pub(super) bytes: u64,
+    /// Its own length.
+    pub(super) length: u64,
+}
+
+/// Waits until so much is free, or until no drive that works would free it, or nobody wants the body any
+/// more. To be asked of what is stored alone: what can leave memory for it leaves. `None` where it did not
+/// have to wait, or has waited in vain.
 ///
 /// # Cancel safety
 /// Safe: the place in line is lost.
-pub(super) async fn wait(store: &Store, forgotten: &Mutex<Forgotten>, needed_bytes: u64, length: u64) {
-    let longest = if length < SHORT_BYTES { SHORT_WAIT_MAX } else { WAIT_MAX };
-    let _ = tokio::time::timeout(longest, claim(store, forgotten, needed_bytes)).await;
+pub(super) async fn wait(
+    store: &Store,
+    forgotten: &Mutex<Forgotten>,
+    need: Need,
+    is_wanted: impl Fn() -> bool,
+) -> Option<Claim> {
+    if store.has_room(need.bytes) || !is_wanted() {
+        return None;
+    }
+    let longest = if need.length < SHORT_BYTES { SHORT_WAIT_MAX } else { WAIT_MAX };
+    let claim = Box::pin(claim(store, forgotten, need, is_wanted));
+    tokio::time::timeout(longest, claim).await.ok().flatten()
 }
 
-async fn claim(store: &Store, forgotten: &Mutex<Forgotten>, needed_bytes: u64) {
+async fn claim(
+    store: &Store,
+    forgotten: &Mutex<Forgotten>,
+    need: Need,
+    is_wanted: impl Fn() -> bool,
+) -> Option<Claim> {
     let mut moved = (store.written_bytes(), clock::mono());
-    let mut claim = store.claim(needed_bytes).await;
-    loop {
+    let mut claim = store.claim(need.bytes).await;
+    // A short body is no worse off passed. So it waits only for what waits for the volumes by now.
+    let is_short = need.length < SHORT_BYTES;
+    let due = store.written_bytes() + store.waiting_bytes();
+    while is_wanted() {
         let has_forgotten = forget_written(store, forgotten);
-        if claim.is_met() || (has_forgotten && !store.is_writing()) {
-            return;
+        if claim.is_met() {
+            return Some(claim);
+        }
+        if has_forgotten && (!store.is_writing() || (is_short && (moved.0 >= due || !claim.may_be_met()))) {
+            return None;
         }
         let _ = tokio::time::timeout(LOOK_AFTER, claim.freed()).await;
         let (written, now) = (store.written_bytes(), clock::mono());
         if written != moved.0 {
             moved = (written, now);
         } else if now - moved.1 >= STALLED_MAX {
-            return;
+            return None;
         }
     }
+    None
 }
 
 /// Has memory drop what volumes have of bodies under way. False where it has to be asked again later.
@@ -96,6 +127,9 @@ mod tests {
 
     use super::*;
 
+    /// Without a volume it is never met.
+    const MORE_THAN_THERE_IS: Need = Need { bytes: 64 << 20, length: 64 << 20 };
+
     #[test]
     fn many_bodies_that_find_no_room_look_once_in_a_while() {
         let mut forgotten = Forgotten::default();
@@ -123,8 +157,21 @@ mod tests {
     async fn nobody_waits_for_memory_that_no_volume_would_free() {
         let store = Store::new(4 << 20);
         let forgotten = Mutex::default();
-        // More than there is: without a volume it is never met.
-        let wait = pin!(claim(&store, &forgotten, 64 << 20));
-        assert_eq!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+        let wait = pin!(claim(&store, &forgotten, MORE_THAN_THERE_IS, || true));
+        assert!(matches!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(None)));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_reads_stands_in_no_line() {
+        let store = Store::new(4 << 20);
+        let forgotten = Mutex::default();
+        let first = store.claim(1000).await;
+        let poll = |is_wanted: bool| {
+            let wait = pin!(wait(&store, &forgotten, MORE_THAN_THERE_IS, || is_wanted));
+            wait.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        };
+        assert!(poll(false) && !poll(true), "one is before it");
+        drop(first);
+        assert!(poll(true));
     }
 }

@@ -40,6 +40,9 @@ const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a fill waits for memory for one piece. Then it fails, and its readers go on by themselves where
 /// they can.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
+/// What has arrived for one client, and waits for drives beyond its share of fills, is at most this part of
+/// memory.
+const ARRIVED_PART: u64 = 8;
 
 /// A fill's request, and what the fill has to know beside it. Its fields are the first client's, without
 /// those that concern that client alone.
@@ -375,7 +378,7 @@ impl FillRequest {
                     let received = bytes.len();
                     self.resources.counters().origin_bytes(received as u64);
                     if whole == Some(writer.position() + received as u64) {
-                        self.has_arrived();
+                        self.has_arrived(writer.position() + received as u64);
                     }
                     self.push(fill, &mut writer, bytes).await;
                     turn.received(received).await;
@@ -388,7 +391,7 @@ impl FillRequest {
                     fill.apply(Event::Failed);
                 }
                 Ok(None) => {
-                    self.has_arrived();
+                    self.has_arrived(writer.position());
                     writer.end_here();
                     fill.transfer.settle(&mut writer).await;
                     return self.whole(fill, writer);
@@ -424,8 +427,9 @@ impl FillRequest {
     }
 
     /// The origin is done with it: others may be filled while a drive has yet to take it.
-    fn has_arrived(&self) {
-        self.permit.lock().take();
+    fn has_arrived(&self, bytes: u64) {
+        let most = self.resources.store.limit_bytes() / ARRIVED_PART;
+        self.permit.lock().iter_mut().for_each(|permit| permit.arrive(bytes, most));
     }
 
     /// Asks for the rest of a body that broke off, at once and a bounded number of times. None where it may

@@ -107,6 +107,8 @@ pub struct FillsMax {
 #[derive(Default)]
 pub struct Upstreams {
     known: Mutex<HashMap<Box<str>, Known>>,
+    /// Bytes of bodies that have arrived for each client, and that a drive has yet to take.
+    arrived: Mutex<HashMap<Option<IpAddr>, u64>>,
     /// How many upstreams have trouble. While there are none no lock is taken.
     troubles: AtomicUsize,
 }
@@ -125,7 +127,7 @@ impl Upstreams {
         if let Some(client) = of {
             *upstream.clients.entry(client).or_default() += 1;
         }
-        Some(FillPermit { upstreams: self.clone(), name: name.into(), of })
+        Some(FillPermit { upstreams: self.clone(), name: name.into(), of, arrived_bytes: None })
     }
 
     /// It gave no answer, and no request can have caused that.
@@ -204,15 +206,37 @@ impl Upstreams {
     }
 }
 
-/// A fill's place at its upstream, for as long as it runs.
+/// A fill's place at its upstream, until its body has arrived.
 pub struct FillPermit {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
     of: Option<IpAddr>,
+    /// What has arrived, once it has given up its place.
+    arrived_bytes: Option<u64>,
 }
 
-impl Drop for FillPermit {
-    fn drop(&mut self) {
+impl FillPermit {
+    /// The upstream is done with its body: another fill may have its place, while a drive takes what has
+    /// arrived. It keeps its place for as long as that takes where its client had more than `most` bytes in
+    /// this state.
+    pub fn arrive(&mut self, bytes: u64, most: u64) {
+        if self.arrived_bytes.is_some() {
+            return;
+        }
+        {
+            let mut arrived = self.upstreams.arrived.lock();
+            let before = arrived.get(&self.of).copied().unwrap_or_default();
+            if before.saturating_add(bytes) > most {
+                return;
+            }
+            arrived.insert(self.of, before + bytes);
+        }
+        self.leave();
+        self.arrived_bytes = Some(bytes);
+    }
+
+    /// Gives up its place.
+    fn leave(&self) {
         let mut known = self.upstreams.known.lock();
         let Some(upstream) = known.get_mut(&self.name) else { return };
         upstream.fills -= 1;
@@ -224,6 +248,19 @@ impl Drop for FillPermit {
         }
         if upstream.fills == 0 && upstream.trouble.is_none() {
             known.remove(&self.name);
+        }
+    }
+}
+
+impl Drop for FillPermit {
+    fn drop(&mut self) {
+        let Some(bytes) = self.arrived_bytes else { return self.leave() };
+        let mut arrived = self.upstreams.arrived.lock();
+        if let Entry::Occupied(mut left) = arrived.entry(self.of) {
+            *left.get_mut() -= bytes;
+            if *left.get() == 0 {
+                left.remove();
+            }
         }
     }
 }
@@ -324,5 +361,25 @@ mod tests {
         assert!(place(0).is_some());
         drop(second);
         assert!(upstreams.known.lock().is_empty());
+    }
+
+    #[test]
+    fn a_body_that_has_arrived_gives_up_its_place_unless_much_has_for_its_client() {
+        let upstreams = Arc::new(Upstreams::default());
+        let most = FillsMax { all: 2, of_client: 1 };
+        let place = |client: [u8; 4]| upstreams.permit(NAME, Some(client.into()), most);
+        let one = [192, 0, 2, 1];
+        let mut first = place(one).unwrap();
+        first.arrive(600, 1000);
+        let mut second = place(one).expect("the first has arrived");
+        second.arrive(600, 1000);
+        assert!(place(one).is_none(), "a drive has yet to take much of it");
+        let mut other = place([192, 0, 2, 2]).expect("that is no matter of others");
+        other.arrive(600, 1000);
+        drop(first);
+        second.arrive(600, 1000);
+        drop(place(one).expect("the drive has taken the first"));
+        drop((second, other));
+        assert!(upstreams.known.lock().is_empty() && upstreams.arrived.lock().is_empty());
     }
 }

@@ -327,6 +327,7 @@ impl Store {
         let Some(_put) = self.inside.volumes.begin_part(&generation) else {
             return Ok(self.begin_whole((generation, reserve), Some(length), None));
         };
+        self.inside.volumes.parts.add(&generation);
         generation.set_rested();
         self.inside.memory.begin(&generation);
         let writer = self
@@ -373,7 +374,10 @@ impl Store {
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         // Held until the writer has taken it over.
-        let _put = self.inside.volumes.begin_part(&generation);
+        let put = self.inside.volumes.begin_part(&generation);
+        if put.is_some() && length > self.inside.memory.limits.object_bytes_max() {
+            self.inside.volumes.parts.add(&generation);
+        }
         self.inside.memory.begin(&generation);
         let writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         Ok((generation, writer))
@@ -537,6 +541,11 @@ impl Store {
     /// seconds apart. True where there is more to give back after a while.
     pub fn settle(&self) -> bool {
         self.inside.memory.budget.settle()
+    }
+
+    /// The ceiling of memory, in bytes.
+    pub fn limit_bytes(&self) -> u64 {
+        self.inside.memory.budget.limit_bytes()
     }
 
     /// Counts and bytes. Takes memory's lock for a moment.

@@ -212,8 +212,12 @@ impl Store {
 
     /// Whether a volume that keeps up has bodies to write: soon they can leave memory.
     pub fn is_writing(&self) -> bool {
-        let layout = self.inside.volumes.tiers.all();
-        layout.iter().any(|tier| tier.state() == VolumeState::Up && tier.volume().is_writing())
+        self.waiting_bytes() > 0
+    }
+
+    /// How many bytes wait for the volumes that keep up.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.inside.volumes.waiting_bytes()
     }
 
     /// How many bytes the volumes have written since they were opened: whether they make progress.

@@ -405,11 +405,6 @@ impl Volume {
         VolumeUsage { queued_bytes: self.intake.waiting_bytes(), ..self.shared.usage() }
     }
 
-    /// Whether something waits in its queue to be written.
-    pub fn is_writing(&self) -> bool {
-        self.intake.waiting_bytes() > 0
-    }
-
     /// Changes the ceiling of all files together, in bytes. A smaller one is reached once the oldest segments
     /// are dropped.
     pub fn resize(&self, size_bytes: u64) {
@@ -454,7 +449,7 @@ impl Volume {
     }
 
     /// Bytes that wait to be written.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
+    pub fn waiting_bytes(&self) -> u64 {
         self.intake.waiting_bytes()
     }
 

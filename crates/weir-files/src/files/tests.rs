@@ -89,6 +89,20 @@ async fn files_of_all_lengths_are_read_from_wherever_they_are() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn where_the_system_seals_nothing_large_files_are_sent_as_they_lie_and_nothing_leaves_for_them() {
+    let room = Room::new(64 << 20);
+    room.write("large", &pattern(1 << 20));
+    let now = weir_clock::mono();
+    room.files.0.hot.pause_sealing(now);
+    for _ in 0..3 {
+        assert!(matches!(room.file("/large").await.plain().content, Content::Open(_)));
+        assert_eq!(room.files.used_bytes(), 0);
+    }
+    assert!(room.files.0.hot.draft(now + Duration::from_secs(9)).is_none());
+    assert!(room.files.0.hot.draft(now + Duration::from_secs(10)).is_some(), "it is tried again");
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn small_files_are_held_at_once_and_large_ones_when_asked_for_again() {
     let room = Room::new(64 << 20);
     room.write("small", b"small");

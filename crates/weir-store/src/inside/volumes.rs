@@ -15,7 +15,7 @@ use crate::ledger::{Ledger, Stamp};
 use crate::memory::LowerTier;
 use crate::register::Register;
 use crate::tier::{PendingVolumes, SharedPut, VolumeTier};
-use crate::volume::key;
+use crate::volume::{VolumeState, key};
 
 /// The volumes, and what decides what they get.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Volumes {
     pub(crate) register: OnceLock<Arc<Register>>,
     /// The volumes that another process still has, and what was begun meanwhile.
     pub(crate) pending: PendingVolumes,
-    /// The bodies that arrive in parts.
+    /// The bodies that arrive in parts and go to volumes alone.
     pub(crate) parts: Parts,
     /// Marks were dropped up to this number. Held while they are.
     pub(super) dropped: Mutex<Stamp>,
@@ -66,13 +66,9 @@ impl Volumes {
     }
 
     /// As [`Volumes::begin`], for a generation that arrives in parts: see [`VolumeTier::begin_part`].
-    pub(crate) fn begin_part(&self, generation: &Arc<Generation>) -> Option<SharedPut> {
+    pub(crate) fn begin_part(&self, generation: &Generation) -> Option<SharedPut> {
         match self.admit(generation) {
-            Verdict::Admitted(tier) => {
-                let put = tier.begin_part(generation)?;
-                self.parts.add(generation);
-                Some(put)
-            }
+            Verdict::Admitted(tier) => tier.begin_part(generation),
             Verdict::Stays => None,
         }
     }
@@ -97,6 +93,13 @@ impl Volumes {
     /// Whether there are volumes, or will be: requests count meanwhile.
     fn has_volumes(&self) -> bool {
         !self.tiers.all().is_empty() || self.pending.is_on()
+    }
+
+    /// As [`Store::waiting_bytes`](crate::Store::waiting_bytes).
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let layout = self.tiers.all();
+        let up = layout.iter().filter(|tier| tier.state() == VolumeState::Up);
+        up.map(|tier| tier.volume().waiting_bytes()).sum()
     }
 
     fn has_older(&self, digest: u128) -> bool {

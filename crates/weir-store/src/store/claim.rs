@@ -16,7 +16,7 @@ use crate::generation::head_bytes;
 use crate::inside::Inside;
 use crate::memory::overhead_bytes;
 
-/// The first claim in line. Give it up just before the body begins, without a wait between.
+/// The first claim in line. [`Claim::give`] it to the body that begins, without a wait between.
 #[derive(Debug)]
 pub struct Claim {
     inside: Arc<Inside>,
@@ -36,7 +36,13 @@ impl Store {
     /// Whether so much is free. What can leave memory for it leaves.
     pub fn has_room(&self, needed_bytes: u64) -> bool {
         let memory = &self.inside.memory;
-        memory.budget.lacking_bytes(needed_bytes) == 0 || memory.reserve_exactly(needed_bytes).is_some()
+        let is_free = memory.budget.may_reserve(needed_bytes) && memory.budget.lacking_bytes(needed_bytes) == 0;
+        is_free || memory.reserve_exactly(needed_bytes).is_some()
+    }
+
+    /// How much memory a writer for so many bytes more of a body needs ([`Store::resume`]).
+    pub fn needed_to_resume(&self, length: u64) -> u64 {
+        self.inside.memory.reserve_bytes(length)
     }
 
     /// Has memory drop what volumes have of the bodies that go to volumes alone. They do so themselves as
@@ -58,6 +64,14 @@ impl Store {
 }
 
 impl Claim {
+    /// Gives what it claims to the body that begins now. Keep it until that has begun: until then no other
+    /// claim is met, and nobody is woken for what this one gives.
+    pub fn give(&mut self) {
+        if let Some(reserve) = &mut self.reserve {
+            reserve.shrink_to(0);
+        }
+    }
+
     /// Whether what it claims is free now. What can leave memory for it leaves.
     pub fn is_met(&mut self) -> bool {
         self.freed.arm();
@@ -66,6 +80,12 @@ impl Claim {
             self.reserve = memory.budget.claim(self.bytes);
         }
         self.reserve.is_some() && memory.meets_reserves()
+    }
+
+    /// Whether as much waits for the volumes as it lacks: it may be met once they have written that.
+    pub fn may_be_met(&self) -> bool {
+        let unclaimed = if self.reserve.is_some() { 0 } else { self.bytes };
+        self.inside.volumes.waiting_bytes() >= self.inside.memory.budget.lacking_bytes(unclaimed)
     }
 
     /// Waits until something was freed since [`Claim::is_met`] said no.

@@ -51,6 +51,11 @@ impl Patience {
         }
     }
 
+    /// Whether the drive has held readers back for as long as it may.
+    pub(super) fn is_spent(&self) -> bool {
+        self.held_back >= HELD_BACK_MAX
+    }
+
     /// Whether the drive has written nothing for as long as anything waits for it.
     pub(super) fn is_stalled(&self) -> bool {
         self.stalled >= STALLED_MAX

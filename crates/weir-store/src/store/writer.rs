@@ -289,11 +289,14 @@ impl Writer {
         if behind == 0 || behind <= self.ahead_bytes_max(volume_write, reading) {
             return None;
         }
+        // A reader that has something to read would have to wait for what comes next.
+        let is_over = longest.is_zero() || (reading != Reading::Nobody && self.patience.is_spent());
+        if is_over && self.can_wait_in_memory() {
+            return None;
+        }
         if longest.is_zero() {
-            if !self.can_wait_in_memory() {
-                volume_write.note_given_up();
-                self.volume_write = None;
-            }
+            volume_write.note_given_up();
+            self.volume_write = None;
             return None;
         }
         Some(longest)

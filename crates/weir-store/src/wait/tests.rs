@@ -99,7 +99,10 @@ fn a_body_that_memory_holds_waits_there_for_a_drive_that_holds_its_readers_back(
     assert!(writer.is_writing_to_volume(), "no reader waits any more");
     while writer.position() < LENGTH {
         writer.push(body(1, writer.position(), PIECE)).unwrap();
-        assert_eq!(writer.volume_is_behind(Duration::ZERO, Reading::HeldBack), None);
+        // As a transfer asks: before the reader has had what came, and after.
+        for reading in [Reading::Behind, Reading::HeldBack] {
+            assert_eq!(writer.volume_is_behind(Duration::ZERO, reading), None);
+        }
     }
     writer.seal().unwrap();
     disk.let_go();

@@ -56,7 +56,7 @@ fn what_is_freed_next_is_kept_for_a_body_that_is_about_to_begin() {
     let (store, mut held, mut writer) = full();
     assert!(!store.has_room(needed(&store)) && !begins(&store));
     let mut first = claim(&store).unwrap();
-    assert!(!first.is_met());
+    assert!(!first.is_met() && !first.may_be_met(), "nothing waits for a volume");
     loop {
         drop(held.pop().unwrap());
         if first.is_met() {
@@ -66,7 +66,8 @@ fn what_is_freed_next_is_kept_for_a_body_that_is_about_to_begin() {
     }
     // What is freed beyond the claim is for all.
     while takes_more(&mut writer) {}
-    drop(first);
+    assert!(first.may_be_met() && !begins(&store));
+    first.give();
     assert!(begins(&store));
 }
 
@@ -105,4 +106,20 @@ fn a_claim_is_woken_for_what_is_freed() {
     assert!(is_woken(&mut first), "whatever waits besides");
     drop(first);
     writer.arm(&mut under_way);
+}
+
+#[test]
+fn there_is_no_room_where_reserves_take_all_that_they_may() {
+    let store = Store::new(MEMORY);
+    let mut under_way = Vec::new();
+    while let Ok(begun) =
+        store.begin(proof(&[], &[]), key(under_way.len() as u64), store.ledger().current(), Some(500_000))
+    {
+        under_way.push(begun);
+    }
+    assert!(store.usage().used_bytes < MEMORY / 4, "little of it is used");
+    assert!(!store.has_room(needed(&store)));
+    // It needs a little more than the reserve of one.
+    under_way.truncate(under_way.len() - 2);
+    assert!(store.has_room(needed(&store)));
 }
