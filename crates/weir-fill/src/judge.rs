@@ -94,11 +94,11 @@ impl FillRequest {
                 // Readers of a long version without a name have nothing but the drive, should it stall.
                 let is_fit =
                     |length: &u64| *length < room::SHORT_BYTES || strong(&response.headers).is_some();
-                let claim = match length.filter(is_fit) {
+                let _claim = match length.filter(is_fit) {
                     Some(length) => self.turn(fill, &storable, length).await,
                     None => None,
                 };
-                self.begin(fill, storable, &response, length, claim).map_err(|_| NotStored::NoRoom)
+                self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
             }
             Err(reason) => Err(reason),
         };
@@ -136,11 +136,12 @@ impl FillRequest {
         if self.is_too_large(response.length) { Err(NotStored::TooLarge) } else { Ok(storable) }
     }
 
-    /// Waits until memory has room for a body. Begin it without another wait.
+    /// Waits until memory has room for a body. Begin it without another wait, and keep the claim until then.
     async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) -> Option<Claim> {
         let store = &self.resources.store;
         let need = room::Need { bytes: store.needed_bytes(fill.key(), storable, length), length };
-        room::wait(store, &self.resources.inflight.forgotten, need, || fill.transfer.readers() > 0).await
+        let is_wanted = || fill.transfer.readers() > 0;
+        room::wait(store, &self.resources.inflight.forgotten, need, is_wanted).await
     }
 
     /// Whether a response is stored. One in whose place a stored response may still be served stale never
@@ -205,8 +206,8 @@ impl FillRequest {
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => {
-                let claim = self.turn(fill, &storable, kept.interval.length()).await;
-                self.begin_part(fill, kept, storable, response, to_lead, claim)
+                let _claim = self.turn(fill, &storable, kept.interval.length()).await;
+                self.begin_part(fill, kept, storable, response, to_lead)
             }
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
@@ -276,11 +277,9 @@ impl FillRequest {
         storable: Storable,
         response: Box<OriginResponse>,
         to_lead: LeadSender,
-        mut claim: Option<Claim>,
     ) -> bool {
         let store = &self.resources.store;
         let storable = self.beside_others(storable, fill.key());
-        claim.iter_mut().for_each(Claim::give);
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
@@ -323,13 +322,10 @@ impl FillRequest {
         storable: Storable,
         response: &OriginResponse,
         length: Option<u64>,
-        mut claim: Option<Claim>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let storable = self.beside_others(storable, fill.key());
         let (store, key, stamp) = (&self.resources.store, fill.key().clone(), fill.stamp());
-        let partable = length.filter(|_| self.is_partable(fill, response));
-        claim.iter_mut().for_each(Claim::give);
-        match partable {
+        match length.filter(|_| self.is_partable(fill, response)) {
             Some(length) => store.begin_partable(storable, key, stamp, length),
             None => store.begin(storable, key, stamp, length),
         }

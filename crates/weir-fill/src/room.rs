@@ -32,8 +32,8 @@ pub(super) struct Need {
 }
 
 /// Waits until so much is free, or until no drive that works would free it, or nobody wants the body any
-/// more. To be asked of what is stored alone: what can leave memory for it leaves. `None` where it did not
-/// have to wait, or has waited in vain.
+/// more. To be asked of what is stored alone: what can leave memory for it leaves. The claim, where there
+/// was one and it was met, is the body's, which begins without another wait: keep it until then.
 ///
 /// # Cancel safety
 /// Safe: the place in line is lost.
@@ -48,7 +48,9 @@ pub(super) async fn wait(
     }
     let longest = if need.length < SHORT_BYTES { SHORT_WAIT_MAX } else { WAIT_MAX };
     let claim = Box::pin(claim(store, forgotten, need, is_wanted));
-    tokio::time::timeout(longest, claim).await.ok().flatten()
+    let mut claim = tokio::time::timeout(longest, claim).await.ok().flatten()?;
+    claim.give();
+    Some(claim)
 }
 
 async fn claim(

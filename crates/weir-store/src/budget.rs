@@ -256,7 +256,7 @@ impl Reserve {
         self.bytes
     }
 
-    /// Keeps no more than `bytes` free from now on. Whoever waits for memory is told once it is dropped.
+    /// Keeps no more than `bytes` free from now on. Tasks that wait for memory are woken once it is dropped.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let given_up = self.bytes.saturating_sub(bytes);
         self.bytes -= given_up;

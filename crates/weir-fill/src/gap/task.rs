@@ -143,8 +143,7 @@ impl GapRequest {
             part.end = self.resources.inflight.gaps.extend(gap, part.end);
         }
         let interval = Interval::new(start, part.end);
-        let mut claim = self.turn(gap, interval).await;
-        claim.iter_mut().for_each(Claim::give);
+        let claim = self.turn(gap, interval).await;
         let Some(writer) = self.resources.store.resume(&gap.generation, interval) else {
             return if gap.generation.is_whole() { Ok(End::Fetched) } else { Err("generation-gone") };
         };
@@ -156,7 +155,8 @@ impl GapRequest {
         self.go_on(gap, writer, part).await
     }
 
-    /// Waits until memory has room for a further part. Resume without another wait.
+    /// Waits until memory has room for a further part. Resume without another wait, and keep the claim until
+    /// then.
     async fn turn(&self, gap: &Gap, interval: Interval) -> Option<Claim> {
         let (store, length) = (&self.resources.store, interval.length());
         let need = room::Need { bytes: store.needed_to_resume(length), length };

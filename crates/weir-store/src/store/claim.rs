@@ -36,7 +36,8 @@ impl Store {
     /// Whether so much is free. What can leave memory for it leaves.
     pub fn has_room(&self, needed_bytes: u64) -> bool {
         let memory = &self.inside.memory;
-        let is_free = memory.budget.may_reserve(needed_bytes) && memory.budget.lacking_bytes(needed_bytes) == 0;
+        let is_free =
+            memory.budget.may_reserve(needed_bytes) && memory.budget.lacking_bytes(needed_bytes) == 0;
         is_free || memory.reserve_exactly(needed_bytes).is_some()
     }
 
