@@ -317,7 +317,7 @@ impl Runner {
                 .map(|(one, stage)| scope.spawn(move || one.module.run(stage)))
                 .collect();
             self.watch.look_until(|| running.iter().all(std::thread::ScopedJoinHandle::is_finished), &stages);
-            running.into_iter().map(join).collect()
+            running.into_iter().map(Measured::join).collect()
         });
         let (used, origin) = self.watch.end(&stages);
         let measured: Vec<Measured> = measured.into_iter().collect::<Result<_, _>>()?;
@@ -351,15 +351,6 @@ fn stop_all(servers: &[Served]) {
             scope.spawn(move || lock(server).stop());
         });
     });
-}
-
-/// What a module came to; one that panicked is an error.
-fn join(
-    running: std::thread::ScopedJoinHandle<'_, Result<Measured, StressError>>,
-) -> Result<Measured, StressError> {
-    running
-        .join()
-        .unwrap_or_else(|_| Err(StressError::Scenario("a module panicked; please report it".to_owned())))
 }
 
 fn lock(server: &Mutex<server::Server>) -> MutexGuard<'_, Server> {

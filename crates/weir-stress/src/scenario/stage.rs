@@ -6,6 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
@@ -25,6 +26,9 @@ use crate::tally::{Fault, Tally};
 
 /// The most notes of a module.
 const NOTES_MAX: usize = 200;
+
+/// The nice value of a crowd that is not measured: one that is goes first on the same core.
+const NICENESS: i32 = 10;
 
 /// Where a module runs.
 #[derive(Debug, Clone)]
@@ -69,6 +73,18 @@ impl Measured {
         Self { tally, figures: Vec::new(), notes: Vec::new() }
     }
 
+    /// What the thread of a module, or of some of its users, came to. One that panicked is an error.
+    ///
+    /// # Errors
+    /// Its own.
+    pub(crate) fn join(
+        running: ScopedJoinHandle<'_, Result<Self, StressError>>,
+    ) -> Result<Self, StressError> {
+        running
+            .join()
+            .unwrap_or_else(|_| Err(StressError::Scenario("a module panicked; please report it".to_owned())))
+    }
+
     pub(crate) fn fault(&mut self, failure: &Failure) {
         self.tally.fault(failure.fault, || failure.detail.clone());
     }
@@ -100,6 +116,25 @@ impl Measured {
             self.notes.push(text.into());
         }
     }
+}
+
+/// Runs a crowd that is measured in this thread, and another beside it, in one that gives way to it.
+///
+/// # Errors
+/// That of either.
+pub(crate) fn beside(
+    measured: impl FnOnce() -> Result<Measured, StressError>,
+    other: impl FnOnce() -> Result<Measured, StressError> + Send,
+) -> Result<(Measured, Measured), StressError> {
+    let (measured, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            // Of this thread alone. If the kernel refuses, the crowd that is measured waits for it.
+            let _ = rustix::process::setpriority_process(None, NICENESS);
+            other()
+        });
+        (measured(), Measured::join(other))
+    });
+    Ok((measured?, other?))
 }
 
 impl Stage {

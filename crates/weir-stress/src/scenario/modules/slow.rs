@@ -1,5 +1,6 @@
 //! `slow`: readers and senders of a few bytes a second, stalls and early ends, beside users that ask as
-//! usual. The usual users are what is measured: what slow ones make of others.
+//! usual. The usual users are what is measured: what slow ones make of others. They have a thread of their
+//! own, so that what a thousand slow ones cost this tool is not taken for the server's time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use crate::scenario::client::{Ask, Failure, Pace, Response, failure};
 use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::modules::range;
 use crate::scenario::sizes::{Bytes, Sizes};
-use crate::scenario::stage::{Measured, Sheet, Stage};
+use crate::scenario::stage::{Measured, Sheet, Stage, beside};
 use crate::tally::Fault;
 
 /// How often a slow user takes or gives something.
@@ -97,10 +98,9 @@ impl Dues {
     }
 }
 
-/// What a user is.
+/// What a slow user does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    Usual,
     Reader,
     Sender,
     Staller,
@@ -141,18 +141,10 @@ impl Module for Slow {
         let roles = self.roles(senders);
         let alone_ms = self.alone(stage, &paths)?;
         let end_ns = stage.end_ns(self.seconds);
-        let dues = Dues::new(stage, self.rate);
-        let mut measured = stage.measure(roles.len(), |at, sheet| {
-            let (stage, settings, role, paths) = (stage.clone(), self.clone(), roles[at], paths.clone());
-            let path = format!("{slow}{}", if self.objects > 0 { at % self.objects } else { at });
-            let dues = dues.clone();
-            async move {
-                match role {
-                    Role::Usual => settings.usual(&stage, &paths, (&dues, end_ns), &sheet).await,
-                    _ => settings.slow(&stage, (role, path), end_ns, &sheet).await,
-                }
-            }
-        })?;
+        let of_slow = || self.crowd_of_slow(stage, (&roles, &slow), end_ns);
+        let (mut measured, of_slow) = beside(|| self.crowd_of_usual(stage, &paths, end_ns), of_slow)?;
+        measured.tally.add_faults(&of_slow.tally);
+        of_slow.figures.iter().for_each(|(name, value)| measured.count(name, *value));
         if is_http2 && self.senders > 0 {
             measured.note("slow senders are left out over HTTP/2");
         }
@@ -171,9 +163,37 @@ impl Module for Slow {
 }
 
 impl Slow {
+    /// The users that ask as usual, to their ends.
+    fn crowd_of_usual(&self, stage: &Stage, paths: &[String], end_ns: u64) -> Result<Measured, StressError> {
+        let dues = Dues::new(stage, self.rate);
+        stage.measure(self.users, |_, sheet| {
+            let (stage, settings, paths, dues) = (stage.clone(), self.clone(), paths.to_vec(), dues.clone());
+            async move { settings.usual(&stage, &paths, (&dues, end_ns), &sheet).await }
+        })
+    }
+
+    /// The slow users, each in its role, to their ends. They begin one after the other within a beat, so that
+    /// they do not all move at once ever after.
+    fn crowd_of_slow(
+        &self,
+        stage: &Stage,
+        (roles, prefix): (&[Role], &str),
+        end_ns: u64,
+    ) -> Result<Measured, StressError> {
+        let gap = BEAT / u32::try_from(roles.len().max(1)).unwrap_or(u32::MAX);
+        stage.measure(roles.len(), |at, sheet| {
+            let (stage, settings, role) = (stage.clone(), self.clone(), roles[at]);
+            let path = format!("{prefix}{}", if self.objects > 0 { at % self.objects } else { at });
+            async move {
+                tokio::time::sleep(gap * at as u32).await;
+                settings.slow(&stage, (role, path), end_ns, &sheet).await;
+            }
+        })
+    }
+
+    /// What the slow users are.
     fn roles(&self, senders: usize) -> Vec<Role> {
         let all = [
-            (Role::Usual, self.users),
             (Role::Reader, self.readers),
             (Role::Sender, senders),
             (Role::Staller, self.stallers),
@@ -187,12 +207,7 @@ impl Slow {
         if self.alone == 0.0 {
             return Ok(None);
         }
-        let end_ns = stage.end_ns(self.alone);
-        let dues = Dues::new(stage, self.rate);
-        let alone = stage.measure(self.users, |_, sheet| {
-            let (stage, settings, paths, dues) = (stage.clone(), self.clone(), paths.to_vec(), dues.clone());
-            async move { settings.usual(&stage, &paths, (&dues, end_ns), &sheet).await }
-        })?;
+        let alone = self.crowd_of_usual(stage, paths, stage.end_ns(self.alone))?;
         Ok(Some(p99_ms(&alone)))
     }
 
@@ -258,7 +273,6 @@ impl Slow {
         let beat = |bytes: Bytes| Some(((bytes.0 / BEATS_PER_S).max(1) as usize, BEAT));
         let mut pace = Pace::default();
         match role {
-            Role::Usual => {}
             Role::Reader => pace.take = beat(self.take),
             Role::Sender => pace.give = beat(self.give),
             Role::Staller => pace.stall = Some(Duration::from_nanos(crate::clock::nanoseconds(self.stall))),

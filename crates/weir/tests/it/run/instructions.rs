@@ -87,8 +87,8 @@ fn count(origin: &Origin) -> Counts {
     for (name, ask) in kinds {
         (0..REQUESTS).for_each(|number| ask(&mut client, number));
         marks.next(&mut client);
-        // Where others have the processor, what the worker does by the clock falls to fewer requests: the least
-        // is what requests cost.
+        // Where others have the processor, what the worker does by the clock falls to fewer requests: the
+        // least is what requests cost.
         let batch = |batch: usize| {
             (batch * REQUESTS..(batch + 1) * REQUESTS).for_each(|number| ask(&mut client, number));
             marks.next(&mut client)
