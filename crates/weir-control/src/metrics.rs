@@ -16,10 +16,8 @@ mod sources;
 mod table;
 mod volumes;
 
-use std::collections::HashSet;
 use std::fmt;
 
-use memchr::memmem;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
@@ -38,6 +36,8 @@ pub(crate) enum Form {
 
 /// About what the lines of a site take, in each of two sections.
 const SITE_BYTES: usize = 384;
+/// The last line of a page of OpenMetrics.
+const END_OF_OPENMETRICS: &str = "# EOF\n";
 
 impl Form {
     /// The form for an `Accept` field.
@@ -62,54 +62,17 @@ pub(crate) fn text(control: &Control, form: Form) -> Result<String, fmt::Error> 
 fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
     let parts = seen.snapshot.sites.len() + seen.held.sites.len();
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(seen)));
+    registry.register_collector(Box::new(Scrape(seen, form)));
     let mut out = String::with_capacity((32 << 10) + parts * SITE_BYTES);
     prometheus_client::encoding::text::encode(&mut out, &registry)?;
-    Ok(match form {
-        Form::OpenMetrics => out,
-        Form::Prometheus => in_prometheus_form(&out),
-    })
-}
-
-/// OpenMetrics names a counter without `_total` in its comments and ends with `# EOF`; the older format does
-/// neither. Nothing but comments begins with `#`, since labels have no line breaks.
-fn in_prometheus_form(text: &str) -> String {
-    let comments = || memmem::find_iter(text.as_bytes(), "# ").filter(|at| is_line_start(text, *at));
-    let counter = |at: usize| line_at(text, at).strip_prefix("# TYPE ")?.strip_suffix(" counter");
-    let counters: HashSet<&str> = comments().filter_map(counter).collect();
-    let mut out = String::with_capacity(text.len() + 4096);
-    let mut copied = 0;
-    for at in comments() {
-        let line = line_at(text, at);
-        let mut words = line.splitn(4, ' ').skip(2);
-        let name = words.next().filter(|name| counters.contains(name));
-        let end = match name {
-            None if line == "# EOF" => at,
-            None => continue,
-            Some(name) => at + line.find(name).unwrap_or_default() + name.len(),
-        };
-        out.push_str(&text[copied..end]);
-        copied = end;
-        match name {
-            Some(_) => out.push_str("_total"),
-            None => copied = text.len().min(at + line.len() + 1),
-        }
+    if form == Form::Prometheus {
+        let text = out.strip_suffix(END_OF_OPENMETRICS).unwrap_or(&out);
+        out.truncate(text.len());
     }
-    out.push_str(&text[copied..]);
-    out
+    Ok(out)
 }
 
-fn is_line_start(text: &str, at: usize) -> bool {
-    at == 0 || text.as_bytes()[at - 1] == b'\n'
-}
-
-/// The line that begins there, without its end.
-fn line_at(text: &str, at: usize) -> &str {
-    let rest = &text[at..];
-    rest.split_once('\n').map_or(rest, |(line, _)| line)
-}
-
-struct Scrape(Seen);
+struct Scrape(Seen, Form);
 
 impl fmt::Debug for Scrape {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,7 +83,7 @@ impl fmt::Debug for Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         for (_, families) in table::sections(&self.0) {
-            families.iter().try_for_each(|family| family.encode(&mut encoder))?;
+            families.iter().try_for_each(|family| family.encode(&mut encoder, self.1))?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! A metric with its series, and all that a scrape sees.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -9,6 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use smallvec::SmallVec;
 use weir_observe::{Latency, Snapshot, bounds_us};
 
+use super::Form;
 use crate::data_plane::{Held, Inventory};
 
 /// All that a scrape sees.
@@ -28,7 +30,6 @@ pub(crate) struct Seen {
 pub(super) type Labels<'a> = SmallVec<[&'a str; 4]>;
 
 /// A metric with its series.
-#[derive(Clone, Debug)]
 pub(super) struct Family<'a> {
     /// Without `_total`.
     pub(super) name: &'static str,
@@ -38,11 +39,28 @@ pub(super) struct Family<'a> {
 }
 
 /// Values, each with those of the labels.
-#[derive(Clone, Debug)]
 pub(super) enum Series<'a> {
     Counts(Vec<(Labels<'a>, u64)>),
     Levels(Vec<(Labels<'a>, f64)>),
     Histograms(Vec<(Labels<'a>, Buckets)>),
+    ManyCounts(Many<'a>),
+    ManyLevels(Many<'a>),
+}
+
+/// Values of so many things that they are not collected, but gone through as they are written.
+pub(super) struct Many<'a>(Box<dyn Fn() -> Each<'a> + 'a>);
+
+type Each<'a> = Box<dyn Iterator<Item = (Labels<'a>, u64)> + 'a>;
+
+impl<'a> Many<'a> {
+    /// What `each` goes through, from the start each time.
+    pub(super) fn new<I: Iterator<Item = (Labels<'a>, u64)> + 'a>(each: impl Fn() -> I + 'a) -> Many<'a> {
+        Many(Box::new(move || Box::new(each())))
+    }
+
+    fn each(&self) -> Each<'a> {
+        self.0()
+    }
 }
 
 /// A histogram: how many values lie up to each bound, those below it included.
@@ -80,26 +98,37 @@ impl<'a> Family<'a> {
             Series::Counts(series) => series.is_empty(),
             Series::Levels(series) => series.is_empty(),
             Series::Histograms(series) => series.is_empty(),
+            Series::ManyCounts(many) | Series::ManyLevels(many) => many.each().next().is_none(),
         }
     }
 
     pub(super) fn kind(&self) -> MetricType {
         match self.series {
-            Series::Counts(_) => MetricType::Counter,
-            Series::Levels(_) => MetricType::Gauge,
+            Series::Counts(_) | Series::ManyCounts(_) => MetricType::Counter,
+            Series::Levels(_) | Series::ManyLevels(_) => MetricType::Gauge,
             Series::Histograms(_) => MetricType::Histogram,
         }
     }
 
-    /// Leaves out a family without a series.
-    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    /// Leaves out a family without a series. OpenMetrics names a counter without `_total` in its comments; the
+    /// older format names it there as its series are named, and knows no suffix.
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder, form: Form) -> fmt::Result {
         if self.is_empty() {
             return Ok(());
         }
-        let mut family = encoder.encode_descriptor(self.name, self.help, None, self.kind())?;
+        let is_older = form == Form::Prometheus;
+        let name = match self.kind() {
+            MetricType::Counter if is_older => Cow::Owned(format!("{}_total", self.name)),
+            _ => Cow::Borrowed(self.name),
+        };
+        let mut family = encoder.encode_descriptor(&name, self.help, None, self.kind())?;
+        let count = |count: u64, out: MetricEncoder<'_>| match is_older {
+            true => ConstGauge::new(count).encode(out),
+            false => ConstCounter::new(count).encode(out),
+        };
         match (&self.series, self.labels) {
             // With an empty set of labels there would be braces.
-            (Series::Counts(series), []) => return ConstCounter::new(series[0].1).encode(family),
+            (Series::Counts(series), []) => return count(series[0].1, family),
             (Series::Levels(series), []) => return ConstGauge::new(series[0].1).encode(family),
             _ => {}
         }
@@ -109,15 +138,21 @@ impl<'a> Family<'a> {
             encode(family.encode_family(&pairs.as_slice())?)
         };
         match &self.series {
-            Series::Counts(series) => series
-                .iter()
-                .try_for_each(|(values, count)| of(values, &|out| ConstCounter::new(*count).encode(out))),
+            Series::Counts(series) => {
+                series.iter().try_for_each(|(values, value)| of(values, &|out| count(*value, out)))
+            }
             Series::Levels(series) => series
                 .iter()
                 .try_for_each(|(values, level)| of(values, &|out| ConstGauge::new(*level).encode(out))),
             Series::Histograms(series) => {
                 series.iter().try_for_each(|(values, buckets)| of(values, &|out| buckets.encode(out)))
             }
+            Series::ManyCounts(many) => {
+                many.each().try_for_each(|(values, value)| of(&values, &|out| count(value, out)))
+            }
+            Series::ManyLevels(many) => many
+                .each()
+                .try_for_each(|(values, level)| of(&values, &|out| ConstGauge::new(level).encode(out))),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
-use super::family::{Buckets, Family, Labels, Seen, Series};
+use super::family::{Buckets, Family, Labels, Many, Seen, Series};
 use crate::sites::Stock;
 
 fn by_outcome<'a, T>(values: impl IntoIterator<Item = T>) -> Vec<(Labels<'a>, T)> {
@@ -91,19 +91,24 @@ pub(super) fn counts(seen: &Seen) -> Vec<Family<'_>> {
 /// What each site has. Rows of `weir-observe` that are 0 have no series.
 pub(super) fn sites(seen: &Seen) -> Vec<Family<'_>> {
     let all = &seen.snapshot.sites;
-    let requests = all.iter().flat_map(|site| {
-        let counted = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
-        counted.map(|(outcome, count)| (smallvec![&*site.name, outcome.word()], count))
-    });
+    let requests = || {
+        all.iter().flat_map(|site| {
+            let counted = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
+            counted.map(|(outcome, count)| (smallvec![&*site.name, outcome.word()], count))
+        })
+    };
     let mut families = vec![Family {
         name: "weir_site_requests",
         help: "Finished requests by site and outcome.",
         labels: &["site", "outcome"],
-        series: Series::Counts(requests.collect()),
+        series: Series::ManyCounts(Many::new(requests)),
     }];
     families.extend(SiteCount::ALL.iter().map(|count| {
-        let counted = all.iter().map(|site| (smallvec![&*site.name], site.counts[*count]));
-        let series = Series::Counts(counted.filter(|(_, count)| *count > 0).collect());
+        let each = || {
+            let counted = all.iter().filter(|site| site.counts[*count] > 0);
+            counted.map(|site| (smallvec![&*site.name], site.counts[*count]))
+        };
+        let series = Series::ManyCounts(Many::new(each));
         Family { name: count.row().name, help: count.row().help, labels: &["site"], series }
     }));
     families.extend(held(seen));
@@ -113,15 +118,14 @@ pub(super) fn sites(seen: &Seen) -> Vec<Family<'_>> {
 /// What is held of each site. Rows that are 0 have no series, and neither has memory before its objects were
 /// counted.
 fn held(seen: &Seen) -> [Family<'_>; 3] {
-    let held = seen.held.sites.iter().flat_map(|(site, held)| {
-        let total = seen.held.as_of.map_or_else(Stock::default, |_| held.total);
-        let tiers = [("memory", held.memory), ("volume", held.volume), ("total", total)];
-        let tiers = tiers.into_iter().filter(|(_, stock)| stock.objects > 0);
-        tiers.map(|(tier, stock)| (smallvec![site.as_str(), tier], stock))
-    });
-    let held: Vec<(Labels<'_>, Stock)> = held.collect();
-    let objects = held.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
-    let bytes = held.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
+    let stocks = move |of: fn(Stock) -> u64| {
+        seen.held.sites.iter().flat_map(move |(site, held)| {
+            let total = seen.held.as_of.map_or_else(Stock::default, |_| held.total);
+            let tiers = [("memory", held.memory), ("volume", held.volume), ("total", total)];
+            let tiers = tiers.into_iter().filter(|(_, stock)| stock.objects > 0);
+            tiers.map(move |(tier, stock)| (smallvec![site.as_str(), tier], of(stock)))
+        })
+    };
     let since_epoch = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let as_of = seen.held.as_of.map(|time| (smallvec![], since_epoch(time).as_secs_f64()));
     let labels: &[&str] = &["site", "tier"];
@@ -131,13 +135,13 @@ fn held(seen: &Seen) -> [Family<'_>; 3] {
             help: "Objects that are held of a site, in memory, on volumes, and in total with each once; \
                    purged ones on volumes until swept.",
             labels,
-            series: Series::Levels(objects.collect()),
+            series: Series::ManyLevels(Many::new(move || stocks(|stock| stock.objects))),
         },
         Family {
             name: "weir_site_held_bytes",
             help: "Bytes of the bodies of these objects.",
             labels,
-            series: Series::Levels(bytes.collect()),
+            series: Series::ManyLevels(Many::new(move || stocks(|stock| stock.bytes))),
         },
         Family {
             name: "weir_site_held_timestamp_seconds",
