@@ -7,6 +7,7 @@
 
 mod certificates;
 mod family;
+mod form;
 mod origins;
 #[cfg(test)]
 mod page;
@@ -24,35 +25,12 @@ use prometheus_client::registry::Registry;
 
 use crate::control::Control;
 pub(crate) use family::Seen;
-
-/// A form of the text, by what the scraper accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// The text format of Prometheus, version 0.0.4: what `promtool check metrics` and most others read.
-    Prometheus,
-    /// OpenMetrics, for a scraper that names it.
-    OpenMetrics,
-}
+pub(crate) use form::Form;
 
 /// About what the lines of a site take, in each of two sections.
 const SITE_BYTES: usize = 384;
 /// The last line of a page of OpenMetrics.
 const END_OF_OPENMETRICS: &str = "# EOF\n";
-
-impl Form {
-    /// The form for an `Accept` field.
-    pub(crate) fn for_accept(accept: &str) -> Form {
-        if accept.contains("application/openmetrics-text") { Form::OpenMetrics } else { Form::Prometheus }
-    }
-
-    /// Its content type.
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Form::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
 
 /// All metrics of a Weir as text.
 pub(crate) fn text(control: &Control, form: Form) -> Result<String, fmt::Error> {

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use smallvec::SmallVec;
 use weir_observe::{Latency, Snapshot, bounds_us};
 
-use super::Form;
+use super::form::Form;
 use crate::data_plane::{Held, Inventory};
 
 /// All that a scrape sees.
@@ -110,8 +110,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Leaves out a family without a series. OpenMetrics names a counter without `_total` in its comments; the
-    /// older format names it there as its series are named, and knows no suffix.
+    /// Leaves out a family without a series. OpenMetrics names a counter without `_total` in its comments.
+    /// The older format names it there as its series are named, and knows no suffix.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder, form: Form) -> fmt::Result {
         if self.is_empty() {
             return Ok(());
