@@ -380,7 +380,7 @@ fn the_accounts_are_shown_by_both_servers() {
     assert_eq!(sites.sites[0].days[0].used.requests, 3);
     assert!(sites.sweep_pending && sites.unsound.len() == 1);
     let metrics = running.admin("GET /metrics").1;
-    assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"total\"} 7.0\n"), "{metrics}");
+    assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"total\"} 7\n"), "{metrics}");
     let token = running.token("all", Role::View, &[]);
     let bearer = format!("Host: weir\r\nAuthorization: Bearer {token}\r\n");
     let (status, csv) = running.admin_with("/v1/sites?site=a&format=csv", &bearer);

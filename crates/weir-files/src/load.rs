@@ -155,9 +155,10 @@ fn content(
     let content = match draft {
         Some(draft) => match sealed(&fd, stamp.length, draft) {
             Ok(sealed) => sealed.map(Content::Sealed),
-            Err(error) if is_of_device(&error) => return Err(LoadError::System(Errno::IO)),
-            Err(_) => {
-                hot.pause_sealing(now.mono);
+            Err(error) => {
+                if is_of_memory(&error) {
+                    hot.pause_sealing(now.mono);
+                }
                 return Ok((Content::Open(fd), None));
             }
         },
@@ -170,9 +171,12 @@ fn content(
     }
 }
 
-/// Whether the file cannot be read. All else is the system's: it has no memory or no mapping to spare.
-fn is_of_device(error: &io::Error) -> bool {
-    Errno::from_io_error(error) == Some(Errno::IO)
+/// Whether the system has no memory, no mapping or no file to spare. All else is a matter of this file: where
+/// it cannot be read, its readers find out where that is.
+fn is_of_memory(error: &io::Error) -> bool {
+    const SCARCE: [Errno; 6] =
+        [Errno::NOMEM, Errno::NOSPC, Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::PERM];
+    Errno::from_io_error(error).is_some_and(|errno| SCARCE.contains(&errno))
 }
 
 /// All bytes of a file; none where it has become shorter.

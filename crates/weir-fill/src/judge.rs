@@ -23,7 +23,7 @@ use super::machine::Event;
 use super::recent::{RangeFetch, digest_of_visitors};
 use super::refetch::{FetchBy, Part, is_coded_alike, strong};
 use super::room;
-use super::task::{FillRequest, ForLead, LeadSender, Sharing};
+use super::task::{FillRequest, ForLead, LeadSender, Sharing, Waiting};
 use super::{Concern, Fill, FillHead, OriginAnswer, OriginFailure, SharedResponse, complete};
 use crate::events;
 use weir_clock as clock;
@@ -95,7 +95,7 @@ impl FillRequest {
                 let is_fit =
                     |length: &u64| *length < room::SHORT_BYTES || strong(&response.headers).is_some();
                 let _claim = match length.filter(is_fit) {
-                    Some(length) => self.turn(fill, &storable, length).await,
+                    Some(length) => self.turn(fill, &storable, (length, length)).await,
                     None => None,
                 };
                 self.begin(fill, storable, &response, length).map_err(|_| NotStored::NoRoom)
@@ -136,10 +136,12 @@ impl FillRequest {
         if self.is_too_large(response.length) { Err(NotStored::TooLarge) } else { Ok(storable) }
     }
 
-    /// Waits until memory has room for a body. Begin it without another wait, and keep the claim until then.
-    async fn turn(&self, fill: &Fill, storable: &Storable, length: u64) -> Option<Claim> {
+    /// Waits until memory has room for a body of `whole` bytes, of which `length` are to come. Begin it
+    /// without another wait, and keep the claim until then.
+    async fn turn(&self, fill: &Fill, storable: &Storable, (whole, length): (u64, u64)) -> Option<Claim> {
         let store = &self.resources.store;
-        let need = room::Need { bytes: store.needed_bytes(fill.key(), storable, length), length };
+        let bytes = store.needed_bytes(fill.key(), storable, whole);
+        let need = room::Need { bytes, length, is_passable: self.waiting == Waiting::Client };
         let is_wanted = || fill.transfer.readers() > 0;
         room::wait(store, &self.resources.inflight.forgotten, need, is_wanted).await
     }
@@ -206,7 +208,7 @@ impl FillRequest {
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => {
-                let _claim = self.turn(fill, &storable, kept.interval.length()).await;
+                let _claim = self.turn(fill, &storable, (kept.length, kept.interval.length())).await;
                 self.begin_part(fill, kept, storable, response, to_lead)
             }
             Err(reason) => {

@@ -27,8 +27,10 @@ const FORGET_AFTER: Duration = Duration::from_millis(20);
 pub(super) struct Need {
     /// Of memory.
     pub(super) bytes: u64,
-    /// Its own length.
+    /// How much of it is to come.
     pub(super) length: u64,
+    /// Whether a client waits for it, to whom it is passed where there is no room.
+    pub(super) is_passable: bool,
 }
 
 /// Waits until so much is free, or until no drive that works would free it, or nobody wants the body any
@@ -47,8 +49,9 @@ pub(super) async fn wait(
         return None;
     }
     let longest = if need.length < SHORT_BYTES { SHORT_WAIT_MAX } else { WAIT_MAX };
-    let claim = Box::pin(claim(store, forgotten, need, is_wanted));
-    let mut claim = tokio::time::timeout(longest, claim).await.ok().flatten()?;
+    // Boxed, since each miss has it, and hardly any waits.
+    let claim = Box::pin(tokio::time::timeout(longest, claim(store, forgotten, need, is_wanted)));
+    let mut claim = claim.await.ok().flatten()?;
     claim.give();
     Some(claim)
 }
@@ -62,14 +65,16 @@ async fn claim(
     let mut moved = (store.written_bytes(), clock::mono());
     let mut claim = store.claim(need.bytes).await;
     // A short body is no worse off passed. So it waits only for what waits for the volumes by now.
-    let is_short = need.length < SHORT_BYTES;
+    let is_short = need.length < SHORT_BYTES && need.is_passable;
     let due = store.written_bytes() + store.waiting_bytes();
     while is_wanted() {
         let has_forgotten = forget_written(store, forgotten);
         if claim.is_met() {
             return Some(claim);
         }
-        if has_forgotten && (!store.is_writing() || (is_short && (moved.0 >= due || !claim.may_be_met()))) {
+        // Nor does any wait longer where reserves take all that they may: no volume makes that less.
+        let is_brief = is_short || !claim.is_standing();
+        if has_forgotten && (!store.is_writing() || (is_brief && (moved.0 >= due || !claim.may_be_met()))) {
             return None;
         }
         let _ = tokio::time::timeout(LOOK_AFTER, claim.freed()).await;
@@ -130,7 +135,7 @@ mod tests {
     use super::*;
 
     /// Without a volume it is never met.
-    const MORE_THAN_THERE_IS: Need = Need { bytes: 64 << 20, length: 64 << 20 };
+    const MORE_THAN_THERE_IS: Need = Need { bytes: 64 << 20, length: 64 << 20, is_passable: true };
 
     #[test]
     fn many_bodies_that_find_no_room_look_once_in_a_while() {

@@ -218,15 +218,17 @@ pub struct FillPermit {
 impl FillPermit {
     /// The upstream is done with its body: another fill may have its place, while a drive takes what has
     /// arrived. It keeps its place for as long as that takes where its client had more than `most` bytes in
-    /// this state.
+    /// this state. What is fetched for no client in particular has no such bound.
     pub fn arrive(&mut self, bytes: u64, most: u64) {
         if self.arrived_bytes.is_some() {
             return;
         }
+        // A long body has hardly more to be taken than a short one.
+        let bytes = bytes.min(most);
         {
             let mut arrived = self.upstreams.arrived.lock();
             let before = arrived.get(&self.of).copied().unwrap_or_default();
-            if before.saturating_add(bytes) > most {
+            if self.of.is_some() && before.saturating_add(bytes) > most {
                 return;
             }
             arrived.insert(self.of, before + bytes);

@@ -159,8 +159,12 @@ impl GapRequest {
     /// then.
     async fn turn(&self, gap: &Gap, interval: Interval) -> Option<Claim> {
         let (store, length) = (&self.resources.store, interval.length());
-        let need = room::Need { bytes: store.needed_to_resume(length), length };
-        room::wait(store, &self.resources.inflight.forgotten, need, || gap.transfer.readers() > 0).await
+        let need = room::Need { bytes: store.needed_to_resume(length), length, is_passable: true };
+        let is_wanted = || {
+            let is_to_come = gap.transfer.end() > interval.start && !gap.generation.is_whole();
+            is_to_come && gap.transfer.readers() > 0
+        };
+        room::wait(store, &self.resources.inflight.forgotten, need, is_wanted).await
     }
 
     /// Asks the origin, for as long as the transfer has readers.

@@ -83,6 +83,11 @@ impl Claim {
         self.reserve.is_some() && memory.meets_reserves()
     }
 
+    /// Whether it keeps anything from others by now. False while reserves take all that they may.
+    pub fn is_standing(&self) -> bool {
+        self.reserve.is_some()
+    }
+
     /// Whether as much waits for the volumes as it lacks: it may be met once they have written that.
     pub fn may_be_met(&self) -> bool {
         let unclaimed = if self.reserve.is_some() { 0 } else { self.bytes };

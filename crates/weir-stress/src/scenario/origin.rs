@@ -323,8 +323,9 @@ impl Speaker {
                 };
                 out.extend_from_slice(ending);
             }
-            self.stream.write_all(&out).await?;
+            // Before it leaves: a module may ask as soon as the server has it.
             self.catalogue.sent(Some(answer.part), bytes as u64);
+            self.stream.write_all(&out).await?;
             out.clear();
             if at == stops {
                 break;

@@ -144,6 +144,9 @@ impl Module for Slow {
         let of_slow = || self.crowd_of_slow(stage, (&roles, &slow), end_ns);
         let (mut measured, of_slow) = beside(|| self.crowd_of_usual(stage, &paths, end_ns), of_slow)?;
         measured.tally.add_faults(&of_slow.tally);
+        // What this tool's own thread was busy with: near 1 the slow users were slower than they should be.
+        let share = of_slow.tally.cpu_seconds / of_slow.tally.seconds.max(f64::MIN_POSITIVE);
+        measured.figure("slow_client_share", share);
         of_slow.figures.iter().for_each(|(name, value)| measured.count(name, *value));
         if is_http2 && self.senders > 0 {
             measured.note("slow senders are left out over HTTP/2");
