@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 use weir_policy::Interval;
-use weir_store::{Claim, Generation, Writer};
+use weir_store::{Generation, Writer};
 
 use super::list::{Begun, Joined, Order};
 use super::{Gap, GapGuard};
@@ -16,7 +16,6 @@ use crate::events;
 use crate::machine::{End, Event};
 use crate::refetch::{FetchBy, Part, PartError, Refetch};
 use crate::resources::Resources;
-use crate::room;
 use crate::settings::Settings;
 use crate::task::idle_timeout;
 use crate::transfer::NoMemory;
@@ -143,28 +142,14 @@ impl GapRequest {
             part.end = self.resources.inflight.gaps.extend(gap, part.end);
         }
         let interval = Interval::new(start, part.end);
-        let claim = self.turn(gap, interval).await;
         let Some(writer) = self.resources.store.resume(&gap.generation, interval) else {
             return if gap.generation.is_whole() { Ok(End::Fetched) } else { Err("generation-gone") };
         };
-        drop(claim);
         self.resources.inflight.stop_fill(self.resources.core, &gap.generation, start);
         gap.transfer.speed.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         self.wake(gap);
         self.go_on(gap, writer, part).await
-    }
-
-    /// Waits until memory has room for a further part. Resume without another wait, and keep the claim until
-    /// then.
-    async fn turn(&self, gap: &Gap, interval: Interval) -> Option<Claim> {
-        let (store, length) = (&self.resources.store, interval.length());
-        let need = room::Need { bytes: store.needed_to_resume(length), length, is_passable: true };
-        let is_wanted = || {
-            let is_to_come = gap.transfer.end() > interval.start && !gap.generation.is_whole();
-            is_to_come && gap.transfer.readers() > 0
-        };
-        room::wait(store, &self.resources.inflight.forgotten, need, is_wanted).await
     }
 
     /// Asks the origin, for as long as the transfer has readers.

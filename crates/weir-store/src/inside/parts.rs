@@ -26,8 +26,7 @@ impl Parts {
     /// As [`Store::forget_written`](crate::Store::forget_written).
     pub(crate) fn forget_written(&self) {
         let all: Vec<Arc<Generation>> = self.all.lock().iter().filter_map(Weak::upgrade).collect();
-        // What has come to rest is weighed with what it holds, and leaves as others do.
-        for part in all.iter().filter(|part| part.is_filling() && is_under_way(part)) {
+        for part in all.iter().filter(|part| is_under_way(part)) {
             if let Some(tier) = part.home() {
                 tier.attach(part);
             }

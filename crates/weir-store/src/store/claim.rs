@@ -41,11 +41,6 @@ impl Store {
         is_free || memory.reserve_exactly(needed_bytes).is_some()
     }
 
-    /// How much memory a writer for so many bytes more of a body needs ([`Store::resume`]).
-    pub fn needed_to_resume(&self, length: u64) -> u64 {
-        self.inside.memory.reserve_bytes(length)
-    }
-
     /// Has memory drop what volumes have of the bodies that go to volumes alone. They do so themselves as
     /// they arrive; one whose origin pauses does not.
     pub fn forget_written(&self) {
