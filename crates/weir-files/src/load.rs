@@ -144,13 +144,11 @@ fn content(
         return Err(LoadError::WouldWait);
     }
     // First of all: others leave memory for the charge, and must not do so in vain.
-    let draft = match stamp.length >= SEALED_BYTES_MIN {
-        true => match hot.draft(now.mono) {
-            None => return Ok((Content::Open(fd), None)),
-            draft => draft,
-        },
-        false => None,
-    };
+    let is_to_be_sealed = stamp.length >= SEALED_BYTES_MIN;
+    let draft = if is_to_be_sealed { hot.draft(now.mono) } else { None };
+    if is_to_be_sealed && draft.is_none() {
+        return Ok((Content::Open(fd), None));
+    }
     let Some(charge) = hot.charge(stamp.length) else { return Ok((Content::Open(fd), None)) };
     let content = match draft {
         Some(draft) => match sealed(&fd, stamp.length, draft) {

@@ -72,7 +72,7 @@ async fn claim(
         if claim.is_met() {
             return Some(claim);
         }
-        // Nor does any wait longer where reserves take all that they may: no volume makes that less.
+        // So does any body while reserves take all that they may: what volumes write does not free these.
         let is_brief = is_short || !claim.is_standing();
         if has_forgotten && (!store.is_writing() || (is_brief && (moved.0 >= due || !claim.may_be_met()))) {
             return None;

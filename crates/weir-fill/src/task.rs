@@ -41,7 +41,7 @@ const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 /// they can.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 /// What has arrived for one client, and waits for drives beyond its share of fills, is at most this part of
-/// memory.
+/// memory. A longer body counts as so much.
 const ARRIVED_PART: u64 = 8;
 
 /// A fill's request, and what the fill has to know beside it. Its fields are the first client's, without
@@ -377,8 +377,9 @@ impl FillRequest {
                 Ok(Some(bytes)) => {
                     let received = bytes.len();
                     self.resources.counters().origin_bytes(received as u64);
-                    if whole == Some(writer.position() + received as u64) {
-                        self.has_arrived(writer.position() + received as u64);
+                    let reached = writer.position() + received as u64;
+                    if whole == Some(reached) {
+                        self.has_arrived(reached);
                     }
                     self.push(fill, &mut writer, bytes).await;
                     turn.received(received).await;

@@ -108,7 +108,7 @@ pub struct FillsMax {
 pub struct Upstreams {
     known: Mutex<HashMap<Box<str>, Known>>,
     /// Bytes of bodies that have arrived for each client, and that a drive has yet to take.
-    arrived: Mutex<HashMap<Option<IpAddr>, u64>>,
+    arrived: Mutex<HashMap<IpAddr, u64>>,
     /// How many upstreams have trouble. While there are none no lock is taken.
     troubles: AtomicUsize,
 }
@@ -211,7 +211,7 @@ pub struct FillPermit {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
     of: Option<IpAddr>,
-    /// What has arrived, once it has given up its place.
+    /// Of a body that has arrived: then it has no place any more.
     arrived_bytes: Option<u64>,
 }
 
@@ -225,13 +225,13 @@ impl FillPermit {
         }
         // A long body has hardly more to be taken than a short one.
         let bytes = bytes.min(most);
-        {
+        if let Some(client) = self.of {
             let mut arrived = self.upstreams.arrived.lock();
-            let before = arrived.get(&self.of).copied().unwrap_or_default();
-            if self.of.is_some() && before.saturating_add(bytes) > most {
+            let before = arrived.get(&client).copied().unwrap_or_default();
+            if before + bytes > most {
                 return;
             }
-            arrived.insert(self.of, before + bytes);
+            arrived.insert(client, before + bytes);
         }
         self.leave();
         self.arrived_bytes = Some(bytes);
@@ -257,8 +257,9 @@ impl FillPermit {
 impl Drop for FillPermit {
     fn drop(&mut self) {
         let Some(bytes) = self.arrived_bytes else { return self.leave() };
+        let Some(client) = self.of else { return };
         let mut arrived = self.upstreams.arrived.lock();
-        if let Entry::Occupied(mut left) = arrived.entry(self.of) {
+        if let Entry::Occupied(mut left) = arrived.entry(client) {
             *left.get_mut() -= bytes;
             if *left.get() == 0 {
                 left.remove();

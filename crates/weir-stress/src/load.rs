@@ -31,6 +31,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The bytes of one read from a TLS connection.
 const SEALED_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 512;
+/// The nice value of a thread that gives way.
+const NICENESS: i32 = 10;
 const TICK_NS: u64 = 100_000_000;
 /// The longest wait for events, in nanoseconds.
 const WAIT_NS: i64 = 50_000_000;
@@ -408,6 +410,11 @@ fn path(request: &[u8]) -> &[u8] {
     let from = memchr::memchr(b' ', request).map_or(request.len(), |space| space + 1);
     let rest = &request[from..];
     &rest[..memchr::memchr(b' ', rest).unwrap_or(rest.len())]
+}
+
+/// Has this thread give way to what is measured on the same core. If the kernel refuses, they share it.
+pub(crate) fn give_way() {
+    let _ = rustix::process::setpriority_process(None, NICENESS);
 }
 
 /// CPU seconds of this thread.

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::head::{self, VERSION};
+use crate::load::give_way;
 use crate::scenario::catalogue::{Catalogue, Lifetime, Part, Wrong};
 use crate::seeded;
 
@@ -24,8 +25,6 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 /// Pauses a second of a body with a rate.
 const PACES_PER_S: u64 = 20;
-/// The thread's nice value: clients on the same core go first.
-const NICENESS: i32 = 10;
 
 /// A running origin. It ends when it is dropped.
 #[derive(Debug)]
@@ -54,8 +53,8 @@ impl Origin {
         let (alive, life) = watch::channel(Life::Alive);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("stress-origin".to_owned()).spawn(move || {
-            // If the kernel refuses, clients on its core wait for it, and count that as the server's time.
-            let _ = rustix::process::setpriority_process(None, NICENESS);
+            // Clients on its core that waited for it would count that as the server's time.
+            give_way();
             runtime.block_on(serve(listener, address, catalogue, life));
         })?;
         Ok(Self { address, alive, thread: Some(thread) })

@@ -14,6 +14,7 @@ use tokio::task::LocalSet;
 use crate::body::{Body, Content, Expected};
 use crate::clock::Clock;
 use crate::head::{Head, VERSION};
+use crate::load::give_way;
 use crate::plan::{Plan, StressError};
 use crate::recorder::Recorder;
 use crate::scenario::catalogue::Catalogue;
@@ -26,9 +27,6 @@ use crate::tally::{Fault, Tally};
 
 /// The most notes of a module.
 const NOTES_MAX: usize = 200;
-
-/// The nice value of a crowd that is not measured: one that is goes first on the same core.
-const NICENESS: i32 = 10;
 
 /// Where a module runs.
 #[derive(Debug, Clone)]
@@ -128,8 +126,7 @@ pub(crate) fn beside(
 ) -> Result<(Measured, Measured), StressError> {
     let (measured, other) = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            // Of this thread alone. If the kernel refuses, the crowd that is measured waits for it.
-            let _ = rustix::process::setpriority_process(None, NICENESS);
+            give_way();
             other()
         });
         (measured(), Measured::join(other))
