@@ -17,8 +17,6 @@ use crate::server::setup;
 const REQUESTS: usize = 40;
 /// Counts differ by some per mille from run to run: tables with random seeds, clocks.
 const TOLERANCE_PERCENT: u64 = 5;
-/// How often that many are counted.
-const BATCHES: usize = 3;
 /// Those of another compiler may differ by so much.
 const TOLERANCE_OF_COMPILERS_PERCENT: u64 = 25;
 /// Valgrind writes what it has counted, and begins again, where this is called. Only [`mark`] asks for it.
@@ -87,13 +85,8 @@ fn count(origin: &Origin) -> Counts {
     for (name, ask) in kinds {
         (0..REQUESTS).for_each(|number| ask(&mut client, number));
         marks.next(&mut client);
-        // Where others have the processor, what the worker does by the clock falls to fewer requests: the
-        // least is what requests cost.
-        let batch = |batch: usize| {
-            (batch * REQUESTS..(batch + 1) * REQUESTS).for_each(|number| ask(&mut client, number));
-            marks.next(&mut client)
-        };
-        let all = (1..=BATCHES).map(batch).min().unwrap_or_default();
+        (REQUESTS..2 * REQUESTS).for_each(|number| ask(&mut client, number));
+        let all = marks.next(&mut client);
         counts.insert(name.to_owned(), all.saturating_sub(nothing) / REQUESTS as u64);
     }
     counts
