@@ -394,6 +394,28 @@ fn a_slot_that_was_used_before_has_no_old_entries() {
 }
 
 #[test]
+fn what_was_dropped_of_a_body_that_is_being_stored_is_written_again() {
+    let mut world = world();
+    let slow = world.begin(1, 1_000_000, true);
+    world.push(slow, 0, 300_000);
+    world.pass(EXTENT_DELAY);
+    let first = world.shared.segments.numbers()[0];
+    world.store(2, 900_000);
+    while world.shared.segments.has(first) {
+        assert!(world.engine.drop_oldest_for_tests());
+    }
+    world.push(slow, 0, 300_000);
+    world.push(slow, 300_000, 700_000);
+    world.pass(EXTENT_DELAY);
+    world.end(slow, End::Whole(1_000_000));
+    world.sync();
+    let record = world.find(slow).unwrap();
+    assert_eq!(world.read_all(&record), 1_000_000);
+    let world = world.reopen(Crash::Power);
+    assert_eq!(world.read_all(&world.find(slow).unwrap()), 1_000_000);
+}
+
+#[test]
 fn a_checkpoint_takes_the_place_of_the_journal() {
     let mut world = world();
     for round in 0..40 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weir_policy::Intervals;
+use weir_policy::{Interval, Intervals};
 
 use crate::BLOCK_BYTES;
 use crate::format::record::{Description, ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table};
@@ -114,6 +114,14 @@ impl Put {
             head_bytes: 0,
             count: 0,
         }
+    }
+
+    /// A segment was dropped: what lay in it can be written again. `is_in` says whether a record lay there.
+    pub(crate) fn forget_segment(&mut self, number: u64, is_in: impl Fn(Location) -> bool) {
+        for extent in self.extents.extract_if(.., |extent| extent.place.segment == number) {
+            self.held.remove(Interval { start: extent.offset, end: extent.end() });
+        }
+        self.published = self.published.filter(|location| !is_in(*location));
     }
 
     pub(crate) fn head_record_bytes(&self) -> u64 {

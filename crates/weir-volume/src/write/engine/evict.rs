@@ -93,7 +93,7 @@ impl Engine {
             self.discard(&segment);
         }
         for put in self.puts.values_mut() {
-            put.published = put.published.filter(|location| geometry.slot(*location) != slot);
+            put.forget_segment(dropping.number, |location| geometry.slot(location) == slot);
         }
         false
     }

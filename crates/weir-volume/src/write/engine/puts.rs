@@ -179,7 +179,6 @@ impl Engine {
     /// Writes an object's head with its extents, and indexes it.
     pub(super) fn publish(&mut self, object: u64) -> Result<(), PutError> {
         let Some(mut put) = self.puts.remove(&object) else { return Err(PutError::Removed) };
-        put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
         let header = put.header(object, Kind::Head);
         let written = if put.head_record_bytes() > self.segment_bytes() / 2 {
             Err(PutError::TooLarge)
