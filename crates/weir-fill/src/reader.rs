@@ -531,7 +531,7 @@ impl Reader {
         // It goes to one client alone.
         asks.end(None);
         let Remainder { body, skip_bytes, length } = rest.ok_or(behind)?;
-        self.rest.end = self.rest.end.min(length);
+        self.rest.end = length.map_or(self.rest.end, |length| self.rest.end.min(length));
         self.own = Some(Box::new(Own { body, skip_bytes }));
         Ok(None)
     }
@@ -540,6 +540,11 @@ impl Reader {
         let Some(own) = &mut self.own else { return Ok(None) };
         let mut bytes = loop {
             let bytes = own.body.next().await.map_err(|error| Cut { word: error.word() })?;
+            // Of a body whose length is not known, this is the end.
+            if bytes.is_none() && self.rest.end == u64::MAX && own.skip_bytes == 0 {
+                self.rest.end = self.rest.start;
+                return Ok(None);
+            }
             let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
             let before = own.skip_bytes.min(bytes.len() as u64);
             own.skip_bytes -= before;

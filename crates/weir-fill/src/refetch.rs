@@ -49,8 +49,8 @@ pub struct Remainder {
     pub body: OriginBody,
     /// So many bytes come before those that were asked for.
     pub skip_bytes: u64,
-    /// The length of the whole body, in bytes.
-    pub length: u64,
+    /// The length of the whole body, in bytes, where it is known. Otherwise the rest says where it ends.
+    pub length: Option<u64>,
 }
 
 impl Refetch {
@@ -106,15 +106,19 @@ impl Refetch {
         let (said, stored) = (&answer.headers, &head.stored.headers);
         let (length, skip_bytes, is_alike) = match answer.status {
             StatusCode::PARTIAL_CONTENT => {
-                (to_the_end(only(said, &CONTENT_RANGE)?, start)?, 0, may_be_of(said, stored))
+                (Some(to_the_end(only(said, &CONTENT_RANGE)?, start)?), 0, may_be_of(said, stored))
             }
-            StatusCode::OK => (answer.length.bytes()?, start, is_coded_alike(said, stored)),
+            StatusCode::OK => (answer.length.bytes(), start, is_coded_alike(said, stored)),
             _ => return None,
         };
-        let is_same = is_alike && strong(said) == Some(&etag) && start < length;
-        let is_as_long = generation.length().is_none_or(|known| known == length);
+        let is_same = is_alike && strong(said) == Some(&etag);
         drop(head);
-        (is_same && is_as_long).then_some(Remainder { body: answer.body, skip_bytes, length })
+        let known = generation.length();
+        let is_as_long = length.is_none_or(|length| start < length && known.is_none_or(|known| known == length));
+        let length = length.or(known);
+        // Otherwise a body that broke off would look whole.
+        let is_end_seen = length.is_some() || answer.length != Length::UntilClose;
+        (is_same && is_as_long && is_end_seen).then_some(Remainder { body: answer.body, skip_bytes, length })
     }
 }
 

@@ -404,9 +404,9 @@ impl FillRequest {
                     let rest = self.take_over(fill, &generation, writer.position(), &error);
                     match Box::pin(rest).await {
                         Some(rest)
-                            if rest.skip_bytes == 0 && whole.is_none_or(|whole| whole == rest.length) =>
+                            if rest.skip_bytes == 0 && (whole.is_none() || whole == rest.length) =>
                         {
-                            (body, whole) = (rest.body, Some(rest.length));
+                            (body, whole) = (rest.body, rest.length);
                         }
                         _ => drop(fill.apply(Event::Failed)),
                     }

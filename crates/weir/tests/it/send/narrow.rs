@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_testkit::{Client, Drive, Origin, Resource, Weir, pattern, until};
+use weir_testkit::{Client, Drive, Origin, Resource, Shape, Weir, pattern, until};
 
 use crate::server::{Server, server};
 
@@ -118,6 +118,23 @@ fn sixteen_narrow_readers_before_a_volume() {
 #[test]
 fn sixteen_narrow_readers_of_unnamed_versions_before_a_volume() {
     sixteen_readers_and_twelve_mebibytes(Stored::OnVolume, Version::Unnamed);
+}
+
+/// Its origin names the version, and neither says how long it is nor sends parts of it.
+#[test]
+fn a_reader_behind_a_body_of_unknown_length_gets_the_rest() {
+    let origin = Origin::start();
+    let body = pattern(7, 20_000_000);
+    origin.put("/x", Resource::fresh(body.clone()).etag("\"1\"").shape(Shape::Chunked(65_536)));
+    let weir = weir(&origin, "8MiB", Stored::InMemory).start();
+    let mut slow = ask(&weir, "/x");
+    until("it has been asked for", || origin.total() == 1);
+    assert!(weir.get("/x").body == body);
+    let got = slow.recv();
+    assert!(got.is_ok_and(|got| got.body == body), "{}", broken(&weir));
+    // The connection goes on: the end was said.
+    slow.send_get("localhost", "/x", &[]);
+    assert_eq!(slow.recv().unwrap().status(), 200);
 }
 
 fn thirty_bodies_and_eight_mebibytes(stored: Stored, version: Version) {
