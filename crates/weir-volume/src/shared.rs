@@ -11,6 +11,7 @@ use crate::eviction::EvictionListener;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::index::pending_removals::PendingRemovals;
+use crate::index::removed::Removed;
 use crate::index::segment::{Segments, Space};
 use crate::index::stocks::Totals;
 use crate::index::uses::Uses;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Records that have left the index and may be back after a crash.
     pub(crate) pending_removals: PendingRemovals,
+    /// For those that read an object that was removed.
+    pub(crate) removed: Removed,
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,
     /// How far the ledger was durable when the newest frame of the journal was written.
@@ -88,6 +91,7 @@ impl Shared {
             space,
             counters,
             pending_removals: PendingRemovals::default(),
+            removed: Removed::default(),
             stamp_max: AtomicU64::new(stamp_max),
             ledger_found: ledger,
             ledger: OnceLock::new(),

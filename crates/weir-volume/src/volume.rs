@@ -86,6 +86,11 @@ impl Volume {
         self.shared.candidates(digest)
     }
 
+    /// Where the record of a long object lies that was removed lately: for those that read it.
+    pub fn find_removed(&self, object: u64) -> Option<Candidate> {
+        self.shared.removed.find(object)
+    }
+
     /// The record of a candidate, if its key is `key`: the head, and a small object's body. May wait for the
     /// drive.
     ///

@@ -181,7 +181,8 @@ impl VolumeTier {
             .is_some_and(|length| self.volume.held(record).contains(Interval { start: 0, end: length }))
     }
 
-    /// The current record of an object.
+    /// The current record of an object; of a long one that was removed lately its last one, so that those go
+    /// on that read it.
     pub(crate) fn newest(
         &self,
         key: &CacheKey,
@@ -189,7 +190,10 @@ impl VolumeTier {
         wait: Wait,
     ) -> Result<Option<Record>, NotResident> {
         let key = key::on_volume(key);
-        for candidate in self.volume.find(key.digest) {
+        let removed = || self.volume.find_removed(number);
+        for candidate in
+            self.volume.find(key.digest).into_iter().chain(std::iter::once_with(removed).flatten())
+        {
             let found = match wait {
                 Wait::Device => self.volume.record(candidate, &key),
                 Wait::Never => self.volume.try_record(candidate, &key),

@@ -290,15 +290,25 @@ impl Shared {
         })?
     }
 
+    /// Whether the record at a location is the head of a body in several records.
+    pub(crate) fn is_long(&self, location: Location) -> bool {
+        let header = self.header_at(location);
+        header.is_ok_and(|header| header.is_some_and(|header| header.kind == Kind::Head))
+    }
+
+    /// The header at a location, if there is one.
+    fn header_at(&self, location: Location) -> Result<Option<Header>, ReadError> {
+        let (segment, place) = self.segments.at(location).ok_or(ReadError::Gone)?;
+        let mut bytes = [0; crate::format::record::HEADER_BYTES];
+        self.fill(&segment, &mut bytes, place.offset(), Wait::Device)?;
+        Ok(Header::read(&bytes))
+    }
+
     /// Whether the record at a location is that object's. Also true if the drive fails, so that an error
     /// keeps nothing that was replaced or removed.
     pub(crate) fn may_be(&self, location: Location, digest: u128, object: u64) -> bool {
-        let Some((segment, place)) = self.segments.at(location) else { return false };
-        let mut bytes = [0; crate::format::record::HEADER_BYTES];
-        match self.fill(&segment, &mut bytes, place.offset(), Wait::Device) {
-            Ok(()) => {
-                Header::read(&bytes).is_some_and(|header| header.number == object && header.digest == digest)
-            }
+        match self.header_at(location) {
+            Ok(header) => header.is_some_and(|header| header.number == object && header.digest == digest),
             Err(ReadError::Device(_)) => true,
             Err(ReadError::Gone | ReadError::NotResident) => false,
         }

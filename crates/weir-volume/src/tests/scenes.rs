@@ -416,6 +416,32 @@ fn what_was_dropped_of_a_body_that_is_being_stored_is_written_again() {
 }
 
 #[test]
+fn who_reads_a_long_object_finds_all_of_it_after_its_removal() {
+    let mut world = world();
+    let long = world.begin(1, 700_000, true);
+    world.push(long, 0, 300_000);
+    world.pass(EXTENT_DELAY);
+    world.push(long, 300_000, 400_000);
+    world.end(long, End::Whole(700_000));
+    let small = world.store(2, 1000);
+    let under_way = world.begin(3, 700_000, true);
+    world.push(under_way, 0, 500_000);
+    world.pass(EXTENT_DELAY);
+    world.push(under_way, 500_000, 100_000);
+    let record = world.withdraw(long).unwrap();
+    assert_eq!(world.read_all(&record), 700_000);
+    let record = world.withdraw(under_way).unwrap();
+    assert_eq!(world.shared.held(&record).length(), 600_000);
+    assert_eq!(world.ended(under_way), Some(PutError::Removed));
+    assert!(world.withdraw(small).is_none(), "its readers have read the record with the body");
+    let is_listed = |object| world.find(object).is_some();
+    assert!(![long, under_way, small].into_iter().any(is_listed));
+    world.sync();
+    let world = world.reopen(Crash::Power);
+    assert!(world.indexed().is_empty());
+}
+
+#[test]
 fn a_checkpoint_takes_the_place_of_the_journal() {
     let mut world = world();
     for round in 0..40 {

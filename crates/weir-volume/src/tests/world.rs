@@ -173,6 +173,15 @@ impl World {
         (0..times).for_each(|_| self.shared.uses.note(hash));
     }
 
+    /// Removes an object that may be read, and returns the record that its readers may still find.
+    pub(super) fn withdraw(&mut self, object: u64) -> Option<Record> {
+        let key = self.key_of(object);
+        self.note_removed(object);
+        self.engine.withdraw(object, key.digest);
+        let candidate = self.shared.removed.find(object)?;
+        self.shared.record(candidate, &key.full, Wait::Device).ok()?
+    }
+
     pub(super) fn remove(&mut self, object: u64) {
         let key = self.key_of(object);
         self.note_removed(object);

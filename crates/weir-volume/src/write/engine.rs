@@ -393,7 +393,7 @@ impl Engine {
             Command::Refresh { object, digest, head, stamp, instead_of } => {
                 self.refresh_if((object, digest), instead_of.as_ref(), head, stamp);
             }
-            Command::Remove { object, digest } => self.remove(object, digest),
+            Command::Remove { object, digest } => self.withdraw(object, digest),
             Command::Damaged { hash, location, place } => self.drop_damaged(hash, location, place),
             Command::Free { segment, seen, has_gone } => self.free(segment, seen, has_gone),
             Command::Sync(done) => {

@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), PutError> {
+    pub(super) fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), PutError> {
         let Some(put) = self.puts.get_mut(&object) else { return Ok(()) };
         if whole.is_some() {
             put.length = whole;

@@ -6,11 +6,28 @@ use super::Engine;
 use crate::format::journal::Change;
 use crate::format::record::{Description, Header, Kind, Place};
 use crate::index::{KeyHash, Location, Locations};
+use crate::read::reader::Candidate;
 use crate::usage::Counters;
 use crate::write::put::PutError;
 use crate::write::tasks::{Dropping, FailedRemoval};
 
 impl Engine {
+    /// As [`Engine::remove`], for an object that may be read. Of a long one, what has come by now is written
+    /// first: memory may have let go of it.
+    pub(crate) fn withdraw(&mut self, object: u64, digest: u128) {
+        if self.puts.get(&object).is_some_and(|put| !put.extents.is_empty()) {
+            let _ = self.finish(object, None);
+        }
+        for location in self.shared.locate(digest, object) {
+            if let Some((_, place)) = self.shared.segments.at(location)
+                && self.shared.is_long(location)
+            {
+                self.shared.removed.note(object, Candidate { location, place });
+            }
+        }
+        self.remove(object, digest);
+    }
+
     /// Removes an object for good: also if the index is lost.
     pub(crate) fn remove(&mut self, object: u64, digest: u128) {
         let running = self.puts.remove(&object);

@@ -137,6 +137,31 @@ fn a_reader_behind_a_body_of_unknown_length_gets_the_rest() {
     assert_eq!(slow.recv().unwrap().status(), 200);
 }
 
+/// Neither origin nor Weir can give a client the rest of a version without a name once it has another.
+#[test]
+fn a_client_gets_its_version_whole_that_others_have_replaced() {
+    let origin = Origin::start();
+    let body = pattern(8, 20_000_000);
+    origin.put("/x", resource(body.clone(), Version::Unnamed));
+    let weir = weir(&origin, "16MiB", Stored::OnVolume).start();
+    // One by whose request it is loaded, one that finds it under way, and one that finds it on the volume.
+    let mut slow = vec![ask(&weir, "/x")];
+    until("it has been asked for", || origin.total() == 1);
+    slow.push(ask(&weir, "/x"));
+    assert!(weir.get("/x").body == body);
+    slow.push(ask(&weir, "/x"));
+    for round in 0..3 {
+        origin.put("/x", resource(pattern(20 + round, 20_000_000), Version::Unnamed));
+        let mut other = Client::connect(weir.addr());
+        let found = other.get("localhost", "/x", &[("cache-control", "no-cache")]);
+        assert!(found.body == pattern(20 + round, 20_000_000), "{round}: {:?}", found.head);
+        assert!(weir.get("/x").is_hit(), "{round}");
+    }
+    for client in &mut slow {
+        assert!(rest(client, body.len()) == body, "{}", broken(&weir));
+    }
+}
+
 fn thirty_bodies_and_eight_mebibytes(stored: Stored, version: Version) {
     const BODIES: usize = 30;
     const LENGTH: usize = 1_500_000;
