@@ -114,7 +114,8 @@ impl Refetch {
         let is_same = is_alike && strong(said) == Some(&etag);
         drop(head);
         let known = generation.length();
-        let is_as_long = length.is_none_or(|length| start < length && known.is_none_or(|known| known == length));
+        let is_as_long =
+            length.is_none_or(|length| start < length && known.is_none_or(|known| known == length));
         let length = length.or(known);
         // Otherwise a body that broke off would look whole.
         let is_end_seen = length.is_some() || answer.length != Length::UntilClose;

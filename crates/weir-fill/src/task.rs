@@ -403,9 +403,7 @@ impl FillRequest {
                     is_sound = broke_off(&error);
                     let rest = self.take_over(fill, &generation, writer.position(), &error);
                     match Box::pin(rest).await {
-                        Some(rest)
-                            if rest.skip_bytes == 0 && (whole.is_none() || whole == rest.length) =>
-                        {
+                        Some(rest) if rest.skip_bytes == 0 && (whole.is_none() || whole == rest.length) => {
                             (body, whole) = (rest.body, rest.length);
                         }
                         _ => drop(fill.apply(Event::Failed)),

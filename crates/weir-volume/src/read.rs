@@ -2,6 +2,7 @@
 
 pub(crate) mod counted;
 pub(crate) mod first;
+pub(crate) mod locate;
 pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod verify;

@@ -86,9 +86,10 @@ impl Volume {
         self.shared.candidates(digest)
     }
 
-    /// Where the record of a long object lies that was removed lately: for those that read it.
+    /// Where the record of a long object lies that was removed lately: for its readers.
     pub fn find_removed(&self, object: u64) -> Option<Candidate> {
-        self.shared.removed.find(object)
+        let (location, place) = self.shared.removed.find(object)?;
+        Some(Candidate { location, place })
     }
 
     /// The record of a candidate, if its key is `key`: the head, and a small object's body. May wait for the

@@ -181,8 +181,8 @@ impl VolumeTier {
             .is_some_and(|length| self.volume.held(record).contains(Interval { start: 0, end: length }))
     }
 
-    /// The current record of an object; of a long one that was removed lately its last one, so that those go
-    /// on that read it.
+    /// The current record of an object; of a long one that was removed lately its last one, so that its
+    /// readers go on.
     pub(crate) fn newest(
         &self,
         key: &CacheKey,

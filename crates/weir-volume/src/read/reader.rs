@@ -290,38 +290,6 @@ impl Shared {
         })?
     }
 
-    /// Whether the record at a location is the head of a body in several records.
-    pub(crate) fn is_long(&self, location: Location) -> bool {
-        let header = self.header_at(location);
-        header.is_ok_and(|header| header.is_some_and(|header| header.kind == Kind::Head))
-    }
-
-    /// The header at a location, if there is one.
-    fn header_at(&self, location: Location) -> Result<Option<Header>, ReadError> {
-        let (segment, place) = self.segments.at(location).ok_or(ReadError::Gone)?;
-        let mut bytes = [0; crate::format::record::HEADER_BYTES];
-        self.fill(&segment, &mut bytes, place.offset(), Wait::Device)?;
-        Ok(Header::read(&bytes))
-    }
-
-    /// Whether the record at a location is that object's. Also true if the drive fails, so that an error
-    /// keeps nothing that was replaced or removed.
-    pub(crate) fn may_be(&self, location: Location, digest: u128, object: u64) -> bool {
-        match self.header_at(location) {
-            Ok(header) => header.is_some_and(|header| header.number == object && header.digest == digest),
-            Err(ReadError::Device(_)) => true,
-            Err(ReadError::Gone | ReadError::NotResident) => false,
-        }
-    }
-
-    /// The index's entries of an object: one, the older one in the moment in which it is replaced, and those
-    /// that cannot be read.
-    pub(crate) fn locate(&self, digest: u128, object: u64) -> crate::index::Locations {
-        let mut locations = self.index.find(crate::index::KeyHash::of(digest));
-        locations.retain(|location| self.may_be(*location, digest, object));
-        locations
-    }
-
     /// The stamp that a record counts as having. A sweep may have removed what the index does not have any
     /// more.
     fn judged_stamp(&self, digest: u128, stamp: u64, location: Location) -> u64 {
@@ -442,7 +410,13 @@ impl Shared {
     }
 
     /// Fills all of `into`.
-    fn fill(&self, segment: &Segment, into: &mut [u8], offset: u64, wait: Wait) -> Result<(), ReadError> {
+    pub(super) fn fill(
+        &self,
+        segment: &Segment,
+        into: &mut [u8],
+        offset: u64,
+        wait: Wait,
+    ) -> Result<(), ReadError> {
         let result = match wait {
             Wait::Device => weir_disk::read_exact_at(&*segment.file, into, offset),
             Wait::Never => fill_resident(&*segment.file, into, offset),

@@ -12,7 +12,7 @@ use weir_disk::Disk;
 use weir_policy::{CacheKey, Interval};
 
 use crate::index::{KeyHash, Location};
-use crate::read::reader::{Part, Position, ReadError, Record, Wait};
+use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use crate::read::verify::{Verified, verify};
 use crate::recover::{OpenError, Recovered, open};
 use crate::settings::{Clock, VolumeSettings};
@@ -178,8 +178,8 @@ impl World {
         let key = self.key_of(object);
         self.note_removed(object);
         self.engine.withdraw(object, key.digest);
-        let candidate = self.shared.removed.find(object)?;
-        self.shared.record(candidate, &key.full, Wait::Device).ok()?
+        let (location, place) = self.shared.removed.find(object)?;
+        self.shared.record(Candidate { location, place }, &key.full, Wait::Device).ok()?
     }
 
     pub(super) fn remove(&mut self, object: u64) {

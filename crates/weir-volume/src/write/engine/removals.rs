@@ -6,7 +6,6 @@ use super::Engine;
 use crate::format::journal::Change;
 use crate::format::record::{Description, Header, Kind, Place};
 use crate::index::{KeyHash, Location, Locations};
-use crate::read::reader::Candidate;
 use crate::usage::Counters;
 use crate::write::put::PutError;
 use crate::write::tasks::{Dropping, FailedRemoval};
@@ -22,7 +21,7 @@ impl Engine {
             if let Some((_, place)) = self.shared.segments.at(location)
                 && self.shared.is_long(location)
             {
-                self.shared.removed.note(object, Candidate { location, place });
+                self.shared.removed.note(object, location, place);
             }
         }
         self.remove(object, digest);
