@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Records that have left the index and may be back after a crash.
     pub(crate) pending_removals: PendingRemovals,
-    /// For those that read an object that was removed.
+    /// Where the records of removed objects lie, for their readers.
     pub(crate) removed: Removed,
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,

@@ -416,7 +416,7 @@ fn what_was_dropped_of_a_body_that_is_being_stored_is_written_again() {
 }
 
 #[test]
-fn who_reads_a_long_object_finds_all_of_it_after_its_removal() {
+fn the_reader_of_a_long_object_finds_all_of_it_after_its_removal() {
     let mut world = world();
     let long = world.begin(1, 700_000, true);
     world.push(long, 0, 300_000);

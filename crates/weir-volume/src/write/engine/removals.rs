@@ -17,28 +17,40 @@ impl Engine {
         if self.puts.get(&object).is_some_and(|put| !put.extents.is_empty()) {
             let _ = self.finish(object, None);
         }
-        for location in self.shared.locate(digest, object) {
-            if let Some((_, place)) = self.shared.segments.at(location)
-                && self.shared.is_long(location)
+        let locations = self.locations_of(object, digest);
+        for location in &locations {
+            if let Some((_, place)) = self.shared.segments.at(*location)
+                && self.shared.is_long(*location)
             {
-                self.shared.removed.note(object, location, place);
+                self.shared.removed.note(object, *location, place);
             }
         }
-        self.remove(object, digest);
+        self.remove_at(object, digest, locations);
     }
 
     /// Removes an object for good: also if the index is lost.
     pub(crate) fn remove(&mut self, object: u64, digest: u128) {
+        let locations = self.locations_of(object, digest);
+        self.remove_at(object, digest, locations);
+    }
+
+    /// Where the index has the records of an object.
+    fn locations_of(&self, object: u64, digest: u128) -> Locations {
+        match self.puts.get(&object) {
+            Some(put) => put.published.into_iter().collect(),
+            None => self.shared.locate(digest, object),
+        }
+    }
+
+    fn remove_at(&mut self, object: u64, digest: u128, locations: Locations) {
         let running = self.puts.remove(&object);
         if let Some(put) = &running {
             put.status.fail(PutError::Removed);
-        }
-        let locations = match &running {
             // Nothing of it was ever published.
-            Some(put) if put.published.is_none() => return,
-            Some(put) => put.published.into_iter().collect(),
-            None => self.shared.locate(digest, object),
-        };
+            if put.published.is_none() {
+                return;
+            }
+        }
         let hash = KeyHash::of(digest);
         if self.log_removal(object, digest).is_ok() {
             for location in locations {
