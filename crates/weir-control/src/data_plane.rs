@@ -14,6 +14,7 @@ mod volumes;
 mod warm;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
@@ -52,7 +53,7 @@ pub use self::warm::{WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, Warm
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     /// By the names of the sites.
-    pub sites: Vec<(String, Holding)>,
+    pub sites: Vec<(Arc<str>, Holding)>,
     /// When memory was counted. `None` before the first count: then volumes alone are in it.
     pub as_of: Option<SystemTime>,
 }

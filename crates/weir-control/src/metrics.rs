@@ -16,6 +16,7 @@ mod row;
 mod sources;
 mod table;
 mod volumes;
+mod written;
 
 use std::fmt;
 
@@ -26,6 +27,7 @@ use prometheus_client::registry::Registry;
 use crate::control::Control;
 pub(crate) use family::Seen;
 pub(crate) use form::Form;
+use written::Written;
 
 /// About what the lines of a site take, in each of two sections.
 const SITE_BYTES: usize = 384;
@@ -39,8 +41,9 @@ pub(crate) fn text(control: &Control, form: Form) -> Result<String, fmt::Error> 
 
 fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
     let parts = seen.snapshot.sites.len() + seen.held.sites.len();
+    let written = Written::of(&seen);
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(seen, form)));
+    registry.register_collector(Box::new(Scrape { seen, written, form }));
     let mut out = String::with_capacity((32 << 10) + parts * SITE_BYTES);
     prometheus_client::encoding::text::encode(&mut out, &registry)?;
     if form == Form::Prometheus {
@@ -50,7 +53,11 @@ fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
-struct Scrape(Seen, Form);
+struct Scrape {
+    seen: Seen,
+    written: Written,
+    form: Form,
+}
 
 impl fmt::Debug for Scrape {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,8 +67,8 @@ impl fmt::Debug for Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        for (_, families) in table::sections(&self.0) {
-            families.iter().try_for_each(|family| family.encode(&mut encoder, self.1))?;
+        for (_, families) in table::sections(&self.seen, &self.written) {
+            families.iter().try_for_each(|family| family.encode(&mut encoder, self.form))?;
         }
         Ok(())
     }

@@ -149,7 +149,7 @@ impl DataPlane for Scripted {
 
     fn held(&self) -> Held {
         let both = Stock { objects: 2, bytes: 7 };
-        let sites = vec![("a".to_owned(), Holding { total: both, ..Holding::default() })];
+        let sites = vec![("a".into(), Holding { total: both, ..Holding::default() })];
         Held { sites, as_of: Some(SystemTime::UNIX_EPOCH) }
     }
 

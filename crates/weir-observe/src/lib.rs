@@ -45,7 +45,7 @@ pub use observatory::{Observatory, Observer, text};
 pub use past::{PastKind, PastList};
 pub use popular::{LISTS_BYTES_MAX, Seen, TopBy, TopList, TopOrder, TopQuestion, TopRow, TopWindow, Traffic};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing, Tls};
-pub use site::SiteId;
+pub use site::{SiteId, SiteName};
 pub use snapshot::{SiteSnapshot, Snapshot};
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub struct Observatory {
 
 #[derive(Debug, Default)]
 struct Sites {
-    names: Vec<Arc<str>>,
+    names: Arc<Vec<Arc<str>>>,
     ids: HashMap<Arc<str>, SiteId>,
 }
 
@@ -101,7 +101,7 @@ impl Observatory {
         }
         let (id, name) = (SiteId::new(sites.names.len()), Arc::<str>::from(name));
         self.events.name(weir_policy::site_hash(&name), &name);
-        sites.names.push(name.clone());
+        Arc::make_mut(&mut sites.names).push(name.clone());
         sites.ids.insert(name, id);
         id
     }

@@ -9,7 +9,7 @@ use super::counters::{Counters, SiteCells, Words};
 use super::counts::{Counts, Level, SiteCount, SiteCounts};
 use super::latency::Latency;
 use super::record::Outcome;
-use super::site::SiteId;
+use super::site::{SiteId, SiteName};
 
 /// The name for what belongs to no site.
 const NOWHERE: &str = "-";
@@ -18,7 +18,7 @@ const NOWHERE: &str = "-";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteSnapshot {
     /// The site's name.
-    pub name: Arc<str>,
+    pub name: SiteName,
     /// Requests, in the order of [`Outcome::ALL`].
     pub requests: [u64; Outcome::ALL.len()],
     /// Its counters.
@@ -26,6 +26,10 @@ pub struct SiteSnapshot {
 }
 
 impl SiteSnapshot {
+    fn new(name: SiteName) -> SiteSnapshot {
+        SiteSnapshot { name, requests: Default::default(), counts: SiteCounts::default() }
+    }
+
     fn add(&mut self, cells: &SiteCells) {
         add_all(&mut self.requests, &cells.requests);
         self.counts.add(&cells.counts);
@@ -35,11 +39,11 @@ impl SiteSnapshot {
 /// The sums of these workers for each site, and last of what belongs to no site.
 pub(super) fn sites<'c>(
     workers: impl Iterator<Item = &'c Counters>,
-    names: &[Arc<str>],
+    names: &Arc<Vec<Arc<str>>>,
 ) -> Vec<SiteSnapshot> {
-    let named = |name: &Arc<str>| SiteSnapshot { name: name.clone(), ..SiteSnapshot::default() };
-    let mut sums: Vec<_> = names.iter().map(named).collect();
-    let mut nowhere = SiteSnapshot { name: NOWHERE.into(), ..SiteSnapshot::default() };
+    let mut sums = Vec::with_capacity(names.len() + 1);
+    sums.extend(SiteName::each(names).map(SiteSnapshot::new));
+    let mut nowhere = SiteSnapshot::new(NOWHERE.into());
     for from in workers {
         for (index, sum) in sums.iter_mut().enumerate() {
             if let Some(cells) = from.seen_site(SiteId::new(index)) {

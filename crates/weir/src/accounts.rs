@@ -44,7 +44,7 @@ fn counted(site: SiteSnapshot) -> Counted {
         origin_requests: site.counts[SiteCount::OriginRequests],
         origin_bytes: site.counts[SiteCount::OriginBytes],
     };
-    Counted { name: site.name, flows }
+    Counted { name: site.name.alone(), flows }
 }
 
 /// Their state.
@@ -144,32 +144,28 @@ fn used(flows: &Flows) -> Used {
     }
 }
 
-/// By the hash of the site.
-fn holdings(stocks: Vec<SiteStocks>) -> HashMap<u64, Holding> {
-    let all = stocks.into_iter().map(|held| {
-        let (memory, volume, total) = (stock(held.memory), stock(held.volume), stock(held.held));
-        (held.site, Holding { memory, volume, total })
-    });
-    all.collect()
+/// What of the stocks, which are in the order of their sites' hashes, is a site's.
+fn holding(stocks: &[SiteStocks], site: u64) -> Option<Holding> {
+    let held = &stocks[stocks.binary_search_by_key(&site, |held| held.site).ok()?];
+    Some(Holding { memory: stock(held.memory), volume: stock(held.volume), total: stock(held.held) })
 }
 
 /// What is held of each site of the configuration, including purged objects on volumes until they are swept.
 pub(crate) fn held(edge: &Edge) -> Held {
     let StocksSeen { sites, as_of } = edge.store().stocks_lately(weir_clock::now);
-    let holdings = holdings(sites);
-    let held = |mark| holdings.get(&mark).copied().unwrap_or_default();
-    let sites = edge.plan().sites().iter().map(|site| (site.name.to_string(), held(site.mark))).collect();
+    let held = |mark| holding(&sites, mark).unwrap_or_default();
+    let sites = edge.plan().sites().iter().map(|site| (site.name.clone(), held(site.mark))).collect();
     Held { sites, as_of }
 }
 
 /// What is held of one site.
 fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
-    let holdings = holdings(edge.store().stocks());
+    let stocks = edge.store().stocks();
     let by_hand: HashMap<Arc<str>, _> = edge.content_stocks().into_iter().collect();
     for account in accounts {
         let laid = by_hand.get(&*account.site).filter(|laid| laid.objects > 0);
         account.by_hand = laid.map(|laid| Stock { objects: laid.objects, bytes: laid.bytes });
-        account.held = holdings.get(&site_hash(&account.site)).copied();
+        account.held = holding(&stocks, site_hash(&account.site));
     }
 }
 

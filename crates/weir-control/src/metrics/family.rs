@@ -1,9 +1,11 @@
 //! A metric with its series, and all that a scrape sees.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric, LabelSetEncoder, MetricEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -47,19 +49,33 @@ pub(super) enum Series<'a> {
     ManyLevels(Many<'a>),
 }
 
-/// Values of so many things that they are not collected, but gone through as they are written.
+/// Values of so many sites that they are not collected, but gone through as they are written.
 pub(super) struct Many<'a>(Box<dyn Fn() -> Each<'a> + 'a>);
 
-type Each<'a> = Box<dyn Iterator<Item = (Labels<'a>, u64)> + 'a>;
+type Each<'a> = Box<dyn Iterator<Item = (SiteLabels<'a>, u64)> + 'a>;
 
 impl<'a> Many<'a> {
     /// What `each` goes through, from the start each time.
-    pub(super) fn new<I: Iterator<Item = (Labels<'a>, u64)> + 'a>(each: impl Fn() -> I + 'a) -> Many<'a> {
+    pub(super) fn new<I: Iterator<Item = (SiteLabels<'a>, u64)> + 'a>(each: impl Fn() -> I + 'a) -> Many<'a> {
         Many(Box::new(move || Box::new(each())))
     }
 
     fn each(&self) -> Each<'a> {
         self.0()
+    }
+}
+
+/// The label of a site, and another one behind a comma or nothing, both as they stand in the text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SiteLabels<'a>(pub(super) &'a str, pub(super) &'a str);
+
+impl EncodeLabelSet for SiteLabels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        // The library copies what stands for a key as it is.
+        let mut label = encoder.encode_label();
+        let mut out = label.encode_label_key()?;
+        out.write_str(self.0)?;
+        if self.1.is_empty() { Ok(()) } else { out.write_str(self.1) }
     }
 }
 
@@ -148,11 +164,11 @@ impl<'a> Family<'a> {
                 series.iter().try_for_each(|(values, buckets)| of(values, &|out| buckets.encode(out)))
             }
             Series::ManyCounts(many) => {
-                many.each().try_for_each(|(values, value)| of(&values, &|out| count(value, out)))
+                many.each().try_for_each(|(labels, value)| count(value, family.encode_family(&labels)?))
             }
-            Series::ManyLevels(many) => many
-                .each()
-                .try_for_each(|(values, level)| of(&values, &|out| ConstGauge::new(level).encode(out))),
+            Series::ManyLevels(many) => many.each().try_for_each(|(labels, level)| {
+                ConstGauge::new(level).encode(family.encode_family(&labels)?)
+            }),
         }
     }
 }

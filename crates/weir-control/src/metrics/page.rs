@@ -6,6 +6,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::family::{Family, Seen};
 use super::table;
+use super::written::Written;
 
 const HEAD: &str = "# Metrics
 
@@ -21,7 +22,7 @@ A *reason* or *detail* is one of the [page of reasons](reasons.md). An *outcome*
 /// All of it.
 pub(super) fn markdown() -> String {
     let mut page = String::from(HEAD);
-    for (title, families) in table::sections(&Seen::default()) {
+    for (title, families) in table::sections(&Seen::default(), &Written::default()) {
         // Writing to a string cannot fail.
         let _ = write!(page, "\n## {title}\n\n| metric | labels | meaning |\n|---|---|---|\n");
         families.iter().for_each(|family| page += &row(family));

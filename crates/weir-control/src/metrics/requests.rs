@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
-use super::family::{Buckets, Family, Labels, Many, Seen, Series};
+use super::family::{Buckets, Family, Labels, Many, Seen, Series, SiteLabels};
+use super::written::Written;
 use crate::sites::Stock;
 
 fn by_outcome<'a, T>(values: impl IntoIterator<Item = T>) -> Vec<(Labels<'a>, T)> {
@@ -89,12 +90,12 @@ pub(super) fn counts(seen: &Seen) -> Vec<Family<'_>> {
 }
 
 /// What each site has. Rows of `weir-observe` that are 0 have no series.
-pub(super) fn sites(seen: &Seen) -> Vec<Family<'_>> {
-    let all = &seen.snapshot.sites;
-    let requests = || {
-        all.iter().flat_map(|site| {
-            let counted = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
-            counted.map(|(outcome, count)| (smallvec![&*site.name, outcome.word()], count))
+pub(super) fn sites<'a>(seen: &'a Seen, written: &'a Written) -> Vec<Family<'a>> {
+    let all = || written.counted.each().zip(&seen.snapshot.sites);
+    let requests = move || {
+        all().flat_map(|(label, site)| {
+            let counted = written.outcomes.iter().zip(site.requests).filter(|(_, count)| *count > 0);
+            counted.map(move |(outcome, count)| (SiteLabels(label, outcome), count))
         })
     };
     let mut families = vec![Family {
@@ -104,26 +105,30 @@ pub(super) fn sites(seen: &Seen) -> Vec<Family<'_>> {
         series: Series::ManyCounts(Many::new(requests)),
     }];
     families.extend(SiteCount::ALL.iter().map(|count| {
-        let each = || {
-            let counted = all.iter().filter(|site| site.counts[*count] > 0);
-            counted.map(|site| (smallvec![&*site.name], site.counts[*count]))
+        let each = move || {
+            let counted = all().map(|(label, site)| (SiteLabels(label, ""), site.counts[*count]));
+            counted.filter(|(_, count)| *count > 0)
         };
         let series = Series::ManyCounts(Many::new(each));
         Family { name: count.row().name, help: count.row().help, labels: &["site"], series }
     }));
-    families.extend(held(seen));
+    families.extend(held(seen, written));
     families
 }
 
 /// What is held of each site. Rows that are 0 have no series, and neither has memory before its objects were
 /// counted.
-fn held(seen: &Seen) -> [Family<'_>; 3] {
+fn held<'a>(seen: &'a Seen, written: &'a Written) -> [Family<'a>; 3] {
     let stocks = move |of: fn(Stock) -> u64| {
-        seen.held.sites.iter().flat_map(move |(site, held)| {
+        written.held.each().zip(&seen.held.sites).flat_map(move |(label, (_, held))| {
             let total = seen.held.as_of.map_or_else(Stock::default, |_| held.total);
-            let tiers = [("memory", held.memory), ("volume", held.volume), ("total", total)];
+            let tiers = [
+                (r#",tier="memory""#, held.memory),
+                (r#",tier="volume""#, held.volume),
+                (r#",tier="total""#, total),
+            ];
             let tiers = tiers.into_iter().filter(|(_, stock)| stock.objects > 0);
-            tiers.map(move |(tier, stock)| (smallvec![site.as_str(), tier], of(stock)))
+            tiers.map(move |(tier, stock)| (SiteLabels(label, tier), of(stock)))
         })
     };
     let since_epoch = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -10,6 +10,7 @@ use super::requests::{counts, requests, sites};
 use super::row::{Row, count, level, one_if, rows};
 use super::sources::sources;
 use super::volumes::volumes;
+use super::written::Written;
 use crate::data_plane::Inventory;
 
 const PROCESS: &[Row<Seen>] = &[
@@ -92,7 +93,7 @@ const BY_HAND: &[Row<Inventory>] = &[
 pub(super) type Section<'a> = (&'static str, Vec<Family<'a>>);
 
 /// All families, in the order of the page.
-pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
+pub(super) fn sections<'a>(seen: &'a Seen, written: &'a Written) -> Vec<Section<'a>> {
     let mut process = vec![build()];
     rows(&mut process, PROCESS, &[], slice::from_ref(&(smallvec![], seen)));
     process.push(reloads(seen));
@@ -105,7 +106,7 @@ pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
     vec![
         ("Requests and their outcomes", requests(seen)),
         ("Everything that is counted", counts(seen)),
-        ("Sites", sites(seen)),
+        ("Sites", sites(seen, written)),
         ("Origins", origins(&seen.inventory)),
         ("Sources of origins' metrics", sources(&seen.inventory)),
         ("Memory", cache),

@@ -49,7 +49,7 @@ fn seen() -> Seen {
     };
     let inventory = Inventory { volumes: vec![volume], upstreams: vec![upstream], ..Inventory::default() };
     let one = Stock { objects: 1, bytes: 1 };
-    let sites = vec![("a".to_owned(), Holding { memory: one, volume: one, total: one })];
+    let sites = vec![("a".into(), Holding { memory: one, volume: one, total: one })];
     let held = Held { sites, as_of: Some(SystemTime::UNIX_EPOCH) };
     Seen { snapshot, inventory, held, ..Seen::default() }
 }

@@ -73,21 +73,31 @@ pub(crate) fn stocks_lately(inside: &Arc<Inside>, clock: fn() -> Now) -> StocksS
 
 /// What volumes hold of each site now, with what memory holds.
 fn joined(inside: &Inside, memory: &[(u64, InMemory)]) -> Vec<SiteStocks> {
-    let mut sites: BTreeMap<u64, SiteStocks> = BTreeMap::new();
-    let of = |site: u64| move || SiteStocks { site, ..SiteStocks::default() };
+    let in_memory = |&(site, held): &(u64, InMemory)| SiteStocks {
+        site,
+        memory: held.own,
+        volume: Stock::default(),
+        held: held.beyond,
+    };
+    let mut sites: Vec<SiteStocks> = memory.iter().map(in_memory).collect();
     for tier in inside.volumes.tiers.all().iter() {
-        for (site, stock) in tier.volume().stocks() {
-            let own = sites.entry(site).or_insert_with(of(site));
-            own.volume += stock;
-            own.held += stock;
+        let on_volume =
+            |(site, stock)| SiteStocks { site, volume: stock, held: stock, ..SiteStocks::default() };
+        sites.extend(tier.volume().stocks().into_iter().map(on_volume));
+    }
+    // Each part is in order, which a stable sort makes use of.
+    sites.sort_by_key(|site| site.site);
+    sites.dedup_by(|more, own| {
+        let is_same = more.site == own.site;
+        if is_same {
+            own.memory += more.memory;
+            own.volume += more.volume;
+            own.held += more.held;
         }
-    }
-    for (site, held) in memory {
-        let own = sites.entry(*site).or_insert_with(of(*site));
-        own.memory += held.own;
-        own.held += held.beyond;
-    }
-    sites.into_values().filter(|site| !site.memory.is_empty() || !site.held.is_empty()).collect()
+        is_same
+    });
+    sites.retain(|site| !site.memory.is_empty() || !site.held.is_empty());
+    sites
 }
 
 /// What memory holds of each site. Purged and unswept objects count for nothing; a volume knows them only

@@ -68,6 +68,10 @@ pub(crate) struct Part {
     /// Bytes a second of each response.
     pub(crate) rate: Option<u64>,
     pub(crate) is_chunked: bool,
+    /// Whether responses have an `ETag`.
+    pub(crate) has_tag: bool,
+    /// Whether ranges are answered by parts.
+    pub(crate) has_parts: bool,
     pub(crate) changes_ms: Option<u64>,
     pub(crate) wrong: Mutex<Wrong>,
     /// When its versions ended, in nanoseconds of the catalogue's clock.
@@ -101,6 +105,8 @@ impl Part {
             delay_ms: 0,
             rate: None,
             is_chunked: false,
+            has_tag: true,
+            has_parts: true,
             changes_ms: None,
             wrong: Mutex::new(Wrong::Nothing),
             ended_ns: Mutex::new(Vec::new()),

@@ -27,6 +27,11 @@ use crate::target::{Reach, Scheme, Target};
 
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 const READ_BYTES: usize = 64 * 1024;
+/// How often a slow client takes something.
+const BEAT: Duration = Duration::from_millis(100);
+const BEATS_PER_S: u64 = 10;
+/// The socket's buffer of a slow client.
+const SLOW_RECEIVE_BYTES: u32 = 64 * 1024;
 /// How long a server may take to answer before it counts as not ready yet.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
@@ -216,6 +221,19 @@ impl Client {
         self.talk = None;
         self.opened_ns = None;
         self.buffer.clear();
+    }
+
+    /// Takes so many bytes a second from the next request on, on a connection that holds few.
+    pub(crate) fn slow_down(&mut self, bytes_per_s: u64) {
+        self.hang_up();
+        self.pace.take = Some(((bytes_per_s / BEATS_PER_S).max(1) as usize, BEAT));
+        self.receive_bytes = Some(SLOW_RECEIVE_BYTES);
+    }
+
+    /// Takes all that comes again.
+    pub(crate) fn speed_up(&mut self) {
+        self.hang_up();
+        (self.pace.take, self.receive_bytes) = (None, None);
     }
 
     /// Makes the connection, if there is none.

@@ -256,14 +256,15 @@ impl Speaker {
         let version = catalogue.version(&part);
         let whole_bytes = part.bytes_of(path);
         let key = catalogue.key(path, version);
-        let wanted = asked.interval(version, whole_bytes);
+        let wanted = asked.interval(&part, version, whole_bytes);
         let interval = match wanted {
             Interval::Part(start, end) if wrong == Wrong::Lies && end < whole_bytes => (start + 1, end + 1),
             Interval::Part(start, end) => (start, end),
             Interval::Whole | Interval::Outside => (0, whole_bytes),
         };
         let answer = Answer { part: &part, key, version, whole_bytes, interval, wrong };
-        if asked.if_none_match.as_deref().is_some_and(|said| said.contains(&tag(version))) {
+        let is_known = asked.if_none_match.as_deref().is_some_and(|said| said.contains(&tag(version)));
+        if part.has_tag && is_known {
             self.stream.write_all(answer.head("304 Not Modified", "").as_bytes()).await?;
             return Ok(true);
         }
@@ -348,10 +349,12 @@ impl Answer<'_> {
             Lifetime::NoStore => "no-store".to_owned(),
             Lifetime::Seconds(seconds) => format!("max-age={seconds}"),
         };
-        let (date, tag, kind) = (httpdate::fmt_http_date(clock::wall()), tag(self.version), &self.part.kind);
+        let (date, kind) = (httpdate::fmt_http_date(clock::wall()), &self.part.kind);
+        let tag = self.part.has_tag.then(|| format!("ETag: {}\r\n", tag(self.version))).unwrap_or_default();
+        let ranges = if self.part.has_parts { "Accept-Ranges: bytes\r\n" } else { "" };
         format!(
             "HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {kind}\r\nCache-Control: {keeping}\r\n\
-             ETag: {tag}\r\nAccept-Ranges: bytes\r\n{VERSION}: {}\r\n{}{framing}\r\n",
+             {tag}{ranges}{VERSION}: {}\r\n{}{framing}\r\n",
             self.version, self.part.fields
         )
     }
@@ -391,8 +394,9 @@ impl Asked {
 
     /// The single range that is asked for (RFC 9110 §14.2, §13.1.5). Several at once, and what is no range,
     /// are answered by the whole.
-    fn interval(&self, version: u64, whole_bytes: u64) -> Interval {
-        if self.if_range.as_ref().is_some_and(|said| *said != tag(version)) {
+    fn interval(&self, part: &Part, version: u64, whole_bytes: u64) -> Interval {
+        let is_of_another = |said: &String| !part.has_tag || *said != tag(version);
+        if !part.has_parts || self.if_range.as_ref().is_some_and(is_of_another) {
             return Interval::Whole;
         }
         let said = self.range.as_deref().and_then(|said| said.strip_prefix("bytes="));

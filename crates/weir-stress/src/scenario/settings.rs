@@ -35,6 +35,12 @@ pub(crate) struct PartSettings {
     no_store: bool,
     #[serde(default)]
     chunked: bool,
+    /// Whether responses have an `ETag`.
+    #[serde(default = "always")]
+    etag: bool,
+    /// Whether ranges are answered by parts.
+    #[serde(default = "always")]
+    ranges: bool,
     /// Seconds.
     #[serde(default)]
     pub(crate) delay: Option<f64>,
@@ -162,6 +168,10 @@ pub(crate) struct Purge {
     pub(crate) headers: Vec<String>,
 }
 
+fn always() -> bool {
+    true
+}
+
 fn ten() -> f64 {
     10.0
 }
@@ -246,6 +256,7 @@ impl PartSettings {
         part.delay_ms = self.delay.map_or(0, milliseconds);
         part.rate = self.rate.map(|rate| rate.0);
         part.is_chunked = self.chunked;
+        (part.has_tag, part.has_parts) = (self.etag, self.ranges);
         part.changes_ms = self.changes_every.map(|seconds| milliseconds(seconds).max(1));
         part.set_wrong(self.wrong);
         part.fields = self.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

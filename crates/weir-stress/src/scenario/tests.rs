@@ -122,6 +122,9 @@ const STATISTICS: &str = "kind = \"statistics\"\n\
      times = 3\nsize = 5000\ncapacity = \"400 KB\"\nlifetime = 1\nwithin = 0.2";
 const MIXED: &str = "kind = \"mixed\"\nrate = 200\nseconds = 1.0\n\
      traffic = [{ path = \"/mixed/{}\", size = \"10 KB\", ranges = 0.3, leave = 0.1, objects = 10 }]";
+const MIXED_SLOWLY: &str = "kind = \"mixed\"\nrate = 200\nseconds = 1.0\n\
+     traffic = [{ path = \"/mixed/{}\", size = \"200 KB\", ranges = 0.5, no_cache = 0.1, slow = 0.3, \
+     take = \"1 MB\", objects = 10 }]";
 const OLD: &str =
     "kind = \"mixed\"\nrate = 50\nseconds = 4.5\ntraffic = [{ path = \"/short/{}\", objects = 2 }]";
 
@@ -140,6 +143,7 @@ fn an_honest_server_is_found_honest_by_every_module() {
         SLOW_AT_A_RATE,
         FAULTS,
         MIXED,
+        MIXED_SLOWLY,
         OLD,
     ] {
         let outcome = run_module(Lie::Honest, module);

@@ -18,7 +18,7 @@ use crate::scenario::catalogue::Part;
 use crate::scenario::client::{Ask, Client};
 use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::playlog::{self, Log, Row};
-use crate::scenario::sizes::Sizes;
+use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Stage};
 
 #[derive(Debug, Clone, Deserialize)]
@@ -54,9 +54,17 @@ struct Kind {
     pick: Pick,
     #[serde(default)]
     wonders: f64,
-    /// The share of these requests that ask for a range from the middle.
+    /// The share of these requests that ask for a range, which begins and ends anywhere.
     #[serde(default)]
     ranges: f64,
+    /// The share that asks with `Cache-Control: no-cache` (RFC 9111 §5.2.1.4).
+    #[serde(default)]
+    no_cache: f64,
+    /// The share whose clients take `take` bytes a second.
+    #[serde(default)]
+    slow: f64,
+    #[serde(default = "megabyte")]
+    take: Bytes,
     /// The share whose clients leave in the middle of the body.
     #[serde(default)]
     leave: f64,
@@ -80,6 +88,10 @@ fn hundred() -> u64 {
     100
 }
 
+fn megabyte() -> Bytes {
+    Bytes(1_000_000)
+}
+
 fn zipf() -> Pick {
     Pick::Zipf(0.9)
 }
@@ -101,12 +113,16 @@ impl Module for Mixed {
             opened.map_err(|error| format!("`log`: {}: {error}", log.display()))?;
         }
         for kind in &self.traffic {
-            let share = |number: f64| (0.0..=1.0).contains(&number);
-            let shares = share(kind.wonders) && share(kind.ranges) && share(kind.leave);
-            if !kind.path.starts_with('/') || !is_some(kind.weight) || kind.objects == 0 || !shares {
+            let shares = [kind.wonders, kind.ranges, kind.no_cache, kind.slow, kind.leave];
+            let is_right = kind.path.starts_with('/')
+                && is_some(kind.weight)
+                && kind.objects > 0
+                && kind.take.0 > 0
+                && shares.iter().all(|share| (0.0..=1.0).contains(share));
+            if !is_right {
                 return Err(format!(
-                    "traffic `{}`: a path begins with /, `weight` and `objects` are above 0, `wonders`, \
-                     `ranges` and `leave` are shares from 0 to 1",
+                    "traffic `{}`: a path begins with /, `weight`, `objects` and `take` are above 0, \
+                     `wonders`, `ranges`, `no_cache`, `slow` and `leave` are shares from 0 to 1",
                     kind.path
                 ));
             }
@@ -171,9 +187,14 @@ struct Player {
 }
 
 /// One request.
+#[derive(Default)]
 struct Step {
     path: String,
-    is_range: bool,
+    /// Where it begins and ends, as shares of the object.
+    range: Option<(f64, f64)>,
+    is_no_cache: bool,
+    /// Bytes a second that its client takes.
+    take: Option<u64>,
     leaves: bool,
 }
 
@@ -229,7 +250,7 @@ impl Player {
                 // Rounds are as long as the log, a second at least.
                 let length_s = rows.last().map_or(1.0, |row| row.at_s).max(1.0);
                 let due_s = (row.at_s + round as f64 * length_s) / self.settings.speed;
-                Some((after_s(due_s), Step { path: row.path.clone(), is_range: false, leaves: false }))
+                Some((after_s(due_s), Step { path: row.path.clone(), ..Step::default() }))
             }
             Script::Described(kinds) => {
                 let due_s = at as f64 / (self.settings.rate * self.settings.speed);
@@ -243,14 +264,25 @@ impl Player {
                 });
                 let (kind, picker) = &mut kinds[found.unwrap_or(last)];
                 let path = kind.path.replace("{}", &picker.next().to_string());
-                let (is_range, leaves) = (rng.f64() < kind.ranges, rng.f64() < kind.leave);
-                Some((after_s(due_s), Step { path, is_range, leaves }))
+                Some((after_s(due_s), Step::draw(path, kind, &mut rng)))
             }
         }
     }
 }
 
 impl Step {
+    /// One of a kind.
+    fn draw(path: String, kind: &Kind, rng: &mut fastrand::Rng) -> Step {
+        let (begins, ends) = (rng.f64(), rng.f64());
+        Step {
+            path,
+            range: (rng.f64() < kind.ranges).then_some((begins.min(ends), begins.max(ends))),
+            is_no_cache: rng.f64() < kind.no_cache,
+            take: (rng.f64() < kind.slow).then_some(kind.take.0),
+            leaves: rng.f64() < kind.leave,
+        }
+    }
+
     /// Asks, and writes down what came of it, so late as it was begun.
     async fn play(
         &self,
@@ -262,12 +294,26 @@ impl Step {
         let path = &self.path;
         let bytes = stage.catalogue.expected(path.as_bytes(), 0).map_or(0, |expected| expected.bytes);
         let mut ask = Ask::get(path.clone());
-        let range = (self.is_range && bytes > 1).then_some((bytes / 2, bytes));
-        if let Some((start, _)) = range {
-            ask = ask.with("Range", format!("bytes={start}-"));
+        let range = self.range.filter(|_| bytes > 1).map(|(begins, ends)| {
+            let start = ((bytes - 1) as f64 * begins) as u64;
+            (start, (bytes as f64 * ends).ceil().max((start + 1) as f64) as u64)
+        });
+        if let Some((start, end)) = range {
+            // One that reaches to the end is open.
+            let last = if end == bytes { String::new() } else { (end - 1).to_string() };
+            ask = ask.with("Range", format!("bytes={start}-{last}"));
+        }
+        if self.is_no_cache {
+            ask = ask.with("Cache-Control", "no-cache");
         }
         client.pace.leave_after = self.leaves.then_some(bytes / 2);
+        if let Some(take) = self.take {
+            client.slow_down(take);
+        }
         let got = client.ask(&ask, stage.expect(path)).await;
+        if self.take.is_some() {
+            client.speed_up();
+        }
         let mut sheet = sheet.borrow_mut();
         let judged = got.and_then(|mut response| {
             response.begin_earlier(late_ns);
@@ -277,7 +323,7 @@ impl Step {
             }
             sheet.response(&response);
             match range {
-                Some((start, end)) if response.status == 206 => judge_range(path, (start, end), &response),
+                Some(range) if response.status == 206 => judge_range(path, (range, bytes), &response),
                 _ => stage.judge(path, &response),
             }
         });
@@ -289,13 +335,12 @@ impl Step {
 
 fn judge_range(
     path: &str,
-    (start, end): (u64, u64),
+    ((start, end), whole): ((u64, u64), u64),
     response: &crate::scenario::client::Response,
 ) -> Result<(), crate::scenario::client::Failure> {
     use crate::scenario::client::failure;
-    // To the end: it is the length of the whole as well.
     let said = response.range;
-    if said != Some((start, end, end)) || response.body.received != end - start {
+    if said != Some((start, end, whole)) || response.body.received != end - start {
         let received = response.body.received;
         let what = format!("{start}..{end} of {path} was answered {said:?} with {received} bytes");
         return Err(failure(crate::tally::Fault::Range, what));
