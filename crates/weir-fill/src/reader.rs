@@ -9,7 +9,7 @@ pub mod refill;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, STALLED_MAX, Store, Writing};
 use weir_upstream::OriginBody;
@@ -18,7 +18,7 @@ use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearb
 use self::refill::Refill;
 use super::asks::Asks;
 use super::machine::{End, State};
-use super::refetch::{Refetch, Remainder, strong};
+use super::refetch::{Refetch, Remainder, skip, strong};
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
@@ -546,10 +546,7 @@ impl Reader {
                 return Ok(None);
             }
             let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
-            let before = own.skip_bytes.min(bytes.len() as u64);
-            own.skip_bytes -= before;
-            // Invariant: not more than there is.
-            bytes.advance(usize::try_from(before).unwrap_or(bytes.len()));
+            skip(&mut bytes, &mut own.skip_bytes);
             if !bytes.is_empty() {
                 break bytes;
             }

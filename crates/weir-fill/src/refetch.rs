@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_observe::Purpose;
@@ -121,6 +121,13 @@ impl Refetch {
         let is_end_seen = length.is_some() || answer.length != Length::UntilClose;
         (is_same && is_as_long && is_end_seen).then_some(Remainder { body: answer.body, skip_bytes, length })
     }
+}
+
+/// Drops what `bytes` has of the `skip_bytes` that come before those that were asked for.
+pub(crate) fn skip(bytes: &mut Bytes, skip_bytes: &mut u64) {
+    let before = bytes.len().min(usize::try_from(*skip_bytes).unwrap_or(usize::MAX));
+    bytes.advance(before);
+    *skip_bytes -= before as u64;
 }
 
 /// How a part is asked for.

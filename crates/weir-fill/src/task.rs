@@ -22,8 +22,8 @@ use weir_upstream::{
 };
 
 use super::cold::Cold;
-use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
-use super::refetch::{Refetch, Remainder, strong};
+use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, REST_BYTES_MAX, State, Storing};
+use super::refetch::{Refetch, Remainder, skip, strong};
 use super::resources::Resources;
 use super::settings::Settings;
 use super::transfer::NoMemory;
@@ -356,6 +356,8 @@ impl FillRequest {
         self.has_begun(fill, &mut writer);
         // As it was declared.
         let mut whole = generation.length();
+        // How much of what comes is held already. Nothing is skipped twice: it may always break off there.
+        let (mut skip_bytes, mut skipped_to) = (0, 0);
         let mut turn = Turn::default();
         // What has come is kept after a body broke off, but not after one that was malformed.
         let mut is_sound = true;
@@ -365,7 +367,7 @@ impl FillRequest {
                 break;
             }
             let is_ahead = self.is_ahead(fill, &mut writer);
-            if !is_ahead {
+            if !is_ahead && skip_bytes == 0 {
                 body.place(writer.to_block_end(), || writer.room());
             }
             let piece = tokio::select! {
@@ -374,10 +376,11 @@ impl FillRequest {
                 piece = body.next(), if !is_ahead => piece,
             };
             match piece {
-                Ok(Some(bytes)) => {
+                Ok(Some(mut bytes)) => {
                     let received = bytes.len();
                     self.resources.counters().origin_bytes(received as u64);
-                    let reached = writer.position() + received as u64;
+                    skip(&mut bytes, &mut skip_bytes);
+                    let reached = writer.position() + bytes.len() as u64;
                     if whole == Some(reached) {
                         self.has_arrived(reached);
                     }
@@ -385,8 +388,8 @@ impl FillRequest {
                     turn.received(received).await;
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
                 }
-                // A response that declares the length of the whole must have it.
-                Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
+                // A response has what was skipped, and the length of the whole where it declares that.
+                Ok(None) if skip_bytes > 0 || whole.is_some_and(|whole| whole != writer.position()) => {
                     is_sound = false;
                     fill.transfer.fail_with("rest-too-short");
                     fill.apply(Event::Failed);
@@ -403,7 +406,11 @@ impl FillRequest {
                     is_sound = broke_off(&error);
                     let rest = self.take_over(fill, &generation, writer.position(), &error);
                     match Box::pin(rest).await {
-                        Some(rest) if rest.skip_bytes == 0 && (whole.is_none() || whole == rest.length) => {
+                        Some(rest)
+                            if (rest.skip_bytes == 0 || rest.skip_bytes > skipped_to)
+                                && (whole.is_none() || whole == rest.length) =>
+                        {
+                            (skip_bytes, skipped_to) = (rest.skip_bytes, rest.skip_bytes);
                             (body, whole) = (rest.body, rest.length);
                         }
                         _ => drop(fill.apply(Event::Failed)),
@@ -455,7 +462,11 @@ impl FillRequest {
                         return None;
                     }
                 }
-                rest = &mut rest => return rest,
+                rest = &mut rest => {
+                    // For nobody it skips no more than it would go on for.
+                    let is_read = fill.transfer.readers() > 0;
+                    return rest.filter(|rest| is_read || rest.skip_bytes <= REST_BYTES_MAX);
+                }
             }
         }
     }

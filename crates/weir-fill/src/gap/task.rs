@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Buf;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
@@ -14,7 +13,7 @@ use super::list::{Begun, Joined, Order};
 use super::{Gap, GapGuard};
 use crate::events;
 use crate::machine::{End, Event};
-use crate::refetch::{FetchBy, Part, PartError, Refetch};
+use crate::refetch::{FetchBy, Part, PartError, Refetch, skip};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::task::idle_timeout;
@@ -184,12 +183,12 @@ impl GapRequest {
     }
 
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> Result<End, &'static str> {
-        let Part { mut body, skip_bytes: mut skip, end } = part;
+        let Part { mut body, mut skip_bytes, end } = part;
         let mut turn = Turn::default();
         while writer.position() < end.min(gap.stop()) {
             // A body that leaves memory as it arrives is read from the volume by slow readers.
             let is_ahead = gap.is_ahead(writer) && !writer.is_on_disk_only();
-            if !is_ahead && skip == 0 {
+            if !is_ahead && skip_bytes == 0 {
                 body.place(writer.to_block_end(), || writer.room());
             }
             let piece = tokio::select! {
@@ -204,10 +203,7 @@ impl GapRequest {
             };
             self.resources.counters().origin_bytes(bytes.len() as u64);
             let received = bytes.len();
-            let over = skip.min(bytes.len() as u64);
-            skip -= over;
-            // Invariant: not more than there is.
-            bytes.advance(usize::try_from(over).unwrap_or(bytes.len()));
+            skip(&mut bytes, &mut skip_bytes);
             // Meanwhile another may have begun to load what comes next, or the last reader may have left.
             let left = end.min(gap.stop()).saturating_sub(writer.position());
             let left = usize::try_from(left).unwrap_or(usize::MAX);

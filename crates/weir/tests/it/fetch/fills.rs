@@ -125,6 +125,69 @@ fn a_broken_transfer_goes_on_for_all_readers() {
     }
 }
 
+/// Answers with the whole in place of the part that was asked for.
+fn whole(exchange: &mut Exchange<'_>, shape: Shape, body: &[u8]) {
+    let head = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\n";
+    match shape {
+        Shape::Chunked(_) => {
+            exchange.send(format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", body.len()));
+            exchange.send(body);
+            exchange.send("\r\n0\r\n\r\n");
+        }
+        Shape::Close => {
+            exchange.send(format!("{head}Connection: close\r\n\r\n"));
+            exchange.send(body);
+            exchange.close();
+        }
+        Shape::Length => drop(exchange.reply(200, &[("ETag", "\"1\"")], body)),
+    }
+}
+
+#[test]
+fn a_broken_transfer_of_an_origin_without_parts_skips_what_has_come() {
+    let body = pattern(1, BODY_BYTES);
+    for shape in [Shape::Length, Shape::Chunked(0)] {
+        for again in [Shape::Length, Shape::Chunked(0), Shape::Close] {
+            // A whole of unknown length that breaks off as well would look like one that ends.
+            let is_taken = again != Shape::Close || shape == Shape::Length;
+            let origin = Origin::start();
+            breaking(&origin, (shape, Break::Close), "\"1\"", move |exchange, _, _| {
+                whole(exchange, again, &pattern(1, BODY_BYTES));
+            });
+            let weir = before(&origin);
+            let mut clients = [ask(&weir, "/x"), ask(&weir, "/x"), ask(&weir, "/x")];
+            for client in &mut clients {
+                match client.recv() {
+                    Ok(answer) => assert!(is_taken && answer.body == body, "{shape:?} {again:?}"),
+                    Err(trouble) => assert!(!is_taken, "{shape:?} {again:?}: {trouble:?}"),
+                }
+            }
+            if is_taken {
+                assert_eq!(origin.count("/x"), 2, "{shape:?} {again:?}");
+                let held = weir.get("/x");
+                assert!(held.is_hit() && held.body == body, "{shape:?} {again:?}: {:?}", held.head);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_an_origin_without_parts_sends_again_is_skipped_once() {
+    let origin = Origin::start();
+    breaking(&origin, (Shape::Length, Break::Close), "\"1\"", |exchange, _, _| {
+        exchange.send(format!("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: {BODY_BYTES}\r\n\r\n"));
+        exchange.send(&pattern(1, BODY_BYTES)[..FIRST_BYTES]);
+        exchange.close();
+    });
+    let weir = before(&origin);
+    let cut = ask(&weir, "/x").recv();
+    assert!(matches!(cut, Err(Trouble::Cut(answer)) if answer.body.len() == FIRST_BYTES));
+    assert_eq!(origin.count("/x"), 3);
+    until("bytes are counted", || {
+        weir.metric("weir_origin_body_bytes_total") == Some(2.0 * FIRST_BYTES as f64)
+    });
+}
+
 #[test]
 fn a_broken_transfer_goes_on_without_its_leader() {
     let (origin, gate) = (Origin::start(), Gate::new());
@@ -147,7 +210,7 @@ fn a_broken_transfer_goes_on_without_its_leader() {
 #[test]
 fn two_versions_of_a_body_are_never_put_together() {
     type Rest = fn(&mut Exchange<'_>, usize, &[u8]);
-    let cases: [(&str, &'static str, Rest); 7] = [
+    let cases: [(&str, &'static str, Rest); 9] = [
         ("another tag", "\"1\"", |exchange, start, body| part(exchange, "\"2\"", start, body)),
         ("a weak tag", "W/\"1\"", |exchange, start, body| part(exchange, "W/\"1\"", start, body)),
         ("the whole of another", "\"1\"", |exchange, _, _| {
@@ -167,6 +230,11 @@ fn two_versions_of_a_body_are_never_put_together() {
         }),
         ("an error", "\"1\"", |exchange, _, _| {
             exchange.reply(503, &[], "no");
+        }),
+        // Its end would be taken for that of the body.
+        ("a shorter whole", "\"1\"", |exchange, _, body| whole(exchange, Shape::Chunked(0), &body[..100])),
+        ("the whole in another coding", "\"1\"", |exchange, _, _| {
+            exchange.reply(200, &[("ETag", "\"1\""), ("Content-Encoding", "gzip")], pattern(1, BODY_BYTES));
         }),
     ];
     for shape in [Shape::Length, Shape::Chunked(0)] {
