@@ -254,6 +254,10 @@ impl Reader {
         let generation = self.read_from();
         let holds = self.own.is_some() || !self.is_fill_needed() && generation.held_bytes() > 0;
         let on_volume = holds.then(|| generation.on_volume_alone()).flatten();
+        // Where the origin has sent it more than that under the same tag, it goes on as it began.
+        let is_as_long =
+            |body: &Arc<Generation>| body.length().is_none_or(|length| length >= self.rest.start);
+        let on_volume = on_volume.filter(is_as_long);
         if on_volume.is_none() && !self.can_be_had_again() {
             return Some(unsent).filter(|unsent| !unsent.is_empty());
         }
@@ -538,18 +542,27 @@ impl Reader {
 
     async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
         let Some(own) = &mut self.own else { return Ok(None) };
-        let mut bytes = loop {
-            let bytes = own.body.next().await.map_err(|error| Cut { word: error.word() })?;
-            // Of a body whose length is not known, this is the end.
-            if bytes.is_none() && self.rest.end == u64::MAX && own.skip_bytes == 0 {
-                self.rest.end = self.rest.start;
-                return Ok(None);
+        let too_short = Cut { word: "rest-too-short" };
+        let bytes = loop {
+            match own.body.next().await.map_err(|error| Cut { word: error.word() })? {
+                None if own.skip_bytes > 0 => return Err(too_short),
+                None => break None,
+                Some(mut bytes) => {
+                    skip(&mut bytes, &mut own.skip_bytes);
+                    if !bytes.is_empty() {
+                        break Some(bytes);
+                    }
+                }
             }
-            let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
-            skip(&mut bytes, &mut own.skip_bytes);
-            if !bytes.is_empty() {
-                break bytes;
+        };
+        let Some(mut bytes) = bytes else {
+            // Of a body whose length nobody knows even now, this is the end.
+            let is_early = self.read_from().length().is_some_and(|length| length > self.rest.start);
+            if self.rest.end < u64::MAX || is_early {
+                return Err(too_short);
             }
+            self.rest.end = self.rest.start;
+            return Ok(None);
         };
         bytes.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
         Ok(Some(self.take(Piece::Bytes(bytes))))

@@ -29,7 +29,7 @@ impl VolumeTier {
         if object == 0 {
             return None;
         }
-        match self.newest(generation.key(), object, Wait::Never) {
+        match self.current(generation.key(), object) {
             Ok(record) => record.map(|record| self.volume.held(&record)),
             Err(NotResident) => Some(generation.held()),
         }

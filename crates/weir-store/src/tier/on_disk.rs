@@ -10,7 +10,7 @@ use weir_policy::{CacheKey, Interval, Intervals};
 
 use super::VolumeTier;
 use crate::volume::VolumeState;
-use crate::volume::{Answer, Part, Position, ReadError, Record, key};
+use crate::volume::{Answer, Candidate, Part, Position, ReadError, Record, key};
 
 /// The bytes are missing on the volume, or damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -189,14 +189,30 @@ impl VolumeTier {
         number: u64,
         wait: Wait,
     ) -> Result<Option<Record>, NotResident> {
-        let key = key::on_volume(key);
-        let removed = || self.volume.find_removed(number);
-        for candidate in
-            self.volume.find(key.digest).into_iter().chain(std::iter::once_with(removed).flatten())
-        {
+        let own = key::on_volume(key);
+        if let Some(record) = self.first(self.volume.find(own.digest), &own, number, wait)? {
+            return Ok(Some(record));
+        }
+        self.first(self.volume.find_removed(number), &own, number, wait)
+    }
+
+    /// The current record of an object, which the volume counts. Never waits for the drive.
+    pub(crate) fn current(&self, key: &CacheKey, number: u64) -> Result<Option<Record>, NotResident> {
+        let own = key::on_volume(key);
+        self.first(self.volume.find(own.digest), &own, number, Wait::Never)
+    }
+
+    fn first(
+        &self,
+        candidates: impl IntoIterator<Item = Candidate>,
+        key: &CacheKey,
+        number: u64,
+        wait: Wait,
+    ) -> Result<Option<Record>, NotResident> {
+        for candidate in candidates {
             let found = match wait {
-                Wait::Device => self.volume.record(candidate, &key),
-                Wait::Never => self.volume.try_record(candidate, &key),
+                Wait::Device => self.volume.record(candidate, key),
+                Wait::Never => self.volume.try_record(candidate, key),
             };
             match found {
                 Ok(Some(record)) if record.number == number => return Ok(Some(record)),
