@@ -156,5 +156,5 @@ fn the_scenarios_that_are_shipped_are_read() {
             read += 1;
         }
     }
-    assert_eq!(read, 10);
+    assert_eq!(read, 11);
 }

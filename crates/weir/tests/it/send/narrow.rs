@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_testkit::{Client, Drive, Origin, Resource, Shape, Weir, pattern, until};
+use weir_testkit::{Client, Drive, Gate, Origin, Resource, Shape, Trouble, Weir, pattern, until};
 
 use crate::server::{Server, server};
 
@@ -135,6 +135,49 @@ fn a_reader_behind_a_body_of_unknown_length_gets_the_rest() {
     // The connection goes on: the end was said.
     slow.send_get("localhost", "/x", &[]);
     assert_eq!(slow.recv().unwrap().status(), 200);
+}
+
+/// Where others have had all of a version by then, a shorter body under its tag is not the rest of it.
+#[test]
+fn a_reader_behind_a_body_of_unknown_length_is_cut_where_the_rest_ends_early() {
+    const LENGTH: usize = 20_000_000;
+    let (origin, all, rest) = (Origin::start(), Gate::new(), Gate::new());
+    let first_sent = [Gate::new(), Gate::new()];
+    let gates = (all.clone(), rest.clone(), first_sent.clone());
+    origin.on("/x", move |exchange| {
+        let (all, rest, first_sent) = &gates;
+        let (gate, is_sent, first, end) = match exchange.request.header("range") {
+            None => (all, &first_sent[0], 18_000_000, LENGTH),
+            Some(_) => (rest, &first_sent[1], 10_000_000, 15_000_000),
+        };
+        let body = pattern(7, LENGTH);
+        exchange.send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\n");
+        exchange.send("Transfer-Encoding: chunked\r\n\r\n");
+        for (piece, ending) in [(&body[..first], "\r\n"), (&body[first..end], "\r\n0\r\n\r\n")] {
+            exchange.send(format!("{:x}\r\n", piece.len()));
+            exchange.send(piece);
+            exchange.send(ending);
+            is_sent.open();
+            gate.pass();
+        }
+    });
+    let weir = weir(&origin, "8MiB", Stored::InMemory).start();
+    let mut slow = ask(&weir, "/x");
+    until("it has been asked for", || origin.count("/x") == 1);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| weir.get("/x"));
+        first_sent[0].pass();
+        let slow = scope.spawn(move || slow.recv());
+        // The rest has begun, and is longer than what sockets hold.
+        first_sent[1].pass();
+        all.open();
+        assert_eq!(other.join().unwrap().body.len(), LENGTH);
+        rest.open();
+        match slow.join().unwrap() {
+            Err(Trouble::Cut(got)) => assert!(pattern(7, LENGTH).starts_with(&got.body)),
+            got => panic!("{:?}", got.map(|got| got.body.len())),
+        }
+    });
 }
 
 /// Neither origin nor Weir can give a client the rest of a version without a name once it has another.
