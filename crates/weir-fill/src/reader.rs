@@ -19,6 +19,7 @@ use self::refill::Refill;
 use super::asks::Asks;
 use super::machine::{End, State};
 use super::refetch::{Refetch, Remainder, skip, strong};
+use super::turn::Turn;
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
@@ -543,15 +544,18 @@ impl Reader {
     async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let too_short = Cut { word: "rest-too-short" };
+        let mut turn = Turn::default();
         let bytes = loop {
             match own.body.next().await.map_err(|error| Cut { word: error.word() })? {
                 None if own.skip_bytes > 0 => return Err(too_short),
                 None => break None,
                 Some(mut bytes) => {
+                    let received = bytes.len();
                     skip(&mut bytes, &mut own.skip_bytes);
                     if !bytes.is_empty() {
                         break Some(bytes);
                     }
+                    turn.received(received).await;
                 }
             }
         };
