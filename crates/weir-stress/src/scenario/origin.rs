@@ -350,7 +350,7 @@ impl Answer<'_> {
             Lifetime::Seconds(seconds) => format!("max-age={seconds}"),
         };
         let (date, kind) = (httpdate::fmt_http_date(clock::wall()), &self.part.kind);
-        let tag = self.part.has_tag.then(|| format!("ETag: {}\r\n", tag(self.version))).unwrap_or_default();
+        let tag = if self.part.has_tag { format!("ETag: {}\r\n", tag(self.version)) } else { String::new() };
         let ranges = if self.part.has_parts { "Accept-Ranges: bytes\r\n" } else { "" };
         format!(
             "HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {kind}\r\nCache-Control: {keeping}\r\n\
