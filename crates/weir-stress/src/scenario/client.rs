@@ -27,8 +27,7 @@ use crate::target::{Reach, Scheme, Target};
 
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 const READ_BYTES: usize = 64 * 1024;
-/// How often a slow client takes something.
-const BEAT: Duration = Duration::from_millis(100);
+/// How often a slow client takes something, at least.
 const BEATS_PER_S: u64 = 10;
 /// The socket's buffer of a slow client.
 const SLOW_RECEIVE_BYTES: u32 = 64 * 1024;
@@ -98,6 +97,12 @@ pub(crate) struct Failure {
 
 pub(crate) fn failure(fault: Fault, detail: impl Into<String>) -> Failure {
     Failure { fault, detail: detail.into() }
+}
+
+/// How a client takes so many bytes a second: how many at once, and the pause behind them.
+pub(crate) fn taking(bytes_per_s: u64) -> (usize, Duration) {
+    let at_once = (bytes_per_s / BEATS_PER_S).clamp(1, READ_BYTES as u64);
+    (at_once as usize, Duration::from_nanos(at_once * 1_000_000_000 / bytes_per_s.max(1)))
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
@@ -226,7 +231,7 @@ impl Client {
     /// Takes so many bytes a second from the next request on, on a connection that holds few.
     pub(crate) fn slow_down(&mut self, bytes_per_s: u64) {
         self.hang_up();
-        self.pace.take = Some(((bytes_per_s / BEATS_PER_S).max(1) as usize, BEAT));
+        self.pace.take = Some(taking(bytes_per_s));
         self.receive_bytes = Some(SLOW_RECEIVE_BYTES);
     }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::plan::StressError;
 use crate::scenario::catalogue::Part;
-use crate::scenario::client::{Ask, Failure, Pace, Response, failure};
+use crate::scenario::client::{Ask, Failure, Pace, Response, failure, taking};
 use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::modules::range;
 use crate::scenario::sizes::{Bytes, Sizes};
@@ -276,7 +276,7 @@ impl Slow {
         let beat = |bytes: Bytes| Some(((bytes.0 / BEATS_PER_S).max(1) as usize, BEAT));
         let mut pace = Pace::default();
         match role {
-            Role::Reader => pace.take = beat(self.take),
+            Role::Reader => pace.take = Some(taking(self.take.0)),
             Role::Sender => pace.give = beat(self.give),
             Role::Staller => pace.stall = Some(Duration::from_nanos(crate::clock::nanoseconds(self.stall))),
             Role::Leaver => pace.leave_after = Some(self.size.0 / 2),

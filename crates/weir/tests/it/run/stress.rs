@@ -88,7 +88,7 @@ fn a_day_of_mixed_traffic_beside_slow_clients_and_a_crawl_is_played() {
 #[test]
 fn no_download_is_disturbed_by_changes_and_clients_of_all_kinds() {
     let text = shipped("examples/stress/churn.toml").replace("seconds = 60.0", "seconds = 150.0");
-    // So that an unoptimised build is busy, and the volume is smaller than what passes through it.
+    // What an unoptimised build can do, on less of the drive.
     let text = text.replace("rate = 60.0", "rate = 20.0").replace("--disk 4GB", "--disk 1GB");
     let json = run("churn", &text, &[]);
     assert!(figure(&json, 0, "requests") > 150.0 && figure(&json, 0, "origin_requests") > 50.0, "{json}");
