@@ -463,7 +463,7 @@ impl FillRequest {
                     }
                 }
                 rest = &mut rest => {
-                    // For nobody it skips no more than it would go on for.
+                    // Where nobody reads it, it skips no more than it would go on for.
                     let is_read = fill.transfer.readers() > 0;
                     return rest.filter(|rest| is_read || rest.skip_bytes <= REST_BYTES_MAX);
                 }

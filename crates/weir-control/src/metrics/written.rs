@@ -13,9 +13,9 @@ use super::family::Seen;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written {
     /// Of the sites of the snapshot, in their order.
-    pub(super) counted: Labels,
+    pub(super) counted: LabelTexts,
     /// Of the sites of what is held, in their order.
-    pub(super) held: Labels,
+    pub(super) held: LabelTexts,
     /// In the order of [`Outcome::ALL`].
     pub(super) outcomes: Vec<String>,
 }
@@ -24,8 +24,8 @@ impl Written {
     pub(super) fn of(seen: &Seen) -> Written {
         let outcomes = Outcome::ALL.iter().map(|outcome| format!(",outcome=\"{}\"", outcome.word()));
         Written {
-            counted: Labels::of(seen.snapshot.sites.iter().map(|site| &*site.name)),
-            held: Labels::of(seen.held.sites.iter().map(|(site, _)| &**site)),
+            counted: LabelTexts::of(seen.snapshot.sites.iter().map(|site| &*site.name)),
+            held: LabelTexts::of(seen.held.sites.iter().map(|(site, _)| &**site)),
             outcomes: outcomes.collect(),
         }
     }
@@ -33,14 +33,14 @@ impl Written {
 
 /// Labels one behind the other, and where each ends.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Labels {
+pub(super) struct LabelTexts {
     text: String,
     ends: Vec<usize>,
 }
 
-impl Labels {
-    fn of<'n>(sites: impl Iterator<Item = &'n str>) -> Labels {
-        let mut labels = Labels::default();
+impl LabelTexts {
+    fn of<'n>(sites: impl Iterator<Item = &'n str>) -> LabelTexts {
+        let mut labels = LabelTexts::default();
         for site in sites {
             labels.text.push_str("site=\"");
             site.chars().for_each(|char| match char {

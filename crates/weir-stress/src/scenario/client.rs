@@ -99,8 +99,8 @@ pub(crate) fn failure(fault: Fault, detail: impl Into<String>) -> Failure {
     Failure { fault, detail: detail.into() }
 }
 
-/// How a client takes so many bytes a second: how many at once, and the pause behind them.
-pub(crate) fn taking(bytes_per_s: u64) -> (usize, Duration) {
+/// How a client takes or gives so many bytes a second: how many at once, and the pause behind them.
+pub(crate) fn paced(bytes_per_s: u64) -> (usize, Duration) {
     let at_once = (bytes_per_s / BEATS_PER_S).clamp(1, READ_BYTES as u64);
     (at_once as usize, Duration::from_nanos(at_once * 1_000_000_000 / bytes_per_s.max(1)))
 }
@@ -231,7 +231,7 @@ impl Client {
     /// Takes so many bytes a second from the next request on, on a connection that holds few.
     pub(crate) fn slow_down(&mut self, bytes_per_s: u64) {
         self.hang_up();
-        self.pace.take = Some(taking(bytes_per_s));
+        self.pace.take = Some(paced(bytes_per_s));
         self.receive_bytes = Some(SLOW_RECEIVE_BYTES);
     }
 

@@ -306,7 +306,8 @@ impl Step {
         if self.is_no_cache {
             ask = ask.with("Cache-Control", "no-cache");
         }
-        client.pace.leave_after = self.leaves.then_some(bytes / 2);
+        let asked_bytes = range.map_or(bytes, |(start, end)| end - start);
+        client.pace.leave_after = self.leaves.then_some(asked_bytes / 2);
         if let Some(take) = self.take {
             client.slow_down(take);
         }

@@ -10,16 +10,15 @@ use serde::Deserialize;
 
 use crate::plan::StressError;
 use crate::scenario::catalogue::Part;
-use crate::scenario::client::{Ask, Failure, Pace, Response, failure, taking};
+use crate::scenario::client::{Ask, Failure, Pace, Response, failure, paced};
 use crate::scenario::module::{Module, check_time, check_users};
 use crate::scenario::modules::range;
 use crate::scenario::sizes::{Bytes, Sizes};
 use crate::scenario::stage::{Measured, Sheet, Stage, beside};
 use crate::tally::Fault;
 
-/// How often a slow user takes or gives something.
+/// How long a user waits before it asks again, and within which all slow ones begin.
 const BEAT: Duration = Duration::from_millis(100);
-const BEATS_PER_S: u64 = 10;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -273,11 +272,10 @@ impl Slow {
     }
 
     fn pace(&self, role: Role) -> Pace {
-        let beat = |bytes: Bytes| Some(((bytes.0 / BEATS_PER_S).max(1) as usize, BEAT));
         let mut pace = Pace::default();
         match role {
-            Role::Reader => pace.take = Some(taking(self.take.0)),
-            Role::Sender => pace.give = beat(self.give),
+            Role::Reader => pace.take = Some(paced(self.take.0)),
+            Role::Sender => pace.give = Some(paced(self.give.0)),
             Role::Staller => pace.stall = Some(Duration::from_nanos(crate::clock::nanoseconds(self.stall))),
             Role::Leaver => pace.leave_after = Some(self.size.0 / 2),
         }

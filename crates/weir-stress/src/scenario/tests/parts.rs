@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::scenario::catalogue::{Catalogue, Lifetime, Part};
-use crate::scenario::client::taking;
+use crate::scenario::client::paced;
 use crate::scenario::file::{Extent, Scenario};
 use crate::scenario::playlog::{self, Row};
 use crate::scenario::says::{find, split};
@@ -147,7 +147,7 @@ fn a_plain_line_needs_no_shell() {
 #[test]
 fn a_slow_client_takes_so_many_bytes_a_second_in_pieces_that_are_read_at_once() {
     for rate in [1, 10, 10_000, 655_360, 1_000_000, 4_000_000] {
-        let (bytes, pause) = taking(rate);
+        let (bytes, pause) = paced(rate);
         let ratio = bytes as f64 / pause.as_secs_f64() / rate as f64;
         assert!((0.99..1.01).contains(&ratio) && bytes <= 65_536, "{rate}: {bytes} each {pause:?}");
     }
