@@ -51,17 +51,17 @@ trained: tools rocksdb-tools
 ## dist: a trained release to hand out, in dist/out: a tarball, and on Debian a package; RocksDB is linked in
 dist: trained
 	@missing=; command -v dpkg-deb >/dev/null && ! command -v dpkg-shlibdeps >/dev/null && missing=" dpkg-dev"; $(install)
-	CARGO=$(CARGO) dist/build $(TARGET_DIR)/trained/release/weir
+	CARGO=$(CARGO) dist/build $(TARGET_DIR)/trained/dist/weir
 
 ## dist-test: the package installed, run, upgraded under load, removed and purged in a clean Debian, without and with systemd (root, debootstrap)
 dist-test: trained
-	CARGO=$(CARGO) dist/test $(TARGET_DIR)/trained/release/weir
-	CARGO=$(CARGO) dist/test-systemd $(TARGET_DIR)/trained/release/weir
+	CARGO=$(CARGO) dist/test $(TARGET_DIR)/trained/dist/weir
+	CARGO=$(CARGO) dist/test-systemd $(TARGET_DIR)/trained/dist/weir
 
-## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin; built without RocksDB, in some minutes
+## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin; built for a first look, in some minutes
 run: tools
-	$(CARGO) build --release --locked -p weir
-	$(TARGET_DIR)/release/weir run $(if $(ORIGIN),--origin $(ORIGIN),--demo) --listen $(LISTEN)
+	@CARGO=$(CARGO) dist/first $(TARGET_DIR)
+	$(TARGET_DIR)/first/weir run $(if $(ORIGIN),--origin $(ORIGIN),--demo) --listen $(LISTEN)
 
 ## check: format, clippy, and every test that needs no RocksDB, no browser and no other language
 check: tools room

@@ -29,7 +29,7 @@ def facts():
 
 def build():
     """How what is measured was built (dist/trained)."""
-    return "trained release" if os.path.basename(os.environ.get("CARGO_TARGET_DIR", "").rstrip("/")) == "trained" else "release"
+    return "trained" if os.path.basename(os.environ.get("CARGO_TARGET_DIR", "").rstrip("/")) == "trained" else "dist, untrained"
 
 
 def revision(root):

@@ -1,6 +1,7 @@
 """The servers under measurement: how each is started, frozen and stopped.
 
 Only processes started here are ever signalled, by their pids."""
+import functools
 import os
 import shutil
 import signal
@@ -17,11 +18,19 @@ def target_dir():
     return os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
 
 
-def program(name):
-    """A program of this repository, built in release."""
-    path = os.path.join(target_dir(), "release", name)
+# What builds the programs that are measured; `make trained` builds them twice (docs/guide/benchmarks.md).
+BUILD = "cargo build --profile dist --locked -p weir -p weir-stress"
+
+
+@functools.cache
+def program(name, given=None):
+    """A program of this repository, or the one that is given. Any but one of the profile `dist` is refused (ADR 0100)."""
+    path = given or os.path.join(target_dir(), "dist", name)
     if not os.path.exists(path):
-        raise SystemExit(f"bench: {name} is not built; run `cargo build --release -p weir -p weir-stress` first")
+        raise SystemExit(f"bench: {path} is not there; run `{BUILD}` first")
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20).stdout
+    if "(dist" not in said:
+        raise SystemExit(f"bench: {path} is not what is handed out ({said.strip() or 'it does not say its version'}); run `{BUILD}` first")
     return path
 
 
@@ -118,10 +127,10 @@ class Peer:
         return [self._installed("h2o"), "-c", self._filled("tls.h2o.conf")]
 
     def _weir_tls(self):
-        return [self.options.get("program") or program("weir"), "run", "--config", self._filled("tls.weir.toml", admin=free_port())]
+        return [program("weir", self.options.get("program")), "run", "--config", self._filled("tls.weir.toml", admin=free_port())]
 
     def _weir(self):
-        return [self.options.get("program") or program("weir"), "run", "--origin", f"http://127.0.0.1:{self.origin}", "--listen",
+        return [program("weir", self.options.get("program")), "run", "--origin", f"http://127.0.0.1:{self.origin}", "--listen",
                 f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{free_port()}", "--state", f"{self.dir}/state", "--memory", MEMORY]
 
     def pids(self):
