@@ -39,9 +39,9 @@ install = if [ -n "$$missing" ]; then \
 help:
 	@sed -n 's/^## /  make /p' $(firstword $(MAKEFILE_LIST))
 
-## build: the release binary, with RocksDB
+## build: the release binaries, weir with RocksDB, and weir-stress
 build: tools rocksdb-tools
-	$(ROCKSDB_CARGO) build --release --locked -p weir --features rocksdb
+	$(ROCKSDB_CARGO) build --release --locked -p weir -p weir-stress --features weir/rocksdb
 
 ## trained: the same, built twice: the second time optimized for what runs (dist/training.toml); half an hour
 trained: tools rocksdb-tools

@@ -17,6 +17,7 @@ mod memory;
 mod mistake;
 pub mod model;
 mod nearest;
+mod needs;
 mod neighbours;
 pub mod reference;
 mod resolve;
@@ -36,6 +37,7 @@ pub use flags::{Flags, from_flags};
 pub use load::{Loaded, load, load_with};
 pub use mistake::Mistakes;
 pub use nearest::nearest;
+pub use needs::Part;
 pub use resolve::{
     Action, BackBy, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedAccess, ResolvedBack,
     ResolvedClients, ResolvedFiles, ResolvedLimit, ResolvedPurge, ResolvedRate, ResolvedRewrite,

@@ -287,7 +287,11 @@ impl Control {
 
     fn load_and_swap(&self) -> Result<Vec<String>, ReloadError> {
         let Source::File(path) = &self.source else { return Err(ReloadError::NoFile) };
-        let loaded = weir_config::load(path).map_err(|mistakes| ReloadError::Mistakes {
+        let loaded = weir_config::load(path).and_then(|loaded| {
+            self.data_plane.fits(&loaded)?;
+            Ok(loaded)
+        });
+        let loaded = loaded.map_err(|mistakes| ReloadError::Mistakes {
             mistakes: mistakes.to_string().trim_end().to_owned(),
             sentences: without_lines(&mistakes),
         })?;

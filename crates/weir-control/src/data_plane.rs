@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_config::Loaded;
 use weir_config::value::HostPattern;
+use weir_config::{Loaded, Mistakes};
 use weir_observe::{Observatory, Snapshot};
 
 use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
@@ -61,6 +61,14 @@ pub struct Held {
 /// The data plane as the control plane sees it. Every call may block for a short time, and comes from a
 /// thread that may.
 pub trait DataPlane: Send + Sync {
+    /// Whether this program can do what a configuration wants. Nothing changes by it.
+    ///
+    /// # Errors
+    /// A mistake at each place that wants what the program was built without.
+    fn fits(&self, _loaded: &Loaded) -> Result<(), Mistakes> {
+        Ok(())
+    }
+
     /// Puts a configuration in force for all requests that begin from now on.
     ///
     /// # Errors

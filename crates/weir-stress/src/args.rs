@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The arguments of `weir stress`.
+/// The arguments of `weir stress`, the program `weir-stress`.
 #[derive(Debug, Clone, Args)]
 pub struct StressArgs {
     /// What to ask for, e.g. https://127.0.0.1:8443/page; `{}` in the path becomes the object's number. Or a

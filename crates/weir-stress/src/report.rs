@@ -5,6 +5,7 @@ use std::fmt;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
+use crate::profile;
 use crate::ratio::Ratio;
 use crate::tally::{Fault, Tally};
 
@@ -105,7 +106,13 @@ impl Report {
     /// The report as one JSON object.
     pub fn json(&self) -> Value {
         let sides: Vec<Value> = self.sides.iter().map(Side::json).collect();
-        let mut report = json!({ "users": self.users, "clean": self.is_clean(), "sides": sides });
+        let mut report = json!({
+            "profile": profile::PROFILE,
+            "shipped": profile::is_shipped(),
+            "users": self.users,
+            "clean": self.is_clean(),
+            "sides": sides,
+        });
         if let [a, b] = &self.sides[..] {
             report["ratio"] = json!({
                 "requests_per_s": b.rate / a.rate,
@@ -221,6 +228,7 @@ impl Summary {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", profile::line())?;
         for side in &self.sides {
             writeln!(f, "{}  {} users, {:.1} s", side.url, self.users, side.seconds)?;
             side.fmt(f)?;

@@ -11,6 +11,7 @@ mod accounts;
 mod acme;
 mod answering;
 mod banner;
+mod build;
 mod certificates;
 mod checked;
 mod cli;

@@ -84,12 +84,11 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-front",
             "weir-edge",
             "weir-control",
-            "weir-stress",
             "weir-warm",
         ],
     ),
     ("weir-testkit", &[]),
-    ("weir-stress", &["weir-wire", "weir-testkit"]),
+    ("weir-stress", &["weir-testkit"]),
     // It simulates the store's decisions.
     ("xtask", &["weir-policy", "weir-store", "weir-upstream"]),
 ];

@@ -1,12 +1,13 @@
 //! The seconds of a run as CSV (RFC 4180), a row each.
 
+use crate::profile::PROFILE;
 use crate::scenario::watch::Row;
 
 /// The columns, in order.
 const NAMES: &str = "at_s,module,server,round,seconds,requests,bytes,faults,\
                      first_byte_p50_us,first_byte_p99_us,\
                      whole_p50_us,whole_p99_us,cpu_s,resident_bytes,anonymous_bytes,disk_read_bytes,\
-                     disk_written_bytes,origin_requests,origin_bytes";
+                     disk_written_bytes,origin_requests,origin_bytes,profile";
 
 pub(crate) fn write(rows: &[Row]) -> String {
     let mut out = format!("{NAMES}\r\n");
@@ -26,7 +27,7 @@ pub(crate) fn write(rows: &[Row]) -> String {
         out.push_str(&format!("{},{},{},{},", first(0.5), first(0.99), whole(0.5), whole(0.99)));
         out.push_str(&format!("{:.2},{},{},", used.cpu_seconds, used.resident_bytes, used.anonymous_bytes));
         out.push_str(&format!("{},{},", used.read_bytes, used.written_bytes));
-        out.push_str(&format!("{},{}\r\n", row.origin_requests, row.origin_bytes));
+        out.push_str(&format!("{},{},{PROFILE}\r\n", row.origin_requests, row.origin_bytes));
     }
     out
 }

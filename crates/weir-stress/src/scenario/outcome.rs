@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::plan::StressError;
+use crate::profile;
 use crate::ratio::Ratio;
 use crate::scenario::limits::Limit;
 use crate::scenario::memcheck::Finding;
@@ -285,6 +286,8 @@ impl Outcome {
             "machine": self.machine,
             "begun": self.begun,
             "version": env!("CARGO_PKG_VERSION"),
+            "profile": profile::PROFILE,
+            "shipped": profile::is_shipped(),
             "good": self.is_good(),
             "whole": self.is_whole,
             "gave_up": self.gave_up.as_ref().map(StressError::to_string),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::profile;
 use crate::scenario::outcome::{ModuleOutcome, Outcome};
 use crate::scenario::plots::{self, Lines};
 use crate::scenario::table::{COLUMNS, cell, faults, number};
@@ -42,12 +43,12 @@ pub(crate) fn write(outcome: &Outcome) -> String {
     push(&mut out, format_args!("<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title>"));
     push(&mut out, format_args!("<meta name=viewport content=\"width=device-width\"><style>{STYLE}</style>"));
     let (machine, begun) = (escaped(&outcome.machine), escaped(&outcome.begun));
-    let version = env!("CARGO_PKG_VERSION");
+    let line = escaped(&profile::line());
     push(&mut out, format_args!("<h1>{name}</h1><p>{verdict}"));
     if let Some(why) = &outcome.gave_up {
         push(&mut out, format_args!(": {}", escaped(&why.to_string())));
     }
-    push(&mut out, format_args!("<p class=dim>{machine}<br>{begun}, weir stress {version}"));
+    push(&mut out, format_args!("<p class=dim>{machine}<br>{begun}, {line}"));
     push(&mut out, format_args!("<table><tr><th>server<th>URL<th>version"));
     for (at, server) in outcome.servers.iter().enumerate() {
         let (key, version) = (key(at), escaped(server.version.as_deref().unwrap_or("–")));

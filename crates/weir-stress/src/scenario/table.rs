@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use crate::profile;
 use crate::scenario::outcome::{ModuleOutcome, Outcome, statuses};
 
 /// What the table shows of each server: a title, a figure, and its digits behind the point.
@@ -25,6 +26,7 @@ pub(crate) const COLUMNS: [(&str, &str, usize); 14] = [
 impl Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}  on {}  {}", self.name, self.machine, self.begun)?;
+        writeln!(f, "  {}", profile::line())?;
         for server in &self.servers {
             let version = server.version.as_ref().map_or(String::new(), |version| format!("  {version}"));
             writeln!(f, "  {}  {}{version}", server.name, server.url)?;

@@ -33,6 +33,12 @@ impl Check {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match weir_config::load(&self.file) {
             Ok(loaded) => {
+                if let Err(lacking) = crate::build::fits(&loaded)
+                    && !self.show
+                {
+                    self.wrong(&lacking)?;
+                    return Ok(ExitCode::FAILURE);
+                }
                 let mut findings = certificates::check(&loaded);
                 findings.mistakes.extend(written_picks::check(&loaded.config));
                 if !findings.mistakes.is_empty() && !self.show {

@@ -11,6 +11,7 @@ use weir_config::Loaded;
 
 use super::check::report;
 use crate::answering::{self, Answering};
+use crate::build;
 use crate::print::{say, sentence};
 use crate::process::{self, Signals, Wish};
 use crate::service::Service;
@@ -35,7 +36,7 @@ type Stamps = Vec<(PathBuf, Option<SystemTime>)>;
 impl Distributor {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         process::raise_open_files();
-        let loaded = match weir_config::load(&self.config) {
+        let loaded = match build::load(&self.config) {
             Ok(loaded) => loaded,
             Err(mistakes) => {
                 report(&mistakes)?;
@@ -89,7 +90,7 @@ impl Distributor {
                 }
             };
             if is_wanted {
-                match weir_config::load(&self.config) {
+                match build::load(&self.config) {
                     Ok(loaded) => {
                         stamps = self::stamps(&loaded);
                         reload(&loaded, answering);

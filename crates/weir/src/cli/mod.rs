@@ -15,6 +15,9 @@ mod log;
 mod origins;
 #[cfg(feature = "script")]
 mod picks;
+#[cfg(not(feature = "script"))]
+#[path = "picks/not_built.rs"]
+mod picks;
 mod purge;
 mod reload;
 mod run;
@@ -36,7 +39,8 @@ use clap::{Parser, Subcommand};
 
 /// Weir, a caching reverse proxy.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, about, long_about = None, disable_help_subcommand = true)]
+#[command(name = "weir", version, long_version = crate::build::version(), about, long_about = None)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -79,7 +83,6 @@ pub(crate) enum Command {
     /// List the origins of the running Weir, or change one at once: add, drain, ready, weight, maint, remove.
     Origins(origins::Origins),
     /// Try a script that picks origins.
-    #[cfg(feature = "script")]
     Picks(picks::Picks),
     /// Check every byte on the running Weir's volumes, and drop what is wrong.
     Verify(verify::Verify),
@@ -98,8 +101,9 @@ pub(crate) enum Command {
     History(history::ShowHistory),
     /// Make, list and remove the tokens that open the admin listener.
     Token(token::Token),
-    /// Load an HTTP server of this machine, verify what comes back, and measure it.
-    Stress(Box<weir_stress::StressArgs>),
+    /// Load an HTTP server of this machine, verify what comes back, and measure it, by the program
+    /// weir-stress.
+    Stress(stress::Stress),
     /// Answer other proxies which origin gets a request, as [distributor] of a configuration file says.
     Distributor(distributor::Distributor),
     /// Print the JSON Schema of the configuration file.
@@ -124,7 +128,6 @@ impl Command {
             Command::Certificates(certificates) => certificates.run(),
             Command::Volumes(volumes) => volumes.run(),
             Command::Origins(origins) => origins.run(),
-            #[cfg(feature = "script")]
             Command::Picks(picks) => picks.run(),
             Command::Verify(verify) => verify.run(),
             Command::Warm(warm) => warm.run(),
@@ -134,7 +137,7 @@ impl Command {
             Command::Top(top) => top.run(),
             Command::History(history) => history.run(),
             Command::Token(token) => token.run(),
-            Command::Stress(args) => stress::run(&args),
+            Command::Stress(stress) => stress.run(),
             Command::Distributor(distributor) => distributor.run(),
             Command::Schema(schema) => schema.run(),
         }

@@ -264,7 +264,7 @@ impl Run {
 
     fn load(&self, before: &Before) -> Result<Loaded, Mistakes> {
         let origin = match before {
-            Before::File(path) => return weir_config::load(path),
+            Before::File(path) => return crate::build::load(path),
             Before::Origin(origin) => origin.clone(),
             Before::Demo(address) => format!("http://{address}"),
         };

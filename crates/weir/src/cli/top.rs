@@ -1,11 +1,17 @@
 //! `weir top`: what is asked for most, rates, times, volumes and jobs, on a screen or once as text. The
-//! screen is `screen`, its words are `text`, and `asking` asks the running Weir.
+//! screen is `screen`, its words are `text`, and `asking` asks the running Weir. A build without the feature
+//! `screen` says so, and prints the text once.
 
+#[cfg(feature = "screen")]
 mod asking;
+#[cfg(feature = "screen")]
 mod screen;
+#[cfg(feature = "screen")]
 mod terminal;
 mod text;
 
+#[cfg(not(feature = "screen"))]
+use std::io::Write;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -49,13 +55,29 @@ impl ShowTop {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let wanted = self.wanted();
         if self.once || self.find.json {
-            let asked = self.find.ask(Method::GET, &wanted.write(), Vec::new())?;
-            return self.find.answer(&asked, |top: &Top| text::whole(top));
+            return self.once(&wanted);
         }
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             anyhow::bail!("`weir top` needs a terminal; print it once with --once");
         }
+        self.watch(wanted)
+    }
+
+    fn once(&self, wanted: &TopWanted) -> anyhow::Result<ExitCode> {
+        let asked = self.find.ask(Method::GET, &wanted.write(), Vec::new())?;
+        self.find.answer(&asked, |top: &Top| text::whole(top))
+    }
+
+    #[cfg(feature = "screen")]
+    fn watch(&self, wanted: TopWanted) -> anyhow::Result<ExitCode> {
         screen::run(&self.find, wanted)
+    }
+
+    #[cfg(not(feature = "screen"))]
+    fn watch(&self, wanted: TopWanted) -> anyhow::Result<ExitCode> {
+        let lack = crate::build::Feature::Screen.lack();
+        writeln!(io::stderr(), "weir: {lack}; as with --once:\n")?;
+        self.once(&wanted)
     }
 
     fn wanted(&self) -> TopWanted {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::Loaded;
 use weir_config::value::HostPattern;
+use weir_config::{Loaded, Mistakes};
 use weir_control::{
     ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
     Counted, DataPlane, Explained, Held, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
@@ -18,9 +18,13 @@ use weir_store::{Force, Stamp, Unwritten};
 
 use super::{Extent, Fixed, Server, compile, inventory};
 use crate::explained::{self, explained};
-use crate::{accounts, content, events, metrics, volumes};
+use crate::{accounts, build, content, events, metrics, volumes};
 
 impl DataPlane for Server {
+    fn fits(&self, loaded: &Loaded) -> Result<(), Mistakes> {
+        build::fits(loaded)
+    }
+
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
         let mut warnings = self.at_start.warnings(&Fixed::of(&loaded));
         warnings.extend(loaded.warnings());

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use weir_config::model::Config;
 use weir_upstream::Decider;
 
+use crate::build::Feature;
+
 /// No scripts.
 #[derive(Debug, Default)]
 pub(super) struct Scripts;
@@ -18,7 +20,7 @@ impl Scripts {
     /// # Errors
     /// There is one.
     pub(super) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
-        check(config).into_iter().next().map_or(Ok(Prepared), Err)
+        refused(config).into_iter().next().map_or(Ok(Prepared), Err)
     }
 }
 
@@ -30,8 +32,12 @@ impl Prepared {
 }
 
 /// A sentence for each script.
-pub(super) fn check(config: &Config) -> Vec<String> {
+fn refused(config: &Config) -> Vec<String> {
     let scripts = config.pick.iter().filter(|(_, pick)| pick.script.is_some());
-    let why = "this Weir was built without scripts (the feature `script`)";
-    scripts.map(|(name, _)| format!("[pick.{name}]: {why}")).collect()
+    scripts.map(|(name, _)| format!("[pick.{name}]: {}", Feature::Script.lack())).collect()
+}
+
+/// Nothing: a configuration with scripts has been refused, with the place of each.
+pub(super) fn check(_config: &Config) -> Vec<String> {
+    Vec::new()
 }

@@ -231,6 +231,8 @@ mod run {
     mod exchanged;
     mod file_size;
     mod instructions;
+    #[cfg(not(all(feature = "dns", feature = "screen", feature = "script")))]
+    mod lacking;
     mod load;
     mod ordering;
     mod quiet;

@@ -8,11 +8,24 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use weir_testkit::{Authority, free_port, until};
+use weir_testkit::{Authority, free_port, program, until};
 
 use crate::answer::lint::skipped;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// `weir stress`, whose program cargo builds for the tests of its own package.
+fn stress() -> Command {
+    let program = Path::new(WEIR).with_file_name("weir-stress");
+    assert!(
+        program.is_file(),
+        "there is no {}: `cargo test -p weir -p weir-stress --test it` builds it",
+        program.display()
+    );
+    let mut command = Command::new(WEIR);
+    command.arg("stress");
+    command
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -45,8 +58,8 @@ fn run(name: &str, text: &str, more: &[&str]) -> Value {
     let file = folder.0.join("stress.toml");
     std::fs::write(&file, text).unwrap();
     let path = format!("{}:{}", Path::new(WEIR).parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let done = Command::new(WEIR)
-        .args(["stress", file.to_str().unwrap(), "--json", "-q", "--quick"])
+    let done = stress()
+        .args([file.to_str().unwrap(), "--json", "-q", "--quick"])
         .args(more)
         .env("PATH", path)
         .current_dir(root())
@@ -199,13 +212,13 @@ fn the_exit_status_says_whether_it_was_wrong_or_could_not_run() {
     std::fs::write(&file, text).unwrap();
     let gone = format!("http://127.0.0.1:{port}/");
     for (words, code, said) in [
-        (&["no-such.toml"][..], 2, "weir: no-such.toml: No such file"),
+        (&["no-such.toml"][..], 2, "weir-stress: no-such.toml: No such file"),
         (&[file.to_str().unwrap()], 2, "did not answer"),
         (&["127.0.0.1/x"], 2, "no target"),
         (&[&gone, "--seconds", "1e300"], 2, "up to a week"),
         (&[&gone, "-n", "1", "-c", "1"], 1, ""),
     ] {
-        let done = Command::new(WEIR).arg("stress").args(words).output().unwrap();
+        let done = stress().args(words).output().unwrap();
         let error = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(code), "{words:?}: {error}");
         assert!(error.contains(said), "{words:?}: {error}");
@@ -225,8 +238,8 @@ fn a_run_that_is_told_to_end_is_neither_good_nor_bad() {
         free_port()
     );
     std::fs::write(&file, text).unwrap();
-    let told = Command::new(WEIR)
-        .args(["stress", file.to_str().unwrap(), "--json", "-q"])
+    let told = stress()
+        .args([file.to_str().unwrap(), "--json", "-q"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -248,4 +261,52 @@ fn a_run_that_is_told_to_end_is_neither_good_nor_bad() {
 fn statistics_of_a_weir_that_begins_empty_are_right() {
     let json = run("statistics", &shipped("examples/stress/quick.toml"), &["--only", "statistics"]);
     assert_eq!(figure(&json, 0, "count_differences"), 0.0, "{json}");
+}
+
+/// A copy of this build of Weir, alone in a folder.
+fn alone(folder: &Folder) -> PathBuf {
+    let weir = folder.0.join("weir");
+    std::fs::hard_link(WEIR, &weir).or_else(|_| std::fs::copy(WEIR, &weir).map(|_| ())).unwrap();
+    weir
+}
+
+/// It is another program, with the same arguments and exit status: the one beside comes first, then that in
+/// `PATH`.
+#[test]
+fn the_program_is_looked_for_beside_weir_and_then_in_the_path() {
+    let (folder, other) = (Folder::new("beside"), Folder::new("in-path"));
+    let weir = alone(&folder);
+    let run = || {
+        let mut command = Command::new(&weir);
+        command.args(["stress", "--help", "-x", "a b", "", "--json"]).env("PATH", &other.0);
+        command.output().unwrap()
+    };
+    // `PATH` names one folder, so that the shell is known by its whole name.
+    let says = |word: &str| format!("printf '%s.' {word} \"$0\" \"$@\"; exit 7");
+    program(&other.0.join("weir-stress"), &says("path"));
+    let done = run();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(said.starts_with("path.") && said.ends_with(".--help.-x.a b..--json."), "{said}");
+    assert_eq!(done.status.code(), Some(7));
+    program(&folder.0.join("weir-stress"), &says("beside"));
+    assert!(run().stdout.starts_with(b"beside."));
+}
+
+#[test]
+fn without_the_program_it_is_said_what_builds_it() {
+    let folder = Folder::new("without");
+    let weir = alone(&folder);
+    let done = Command::new(&weir).args(["stress", "http://127.0.0.1:1/"]).env("PATH", &folder.0).output();
+    let done = done.unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    let expect = format!("which is neither in {} nor in PATH; `make build` builds both", folder.0.display());
+    assert!(said.contains(&expect), "{said}");
+}
+
+#[test]
+fn its_help_is_that_of_the_command() {
+    let done = stress().arg("--help").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(said.contains("Usage: weir stress [OPTIONS] <URL>") && said.contains("--rounds"), "{said}");
 }
