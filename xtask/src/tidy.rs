@@ -1,12 +1,13 @@
 //! Tidy: ratchets and absences, judged on the text of the tracked files and on cargo's view of the crates.
 //!
 //! A rule is a function from one file to its offences ([`rules`]). The direction of imports is a rule on the
-//! whole workspace ([`rooms`]). Rules read text, not syntax; rustfmt's layout makes that enough. Bounds with
-//! exceptions that may only shrink ([`ratchet`]) are: circles of imports ([`circles`]) and parameters
-//! ([`parameters`]), which do need syntax ([`syntax`]), and words and the width of lines ([`wording`]). Every
-//! page is in its index ([`indexes`]).
+//! whole workspace ([`rooms`]), and so is the use of dependencies ([`dependencies`]). Rules read text, not
+//! syntax; rustfmt's layout makes that enough. Bounds with exceptions that may only shrink ([`ratchet`]) are:
+//! circles of imports ([`circles`]) and parameters ([`parameters`]), which do need syntax ([`syntax`]), and
+//! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]).
 
 mod circles;
+mod dependencies;
 mod indexes;
 mod parameters;
 mod ratchet;
@@ -36,8 +37,10 @@ pub(crate) fn root() -> PathBuf {
 /// # Errors
 /// The tree or cargo's metadata cannot be read.
 pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
-    let mut offences = rooms::judge(root)?;
+    let metadata = rooms::metadata(root)?;
+    let mut offences = rooms::judge(&metadata)?;
     let sources = sources(root)?;
+    offences.extend(dependencies::judge(&metadata, &sources));
     for source in &sources {
         offences.extend(rules::ALL.iter().flat_map(|rule| rule(source)));
     }

@@ -1,5 +1,5 @@
-//! Which names DNS is asked for, and what an answer is; `ask` asks, in a build with the feature `dns`. It must
-//! not decide what becomes of an answer.
+//! What DNS says of a name; `ask` asks it, in a build with the feature `dns`. It must not decide what becomes
+//! of an answer.
 
 #[cfg(feature = "dns")]
 mod ask;
@@ -35,22 +35,6 @@ pub(crate) struct Answer {
     pub(crate) is_known: (bool, bool),
 }
 
-/// Whether it is the name of a service (RFC 2782), whose addresses are in SRV records.
-pub(crate) fn is_service(host: &str) -> bool {
-    let mut labels = host.split('.');
-    let is_marked =
-        |label: Option<&str>| label.is_some_and(|label| label.len() > 1 && label.starts_with('_'));
-    is_marked(labels.next()) && is_marked(labels.next())
-}
-
-/// The name that a service belongs to, for TLS (RFC 6125 §6.2.1).
-pub(crate) fn domain_of(host: &str) -> &str {
-    if !is_service(host) {
-        return host;
-    }
-    host.splitn(3, '.').nth(2).unwrap_or(host)
-}
-
 /// A resolver for names of which no address is known yet.
 pub(crate) fn by_servers(nameservers: &[SocketAddr], patience: Duration) -> address::Resolver {
     let nameservers: Arc<[SocketAddr]> = nameservers.into();
@@ -61,17 +45,4 @@ pub(crate) fn by_servers(nameservers: &[SocketAddr], patience: Duration) -> addr
             Ok(answer.found.into_iter().map(|found| found.at).collect())
         })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn services_are_known_by_their_names() {
-        assert!(
-            is_service("_http._tcp.app.test") && !is_service("_http.app.test") && !is_service("app.test")
-        );
-        assert_eq!((domain_of("_http._tcp.app.test"), domain_of("app.test")), ("app.test", "app.test"));
-    }
 }

@@ -58,6 +58,7 @@ mod retry;
 mod roster;
 mod seat;
 mod send;
+mod service;
 mod session;
 mod session_end;
 mod settings;

@@ -12,8 +12,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-use crate::dns::domain_of;
 use crate::error::UpstreamError;
+use crate::service::domain_of;
 use crate::settings::{ClientCertificate, OriginAddress, TlsSettings, Verify};
 
 /// How to begin TLS with one `https` origin.

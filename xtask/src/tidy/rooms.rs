@@ -59,7 +59,6 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-clock",
             "weir-observe",
             "weir-tls",
-            "weir-edge",
         ],
     ),
     (
@@ -126,13 +125,20 @@ pub(super) struct Import {
     pub(super) kind: String,
 }
 
-pub(super) fn judge(root: &Path) -> Result<Vec<Offence>> {
+/// Cargo's view of the workspace.
+///
+/// # Errors
+/// Cargo cannot tell it.
+pub(super) fn metadata(root: &Path) -> Result<Value> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root);
     let output = cargo.output().context("run cargo metadata")?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("read cargo's metadata")?;
-    let imports = imports(&metadata);
+    serde_json::from_slice(&output.stdout).context("read cargo's metadata")
+}
+
+pub(super) fn judge(metadata: &Value) -> Result<Vec<Offence>> {
+    let imports = imports(metadata);
     ensure!(!imports.is_empty(), "cargo's metadata names no import between the rooms");
     Ok(imports.iter().filter_map(offence).collect())
 }

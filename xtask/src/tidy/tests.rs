@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::circles::circles;
+use super::dependencies::Named;
 use super::parameters;
 use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
-use super::{indexes, judge, rooms, root, rules, wording};
+use super::{dependencies, indexes, judge, rooms, root, rules, wording};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -326,4 +327,21 @@ fn ratchets_are_written_smaller_and_never_larger() {
     assert_eq!(read(), [("moved".to_owned(), 8)]);
     assert!(write(&[("moved", 8), ("b", 4)]).is_err());
     assert_eq!(read(), [("moved".to_owned(), 8)]);
+}
+
+#[test]
+fn a_dependency_that_nothing_mentions_offends() {
+    let file = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let named = |folder: &str, name: &str| Named { folder: folder.to_owned(), name: name.to_owned() };
+    let sources = [
+        file("crates/a/src/lib.rs", "use used_crate::A;\n// only_said\nlet other = used_crates::A;\n"),
+        file("crates/a/tests/it.rs", "mod tests {\n    use for_tests::B;\n}\n"),
+        file("crates/ab/src/lib.rs", "use of_another::C;\n"),
+    ];
+    let offends = |name: &str| dependencies::offence(&named("crates/a", name), &sources).is_some();
+    assert!(!offends("used-crate") && !offends("for-tests"));
+    assert!(offends("only-said") && offends("used") && offends("of-another"));
+    let manifest = "[workspace]\nx = 1\n[workspace.dependencies]\na = \"1\"\nb = { x = 1 }\n[p]\nc = 1\n";
+    let found = dependencies::unnamed(&file("Cargo.toml", manifest), &[named("crates/a", "a")]);
+    assert_eq!(found.iter().map(|offence| offence.line).collect::<Vec<_>>(), [5]);
 }

@@ -12,8 +12,9 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::{Resolver, TokioResolver};
 
-use super::{Answer, FOUND_MAX, is_service};
+use super::{Answer, FOUND_MAX};
 use crate::adjust::Found;
+use crate::service::is_service;
 use crate::settings::Role;
 
 /// The most targets of a service name that are looked up.
