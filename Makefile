@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: help build trained dist dist-test run check test torture lint fuzz bench room tools rocksdb-tools test-tools go-tools
+.PHONY: help build trained dist dist-test run check test features torture lint fuzz bench room tools rocksdb-tools test-tools go-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -15,6 +15,10 @@ POWER_CUTS ?= 200
 SEEDS ?= 10000
 # Most scenarios wait for something: more of them at a time than there are cores.
 TEST_THREADS ?= 6
+# So many at most in `make test`, which begins one more as long as the processor idles.
+TEST_PROCESSES ?= 12
+# What the program can be built with and without.
+FEATURES = $(shell sed -n '/^\[features\]/,/^\[[^f]/s/^\([a-z0-9-]*\) *=.*/\1/p' crates/weir/Cargo.toml | grep -v '^default$$')
 # What has a lock file of npm packages: the public suite, and what drives a browser.
 NPM_FOLDERS := tests/conformance tests/browser
 PEBBLE := $(addsuffix @v2.10.1,$(addprefix github.com/letsencrypt/pebble/v2/cmd/,pebble pebble-challtestsrv))
@@ -70,14 +74,17 @@ check: tools room
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --no-fail-fast -- \
 	  --skip answer::conformance --skip answer::lint --skip answer::structured --skip range::browser --skip scenario::tests::programs
 
-## test: the whole suite; last a thousand clients for one cold 100 MB object
-# First the program without RocksDB, of the crates that the tests need anyway.
+## test: the whole suite, with the thousand clients for one cold object at its full 100 MB
 test: tools rocksdb-tools test-tools room
-	$(ROCKSDB_CARGO) test --workspace --locked --bins --no-run
 	@mkdir -p $(TARGET_DIR)
-	set -o pipefail; RUST_TEST_THREADS=$(TEST_THREADS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --no-fail-fast 2>&1 \
-	  | tee $(TARGET_DIR)/test.log || tests/again $(TARGET_DIR)/test.log $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb
-	WEIR_CROWD_BYTES=100000000 $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it -- --nocapture a_thousand_clients
+	$(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --no-run --message-format=json-render-diagnostics >$(TARGET_DIR)/test.json
+	set -o pipefail; WEIR_CROWD_BYTES=100000000 $(CARGO) run -q --locked -p weir-suite -- $(TARGET_DIR)/test.json $(TEST_PROCESSES) 2>&1 \
+	  | tee $(TARGET_DIR)/test.log
+
+## features: the program compiles without features, with each alone, and with all
+features: tools rocksdb-tools
+	set -e; for features in "--no-default-features" $(FEATURES:%="--no-default-features --features=%") "--all-features"; do \
+	  echo "make: $$features"; $(ROCKSDB_CARGO) check -q --locked -p weir $$features; done
 
 ## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root); thousands for the volume alone
 torture: tools rocksdb-tools test-tools

@@ -20,6 +20,7 @@ pub(super) const ALL: &[fn(&Source) -> Vec<Offence>] = &[
     unfinished,
     machine_paths,
     download_addresses,
+    examples,
 ];
 
 /// STYLE.md 3.
@@ -332,4 +333,24 @@ pub(super) fn download_addresses(source: &Source) -> Vec<Offence> {
     }
     let lines = source.text.lines().enumerate().filter(|(_, line)| line.contains("\"resolved\": \"http"));
     lines.map(|(at, _)| source.offence(at + 1, "a download address in a lock file")).collect()
+}
+
+/// Examples in comments are not compiled (`doctest = false`): code that nobody tries goes wrong. What is no
+/// code says so, as `text`.
+pub(super) fn examples(source: &Source) -> Vec<Offence> {
+    if !source.is_rust() {
+        return Vec::new();
+    }
+    let fence = |line: &str| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))?;
+        comment.trim_start().strip_prefix("```").map(ToOwned::to_owned)
+    };
+    let fences = source.text.lines().enumerate().filter_map(|(at, line)| Some((at, fence(line)?)));
+    // Every other fence ends what the one before it began.
+    let begins =
+        fences.step_by(2).filter(|(_, kind)| matches!(kind.trim(), "" | "rust" | "no_run" | "ignore"));
+    begins
+        .map(|(at, _)| source.offence(at + 1, "an example that no test compiles: make it a unit test"))
+        .collect()
 }

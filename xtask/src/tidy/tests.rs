@@ -54,6 +54,14 @@ fn long_functions_offend() {
 }
 
 #[test]
+fn an_example_in_a_comment_offends() {
+    let path = "crates/a/src/b.rs";
+    check(rules::examples, path, "/// ```text\n/// x\n/// ```\n/// ```\n/// a();\n/// ```\n", &[4]);
+    check(rules::examples, path, "    //! ```rust\n    //! a();\n    //! ```\n", &[1]);
+    check(rules::examples, "docs/a.md", "```rust\na();\n```\n", &[]);
+}
+
+#[test]
 fn a_file_without_a_card_offends() {
     check(rules::card, "crates/a/src/b.rs", "use x;\n", &[1]);
     check(rules::card, "crates/a/src/b.rs", "//! A thing.\n", &[]);
