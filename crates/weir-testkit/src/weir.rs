@@ -359,7 +359,7 @@ impl Weir {
         self.child.as_ref().expect("weir has ended").id()
     }
 
-    /// Sends a signal by name: `HUP`, `TERM`, `INT`, `USR1`, `KILL`.
+    /// Sends a signal by name: `HUP`, `TERM`, `INT`, `USR1`, `USR2`, `KILL`, `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         use rustix::process::{Pid, Signal, kill_process};
         let signal = match name {
@@ -369,6 +369,8 @@ impl Weir {
             "USR1" => Signal::USR1,
             "USR2" => Signal::USR2,
             "KILL" => Signal::KILL,
+            "STOP" => Signal::STOP,
+            "CONT" => Signal::CONT,
             other => panic!("no signal {other}"),
         };
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).unwrap();
