@@ -148,6 +148,16 @@ fn imports_go_one_way() {
 }
 
 #[test]
+fn a_row_that_no_crate_uses_offends() {
+    let rows: &[(&str, &[&str])] = &[("weir-edge", &["weir-store", "weir-wire"])];
+    let import = |to: &str| Import { from: "weir-edge".into(), to: to.into(), kind: "normal".into() };
+    let idle = |imports: &[Import]| rooms::idle_rows(rows, imports).len();
+    assert_eq!(idle(&[import("weir-store"), import("weir-wire")]), 0);
+    assert_eq!(idle(&[import("weir-store")]), 1);
+    assert_eq!(idle(&[]), 2);
+}
+
+#[test]
 fn comments_are_left_out_and_strings_are_not() {
     assert_eq!(without_comment("a // b"), "a ");
     assert_eq!(without_comment("let a = \"http://b\";"), "let a = \"http://b\";");
