@@ -19,10 +19,13 @@ pub mod model;
 mod nearest;
 mod needs;
 mod neighbours;
-pub mod reference;
+#[cfg(test)]
+mod reference;
 mod resolve;
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod schema;
 mod semantics;
 pub mod session_keys;
 mod shape;
@@ -43,6 +46,7 @@ pub use resolve::{
     ResolvedClients, ResolvedFiles, ResolvedLimit, ResolvedPurge, ResolvedRate, ResolvedRewrite,
     ResolvedRoute, ResolvedSite,
 };
+pub use shape::JSON_SCHEMA;
 pub use show::{show, show_json};
 pub use source::Place;
 pub use tree::{HIDDEN, is_secret};

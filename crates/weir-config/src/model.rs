@@ -62,8 +62,7 @@ use crate::value::{
     Duration, HostPattern, ListenAddress, LogLine, LogTarget, PathPrefix, PathText, Size, TrustedProxy,
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -71,7 +70,8 @@ use std::{
 };
 
 /// The whole of `weir.toml`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// More files, as paths or globs relative to this file. Weir adds their tables to those of this file:
@@ -111,22 +111,22 @@ pub struct Config {
     /// Who may see how a response came about.
     pub debug: DebugFields,
     /// Named groups of origins: `[upstream.NAME]`.
-    #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-upstream-name" })))]
     pub upstream: BTreeMap<String, Upstream>,
     /// Picks that you write: `[pick.NAME]`, used by the name in `pick`. The names of the built-in picks are
     /// taken.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = { "format": "weir-pick-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-pick-name" })))]
     pub pick: BTreeMap<String, WrittenPick>,
     /// Sources of metrics of origins: `[metrics.NAME]`.
-    #[schemars(extend("propertyNames" = { "format": "weir-metrics-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-metrics-name" })))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Metrics>,
     /// What `weir distributor` answers, and where. Default: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distributor: Option<DistributorServer>,
     /// Tables of what a text of the request becomes: `[map.NAME]`, used as `{map.NAME}`.
-    #[schemars(extend("propertyNames" = { "format": "weir-map-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-map-name" })))]
     pub map: BTreeMap<String, Map>,
     /// What Weir asks for by itself. Default: nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -172,7 +172,8 @@ impl Default for Config {
 }
 
 /// The folder of what Weir must remember across restarts.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
     /// The folder (mode 0700). Default: `$STATE_DIRECTORY`, else `/var/lib/weir` for root and
@@ -182,7 +183,8 @@ pub struct State {
 }
 
 /// What Weir keeps of the origins' responses.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
     /// The ceiling of the memory that holds responses. Default: 256 MiB, or a quarter of what the cgroup's
@@ -200,7 +202,8 @@ pub struct Cache {
 }
 
 /// Content by hand, which operators lay over URLs (`weir content put`). It lies in the state folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Content {
     /// The most bytes of all of it, with what is on its way in. Each piece counts in steps of 4 KiB, and 4
@@ -216,7 +219,8 @@ impl Default for Content {
 }
 
 /// What is written to the drives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
     /// All, while the volume has room and at most half of what its `write_budget` allows by now is used.
@@ -231,7 +235,8 @@ pub enum Admission {
 }
 
 /// A folder on a drive that holds responses.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
     /// The folder. Weir makes it; nothing else may be in it.
@@ -264,7 +269,8 @@ fn read_timeout_default() -> Duration {
 }
 
 /// The listener for metrics, health and the API. All but metrics and health needs a token: `weir token add`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
     /// Its address.
@@ -288,7 +294,8 @@ impl Default for Admin {
 }
 
 /// A health path for load balancers in front.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Health {
     /// A path that is answered 200 while Weir takes requests and 503 while it drains, on every `[[listen]]`
@@ -298,7 +305,8 @@ pub struct Health {
 }
 
 /// Where clients connect.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
     /// The address, or unix socket.
@@ -314,7 +322,7 @@ pub struct Listen {
     /// The protocols that clients may speak, the preferred one first. Without TLS a client that speaks `h2`
     /// begins with it at once (prior knowledge). Default: `["h2", "http/1.1"]` with TLS, else `["http/1.1"]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub protocols: Option<Vec<Protocol>>,
 }
 
@@ -335,7 +343,8 @@ impl Listen {
 }
 
 /// The version of the PROXY protocol that is demanded of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProxyProtocol {
     /// The text form.
@@ -347,7 +356,8 @@ pub enum ProxyProtocol {
 }
 
 /// What a client may ask of Weir. A request beyond a limit gets the status in parentheses.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The longest request line (414).
@@ -355,7 +365,7 @@ pub struct Limits {
     /// The largest head of a request (431).
     pub head: Size,
     /// The most fields in a request (431).
-    #[schemars(range(min = 1, max = 10000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10000)))]
     pub fields: u32,
     /// The largest body of a request (413).
     pub body: Size,
@@ -416,7 +426,8 @@ impl Default for Limits {
 }
 
 /// The logs: of clients' requests, and of Weir's requests to origins.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// The form of the access log, one line a request. Default: no access log. On SIGUSR1 Weir opens its file
@@ -442,7 +453,8 @@ pub struct Log {
 }
 
 /// The form of the access log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AccessFormat {
     /// One JSON object a line, with all that Weir knows of the request.

@@ -1,27 +1,17 @@
-//! The reference and the JSON Schema, from the doc comments of the model. Must not hold a sentence about a
-//! key: the model has those.
+//! The reference, from the JSON Schema and so from the doc comments of the model. Only tests print it. Must
+//! not hold a sentence about a key: the model has those.
 
-use crate::shape;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
 use weir_policy::value::Scope;
 
-/// The JSON Schema of `weir.toml`, indented, with a line break at its end.
-pub fn json_schema() -> String {
-    let schema = shape::schema();
-    let mut text = serde_json::to_string_pretty(schema.as_value()).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
 /// The reference of `weir.toml` as Markdown.
-pub fn markdown() -> String {
-    let schema = shape::schema();
-    let schema = schema.as_value();
+fn markdown() -> String {
+    let schema: Json = serde_json::from_str(&crate::schema::text()).unwrap_or_default();
     let definitions = schema.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
     let mut page = Page { definitions: &definitions, out: String::new() };
     page.out.push_str(HEAD);
-    page.table("", "Top-level keys", schema);
+    page.table("", "Top-level keys", &schema);
     page.text_values();
     page.placeholders();
     page.out
@@ -378,5 +368,4 @@ fn capital(text: &str) -> String {
     }
 }
 
-#[cfg(test)]
 mod tests;

@@ -1,8 +1,9 @@
-//! The JSON Schema of the model in a form for checks: references resolved, alternatives told apart by kind.
-//! Must not name a key of the model.
+//! The JSON Schema of the file, and the same in a form for checks: references resolved, alternatives told
+//! apart by kind. Must not name a key of the model.
+//!
+//! The schema is the text that is checked in. The tests print it from the model (`schema.rs`) and compare, so
+//! that no program carries what prints it (ADR 0092).
 
-use crate::model::Config;
-use schemars::{Schema, generate::SchemaSettings};
 use serde_json::{Map, Value as Json};
 use std::sync::LazyLock;
 
@@ -43,62 +44,19 @@ pub(crate) struct TableShape {
     pub other_format: Option<String>,
 }
 
+/// The JSON Schema of `weir.toml`, indented, with a line break at its end.
+pub const JSON_SCHEMA: &str = include_str!("../../../docs/guide/weir.schema.json");
+
 /// The shape of the whole file.
 pub(crate) static CONFIG: LazyLock<Shape> = LazyLock::new(|| {
-    let schema = schema();
-    let definitions = schema.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
-    compile(schema.as_value(), &definitions)
+    // Invariant: a test compares the text with what the model prints.
+    let mut schema: Json = serde_json::from_str(JSON_SCHEMA).unwrap_or_default();
+    let definitions = match schema.get_mut("$defs").map(Json::take) {
+        Some(Json::Object(definitions)) => definitions,
+        _ => Map::new(),
+    };
+    compile(&schema, &definitions)
 });
-
-/// The JSON Schema of the file: every table is closed, and nothing is null, as TOML has none.
-pub(crate) fn schema() -> Schema {
-    let settings = SchemaSettings::draft2020_12();
-    let mut schema = settings.into_generator().into_root_schema_for::<Config>();
-    if let Some(object) = schema.as_object_mut() {
-        object.insert("title".into(), "weir.toml".into());
-        object.values_mut().for_each(tidy);
-        close(object);
-    }
-    schema
-}
-
-/// Removes null from all types, and closes all tables.
-fn tidy(json: &mut Json) {
-    match json {
-        Json::Array(list) => list.iter_mut().for_each(tidy),
-        Json::Object(object) => {
-            object.values_mut().for_each(tidy);
-            close(object);
-            if let Some(Json::Array(kinds)) = object.get_mut("type") {
-                kinds.retain(|kind| kind != "null");
-                if let [one] = kinds.as_slice() {
-                    let one = one.clone();
-                    object.insert("type".into(), one);
-                }
-            }
-            let is_null = |choice: &Json| choice.get("type").is_some_and(|kind| kind == "null");
-            if let Some(Json::Array(choices)) = object.get_mut("anyOf") {
-                choices.retain(|choice| !is_null(choice));
-                if let [Json::Object(one)] = choices.as_slice() {
-                    let one = one.clone();
-                    object.shift_remove("anyOf");
-                    one.into_iter().for_each(|(key, value)| {
-                        object.entry(key).or_insert(value);
-                    });
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn close(object: &mut Map<String, Json>) {
-    let is_table = object.get("properties").is_some_and(|properties| properties.is_object())
-        && object.get("type").is_some_and(|kind| kind == "object");
-    if is_table {
-        object.insert("additionalProperties".into(), Json::Bool(false));
-    }
-}
 
 /// A schema as a shape. Invariant: the model has no recursive type, so this ends.
 fn compile(json: &Json, definitions: &Map<String, Json>) -> Shape {

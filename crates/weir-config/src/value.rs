@@ -56,28 +56,17 @@ pub use status::StatusList;
 pub(crate) use status::statuses;
 pub use text::{KeyValue, LogLine, Target};
 
-/// Gives a text type its conversions for serde and its JSON Schema, whose `format` names the check.
+/// Has a text type read by serde. In tests it also has its JSON Schema, whose `format` names the check.
 macro_rules! text_value {
     ($name:ident, $format:literal, $what:literal) => {
-        impl TryFrom<String> for $name {
-            type Error = String;
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse()
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(text)?;
+                text.parse().map_err(serde::de::Error::custom)
             }
         }
-        impl From<$name> for String {
-            fn from(value: $name) -> String {
-                value.to_string()
-            }
-        }
-        impl schemars::JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "format": $format, "description": $what })
-            }
-        }
+        #[cfg(test)]
+        crate::schema::text_schema!($name, $format, $what);
     };
 }
 pub(crate) use text_value;

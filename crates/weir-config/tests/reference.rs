@@ -20,7 +20,7 @@ struct Chapter {
 
 /// The chapters about tables by their titles.
 fn chapters() -> BTreeMap<String, Chapter> {
-    let page = weir_config::reference::markdown();
+    let page = include_str!("../../../docs/guide/reference.md");
     let mut chapters: BTreeMap<String, Chapter> = BTreeMap::new();
     for text in page.split("\n## ").skip(1) {
         let title = text.lines().next().unwrap_or_default().trim_matches('`').to_owned();

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{Either, Full};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::streams::Stream;
@@ -24,7 +23,8 @@ pub(crate) type Waiting = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> +
 pub(crate) type Content = Either<Full<Bytes>, Stream>;
 
 /// Why the API refuses a request: a word for programs, a sentence for people, and what to do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Refused {
     /// The word, which stays the same across versions.
     pub error: String,

@@ -4,11 +4,13 @@
 
 mod acts;
 mod content;
+#[cfg(test)]
+mod document;
 mod jobs;
 mod live;
 mod log;
 mod objects;
-pub(crate) mod openapi;
+mod openapi;
 mod operation;
 mod origins;
 mod table;

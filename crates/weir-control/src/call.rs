@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_observe::Actor;
@@ -11,7 +10,8 @@ use crate::answer::Refusal;
 use crate::streams::Form;
 
 /// What a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Reads.

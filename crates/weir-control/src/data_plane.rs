@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::value::HostPattern;
 use weir_config::{Loaded, Mistakes};
@@ -295,7 +294,8 @@ pub trait DataPlane: Send + Sync {
 }
 
 /// The phase of a running Weir.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Requests are taken.
@@ -317,7 +317,8 @@ pub struct Swapped {
 pub struct SwapError(pub String);
 
 /// What is there now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inventory {
     /// The number of the plan in force; 1 at the start, one more with each reload.
     pub plan: u64,
@@ -352,7 +353,8 @@ pub struct Inventory {
 }
 
 /// A script or a distributor, `[pick.NAME]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PickState {
     /// Its name.
     pub name: String,
@@ -366,7 +368,8 @@ pub struct PickState {
 }
 
 /// A place where clients connect.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listening {
     /// The address, or the unix socket.
     pub address: String,
@@ -377,7 +380,8 @@ pub struct Listening {
 }
 
 /// What the cache holds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CacheUse {
     /// Objects, each variant counted.
     pub objects: u64,
@@ -393,15 +397,16 @@ pub struct CacheUse {
 }
 
 /// The state of the ledger of purges and invalidations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LedgerState {
     /// Its number: that of the newest mark, or of the start.
     #[serde(with = "crate::digits")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub number: u64,
     /// All marks up to this number are on disk.
     #[serde(with = "crate::digits")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub durable: u64,
     /// How many marks are kept.
     pub marks: u64,

@@ -9,7 +9,6 @@ use std::time::SystemTime;
 
 use http::Method;
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_observe::{AUDIT_PURGES, AUDIT_SITES, AUDITS};
@@ -65,7 +64,8 @@ pub struct HistoryOrder {
 }
 
 /// Some of the history.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HistoryShown {
     /// The entries, the newest last.
     pub entries: Vec<HistoryEntry>,
@@ -78,7 +78,8 @@ pub struct HistoryShown {
 }
 
 /// An entry of the history.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HistoryEntry {
     /// When, RFC 3339.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use std::{io, panic, thread};
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_observe::plain_json;
@@ -32,7 +31,8 @@ const KEPT_OF_ONE_MAX: usize = 16;
 const LINE_EVERY: Duration = Duration::from_millis(250);
 
 /// The state of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
     /// It is under way.
@@ -50,7 +50,8 @@ pub enum JobState {
 }
 
 /// A job.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JobShown {
     /// Its id.
     pub id: String,

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{content, replace};
@@ -16,7 +15,8 @@ pub(crate) const ORIGINS: &str = "origins";
 const VERSION: u32 = 1;
 
 /// What is to be done with an origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginAct {
     /// It takes part from now on. One that was removed comes back.
@@ -56,7 +56,8 @@ impl OriginAct {
 }
 
 /// A change of an origin that is ordered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OriginOrder {
     /// The upstream's name.
@@ -103,7 +104,8 @@ impl OriginOrder {
 }
 
 /// The origins of an upstream.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginsOf {
     /// The upstream's name.
@@ -116,7 +118,8 @@ pub struct OriginsOf {
 }
 
 /// An origin as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginShown {
     /// Its name: the URL, and of one address of a name `http://name@192.0.2.1:80`.
@@ -173,7 +176,8 @@ pub struct OriginShown {
 }
 
 /// An origin that was changed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginChanged {
     /// The upstream's name.

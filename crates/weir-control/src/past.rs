@@ -1,6 +1,5 @@
 //! What `/v1/log/past` shows: the last requests that failed, were cut, whose client left, or that were slow.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_observe::PastList;
@@ -8,7 +7,8 @@ use weir_observe::PastList;
 use crate::status::rfc3339;
 
 /// Requests of the past.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PastShown {
     /// Since when requests are kept, RFC 3339: the start of this process. An upgrade begins again.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_config::value::check_metric_name;
 
@@ -12,7 +11,8 @@ const LIFETIME_S_MAX: f64 = 366.0 * 86_400.0;
 const VALUES_MAX: usize = 512;
 
 /// Metrics of an origin that are pushed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MetricsOrder {
     /// The origin: its URL, the name of one address of it, or its name in session ids.
@@ -53,7 +53,8 @@ impl MetricsOrder {
 }
 
 /// Where metrics were pushed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MetricsPushed {
     /// The upstreams whose origin has them now.
@@ -63,7 +64,8 @@ pub struct MetricsPushed {
 }
 
 /// The metrics of all origins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MetricsShown {
     /// The sources of the configuration.
@@ -73,7 +75,8 @@ pub struct MetricsShown {
 }
 
 /// A source of metrics now; counts are since it was configured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SourceShown {
     /// Its name.
@@ -93,7 +96,8 @@ pub struct SourceShown {
 }
 
 /// The metrics of an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OriginMetrics {
     /// The upstream's name.
@@ -107,7 +111,8 @@ pub struct OriginMetrics {
 }
 
 /// A value of an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ValueShown {
     /// Its name.
@@ -127,7 +132,8 @@ pub struct ValueShown {
 }
 
 /// What a source does not say of an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MissingShown {
     /// The source.

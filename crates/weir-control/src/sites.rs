@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::Outcome;
 
@@ -28,7 +27,8 @@ pub struct More {
 }
 
 /// The accounts of sites.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sites {
     /// The day of UTC from which on `used` counts; absent where that is all time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,8 @@ impl Sites {
 }
 
 /// A file of the accounts that cannot be read as a whole. Counts of its month may be smaller than they were.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UnsoundFile {
     /// Its name in the folder of the accounts.
     pub file: String,
@@ -68,7 +69,8 @@ pub struct UnsoundFile {
 }
 
 /// An account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SiteAccount {
     /// The site's name; `-` for what belongs to no site.
     pub site: String,
@@ -100,7 +102,8 @@ pub struct SiteAccount {
 }
 
 /// What the cache holds of a site, exactly. Purged objects count only on volumes, until they are swept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Holding {
     /// In memory.
     pub memory: Stock,
@@ -111,7 +114,8 @@ pub struct Holding {
 }
 
 /// The state of the accounts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AccountsUse {
     /// Why the last write failed; absent where it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +130,8 @@ pub struct AccountsUse {
 }
 
 /// A number of objects and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stock {
     /// Objects, each variant counted.
     pub objects: u64,
@@ -135,7 +140,8 @@ pub struct Stock {
 }
 
 /// What an account has used in a day.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UsedIn {
     /// The day of UTC (`2026-11-22`), or the month (`2024-10`) whose days are no longer kept.
     pub day: String,
@@ -145,7 +151,8 @@ pub struct UsedIn {
 }
 
 /// What an account has used in a span of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Used {
     /// Requests that have ended: the sum of the seven below.
     pub requests: u64,

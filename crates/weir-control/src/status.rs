@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
@@ -14,7 +13,8 @@ use crate::data_plane::{
 };
 
 /// A Weir at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// The version of the program.
     pub version: String,
@@ -80,7 +80,8 @@ pub struct Status {
 }
 
 /// The latest reload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LastReload {
     /// When, RFC 3339.
     pub at: String,
@@ -96,7 +97,8 @@ impl LastReload {
 }
 
 /// The certificates for clients, in short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CertificatesState {
     /// Those in use.
     pub in_use: usize,
@@ -121,7 +123,8 @@ impl CertificatesState {
 }
 
 /// Clients' connections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Connections {
     /// Open now.
     pub open: u64,
@@ -137,7 +140,8 @@ pub struct Connections {
 }
 
 /// Requests since the start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Requests {
     /// Under way now.
     pub running: u64,
@@ -159,7 +163,8 @@ pub struct Requests {
 }
 
 /// The requests of one outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OutcomeStatus {
     /// How many.
     pub count: u64,
@@ -172,7 +177,8 @@ pub struct OutcomeStatus {
 }
 
 /// Bytes of bodies since the start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bytes {
     /// Sent to clients.
     pub clients: u64,
@@ -183,7 +189,8 @@ pub struct Bytes {
 }
 
 /// Origin transfers into the cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fills {
     /// Running now.
     pub running: u64,

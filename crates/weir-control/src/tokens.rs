@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::{constant_time, digest, rand};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::call::Role;
@@ -31,7 +30,8 @@ pub(crate) const TOKENS_MAX: usize = 1000;
 const NAME_BYTES_MAX: usize = 64;
 
 /// A token that is to be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TokenOrder {
     /// Its name: 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`.
@@ -47,7 +47,8 @@ pub struct TokenOrder {
 }
 
 /// A token without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TokenShown {
     /// Its name.
     pub name: String,
@@ -67,7 +68,8 @@ pub struct TokenShown {
 }
 
 /// A token that was made. Its secret is shown this once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TokenMade {
     /// The token itself.
     pub token: String,

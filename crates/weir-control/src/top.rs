@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_observe::{Observatory, Outcome, TopOrder, TopQuestion, TopRow, Traffic};
 
@@ -14,7 +13,8 @@ use crate::query::TopWanted;
 use crate::status::{quantile_ms, rfc3339};
 
 /// What is asked for most, and what goes on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Top {
     /// When it was so, RFC 3339.
@@ -50,7 +50,8 @@ pub struct Top {
 }
 
 /// A row of a list.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TopShown {
     /// The URL, the client's address, the site or the origin. Long URLs are cut.
@@ -70,7 +71,8 @@ pub struct TopShown {
 }
 
 /// What was counted in a span of time. These figures are exact.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TrafficShown {
     /// How long the span is.
@@ -95,7 +97,8 @@ pub struct TrafficShown {
 }
 
 /// The requests of one outcome in a span of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OutcomeRate {
     /// How many.

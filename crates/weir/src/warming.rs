@@ -222,11 +222,8 @@ pub(crate) fn attend(
 impl Warmings {
     /// Takes the entries of a configuration.
     pub(crate) fn configure(&self, loaded: &Loaded) {
-        let key = |entry: &model::Warm| {
-            let text = serde_json::to_string(entry).unwrap_or_default();
-            // What is kept across a restart names the entry that it came from.
-            weir_warm::entry_key(&text)
-        };
+        // What is kept across a restart names the entry that it came from.
+        let key = |entry: &model::Warm| weir_warm::entry_key(&entry.line());
         *self.entries.lock() = loaded.config.warm.iter().map(|entry| (key(entry), entry.clone())).collect();
     }
 

@@ -252,9 +252,10 @@ pub(super) fn spawning(source: &Source) -> Vec<Offence> {
         .collect()
 }
 
-/// The files that may serialize values. Elsewhere formats are written by hand, with a version.
+/// The files that may serialize values. Elsewhere formats are written by hand, with a version. The
+/// configuration is only read; its tests write it, for the schema.
 const SERIALIZERS: &[&str] = &[
-    "crates/weir-config/src/",
+    "crates/weir-config/src/schema.rs",
     "crates/weir-observe/src/",
     "crates/weir-control/src/",
     "crates/weir/src/",
@@ -266,10 +267,10 @@ pub(super) fn serialization(source: &Source) -> Vec<Offence> {
     if !in_room || SERIALIZERS.iter().any(|folder| source.path.starts_with(folder)) {
         return Vec::new();
     }
-    let what = "`Serialize` outside config's model, observe's records and control's API";
+    let what = "`Serialize` outside observe's records and control's API";
     source
         .code()
-        .filter(|(_, line)| line.contains("Serialize"))
+        .filter(|(_, line)| line.contains("Serialize") && !line.contains("cfg_attr(test"))
         .map(|(at, _)| source.offence(at, what))
         .collect()
 }

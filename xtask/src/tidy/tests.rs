@@ -97,6 +97,8 @@ fn spawning_offends_outside_its_list() {
 fn serialization_offends_outside_its_list() {
     check(rules::serialization, "crates/weir-store/src/a.rs", "#[derive(Serialize)]", &[1]);
     check(rules::serialization, "crates/weir-observe/src/record.rs", "#[derive(Serialize)]", &[]);
+    check(rules::serialization, "crates/weir-config/src/a.rs", "#[derive(Serialize)]", &[1]);
+    check(rules::serialization, "crates/weir-config/src/a.rs", "#[cfg_attr(test, derive(Serialize))]", &[]);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! `[acme]`: certificates that Weir orders itself.
 
 use crate::value::{DirectoryUrl, FilePath};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Orders certificates by ACME (RFC 8555) for the hosts of sites that no `[[certificate]]` covers, and renews
 /// them. Who writes this table agrees to the terms of service of the certificate authority that it names.
 /// Weir orders for hosts that stand in `hosts` of a site, never for wildcards, and never for a name because a
 /// client asked for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Acme {
     /// The directory of the certificate authority. Default: that of Let's Encrypt.
@@ -53,7 +53,8 @@ impl Default for Acme {
 }
 
 /// The second certificate authority.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcmeFallback {
     /// Its directory.
@@ -73,7 +74,8 @@ pub struct AcmeFallback {
 }
 
 /// An account that the certificate authority knows already.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExternalAccount {
     /// The name of the key.
@@ -89,7 +91,8 @@ impl std::fmt::Debug for ExternalAccount {
 }
 
 /// How Weir proves that a host is its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 pub enum AcmeChallenge {
     /// By a response on port 80 (RFC 8555 §8.3).
     #[serde(rename = "http-01")]

@@ -1,12 +1,12 @@
 //! `[upstream.NAME.affinity]`: whether sessions keep their origin, and how Weir tells them apart.
 
 use crate::value::{CookieName, Duration, FilePath, ParameterName, SessionOf};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Sessions that keep their origin. It decides where a passed request goes. Fills follow no session, and a
 /// stored response is served to sessions like to all. Where the origin is gone, the session moves to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Affinity {
     /// How Weir tells which origin a session has.
@@ -45,12 +45,12 @@ pub struct Affinity {
     pub lifetime: Option<Duration>,
     /// The paths for which browsers send Weir's cookie.
     #[serde(default = "root")]
-    #[schemars(extend("format" = "weir-cookie-path"))]
+    #[cfg_attr(test, schemars(extend("format" = "weir-cookie-path")))]
     pub path: String,
     /// The host with all names below it to which browsers send Weir's cookie. Default: the one host that set
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "weir-sni"))]
+    #[cfg_attr(test, schemars(extend("format" = "weir-sni")))]
     pub domain: Option<String>,
 }
 
@@ -62,7 +62,8 @@ fn root() -> String {
 }
 
 /// How Weir tells which origin a session has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AffinityBy {
     /// By a sealed cookie that Weir sets in passed responses. No origin sees it. It needs `key_file`.
@@ -74,7 +75,8 @@ pub enum AffinityBy {
 }
 
 /// Whether requests that begin on another site have a cookie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SameSite {
     /// Only links have it.

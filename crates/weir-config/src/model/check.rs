@@ -1,12 +1,12 @@
 //! `check` and `agent` of `[upstream.NAME]`: how Weir learns without requests how its origins are.
 
 use crate::value::{Authority, Duration, SentPath, StatusRanges};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Active checks: whether it connects, or a request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum CheckRule {
     /// Weir connects to each origin, TLS included, and sends nothing.
@@ -16,7 +16,8 @@ pub enum CheckRule {
 }
 
 /// A check without a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CheckWord {
     /// Weir connects, TLS included.
@@ -38,7 +39,8 @@ impl CheckRule {
 /// successes. At Weir's start all count as up until their first check, which decides and comes at once. An
 /// origin that is added later gets no requests before its first success. Where all origins are down, Weir
 /// still tries one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Check {
     /// The path, with its query.
@@ -50,7 +52,7 @@ pub struct Check {
     pub host: Option<Authority>,
     /// More fields of the request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-field-name" })))]
     pub headers: BTreeMap<String, CheckField>,
     /// Statuses that pass.
     pub status: StatusRanges,
@@ -63,10 +65,10 @@ pub struct Check {
     /// The longest that a check may take, connecting included.
     pub timeout: Duration,
     /// After how many successes in a row an origin that was down is up.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub rise: u32,
     /// After how many failures in a row an origin is down.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub fall: u32,
 }
 
@@ -88,12 +90,14 @@ impl Default for Check {
 }
 
 /// The value of a field that a check sends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(transparent)]
-pub struct CheckField(#[schemars(extend("format" = "weir-field-value"))] pub String);
+pub struct CheckField(#[cfg_attr(test, schemars(extend("format" = "weir-field-value")))] pub String);
 
 /// The method of a check.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CheckMethod {
     /// The body may be looked at.
@@ -109,11 +113,12 @@ pub enum CheckMethod {
 /// with `75%` (of the weight), `maxconn:30` (in place of `connections`), `ready`, `drain`, `maint`, `up`,
 /// `down`, `fail`, `stopped`, and `#` with a reason. What a line does not say stays as it was. An agent that
 /// cannot be reached changes nothing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
     /// The agent's port, at the origin's address.
-    #[schemars(range(min = 1, max = 65535))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 65535)))]
     pub port: u16,
     /// What Weir sends first; a line break is written `\n`. Default: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,11 @@
 //! Cookies by name: which of a request's are left, and which of a response's are taken out.
 
 use crate::value::NameGlob;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Which cookies of a request are left: all but those of `drop`, or only those of `keep`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Cookies {
     /// Only these are left; with `[]` none is. `*` is any text.
@@ -17,7 +17,8 @@ pub struct Cookies {
 }
 
 /// What happens to responses with `Set-Cookie`: one word, or the cookies that are taken out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum SetCookieRule {
     /// The same for all cookies.
@@ -27,7 +28,8 @@ pub enum SetCookieRule {
 }
 
 /// What happens to responses with `Set-Cookie`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SetCookie {
     /// They are not stored.
@@ -39,7 +41,8 @@ pub enum SetCookie {
 }
 
 /// Cookies of responses, by name.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct NamedCookies {
     /// These are taken out of every response, stored or not; no client gets them. A response that sets
@@ -49,16 +52,17 @@ pub struct NamedCookies {
     /// Attributes that cookies get or lose on their way to clients: the first rule that has the cookie's
     /// name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub flags: Option<Vec<CookieFlags>>,
 }
 
 /// Attributes of some cookies. At least one of `add` and `remove` is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CookieFlags {
     /// Their names; `*` is any text.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub cookies: Vec<NameGlob>,
     /// Attributes that they have then, in place of others of that name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +73,8 @@ pub struct CookieFlags {
 }
 
 /// An attribute that a cookie gets (RFC 6265 §4.1.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 pub enum AddedFlag {
     /// Browsers send the cookie over TLS alone.
     #[serde(rename = "secure")]
@@ -92,7 +97,8 @@ pub enum AddedFlag {
 }
 
 /// An attribute that a cookie loses, whatever its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 pub enum RemovedFlag {
     /// `Secure`.
     #[serde(rename = "secure")]

@@ -1,12 +1,12 @@
 //! `[debug]`: who may see how a response came about.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::value::TrustedProxy;
 
 /// Who may see how a response came about.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct DebugFields {
     /// Clients whose requests with `Weir-Debug: 1` get fields that begin with `Weir-Debug-`: the key, tags,

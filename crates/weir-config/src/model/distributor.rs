@@ -2,16 +2,16 @@
 
 use super::pick::PickRule;
 use crate::value::{DistributorUrl, FilePath, ListenAddress, TrustedProxy};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// What `weir distributor` answers, and where. `weir run` does not read it, so one file can be for both.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DistributorServer {
     /// Where it listens: `udp://127.0.0.1:10010`, `tcp://…`, `unix:/path`.
-    #[schemars(length(min = 1, max = 16))]
+    #[cfg_attr(test, schemars(length(min = 1, max = 16)))]
     pub listen: Vec<DistributorUrl>,
     /// A file with one key on each line, at least 32 characters of chance, as on the side that asks. The
     /// first line signs, all lines are accepted. Users other than owner and group must have no access to it.
@@ -26,7 +26,7 @@ pub struct DistributorServer {
     pub allow: Option<Vec<TrustedProxy>>,
     /// The most questions of one address in a second, on each thread.
     #[serde(default = "rate_default")]
-    #[schemars(range(min = 1, max = 100000000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100000000)))]
     pub rate: u32,
     /// The listener for metrics and status. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,8 @@ fn rate_default() -> u32 {
 }
 
 /// A policy: which origins there are, and which of them an answer names.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRule {
     /// The upstream whose origins there are.
@@ -53,7 +54,8 @@ pub struct PolicyRule {
 }
 
 /// What questions to a distributor look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AskForm {
     /// With numbers and, where there are keys, signatures: `docs/format/distributor.md`.

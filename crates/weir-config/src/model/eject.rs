@@ -1,8 +1,7 @@
 //! `[upstream.NAME.eject]`: when Weir leaves out an origin for what it does with requests.
 
 use crate::value::{Duration, Percent, StatusRanges};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// When Weir leaves out a failing origin for a while. It still tries an origin that has no other beside it.
 /// Where all are left out, it tries the one whose time ends first.
@@ -12,12 +11,13 @@ use serde::{Deserialize, Serialize};
 /// cause of a connection that is refused. For `share` and `slow` each client counts once for each
 /// URL, and what two clients together with two URLs can be the reason for leaves out no origin. Requests
 /// without a client (refreshes) count as those of one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
     /// After how many failures in a row: refused or broken connections, timeouts, malformed responses, and
     /// the responses that `status` names. 0: never.
-    #[schemars(range(min = 0, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1000)))]
     pub failures: u32,
     /// A failure older than this does not count.
     pub within: Duration,
@@ -32,11 +32,11 @@ pub struct Eject {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Percent>,
     /// So many requests within `within` are needed for `share` and `slow`.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub least: u32,
     /// So many times the others' median time to the first byte leaves an origin out, where it takes more than
     /// 10 ms. Default: none.
-    #[schemars(range(min = 1.1, max = 1000.0))]
+    #[cfg_attr(test, schemars(range(min = 1.1, max = 1000.0)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow: Option<f64>,
     /// The most of an upstream's origins that are left out at once, but always one. Where more would be, Weir

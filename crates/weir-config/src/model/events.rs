@@ -2,13 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::value::PathText;
 
 /// Events of what is stored, for other programs: one JSON object a line. A slow reader never delays requests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
     /// The file that Weir appends events to, with mode 0640. On SIGUSR1 Weir opens it again. Default: no
@@ -38,7 +38,8 @@ const BUFFER: NonZeroU32 = match NonZeroU32::new(65_536) {
 };
 
 /// A kind of event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A response was stored.

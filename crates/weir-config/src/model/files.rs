@@ -1,11 +1,11 @@
 //! Static files: what is served below `root`, and the memory for it.
 
 use crate::value::{FileName, Size};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// The memory for static files, beside `[cache] memory`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesMemory {
     /// The most bytes of static files that are held in memory. `0`: none. Default: a quarter of `[cache]
@@ -18,7 +18,8 @@ pub struct FilesMemory {
 }
 
 /// What is served below `root`, and how.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesRules {
     /// The files that answer for their folder: the first that is there. Default: `["index.html"]`.
@@ -42,7 +43,8 @@ pub struct FilesRules {
 }
 
 /// What symbolic links below the root do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SymlinkRule {
     /// Relative ones are followed as long as they stay below the root.

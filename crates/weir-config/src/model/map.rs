@@ -1,12 +1,12 @@
 //! `[map.NAME]`: what a request's text becomes by a table of rules.
 
 use crate::value::MapOf;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use weir_policy::value::Value;
 
 /// What a text of the request becomes: `{map.NAME}` in fields, keys, redirects and the log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Map {
     /// The text that the rules look at, with [placeholders](#placeholders): `{header.User-Agent}`.

@@ -1,14 +1,14 @@
 //! `[metrics.NAME]`: where Weir learns how loaded origins are.
 
 use crate::value::{Duration, Gmond, MetricExpression, MetricsUrl};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A source of metrics: values of origins that others measure, such as `cpu`. An upstream names its sources
 /// in `metrics`. Weir reads them in the background, and no request waits for one. Each has exactly one of
 /// `ganglia`, `url` and `orca`. What operators push needs no source.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
     /// The gmonds or gmetads of Ganglia, with port 8649 where none is named. Where one cannot be read Weir
@@ -41,7 +41,7 @@ pub struct Metrics {
     /// mean. `cpu`, `io_wait`, `memory`, `load`, `network`, `temperature` and `context_switches` are known
     /// for Ganglia and the node exporter; any other metric has its own name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = { "format": "weir-metric-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-metric-name" })))]
     pub values: BTreeMap<String, MetricExpression>,
 }
 

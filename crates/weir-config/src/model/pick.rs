@@ -1,12 +1,12 @@
 //! `pick`: which origin of an upstream gets a request.
 
 use crate::value::HashOf;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Which origin of an upstream gets a request: one pick, or several of which each decides what those before
 /// it leave open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum PickRule {
     /// One, by its word.
@@ -16,7 +16,7 @@ pub enum PickRule {
     /// One of `[pick.NAME]`, by its name.
     Written(PickName),
     /// Several.
-    List(#[schemars(length(min = 1))] Vec<PickEntry>),
+    List(#[cfg_attr(test, schemars(length(min = 1)))] Vec<PickEntry>),
 }
 
 impl Default for PickRule {
@@ -38,7 +38,8 @@ impl PickRule {
 }
 
 /// One of several picks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum PickEntry {
     /// By its word.
@@ -60,13 +61,15 @@ impl PickEntry {
 }
 
 /// The name of a `[pick.NAME]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(transparent)]
-#[schemars(extend("format" = "weir-pick"))]
+#[cfg_attr(test, schemars(extend("format" = "weir-pick")))]
 pub struct PickName(pub String);
 
 /// A pick by its word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PickWord {
     /// In turn, by weight.
@@ -111,7 +114,8 @@ impl PickWord {
 }
 
 /// A pick that has settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PickTable {
     /// By a hash of a part of the request: the same goes to the same origin.
@@ -120,7 +124,8 @@ pub struct PickTable {
 
 /// A pick by the hash of a part of the request: the same goes to the same origin, in all Weirs that have the
 /// same origins. One that comes or leaves moves its own share alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hash {
     /// The part, as the origin gets it: `uri`, `path`, `host` (that of the client), `header:NAME`,
@@ -130,7 +135,7 @@ pub struct Hash {
     /// How many times its share of the requests under way an origin may have. What is above goes to the next
     /// one for the same part.
     #[serde(default = "bound_default")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub bound: f64,
 }
 

@@ -1,11 +1,11 @@
 //! How Weir fetches ranges that it does not hold.
 
 use crate::value::Size;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// How Weir fetches ranges that it does not hold.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Range {
     /// The unit in which Weir fetches a range: from the 64 KiB in which the range begins to the end of the
@@ -25,12 +25,13 @@ pub struct Range {
     pub ahead: Option<Size>,
     /// How many origin requests one response may have under way for what it is missing. Default: 4.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 64))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 64)))]
     pub parallel: Option<u8>,
 }
 
 /// What Weir does with a 206 that does not say which version it is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WithoutValidator {
     /// Ranges of such objects go past the cache.
@@ -41,7 +42,8 @@ pub enum WithoutValidator {
 }
 
 /// What Weir fetches beyond what the client asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RangeFill {
     /// Only the chunks that the client asks for.

@@ -1,11 +1,11 @@
 //! `rate`: how fast the bodies of responses go out.
 
 use crate::value::{ByteRate, ParameterName, RateLimit, Size};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// How fast the body of each response goes out: a limit alone, or several bounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum RateRule {
     /// `limit` alone.
@@ -26,7 +26,8 @@ impl RateRule {
 
 /// How fast the body of each response goes out. It holds for 200 and 206 to GET, from the cache or the
 /// origin, each response by itself. Where several bounds are given, the lowest counts.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Rate {
     /// The most bytes a second.
@@ -49,6 +50,6 @@ pub struct Rate {
     /// The speed of an MP4 from the cache as a multiple of its own mean bit rate, after its first 60 s: 1.2,
     /// for example. It holds for `video/mp4`, `audio/mp4` and `video/quicktime`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub media: Option<f64>,
 }

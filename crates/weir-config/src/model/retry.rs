@@ -1,20 +1,20 @@
 //! `[upstream.NAME.retry]`: when Weir sends a request again.
 
 use crate::value::{Percent, Percentile};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// When Weir sends a request again, to another origin if there is one: before the first byte of a response,
 /// or in place of one that `on` names. It sends again only idempotent requests whose body it still has, and
 /// others only if no origin has seen a byte of them. If nothing better comes, the client gets the last
 /// response.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
     /// After what. `[]`: never.
     pub on: Vec<RetryOn>,
     /// How often. Origins that cannot be connected to do not count: Weir tries three.
-    #[schemars(range(min = 0, max = 10))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 10)))]
     pub times: u32,
     /// The most that Weir sends again, as a share of the upstream's requests of the last ten seconds, so that
     /// retries cannot amplify an overload. 30 in ten seconds are always allowed. One client gets at most half
@@ -28,7 +28,8 @@ pub struct Retry {
 }
 
 /// What Weir sends a request again after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetryOn {
     /// The origin cannot be connected to.

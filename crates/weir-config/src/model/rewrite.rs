@@ -2,11 +2,11 @@
 //! is mapped back.
 
 use crate::value::{BackText, PathGlob, PathRegex, RewriteTarget, TextGlob};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// A rule that gives the origin another path. Exactly one of `from` and `regex` is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rewrite {
     /// The path matches this glob. `{1}` in `to` is what its first star has matched.
@@ -21,7 +21,8 @@ pub struct Rewrite {
 }
 
 /// How what an origin says of its own paths and names is mapped back to those of the client.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Back {
     /// The URLs in `Location`, `Content-Location` and `Refresh`. Default: `rewrite`.
@@ -36,7 +37,8 @@ pub struct Back {
 }
 
 /// How one thing is mapped back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum BackRule {
     /// In a word.
@@ -46,7 +48,8 @@ pub enum BackRule {
 }
 
 /// How one thing is mapped back, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BackWord {
     /// By the rule of `rewrite` that the request's path was rewritten by, read backwards, and from the name
@@ -57,7 +60,8 @@ pub enum BackWord {
 }
 
 /// A rule by hand.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BackPattern {
     /// What the origin says, as a whole; `*` is any text without `/`, `**` any text.
@@ -68,7 +72,8 @@ pub struct BackPattern {
 }
 
 /// Which path is in the key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyPath {
     /// The one that the client asked for.

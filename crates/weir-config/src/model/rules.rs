@@ -13,14 +13,14 @@ use crate::value::{
     CookieName, Duration, Fallback, FieldMatch, FieldName, FilePath, HostRule, KeyValue, MapMatch,
     MethodName, NameGlob, PairMatch, PathGlob, PathText, TrustedProxy, UpstreamRule,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// What a route inherits from its site, and a site from `[defaults]`. The tables `files`, `stale`, `range`,
 /// `bypass`, `refresh`, `no_store`, `limits`, `key`, `request_headers`, `response_headers` (with their `set`)
 /// and `error_pages` are inherited key by key; everything else is replaced as a whole.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default)]
 pub struct Rules {
     /// The upstream that requests go to. A map may say which: its result is then a part of the key.
@@ -177,7 +177,7 @@ pub struct Rules {
     pub response_headers: Option<FieldEdits>,
     /// Pages for the errors that Weir itself answers with, by status (`"503"`) or for all (`"*"`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("propertyNames" = { "format": "weir-page-status" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-page-status" })))]
     pub error_pages: Option<BTreeMap<String, Page>>,
     /// While this table is there, every request is answered 503.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,33 +185,36 @@ pub struct Rules {
 }
 
 /// A lifetime: one, or one by status.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Lifetime {
     /// One, for content and for redirects that last.
     Plain(Duration),
     /// By status.
     ByStatus(
-        #[schemars(extend("propertyNames" = { "format": "weir-stored-statuses" }))]
+        #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-stored-statuses" })))]
         BTreeMap<String, Duration>,
     ),
 }
 
 /// What of the origin's `Cache-Control` does not count: for all statuses, or by status.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Ignore {
     /// For all statuses.
     All(Vec<IgnoredDirective>),
     /// By status.
     ByStatus(
-        #[schemars(extend("propertyNames" = { "format": "weir-stored-statuses" }))]
+        #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-stored-statuses" })))]
         BTreeMap<String, Vec<IgnoredDirective>>,
     ),
 }
 
 /// A directive that does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IgnoredDirective {
     /// `no-store`.
@@ -225,7 +228,8 @@ pub enum IgnoredDirective {
 }
 
 /// How long Weir may use stale responses (RFC 5861), counted from the end of their freshness.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Stale {
     /// Stale responses go out at once, while Weir fetches them again in the background.
@@ -246,12 +250,13 @@ pub struct Stale {
     /// replace the stored response meanwhile. Example:
     /// `stale = { if_error = "1d", if_status = { "403,404" = "10m", "429" = "1h" } }`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("propertyNames" = { "format": "weir-error-statuses" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-error-statuses" })))]
     pub if_status: Option<BTreeMap<String, Duration>>,
 }
 
 /// Conditions on a request. One that holds is enough.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Triggers {
     /// The request has one of these cookies: `session*`, or with a value: `mode=debug*`.
@@ -282,7 +287,8 @@ pub struct Triggers {
 }
 
 /// What Weir makes of `Vary`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Vary {
     /// Fields that select no variant: the response to the first request goes to all. Not `Cookie`,
@@ -291,7 +297,8 @@ pub struct Vary {
 }
 
 /// Who may purge with requests.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Purge {
     /// Clients by their address: that of the connection, or, where it comes from one of `trusted_proxies`,
@@ -308,7 +315,8 @@ pub struct Purge {
 }
 
 /// A field with a secret, by which a client may purge.
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PurgeKey {
     /// The field. Origins do not get it.
@@ -324,7 +332,8 @@ impl std::fmt::Debug for PurgeKey {
 }
 
 /// What tells objects apart beside scheme, host and path.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Key {
     /// Which query parameters count. Weir does not send the others to the origin either. `"none"`: none
@@ -347,7 +356,8 @@ pub struct Key {
 }
 
 /// Which query parameters count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum KeyQuery {
     /// In one word.
@@ -357,7 +367,8 @@ pub enum KeyQuery {
 }
 
 /// A query in the key, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum QueryWord {
     /// None of it counts, and the origin gets all of it.
@@ -365,7 +376,8 @@ pub enum QueryWord {
 }
 
 /// Which query parameters count: all but those of `drop`, or only those of `keep`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
     /// Only these count; with `[]` none does. `*` is any text.
@@ -379,7 +391,8 @@ pub struct Query {
 }
 
 /// Whose `Cache-Control` in requests counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ClientDirectives {
     /// Every client's.
@@ -391,7 +404,8 @@ pub enum ClientDirectives {
 }
 
 /// Whether a body that ends with its connection is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CloseDelimited {
     /// It is not.
@@ -401,7 +415,8 @@ pub enum CloseDelimited {
 }
 
 /// For which statuses Weir takes a lifetime from `Last-Modified`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Heuristics {
     /// 200, 203, 204, 300, 301, 308, 404, 405 and 410.
@@ -413,7 +428,8 @@ pub enum Heuristics {
 }
 
 /// Whether a 5xx or a 400 is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorStorage {
     /// A 5xx when the origin itself gives it a lifetime, or `ttl` names it; a 400 never.
@@ -427,7 +443,8 @@ pub enum ErrorStorage {
 }
 
 /// Whether `Surrogate-Control` takes the place of `Cache-Control`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Surrogate {
     /// It does, unless there is a `CDN-Cache-Control`.
@@ -437,32 +454,35 @@ pub enum Surrogate {
 }
 
 /// From which request to a URL on its response is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum MinUses {
     /// In memory, and so at all.
-    Stored(#[schemars(range(min = 1, max = 16))] u8),
+    Stored(#[cfg_attr(test, schemars(range(min = 1, max = 16)))] u8),
     /// In memory and on volumes.
     Each(EachMinUses),
 }
 
 /// From which request to a URL on its response is stored: requests that Weir remembers, a few for each object
 /// that memory or the volumes may hold.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct EachMinUses {
     /// In memory, and so at all. Requests before go past the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 16))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16)))]
     pub memory: Option<u8>,
     /// On a volume, where `admission` allows it, too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 4))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 4)))]
     pub volume: Option<u8>,
 }
 
 /// What happens to a HEAD that the cache does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HeadRequests {
     /// It goes to the origin as it is, and nothing is stored.
@@ -473,14 +493,15 @@ pub enum HeadRequests {
 }
 
 /// Changes to fields: Weir first removes those of `remove`, then sets those of `set`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldEdits {
     /// Fields to set, with [placeholders](#placeholders) where they are wanted. They replace fields of that
     /// name, also where it is spelled with `_` for `-`. A field whose value turns out empty is left out.
     /// Naming an inherited one in `remove` undoes it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-field-name" })))]
     pub set: BTreeMap<String, FieldText>,
     /// Fields to remove, also where their names are spelled with `_` for `-`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -488,27 +509,30 @@ pub struct FieldEdits {
 }
 
 /// The value of a field: a text with [placeholders](#placeholders), or for secrets a file that holds it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum FieldText {
     /// The text itself.
-    Inline(#[schemars(extend("format" = "weir-value"))] String),
+    Inline(#[cfg_attr(test, schemars(extend("format" = "weir-value")))] String),
     /// A file whose content it is, without the line break at its end.
     File(FromFile),
 }
 
 /// A secret: a text, or a file that holds it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Text {
     /// The text itself.
-    Inline(#[schemars(extend("format" = "weir-field-value"))] String),
+    Inline(#[cfg_attr(test, schemars(extend("format" = "weir-field-value")))] String),
     /// A file whose content it is, without the line break at its end.
     File(FromFile),
 }
 
 /// The content of a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FromFile {
     /// The file, read when the configuration is loaded.

@@ -5,17 +5,17 @@ use super::tls::{ClientCertificate, Hsts, Https, SiteCertificate};
 use crate::value::{
     Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, RouteHost, Size, Target,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A site, chosen by the host of a request: an exact name before a wildcard, a longer wildcard before a
 /// shorter one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct Site {
     /// The hosts it answers for: names, `*.example.com` for all names below, `*` for every other host.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub hosts: Vec<HostPattern>,
     /// Whose site it is, for people and for accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,9 +50,10 @@ pub struct Site {
 }
 
 /// A route of a site. All of its conditions must hold. At most one of `path`, `prefix` and `regex` is given.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default)]
-#[schemars(deny_unknown_fields)]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct Route {
     /// The path matches this glob: `*` is any text up to the next `/`, `**` any text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +72,7 @@ pub struct Route {
     pub scheme: Option<SchemeName>,
     /// The request's host is one of these: names, globs in which `*` is any text, or expressions behind `~`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub hosts: Option<Vec<RouteHost>>,
     /// The port of the listener that took the connection is this one or one of these, whatever the client or
     /// a proxy in front says. It is then a part of the key.
@@ -89,13 +90,14 @@ pub struct Route {
 }
 
 /// One port or several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Ports {
     /// One.
-    One(#[schemars(range(min = 1, max = 65535))] u16),
+    One(#[cfg_attr(test, schemars(range(min = 1, max = 65535)))] u16),
     /// Several.
-    Several(#[schemars(inner(range(min = 1, max = 65535)))] Vec<u16>),
+    Several(#[cfg_attr(test, schemars(inner(range(min = 1, max = 65535))))] Vec<u16>),
 }
 
 impl Ports {
@@ -109,7 +111,8 @@ impl Ports {
 }
 
 /// One method or several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Methods {
     /// One.
@@ -130,7 +133,8 @@ impl Methods {
 }
 
 /// The scheme that a client used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SchemeName {
     /// Without TLS.
@@ -140,12 +144,14 @@ pub enum SchemeName {
 }
 
 /// A status code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(transparent)]
-pub struct Status(#[schemars(range(min = 200, max = 599))] pub u16);
+pub struct Status(#[cfg_attr(test, schemars(range(min = 200, max = 599)))] pub u16);
 
 /// An answer that needs no origin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// Its status.
@@ -154,11 +160,11 @@ pub struct Answer {
     /// Its fields, with [placeholders](#placeholders) where they are wanted. Where `Content-Type` is missing,
     /// Weir guesses it from the ending of `body_file`, else it is `text/plain`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = { "format": "weir-field-name" })))]
     pub headers: BTreeMap<String, FieldText>,
     /// Its body, as it is written: nothing is replaced in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "weir-body"))]
+    #[cfg_attr(test, schemars(extend("format" = "weir-body")))]
     pub body: Option<String>,
     /// A file that is its body, read when the configuration is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +176,8 @@ fn status_ok() -> Status {
 }
 
 /// A redirect to another place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Redirect {
     /// Its target; the status is 301.
@@ -180,14 +187,15 @@ pub enum Redirect {
 }
 
 /// A target and its status.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RedirectTable {
     /// The target.
     pub to: Target,
     /// The status: 301, 302, 303, 307 or 308.
     #[serde(default = "status_moved")]
-    #[schemars(range(min = 301, max = 308))]
+    #[cfg_attr(test, schemars(range(min = 301, max = 308)))]
     pub status: u16,
 }
 
@@ -214,17 +222,19 @@ impl Redirect {
 }
 
 /// A page: a text, or a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Page {
     /// The text itself, HTML or plain.
-    Text(#[schemars(extend("format" = "weir-page"))] String),
+    Text(#[cfg_attr(test, schemars(extend("format" = "weir-page")))] String),
     /// A file. Its ending tells its type.
     File(FromFile),
 }
 
 /// Answers every request with 503 while something is being repaired.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Maintenance {
     /// Whether it is on.

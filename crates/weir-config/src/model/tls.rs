@@ -1,13 +1,13 @@
 //! TLS towards clients: `[[certificate]]`, and what a listener and a site say of it.
 
 use crate::value::{Duration, FileGlob, FilePath};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// A certificate with its key, or several by globs. Weir chooses one by the names in it: an exact name before
 /// a wildcard, ECDSA before RSA where the client can. It looks at the files twice a minute, and takes up a
 /// changed pair whole or not at all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
     /// The PEM file of the certificate and of those that lead to its authority, its own first. `*` stands for
@@ -24,7 +24,8 @@ pub struct Certificate {
 }
 
 /// A protocol that clients may speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 pub enum Protocol {
     /// HTTP/2.
     #[serde(rename = "h2")]
@@ -35,7 +36,8 @@ pub enum Protocol {
 }
 
 /// Where the certificate of a site comes from, if not from files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SiteCertificate {
     /// Weir signs one itself at each start. No client trusts it: it is for development.
@@ -44,7 +46,8 @@ pub enum SiteCertificate {
 }
 
 /// What is done with requests that come without TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Https {
     /// They are sent to `https://` with 308, except those of `[health]` and those that prove a host to a
@@ -53,7 +56,8 @@ pub enum Https {
 }
 
 /// For how long browsers ask for a site with TLS alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Hsts {
     /// For this long.
@@ -63,7 +67,8 @@ pub enum Hsts {
 }
 
 /// What `Strict-Transport-Security` says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HstsTable {
     /// For how long.
@@ -95,7 +100,8 @@ impl Hsts {
 }
 
 /// Asks the clients of a site for a certificate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClientCertificate {
     /// The PEM file of the authorities that sign them.
@@ -106,7 +112,8 @@ pub struct ClientCertificate {
 }
 
 /// Whether a client may be without a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ClientCertificateMode {
     /// No: its handshake fails.

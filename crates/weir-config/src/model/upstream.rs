@@ -5,15 +5,15 @@ use super::check::{Agent, CheckRule};
 use super::pick::PickRule;
 use super::{Eject, Retry};
 use crate::value::{Duration, FilePath, HostRule, Nameserver, OriginUrl, Size};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// A named group of origins and how Weir talks to them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
     /// The origins: each a URL, or a table with its URL, its weight and whether it is a backup.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub origins: Vec<OriginEntry>,
     /// Which origin gets a request. All picks respect weights and backups, and prefer origins with a free
     /// connection. In a list each decides what those before it leave open; at last it goes by turns.
@@ -48,24 +48,24 @@ pub struct Upstream {
     pub pool_idle: Duration,
     /// The most connections to each origin.
     #[serde(default = "connections_default")]
-    #[schemars(range(min = 1, max = 65535))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 65535)))]
     pub connections: u32,
     /// The most requests that wait for a connection. One beyond is answered stale, or with 503.
     #[serde(default = "queue_default")]
-    #[schemars(range(min = 0, max = 1000000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1000000)))]
     pub queue: u32,
     /// The longest wait for a connection (503).
     #[serde(default = "queue_wait_default")]
     pub queue_wait: Duration,
     /// The most tunnels and event streams to each origin (503). They do not count among its `connections`.
     #[serde(default = "streams_default")]
-    #[schemars(range(min = 1, max = 1000000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000000)))]
     pub streams: u32,
     /// The share, in percent, that one client (IPv6: one /64) may have of an origin's `connections`, `queue`
     /// and `streams`. Beyond it the client's requests wait for each other. Behind a trusted proxy each client
     /// that the proxy names has its own share.
     #[serde(default = "client_share_default")]
-    #[schemars(range(min = 1, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub client_share: u32,
     /// When Weir sends a request again.
     #[serde(default)]
@@ -89,7 +89,7 @@ pub struct Upstream {
     pub head: Size,
     /// The most fields in a response (502).
     #[serde(default = "fields_default")]
-    #[schemars(range(min = 1, max = 10000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10000)))]
     pub fields: u32,
     /// When Weir leaves out a failing origin for a while. It never leaves out the only one.
     #[serde(default)]
@@ -186,7 +186,8 @@ fn fields_default() -> u32 {
 }
 
 /// What a name with several addresses is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Resolve {
     /// One origin.
@@ -197,7 +198,8 @@ pub enum Resolve {
 }
 
 /// An origin: its URL, or a table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum OriginEntry {
     /// Its URL.
@@ -241,14 +243,15 @@ impl OriginEntry {
 }
 
 /// An origin and how it is picked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OriginTable {
     /// `http://host[:port]`, `https://host[:port]` or `unix:/path`.
     pub url: OriginUrl,
     /// Its share of the requests, relative to the others'.
     #[serde(default = "weight_default")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub weight: u32,
     /// Whether Weir uses it only when all others are left out.
     #[serde(default)]
@@ -257,7 +260,7 @@ pub struct OriginTable {
     /// Elsewhere sessions find an origin by its URL where it has none. With `resolve = "each"` the address
     /// stands behind it: `app-10-0-0-7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "weir-node"))]
+    #[cfg_attr(test, schemars(extend("format" = "weir-node")))]
     pub id: Option<String>,
 }
 
@@ -266,12 +269,13 @@ fn weight_default() -> u32 {
 }
 
 /// TLS with `https` origins.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
     /// The name that Weir asks for and that the certificate must have. Default: the origin's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "weir-sni"))]
+    #[cfg_attr(test, schemars(extend("format" = "weir-sni")))]
     pub sni: Option<String>,
     /// Whether Weir verifies the certificate. If not, it accepts any, X.509 version 1 too: the connection is
     /// encrypted, but nobody knows to whom.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use crate::value::{Duration, PathText};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::Value as Json;
 
 /// URLs that Weir asks for by itself once it has started, so that it holds them before clients want them:
 /// those of `urls`, `list`, `sitemaps` and `folder`. Entries are gone through one after another. A reload
 /// begins those that are new. `weir warm` does the same at any time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Warm {
     /// URLs, as clients ask for them.
@@ -79,6 +80,29 @@ impl Warm {
     ];
 }
 
+impl Warm {
+    /// The entry as one line of JSON: what tells it from others, also across restarts.
+    pub fn line(&self) -> String {
+        let texts = |texts: &[String]| Json::from(texts);
+        let path = |path: &Option<PathText>| path.as_ref().map(|path| Json::from(path.to_string()));
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), Json::from(value.as_str())));
+        let entries = [
+            ("urls", (!self.urls.is_empty()).then(|| texts(&self.urls))),
+            ("list", path(&self.list)),
+            ("sitemaps", (!self.sitemaps.is_empty()).then(|| texts(&self.sitemaps))),
+            ("folder", path(&self.folder)),
+            ("as", self.url.as_deref().map(Json::from)),
+            ("headers", (!self.headers.is_empty()).then(|| headers.collect())),
+            ("rate", self.rate.map(|rate| Json::from(rate.get()))),
+            ("parallel", Some(Json::from(self.parallel))),
+            ("refresh", self.refresh.then_some(Json::Bool(true))),
+            ("every", self.every.map(|every| Json::from(every.to_string()))),
+        ];
+        let entries = entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        entries.collect::<Json>().to_string()
+    }
+}
+
 impl Default for Warm {
     fn default() -> Warm {
         Warm {
@@ -95,3 +119,6 @@ impl Default for Warm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,13 @@ pub use script::{ScriptItem, ScriptValue};
 
 use super::distributor::AskForm;
 use crate::value::{DistributorUrl, Duration, FieldName, FilePath, KeepAnswer, TrustedProxy};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A pick that the administrator writes, used by its name in `pick`. It has exactly one of `least`, `pack`,
 /// `script` and `distributor`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct WrittenPick {
     /// A metric of the origins, or several with their factors: `{ cpu = 0.7, memory = 0.3 }`. An origin gets
@@ -28,11 +28,11 @@ pub struct WrittenPick {
     /// The value at which an origin has nothing free. Default: 1, which is right for `cpu`, `io_wait` and
     /// `memory`; other metrics need it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.000001, max = 1e15))]
+    #[cfg_attr(test, schemars(range(min = 0.000001, max = 1e15)))]
     pub full: Option<f64>,
     /// The share of `full` up to which `pack` fills an origin. Default: 0.7.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.01, max = 1))]
+    #[cfg_attr(test, schemars(range(min = 0.01, max = 1)))]
     pub mark: Option<f64>,
     /// The file of a script in Rhai that decides. Weir runs it on sample requests before it takes it, and
     /// again when the file changes: a script that fails there is refused, and the old one stays.
@@ -47,18 +47,18 @@ pub struct WrittenPick {
     /// or nothing: then the next pick decides. Where none answers, a backup that is up gets the request, else
     /// the next pick decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
+    #[cfg_attr(test, schemars(length(max = 16)))]
     pub distributor: Vec<DistributorUrl>,
     /// The policy that the distributor decides by. Default: the name of this pick.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[cfg_attr(test, schemars(length(min = 1, max = 64)))]
     pub policy: Option<String>,
     /// How long a question waits for its answer before the next distributor is asked. Default: 20 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     /// How often a question is sent. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10)))]
     pub tries: Option<u8>,
     /// Fields that the distributor gets although they are secret (`Cookie`, `Authorization` and
     /// `Proxy-Authorization` are left out otherwise), and the only ones that it gets where a head does not
@@ -84,7 +84,8 @@ pub struct WrittenPick {
 }
 
 /// What is measured: a metric, or a sum of some.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Measured {
     /// One metric.

@@ -20,7 +20,7 @@ fn the_reference_is_current() {
 
 #[test]
 fn the_schema_is_current() {
-    check("weir.schema.json", &super::json_schema());
+    check("weir.schema.json", &crate::schema::text());
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::text_value;
 use crate::nearest::nearest;
 use ipnet::{IpNet, Ipv4Net};
-use serde::{Deserialize, Serialize};
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
@@ -12,8 +11,7 @@ use std::{
 };
 
 /// Where Weir listens: an address and port, or a unix socket.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
     /// An IPv4 or IPv6 address with its port.
     Tcp(SocketAddr),
@@ -91,8 +89,7 @@ impl fmt::Display for ListenAddress {
 }
 
 /// A peer whose forwarding fields Weir trusts: a network, one address, or every peer on a unix socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrustedProxy {
     /// A network of addresses.
     Net(IpNet),
@@ -160,8 +157,7 @@ pub enum OriginScheme {
 }
 
 /// An origin: `http://host[:port]`, `https://host[:port]` or `unix:/path`. It has no path of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OriginUrl {
     /// How Weir talks to it.
     pub scheme: OriginScheme,
@@ -178,8 +174,7 @@ text_value!(
 );
 
 /// A name server: an address, with a port where it is not 53.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nameserver(pub SocketAddr);
 
 text_value!(Nameserver, "weir-nameserver", "a name server: `192.0.2.53`, `[2001:db8::53]:5353`");
@@ -336,8 +331,7 @@ pub(super) fn check_name(name: &str) -> Result<&str, String> {
 }
 
 /// Which hosts a site answers for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// One name or address, lower case, without a port; IPv6 in brackets.
     Exact(String),
@@ -400,8 +394,7 @@ impl fmt::Display for HostPattern {
 }
 
 /// The Host that Weir sends to the origin.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum HostRule {
     /// The client's.
     #[default]

@@ -3,12 +3,10 @@
 
 use super::address::host_and_port;
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 /// A path with its query, as it is sent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SentPath(pub String);
 
 text_value!(SentPath, "weir-sent-path", "a path with its query, sent as it is: `/up?deep=1`");
@@ -35,8 +33,7 @@ impl fmt::Display for SentPath {
 }
 
 /// A host, and a port where it is not the scheme's own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Authority(pub String);
 
 text_value!(Authority, "weir-authority", "a host, with a port where it has one: `app.internal:8080`");
@@ -62,8 +59,7 @@ impl fmt::Display for Authority {
 }
 
 /// Ranges of statuses, with commas between them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StatusRanges(pub Vec<RangeInclusive<u16>>);
 
 text_value!(StatusRanges, "weir-status-ranges", "statuses and ranges of them: `200-399`, `200,204,301-308`");

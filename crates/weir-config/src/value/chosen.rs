@@ -3,7 +3,6 @@
 
 use super::text::parse;
 use super::{ByteRate, text_value};
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use weir_policy::value::{Known, Scope, Style, Value, What};
 
@@ -58,8 +57,7 @@ impl fmt::Display for MapValue {
 }
 
 /// An upstream: its name, or a map that chooses one for each request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UpstreamRule {
     /// This one.
     Named(String),
@@ -94,8 +92,7 @@ impl fmt::Display for UpstreamRule {
 }
 
 /// The most bytes a second: a rate, or a map that says one for each request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RateLimit {
     /// This one.
     Fixed(ByteRate),

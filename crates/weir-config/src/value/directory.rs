@@ -1,12 +1,10 @@
 //! The address of an ACME directory. Must not ask for it.
 
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The URL of the directory of a certificate authority (RFC 8555 §7.1.1).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirectoryUrl(String);
 
 text_value!(

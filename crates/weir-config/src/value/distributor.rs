@@ -3,12 +3,10 @@
 
 use super::{Duration, text_value};
 use crate::nearest::nearest;
-use serde::{Deserialize, Serialize};
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 /// Where a distributor is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DistributorUrl {
     /// It takes datagrams.
     Udp(SocketAddr),
@@ -60,8 +58,7 @@ impl fmt::Display for DistributorUrl {
 }
 
 /// How long an answer is used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeepAnswer {
     /// For the session.
     Session,

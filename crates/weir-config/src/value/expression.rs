@@ -4,7 +4,6 @@
 use super::text_value;
 use crate::nearest::nearest;
 use regex::{Regex, RegexBuilder};
-use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Range, str::FromStr};
 
 /// The longest expression, in bytes.
@@ -15,8 +14,7 @@ const DEPTH_MAX: usize = 32;
 const REGEX_BYTES_MAX: usize = 1 << 18;
 
 /// An expression over metrics.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone)]
 pub struct MetricExpression {
     /// As it was written.
     text: String,

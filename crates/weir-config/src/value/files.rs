@@ -1,12 +1,10 @@
 //! Names of files below a root, and what answers for what is not there. Must not look at the file system.
 
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The name of a file in any folder.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FileName(pub String);
 
 text_value!(FileName, "weir-file-name", "the name of a file, without a slash: `index.html`");
@@ -32,8 +30,7 @@ impl fmt::Display for FileName {
 }
 
 /// What answers for what is not below a root.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Fallback {
     /// The upstream.
     Upstream,

@@ -2,12 +2,10 @@
 
 use super::{CookieName, FieldName, text_value};
 use crate::nearest::nearest;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// What a hash is of: a part of the request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HashOf {
     /// `uri`: path and query.
     Uri,

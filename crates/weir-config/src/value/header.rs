@@ -1,12 +1,10 @@
 //! Names and values of fields, cookies and methods (RFC 9110 §5, §9). Must not interpret a field.
 
 use super::{nginx, text_value};
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The name of a header field (RFC 9110 §5.1), kept in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldName(pub http::HeaderName);
 
 text_value!(FieldName, "weir-field-name", "the name of a header field: `X-Country`");
@@ -89,8 +87,7 @@ fn file_named(text: &str) -> Option<&str> {
 
 /// A condition on a request's field: its name alone (the field is there), or `Name: pattern` (`*` matches any
 /// text).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldMatch {
     /// The field.
     pub name: FieldName,
@@ -130,8 +127,7 @@ impl fmt::Display for FieldMatch {
 }
 
 /// The name of a cookie or query parameter, where `*` is any text: `session*`, `utm_*`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NameGlob(pub String);
 
 text_value!(NameGlob, "weir-name-glob", "a name where `*` is any text: `session`, `utm_*`");
@@ -160,8 +156,7 @@ impl fmt::Display for NameGlob {
 
 /// A condition on a cookie or a query parameter: its name alone (it is there), or `name=value`; `*` is any
 /// text in both.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PairMatch {
     /// Its name.
     pub name: NameGlob,
@@ -201,8 +196,7 @@ impl fmt::Display for PairMatch {
 }
 
 /// The name of a cookie, taken literally.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CookieName(pub String);
 
 text_value!(CookieName, "weir-cookie-name", "the name of a cookie, without patterns: `currency`");
@@ -225,8 +219,7 @@ impl fmt::Display for CookieName {
 }
 
 /// A request method (RFC 9110 §9): `GET`, `POST`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MethodName(pub http::Method);
 
 text_value!(MethodName, "weir-method", "a request method, in capitals: `GET`, `POST`");

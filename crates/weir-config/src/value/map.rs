@@ -6,7 +6,6 @@ use super::text::{check_field_text, check_map_name, parse};
 use super::{nginx, text_value};
 use ipnet::IpNet;
 use regex::bytes::{Regex, RegexBuilder};
-use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fmt, net::IpAddr, str::FromStr};
 use weir_policy::value::{Part, Scope, Value, What};
 
@@ -14,8 +13,7 @@ use weir_policy::value::{Part, Scope, Value, What};
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// What a map looks at.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MapOf(pub Value);
 
 text_value!(MapOf, "weir-map-of", "a text with [placeholders](#placeholders): `{header.User-Agent}`");
@@ -53,8 +51,7 @@ impl MapOf {
 }
 
 /// A condition on what a map gives: its name alone (it gives something), or `NAME=pattern`; `*` is any text.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MapMatch {
     /// The map.
     pub name: String,

@@ -3,12 +3,10 @@
 
 use super::text_value;
 use crate::nearest::nearest;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time};
 
 /// A span of time: digits and a unit (`ms`, `s`, `m`, `h`, `d`), several in a row are added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(pub time::Duration);
 
 text_value!(Duration, "weir-duration", "a time with its unit: `500ms`, `60s`, `5m`, `1h30m`, `7d`");
@@ -81,8 +79,7 @@ impl fmt::Display for Duration {
 
 /// A number of bytes: digits and a unit, binary (`KiB`, `MiB`, `GiB`, `TiB`) or decimal (`kB`, `MB`, `GB`,
 /// `TB`), or `B`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(pub u64);
 
 text_value!(Size, "weir-size", "a number of bytes with its unit: `512B`, `64KiB`, `256MiB`, `10GiB`, `1GB`");

@@ -3,7 +3,6 @@
 use super::address::OriginScheme;
 use super::{OriginUrl, text_value};
 use crate::nearest::nearest;
-use serde::{Deserialize, Serialize};
 use std::{fmt, net::IpAddr, str::FromStr};
 
 /// The port at which gmond sends its values.
@@ -12,8 +11,7 @@ const GMOND_PORT: u16 = 8649;
 const PARTS: [&str; 3] = ["host", "port", "id"];
 
 /// A gmond or gmetad: a host, with a port where it is not 8649.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Gmond {
     /// A DNS name or an address without brackets.
     pub host: String,
@@ -53,8 +51,7 @@ impl fmt::Display for Gmond {
 }
 
 /// A page in Prometheus' text, with `{host}`, `{port}` and `{id}` of the origin.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MetricsUrl(String);
 
 text_value!(

@@ -2,13 +2,11 @@
 //! the edge's plan.
 
 use super::{nginx, text_value};
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use weir_policy::{has_dot_segment, read_escapes};
 
 /// A glob over a path: `*` is any text without `/`, `**` any text.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathGlob(pub String);
 
 text_value!(
@@ -43,8 +41,7 @@ impl fmt::Display for PathGlob {
 }
 
 /// The beginning of a path, compared byte by byte.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathPrefix(pub String);
 
 text_value!(PathPrefix, "weir-path-prefix", "the beginning of a path, taken literally: `/api/`");
@@ -88,8 +85,7 @@ fn check_path_text(text: &str) -> Result<(), String> {
 }
 
 /// A regular expression over a path, in the syntax of the `regex` crate over bytes; it is not anchored.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone)]
 pub struct PathRegex(regex::bytes::Regex);
 
 text_value!(

@@ -1,12 +1,10 @@
 //! Shares: `50%`. Must not accept a number without its sign.
 
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// A share, 1 to 100 percent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(pub u8);
 
 text_value!(Percent, "weir-percent", "a share, `1%` to `100%`");

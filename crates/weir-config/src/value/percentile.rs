@@ -1,12 +1,10 @@
 //! Percentiles: `p95`, `p99.9`. Must not accept one below the median.
 
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// A percentile, `p50` to `p99.9`, in thousandths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percentile(pub u16);
 
 text_value!(Percentile, "weir-percentile", "a percentile, `p50` to `p99.9`");

@@ -2,12 +2,10 @@
 //! names them.
 
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// A file that must exist and be readable when the configuration is loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilePath(pub PathBuf);
 
 text_value!(FilePath, "weir-file", "a file that is there; relative to the file that names it");
@@ -27,8 +25,7 @@ impl fmt::Display for FilePath {
 }
 
 /// A file, or those that match: `*` is any text within one name. Whether it is there shows when it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FileGlob(pub PathBuf);
 
 text_value!(
@@ -59,8 +56,7 @@ impl fmt::Display for FileGlob {
 }
 
 /// A file or folder that Weir makes if it is missing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathText(pub PathBuf);
 
 text_value!(PathText, "weir-path", "a path; relative to the file that names it");
@@ -80,8 +76,7 @@ impl fmt::Display for PathText {
 }
 
 /// Where a log goes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum LogTarget {
     /// The standard output.
     #[default]

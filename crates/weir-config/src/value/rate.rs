@@ -2,12 +2,10 @@
 //! accept bits.
 
 use super::{NameGlob, Size, text_value};
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// Bytes a second: a size, with or without `/s` behind it; never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteRate(pub u64);
 
 text_value!(
@@ -62,8 +60,7 @@ impl fmt::Display for ByteRate {
 }
 
 /// The name of a query parameter, taken literally.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ParameterName(pub String);
 
 text_value!(ParameterName, "weir-parameter-name", "the name of a query parameter, without patterns: `rate`");

@@ -2,13 +2,11 @@
 
 use super::text::{check_url, parse};
 use super::text_value;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use weir_policy::value::{Part, Scope, Value, What};
 
 /// The path, and perhaps the query, that an origin is asked for: `/{1}`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RewriteTarget(pub Value);
 
 text_value!(
@@ -53,8 +51,7 @@ impl fmt::Display for RewriteTarget {
 }
 
 /// What a client gets in place of what an origin says.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BackText(pub Value);
 
 text_value!(
@@ -95,8 +92,7 @@ impl fmt::Display for BackText {
 }
 
 /// A glob over a whole text: `http://app.internal/**`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TextGlob(pub String);
 
 text_value!(

@@ -2,7 +2,6 @@
 
 use super::{HostPattern, text_value};
 use regex::bytes::{Regex, RegexBuilder};
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use weir_policy::glob;
 
@@ -10,8 +9,7 @@ use weir_policy::glob;
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// A host of a route, in small letters and without a port.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone)]
 pub enum RouteHost {
     /// A name, or a glob in which `*` is any text.
     Glob(String),

@@ -3,12 +3,10 @@
 use super::header::{CookieName, FieldName};
 use super::text_value;
 use crate::nearest::nearest;
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The part of a request that chooses a session's origin.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SessionOf {
     /// The value of a cookie.
     Cookie(CookieName),

@@ -5,7 +5,6 @@ use super::fault::Fault;
 use super::header::check_field_value;
 use super::{nginx, text_value};
 use crate::nearest::nearest;
-use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Range, str::FromStr};
 use weir_policy::value::{Part, ROWS, Scope, Value, ValueError, What};
 
@@ -141,8 +140,7 @@ pub(super) fn check_any_field(text: &str) -> Result<(), String> {
 }
 
 /// The target of a redirect: `https://{host}{uri}`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target(pub Value);
 
 text_value!(
@@ -219,8 +217,7 @@ pub(super) fn check_url(value: &Value) -> Result<(), String> {
 }
 
 /// A line of the access log, without its end.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LogLine(pub Value);
 
 text_value!(
@@ -271,8 +268,7 @@ impl fmt::Display for LogLine {
 }
 
 /// Placeholders whose values tell objects apart: `{header.X-Country}`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyValue(pub Value);
 
 text_value!(

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Body, Incoming};
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -164,7 +163,8 @@ fn url_of(control: &Control, call: &Call, site: Option<&str>) -> Result<String, 
 }
 
 /// `GET /cache/stats` of the Monkey cache, as that answers it.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Stats {
     /// What its memory has, in MiB.
     memory: StatsMemory,
@@ -177,7 +177,8 @@ pub(super) struct Stats {
     next: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatsMemory {
     /// There are no pipes here.
     pipe_size: f64,
@@ -185,13 +186,15 @@ struct StatsMemory {
     pipe_mem_used: f64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatsRequests {
     /// Requests a second, as a mean since the start.
     served_per_sec: f64,
 }
 
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatsFile {
     /// The URL without its scheme.
     uri: String,

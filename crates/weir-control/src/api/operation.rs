@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
-use schemars::{Schema, SchemaGenerator};
 
 use crate::answer::{Answer, Refusal, Waiting};
 use crate::call::{Call, Role};
@@ -22,10 +21,13 @@ pub(crate) struct Operation {
     /// What a token that is limited to sites gets.
     pub(crate) reach: Reach,
     /// In a sentence.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests print it into the document"))]
     pub(crate) summary: &'static str,
     pub(crate) query: &'static [Parameter],
     /// The content of a request, JSON.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests print it into the document"))]
     pub(crate) input: Option<SchemaOf>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests print it into the document"))]
     pub(crate) output: Output,
     pub(crate) act: Act,
 }
@@ -39,7 +41,8 @@ pub(crate) enum Reach {
     OwnSites,
 }
 
-/// A parameter of a query.
+/// A parameter of a query, for the document.
+#[cfg_attr(not(test), expect(dead_code, reason = "the tests print it"))]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     /// Its type in JSON Schema.
@@ -47,7 +50,8 @@ pub(crate) struct Parameter {
     pub(crate) meaning: &'static str,
 }
 
-/// What an operation answers if it succeeds.
+/// What an operation answers if it succeeds, for the document.
+#[cfg_attr(not(test), expect(dead_code, reason = "the tests print it"))]
 pub(crate) struct Output {
     pub(crate) status: StatusCode,
     pub(crate) meaning: &'static str,
@@ -56,7 +60,25 @@ pub(crate) struct Output {
     pub(crate) schema: SchemaOf,
 }
 
-pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+/// The schema of what is asked or answered: a part of the document, which only the tests print.
+pub(crate) struct SchemaOf {
+    #[cfg(test)]
+    pub(super) print: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+}
+
+impl SchemaOf {
+    /// That of a type, as serde reads and writes it.
+    #[cfg(test)]
+    pub(super) const fn of<T: schemars::JsonSchema>() -> SchemaOf {
+        SchemaOf { print: |generator| generator.subschema_for::<T>() }
+    }
+
+    /// That of a type, as serde reads and writes it.
+    #[cfg(not(test))]
+    pub(super) const fn of<T>() -> SchemaOf {
+        SchemaOf {}
+    }
+}
 
 /// How an operation is done.
 #[derive(Clone, Copy)]

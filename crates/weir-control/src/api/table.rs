@@ -1,8 +1,9 @@
 //! All operations of the API: a row each.
 
 use http::{Method, StatusCode};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+#[cfg(test)]
+use super::document;
 use super::operation::{Act, Operation, Output, Parameter, Reach, SchemaOf};
 use super::{acts, content, jobs, live, log, objects, openapi, origins, tokens, top, views, warm};
 use crate::answer::JSON;
@@ -34,7 +35,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "This document.",
         query: &[],
         input: None,
-        output: done("The OpenAPI document.", any),
+        output: done("The OpenAPI document.", ANY),
         act: Act::Blocks(openapi::show),
     },
     Operation {
@@ -45,7 +46,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "What Weir does and holds.",
         query: &[],
         input: None,
-        output: done("The status.", schema_of::<Status>),
+        output: done("The status.", SchemaOf::of::<Status>()),
         act: Act::Blocks(views::status),
     },
     Operation {
@@ -58,7 +59,7 @@ pub(crate) static TABLE: &[Operation] = &[
         input: None,
         output: done(
             "All certificates, those included that cannot be used.",
-            schema_of::<Vec<CertificateUse>>,
+            SchemaOf::of::<Vec<CertificateUse>>(),
         ),
         act: Act::Blocks(views::certificates),
     },
@@ -70,7 +71,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "The state of each volume.",
         query: &[],
         input: None,
-        output: done("The volumes.", schema_of::<Vec<VolumeUse>>),
+        output: done("The volumes.", SchemaOf::of::<Vec<VolumeUse>>()),
         act: Act::Blocks(views::volumes),
     },
     Operation {
@@ -81,7 +82,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "The origins of each upstream: how each stands, and how it differs from the file.",
         query: &[],
         input: None,
-        output: done("The upstreams with their origins.", schema_of::<Vec<OriginsOf>>),
+        output: done("The upstreams with their origins.", SchemaOf::of::<Vec<OriginsOf>>()),
         act: Act::Blocks(origins::list),
     },
     Operation {
@@ -92,8 +93,8 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Changes an origin at once, for all requests that begin from then on. It lasts until the \
                   process ends, through reloads and upgrades; with `keep` longer.",
         query: &[],
-        input: Some(schema_of::<OriginOrder>),
-        output: done("It is changed.", schema_of::<OriginChanged>),
+        input: Some(SchemaOf::of::<OriginOrder>()),
+        output: done("It is changed.", SchemaOf::of::<OriginChanged>()),
         act: Act::Blocks(origins::change),
     },
     Operation {
@@ -104,7 +105,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "The metrics of all origins: values, ages, and why one is missing.",
         query: &[],
         input: None,
-        output: done("The sources and the origins.", schema_of::<MetricsShown>),
+        output: done("The sources and the origins.", SchemaOf::of::<MetricsShown>()),
         act: Act::Blocks(origins::metrics),
     },
     Operation {
@@ -115,8 +116,8 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Pushes metrics of an origin. They come before those of all sources, last until their \
                   lifetime or the process ends, and are not in the history.",
         query: &[],
-        input: Some(schema_of::<MetricsOrder>),
-        output: done("The origin has them.", schema_of::<MetricsPushed>),
+        input: Some(SchemaOf::of::<MetricsOrder>()),
+        output: done("The origin has them.", SchemaOf::of::<MetricsPushed>()),
         act: Act::Blocks(origins::push),
     },
     Operation {
@@ -126,8 +127,8 @@ pub(crate) static TABLE: &[Operation] = &[
         reach: Reach::Whole,
         summary: "The same as POST, which says what holds of both.",
         query: &[],
-        input: Some(schema_of::<MetricsOrder>),
-        output: done("The origin has them.", schema_of::<MetricsPushed>),
+        input: Some(SchemaOf::of::<MetricsOrder>()),
+        output: done("The origin has them.", SchemaOf::of::<MetricsPushed>()),
         act: Act::Blocks(origins::push),
     },
     Operation {
@@ -162,7 +163,7 @@ pub(crate) static TABLE: &[Operation] = &[
             status: StatusCode::OK,
             meaning: "Objects.",
             forms: &[JSON, Form::LINES, Form::EVENTS],
-            schema: schema_of::<Listing>,
+            schema: SchemaOf::of::<Listing>(),
         },
         act: Act::Waits(objects::list),
     },
@@ -184,7 +185,7 @@ pub(crate) static TABLE: &[Operation] = &[
             status: StatusCode::OK,
             meaning: "The accounts.",
             forms: &[JSON, views::CSV],
-            schema: schema_of::<Sites>,
+            schema: SchemaOf::of::<Sites>(),
         },
         act: Act::Blocks(views::sites),
     },
@@ -195,8 +196,8 @@ pub(crate) static TABLE: &[Operation] = &[
         reach: Reach::OwnSites,
         summary: "What would happen to a request, and why. Nothing is sent to an origin.",
         query: &[],
-        input: Some(schema_of::<Question>),
-        output: done("What would happen.", schema_of::<Explained>),
+        input: Some(SchemaOf::of::<Question>()),
+        output: done("What would happen.", SchemaOf::of::<Explained>()),
         act: Act::Blocks(views::explain),
     },
     Operation {
@@ -207,8 +208,8 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Purges. The answer comes once the purge is durable. Where a scope makes no sense, none \
                   is carried out.",
         query: &[],
-        input: Some(schema_of::<PurgeOrder>),
-        output: done("It is purged.", schema_of::<Purged>),
+        input: Some(SchemaOf::of::<PurgeOrder>()),
+        output: done("It is purged.", SchemaOf::of::<Purged>()),
         act: Act::Waits(acts::purge),
     },
     Operation {
@@ -219,8 +220,8 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "What a purge would take: objects and bytes, exactly; nothing is purged. Reads the head \
                   of everything held: a job, whose `result` is a `Counted`.",
         query: &[],
-        input: Some(schema_of::<PurgeOrder>),
-        output: begun(schema_of::<JobShown>),
+        input: Some(SchemaOf::of::<PurgeOrder>()),
+        output: begun(SchemaOf::of::<JobShown>()),
         act: Act::Blocks(jobs::count_purged),
     },
     Operation {
@@ -232,8 +233,8 @@ pub(crate) static TABLE: &[Operation] = &[
                   shorter than it was. The answer comes once that is durable. What must be asked about each \
                   time stays so. Where a scope makes no sense, none is carried out.",
         query: &[],
-        input: Some(schema_of::<RetentionOrder>),
-        output: done("It is in force.", schema_of::<Retained>),
+        input: Some(SchemaOf::of::<RetentionOrder>()),
+        output: done("It is in force.", SchemaOf::of::<Retained>()),
         act: Act::Waits(acts::retain),
     },
     Operation {
@@ -244,7 +245,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "The lifetimes that were ordered and have not ended, by the history.",
         query: &[],
         input: None,
-        output: done("The newest first.", schema_of::<Retentions>),
+        output: done("The newest first.", SchemaOf::of::<Retentions>()),
         act: Act::Blocks(views::retentions),
     },
     Operation {
@@ -255,7 +256,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Loads the configuration file again and puts it in force.",
         query: &[],
         input: None,
-        output: done("It is in force.", schema_of::<Reloaded>),
+        output: done("It is in force.", SchemaOf::of::<Reloaded>()),
         act: Act::Blocks(acts::reload),
     },
     Operation {
@@ -265,8 +266,8 @@ pub(crate) static TABLE: &[Operation] = &[
         reach: Reach::Whole,
         summary: "Replaces the running program by a new one. Only the control socket may name the program.",
         query: &[],
-        input: Some(schema_of::<UpgradeOrder>),
-        output: done("A new process has taken over.", schema_of::<Upgraded>),
+        input: Some(SchemaOf::of::<UpgradeOrder>()),
+        output: done("A new process has taken over.", SchemaOf::of::<Upgraded>()),
         act: Act::Blocks(acts::upgrade),
     },
     Operation {
@@ -278,7 +279,7 @@ pub(crate) static TABLE: &[Operation] = &[
                   `Verified`.",
         query: &[],
         input: None,
-        output: begun(schema_of::<JobShown>),
+        output: begun(SchemaOf::of::<JobShown>()),
         act: Act::Blocks(jobs::verify),
     },
     Operation {
@@ -290,8 +291,8 @@ pub(crate) static TABLE: &[Operation] = &[
                   `Warmed`. It goes on after a restart. Clients go first. Only the control socket may name a \
                   folder.",
         query: &[],
-        input: Some(schema_of::<WarmOrder>),
-        output: begun(schema_of::<JobShown>),
+        input: Some(SchemaOf::of::<WarmOrder>()),
+        output: begun(SchemaOf::of::<JobShown>()),
         act: Act::Blocks(warm::begin),
     },
     Operation {
@@ -301,8 +302,8 @@ pub(crate) static TABLE: &[Operation] = &[
         reach: Reach::OwnSites,
         summary: "Sends more URLs to a warming that was begun with `more`.",
         query: &[],
-        input: Some(schema_of::<WarmPiece>),
-        output: done("They are taken.", schema_of::<WarmTaken>),
+        input: Some(SchemaOf::of::<WarmPiece>()),
+        output: done("They are taken.", SchemaOf::of::<WarmTaken>()),
         act: Act::Blocks(warm::add),
     },
     Operation {
@@ -314,7 +315,7 @@ pub(crate) static TABLE: &[Operation] = &[
                   `view` or `admin` and no sites those of others too.",
         query: &[],
         input: None,
-        output: done("The jobs.", schema_of::<Vec<JobShown>>),
+        output: done("The jobs.", SchemaOf::of::<Vec<JobShown>>()),
         act: Act::Blocks(jobs::list),
     },
     Operation {
@@ -329,7 +330,7 @@ pub(crate) static TABLE: &[Operation] = &[
             status: StatusCode::OK,
             meaning: "The job.",
             forms: &[JSON, Form::LINES, Form::EVENTS],
-            schema: schema_of::<JobShown>,
+            schema: SchemaOf::of::<JobShown>(),
         },
         act: Act::Waits(jobs::show),
     },
@@ -341,7 +342,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Asks a job to end. One that another has begun needs `admin`.",
         query: &[],
         input: None,
-        output: done("The job as it was. It ends soon.", schema_of::<JobShown>),
+        output: done("The job as it was. It ends soon.", SchemaOf::of::<JobShown>()),
         act: Act::Blocks(jobs::cancel),
     },
     Operation {
@@ -394,7 +395,7 @@ pub(crate) static TABLE: &[Operation] = &[
             number("full", "1: also the key, and the steps that were noted. Default: 0."),
         ],
         input: None,
-        output: done("The requests.", schema_of::<PastShown>),
+        output: done("The requests.", SchemaOf::of::<PastShown>()),
         act: Act::Blocks(log::past),
     },
     Operation {
@@ -417,7 +418,7 @@ pub(crate) static TABLE: &[Operation] = &[
             status: StatusCode::OK,
             meaning: "The list, and what goes on.",
             forms: &[JSON, Form::LINES, Form::EVENTS],
-            schema: schema_of::<Top>,
+            schema: SchemaOf::of::<Top>(),
         },
         act: Act::Waits(top::show),
     },
@@ -445,7 +446,7 @@ pub(crate) static TABLE: &[Operation] = &[
             number("limit", "The most entries, the newest, 1 to 10000. Default: 100."),
         ],
         input: None,
-        output: done("The entries.", schema_of::<HistoryShown>),
+        output: done("The entries.", SchemaOf::of::<HistoryShown>()),
         act: Act::Blocks(views::history),
     },
     Operation {
@@ -456,7 +457,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "The tokens, without their secrets.",
         query: &[],
         input: None,
-        output: done("All tokens, those that have expired included.", schema_of::<Vec<TokenShown>>),
+        output: done("All tokens, those that have expired included.", SchemaOf::of::<Vec<TokenShown>>()),
         act: Act::Blocks(tokens::list),
     },
     Operation {
@@ -466,8 +467,8 @@ pub(crate) static TABLE: &[Operation] = &[
         reach: Reach::Whole,
         summary: "Makes a token. Its secret is in this answer alone.",
         query: &[],
-        input: Some(schema_of::<TokenOrder>),
-        output: done("It is good from now on.", schema_of::<TokenMade>),
+        input: Some(SchemaOf::of::<TokenOrder>()),
+        output: done("It is good from now on.", SchemaOf::of::<TokenMade>()),
         act: Act::Blocks(tokens::add),
     },
     Operation {
@@ -478,7 +479,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Removes a token.",
         query: &[],
         input: None,
-        output: done("It is not good any more.", schema_of::<TokenShown>),
+        output: done("It is not good any more.", SchemaOf::of::<TokenShown>()),
         act: Act::Blocks(tokens::remove),
     },
     Operation {
@@ -494,7 +495,7 @@ pub(crate) static TABLE: &[Operation] = &[
             text("after", "Where the page before ended: its `next`."),
         ],
         input: None,
-        output: done("A page.", schema_of::<ContentListing>),
+        output: done("A page.", SchemaOf::of::<ContentListing>()),
         act: Act::Blocks(content::list),
     },
     Operation {
@@ -510,7 +511,7 @@ pub(crate) static TABLE: &[Operation] = &[
             text("ttl", "After which time it ends by itself: `90s`, `1h`. Default: it stays."),
         ],
         input: None,
-        output: done("It is laid. 201 where nothing was by hand.", schema_of::<ContentLaid>),
+        output: done("It is laid. 201 where nothing was by hand.", SchemaOf::of::<ContentLaid>()),
         act: Act::Takes(content::put),
     },
     Operation {
@@ -521,7 +522,7 @@ pub(crate) static TABLE: &[Operation] = &[
         summary: "Resets a URL: what is laid over it by hand is gone, and the cache and the origin answer.",
         query: &[text("url", "The URL, with its scheme or without.")],
         input: None,
-        output: done("What was laid.", schema_of::<ContentShown>),
+        output: done("What was laid.", SchemaOf::of::<ContentShown>()),
         act: Act::Blocks(content::reset),
     },
     Operation {
@@ -564,41 +565,31 @@ pub(crate) static TABLE: &[Operation] = &[
             text("after", "Where the page before ended: its `next`."),
         ],
         input: None,
-        output: done("A page.", schema_of::<content::Stats>),
+        output: done("A page.", SchemaOf::of::<content::Stats>()),
         act: Act::Blocks(content::stats),
     },
 ];
 
 /// A line of text.
 const fn said(meaning: &'static str) -> Output {
-    Output { status: StatusCode::OK, meaning, forms: &["text/plain; charset=utf-8"], schema: line_of_text }
+    Output { status: StatusCode::OK, meaning, forms: &["text/plain; charset=utf-8"], schema: LINE_OF_TEXT }
 }
 
-fn line_of_text(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "type": "string" })
-}
+const LINE_OF_TEXT: SchemaOf = SchemaOf {
+    #[cfg(test)]
+    print: document::line_of_text,
+};
 
-fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
-
-fn any(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "type": "object" })
-}
+const ANY: SchemaOf = SchemaOf {
+    #[cfg(test)]
+    print: document::any,
+};
 
 /// A line of a stream: its fields are those of the file of events or of the log.
-fn line(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({
-        "type": "object",
-        "description": "A line, or the `data` of an event. `event` is `dropped` where `count` of them were.",
-        "properties": {
-            "time": { "type": "string", "format": "date-time" },
-            "event": { "type": "string" },
-            "count": { "type": "integer" },
-        },
-        "additionalProperties": true,
-    })
-}
+const LINE: SchemaOf = SchemaOf {
+    #[cfg(test)]
+    print: document::line,
+};
 
 const fn text(name: &'static str, meaning: &'static str) -> Parameter {
     Parameter { name, kind: "string", meaning }
@@ -619,5 +610,5 @@ const fn begun(schema: SchemaOf) -> Output {
 }
 
 const fn going_on(meaning: &'static str) -> Output {
-    Output { status: StatusCode::OK, meaning, forms: &[Form::LINES, Form::EVENTS], schema: line }
+    Output { status: StatusCode::OK, meaning, forms: &[Form::LINES, Form::EVENTS], schema: LINE }
 }

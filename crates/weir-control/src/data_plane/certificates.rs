@@ -1,10 +1,10 @@
 //! The certificates for clients, as they are shown.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The certificates for clients.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CertificatesUse {
     /// All of them, those included that cannot be used.
     pub all: Vec<CertificateUse>,
@@ -16,7 +16,8 @@ pub struct CertificatesUse {
 }
 
 /// How many orders of certificates have ended, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OrdersEnded {
     /// With a certificate.
     pub issued: u64,
@@ -25,7 +26,8 @@ pub struct OrdersEnded {
 }
 
 /// A certificate, or a pair of files that is to be one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CertificateUse {
     /// Its names and addresses; empty where nothing could be read yet.

@@ -1,10 +1,10 @@
 //! What the checks and the agent of an origin have said, as values for the API and metrics.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The checks of an origin; counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckState {
     /// `unchecked`, `up` or `down`.
     pub state: String,
@@ -28,7 +28,8 @@ pub struct CheckState {
 }
 
 /// Checks that took up to so long, those of the bounds below included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TookUpTo {
     /// The bound.
     pub s: f64,
@@ -37,7 +38,8 @@ pub struct TookUpTo {
 }
 
 /// The agent of an origin; counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AgentState {
     /// The last whole line.
     pub line: String,

@@ -1,6 +1,5 @@
 //! Content by hand, as the control plane orders and shows it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Content that is to be laid over a URL.
@@ -64,7 +63,8 @@ pub enum ContentRefusal {
 }
 
 /// A piece of content by hand.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ContentShown {
     /// Its URL, without a scheme: it is there for both.
     pub url: String,
@@ -94,7 +94,8 @@ pub struct ContentShown {
 }
 
 /// Content that was laid.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ContentLaid {
     /// Whether it replaces other content by hand.
     pub replaced: bool,
@@ -104,7 +105,8 @@ pub struct ContentLaid {
 }
 
 /// How much content by hand there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ContentUse {
     /// Pieces.
     pub objects: u64,
@@ -132,7 +134,8 @@ pub struct ContentWanted {
 }
 
 /// A page of content by hand, by URL.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ContentListing {
     /// Some pieces.
     pub content: Vec<ContentShown>,

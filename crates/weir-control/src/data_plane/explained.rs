@@ -1,13 +1,13 @@
 //! What `weir explain` asks and what it gets.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CertificateUse, RetainedUntil};
 use std::net::IpAddr;
 
 /// A request to explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The method; absent: GET.
@@ -20,7 +20,7 @@ pub struct Question {
     pub headers: Vec<(String, String)>,
     /// The client's address, as Weir would know it; absent: no client is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub client: Option<IpAddr>,
 }
 
@@ -29,7 +29,8 @@ fn get() -> String {
 }
 
 /// What would happen to a request. Fields that do not apply are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Explained {
     /// The site that answers for the host.
@@ -109,7 +110,8 @@ pub struct Explained {
 }
 
 /// One value of the configuration and where it stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Setting {
     /// The key.
     pub key: String,
@@ -122,7 +124,8 @@ pub struct Setting {
 }
 
 /// A request to an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
@@ -134,7 +137,8 @@ pub struct OriginRequest {
 }
 
 /// Which origin of an upstream would get a request now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OriginChoice {
     /// Its name; absent where none takes requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,7 +156,8 @@ pub struct OriginChoice {
 }
 
 /// An origin, as a request would find it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OriginConsidered {
     /// Its name.
     pub name: String,
@@ -166,7 +171,8 @@ pub struct OriginConsidered {
 }
 
 /// What a client of TLS meets that asks for the host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ExplainedTls {
     /// The listeners that have TLS.
@@ -182,7 +188,8 @@ pub struct ExplainedTls {
 }
 
 /// One stored variant under a key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StoredVariant {
     /// Whether it matches the request.
@@ -240,7 +247,8 @@ pub struct StoredVariant {
 }
 
 /// Bytes of a body that follow one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeldRange {
     /// The first byte.
     pub first: u64,
@@ -249,7 +257,8 @@ pub struct HeldRange {
 }
 
 /// A field that a response varies on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SelectingField {
     /// The field.
     pub field: String,

@@ -1,6 +1,5 @@
 //! What is cached, as the control plane asks for it and shows it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What to list. Several conditions must all hold. They are words here: the data plane reads them.
@@ -41,7 +40,8 @@ pub struct ListOrder {
 }
 
 /// What is cached: a page, the first of an order, or a sum.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
     /// Some objects.
     pub objects: Vec<CachedObject>,
@@ -58,7 +58,8 @@ pub struct Listing {
 }
 
 /// How much fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ListSum {
     /// Objects.
     pub objects: u64,
@@ -67,7 +68,8 @@ pub struct ListSum {
 }
 
 /// A cached object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CachedObject {
     /// Its URL as it stands in the key; that of content by hand has no scheme, since it is there for both.
     pub url: String,

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentState, CheckState, PicksCount};
 
 /// An upstream and its origins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UpstreamState {
     /// Its name.
     pub name: String,
@@ -31,7 +31,8 @@ pub struct UpstreamState {
 }
 
 /// Requests sent to a second origin because the first was slow, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HedgesState {
     /// They were sent.
     pub sent: u64,
@@ -42,7 +43,8 @@ pub struct HedgesState {
 }
 
 /// Passed requests by what became of their session, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SessionsState {
     /// It began with the response.
     pub created: u64,
@@ -55,7 +57,8 @@ pub struct SessionsState {
 }
 
 /// An origin now; counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OriginState {
     /// The origin as configured.
     pub name: String,

@@ -1,10 +1,10 @@
 //! How often origins were picked, as values.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How often an origin was picked by one pick for one reason.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PicksCount {
     /// The pick, by its word.
     pub pick: String,

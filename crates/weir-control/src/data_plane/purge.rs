@@ -1,13 +1,13 @@
 //! Purges as they are ordered and answered.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Called when a purge is durable with the number of its largest mark, or with why it is not.
 pub type PurgeDone = Box<dyn FnOnce(Result<u64, String>) + Send>;
 
 /// A purge that is ordered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PurgeOrder {
     /// What is purged, where that is one thing.
@@ -22,7 +22,8 @@ pub struct PurgeOrder {
 }
 
 /// What is purged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PurgeScope {
     /// All keys and variants of a URL; without a scheme of http and https.
@@ -45,11 +46,12 @@ pub enum PurgeScope {
 }
 
 /// A purge that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Purged {
     /// The number of its mark in the ledger; the largest, where there are several.
     #[serde(with = "crate::digits")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub mark: u64,
     /// What was purged.
     pub scopes: Vec<PurgeScope>,
@@ -68,7 +70,8 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// What a purge would take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counted {
     /// Objects, each once.
     pub objects: u64,

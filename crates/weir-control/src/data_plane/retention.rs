@@ -1,6 +1,5 @@
 //! Retentions as they are ordered, answered and listed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PurgeScope;
@@ -9,7 +8,8 @@ use super::PurgeScope;
 pub const LIFETIME_S_MAX: u64 = 10 * 366 * 86_400;
 
 /// A lifetime that is ordered, for all that is held of what it names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetentionOrder {
     /// What is meant, where that is one thing.
@@ -23,11 +23,12 @@ pub struct RetentionOrder {
 }
 
 /// A lifetime that was ordered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Retained {
     /// The number of its mark in the ledger; the largest, where there are several.
     #[serde(with = "crate::digits")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub mark: u64,
     /// What it concerns.
     pub scopes: Vec<PurgeScope>,
@@ -47,7 +48,8 @@ pub enum RetentionRefusal {
 }
 
 /// The retentions in force.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Retentions {
     /// The newest first. Of several for the same scope the newest, which decides.
     pub retentions: Vec<RetentionShown>,
@@ -58,7 +60,8 @@ pub struct Retentions {
 }
 
 /// A retention in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RetentionShown {
     /// What it concerns: what was held then, or asked for.
     pub scope: PurgeScope,
@@ -81,7 +84,8 @@ pub struct RetentionShown {
 }
 
 /// What gave a stored response its lifetime.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RetainedUntil {
     /// Until when it is fresh, RFC 3339.

@@ -1,10 +1,10 @@
 //! What volumes hold, and what was done with them.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a verification of the volume found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verified {
     /// Objects whose every byte is what was stored.
     pub objects: u64,
@@ -28,7 +28,8 @@ pub struct Verified {
 }
 
 /// What a volume holds, and what was done with it since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VolumeUse {
     /// Its folder.
     pub path: String,
@@ -119,7 +120,8 @@ pub struct VolumeUse {
 }
 
 /// What a volume's catalogue uses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CatalogueUse {
     /// Bytes on the drive, which count as the volume's.
     pub disk_bytes: u64,

@@ -10,7 +10,7 @@ pub(crate) struct Schema {}
 
 impl Schema {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        crate::print::say(&weir_config::reference::json_schema())?;
+        crate::print::say(weir_config::JSON_SCHEMA)?;
         Ok(ExitCode::SUCCESS)
     }
 }
