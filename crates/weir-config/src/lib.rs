@@ -11,6 +11,7 @@
 
 mod check;
 mod flags;
+mod from_tree;
 mod load;
 mod maps;
 mod memory;

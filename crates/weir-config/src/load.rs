@@ -4,7 +4,7 @@
 
 use crate::{
     check::{Checker, io_words},
-    memory,
+    from_tree, memory,
     mistake::{Mistake, Mistakes},
     model::{Config, Map},
     resolve::{ResolvedSite, Resolver},
@@ -169,7 +169,7 @@ pub(crate) fn finish(
     if is_broken {
         return Err(Mistakes::new(mistakes, sources));
     }
-    let mut config: Config = match serde_json::from_value(tree.to_json()) {
+    let mut config: Config = match from_tree::read(&tree) {
         Ok(config) => config,
         Err(error) => {
             if mistakes.is_empty() {

@@ -6,7 +6,6 @@ use crate::{
     source::{Source, Span},
     value::instead_of_variable,
 };
-use serde_json::Value as Json;
 use std::collections::HashMap;
 use toml::{
     Spanned,
@@ -138,21 +137,6 @@ impl Node {
         self.get(key).map_or(&[], Node::as_list)
     }
 
-    /// The tree without its places, for the model.
-    pub fn to_json(&self) -> Json {
-        match &self.value {
-            Value::Text(text) => Json::String(text.text.clone()),
-            Value::Integer(number) => Json::from(*number),
-            Value::Float(number) => Json::from(*number),
-            Value::Bool(flag) => Json::Bool(*flag),
-            Value::Date | Value::Lost => Json::Null,
-            Value::List(list) => list.iter().map(Node::to_json).collect(),
-            Value::Table(table) => Json::Object(
-                table.entries.iter().map(|entry| (entry.key.clone(), entry.node.to_json())).collect(),
-            ),
-        }
-    }
-
     /// The value as a file may have it, on one line; with `${NAME}` where it was written so.
     pub fn to_toml(&self) -> String {
         match &self.value {
@@ -198,7 +182,7 @@ pub(crate) fn toml_key(key: &str) -> String {
 
 fn toml_text(text: &str) -> String {
     // JSON's escapes are a subset of TOML's.
-    Json::String(text.to_owned()).to_string()
+    serde_json::Value::from(text).to_string()
 }
 
 /// Parses a source, and reports all its syntax errors.

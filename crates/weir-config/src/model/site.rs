@@ -42,7 +42,8 @@ pub struct Site {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<ClientCertificate>,
     /// What its routes inherit, and the rules for requests that match no route.
-    #[serde(flatten)]
+    #[serde(rename = "*")]
+    #[cfg_attr(test, schemars(flatten))]
     pub rules: Rules,
     /// Its routes. The first that matches a request is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +80,8 @@ pub struct Route {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<Ports>,
     /// What differs from the site's rules.
-    #[serde(flatten)]
+    #[serde(rename = "*")]
+    #[cfg_attr(test, schemars(flatten))]
     pub rules: Rules,
     /// An answer that needs no origin.
     #[serde(skip_serializing_if = "Option::is_none")]
