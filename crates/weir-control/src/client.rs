@@ -13,12 +13,12 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::answer::{JSON, Refused};
+use crate::socket::AnySocket;
 use crate::streams::Form;
 use crate::{state, tls};
 
@@ -278,7 +278,7 @@ async fn open_with(way: &Way, request: Request<Content>, accept: &'static str) -
         Way::Folder(folder) => {
             let (socket, _open) = state::socket_of(folder).map_err(|error| way.unreachable(&error))?;
             let stream = connect(&socket).await.map_err(|error| way.unreachable(&error))?;
-            exchange(way, stream, request, accept).await
+            exchange(way, Box::new(stream), request, accept).await
         }
         Way::Url(remote) => {
             let host = remote.url.host().unwrap_or_default();
@@ -286,24 +286,22 @@ async fn open_with(way: &Way, request: Request<Content>, accept: &'static str) -
             let is_https = remote.url.scheme_str() == Some("https");
             let port = remote.url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
             let stream = TcpStream::connect((host, port)).await.map_err(|error| way.unreachable(&error))?;
-            if !is_https {
-                return exchange(way, stream, request, accept).await;
+            let mut stream: AnySocket = Box::new(stream);
+            if is_https {
+                let secured = tls::connect(stream, host, remote.roots.as_deref()).await;
+                stream = secured.map_err(|error| way.silent(error))?;
             }
-            let stream = tls::connect(stream, host, remote.roots.as_deref()).await;
-            exchange(way, stream.map_err(|error| way.silent(error))?, request, accept).await
+            exchange(way, stream, request, accept).await
         }
     }
 }
 
-async fn exchange<S>(
+async fn exchange(
     way: &Way,
-    stream: S,
+    stream: AnySocket,
     mut request: Request<Content>,
     accept: &'static str,
-) -> Result<Begun, AskError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Begun, AskError> {
     request.headers_mut().insert(http::header::ACCEPT, HeaderValue::from_static(accept));
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| way.silent(error))?;

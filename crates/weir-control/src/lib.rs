@@ -40,6 +40,7 @@ mod places;
 mod progress;
 pub mod readings;
 mod retentions;
+mod socket;
 mod streams;
 mod tls;
 mod tokens;

@@ -16,7 +16,6 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Notify, watch};
 use weir_tls::Certificates;
@@ -25,6 +24,7 @@ use crate::access::Peer;
 use crate::control::Control;
 use crate::listener::{AdminListener, ServeError};
 use crate::places::{Place, Places};
+use crate::socket::AnySocket;
 use crate::{clock, exchange, tls, turns, users};
 
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -140,23 +140,30 @@ async fn serve(admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
         loop {
             match &admin {
                 Admin::Tcp(listener) => {
-                    let accepted = listener.accept().await;
-                    let peer = |from: &(TcpStream, SocketAddr)| {
-                        let local = from.0.local_addr().map(|local| local.ip().to_canonical()).ok();
-                        (Peer::Client(Some(from.1.ip())), local)
+                    let arrived = |(stream, from): (TcpStream, SocketAddr)| {
+                        let local = stream.local_addr().map(|local| local.ip().to_canonical()).ok();
+                        Arrived { stream: Box::new(stream), peer: Peer::Client(Some(from.ip())), local }
                     };
-                    accept(accepted, peer, shown).await;
+                    accept(listener.accept().await.map(arrived), shown).await;
                 }
                 Admin::Unix(listener) => {
-                    accept(listener.accept().await, |_| (Peer::Client(None), None), shown).await;
+                    let arrived = |(stream, _): (UnixStream, _)| Arrived {
+                        stream: Box::new(stream),
+                        peer: Peer::Client(None),
+                        local: None,
+                    };
+                    accept(listener.accept().await.map(arrived), shown).await;
                 }
             }
         }
     };
     let socket_accepts = async {
         loop {
-            let peer = |from: &(UnixStream, _)| (Peer::User(users::of(&from.0)), None);
-            accept(socket.accept().await, peer, told).await;
+            let arrived = |(stream, _): (UnixStream, _)| {
+                let peer = Peer::User(users::of(&stream));
+                Arrived { stream: Box::new(stream), peer, local: None }
+            };
+            accept(socket.accept().await.map(arrived), told).await;
         }
     };
     tokio::select! {
@@ -178,18 +185,17 @@ struct Server<'s> {
     control: &'s Arc<Control>,
 }
 
-async fn accept<S, A>(
-    accepted: io::Result<(S, A)>,
-    peer: impl Fn(&(S, A)) -> (Peer, Option<IpAddr>),
-    server: Server<'_>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (stream, (peer, local)) = match accepted {
-        Ok(accepted) => {
-            let peer = peer(&accepted);
-            (accepted.0, peer)
-        }
+/// A connection that has been accepted.
+struct Arrived {
+    stream: AnySocket,
+    peer: Peer,
+    /// The address that a client has connected to.
+    local: Option<IpAddr>,
+}
+
+async fn accept(accepted: io::Result<Arrived>, server: Server<'_>) {
+    let Arrived { stream, peer, local } = match accepted {
+        Ok(arrived) => arrived,
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection to the control plane");
             return tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -224,10 +230,7 @@ struct Served {
 }
 
 /// Serves a connection to its end.
-async fn connection<S>(stream: S, served: Served, control: Arc<Control>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn connection(stream: AnySocket, served: Served, control: Arc<Control>) {
     let Served { peer, place, mut leaves } = served;
     let time = match peer {
         Peer::Client(_) => CONNECTION_TIME,

@@ -6,13 +6,15 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::server::Acceptor;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SignatureScheme, crypto};
-use tokio_rustls::{LazyConfigAcceptor, TlsConnector, client, server};
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 use weir_tls::Certificates;
+
+use crate::socket::AnySocket;
 
 /// The protocol that both speak (ALPN).
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -25,14 +27,11 @@ const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 ///
 /// # Errors
 /// The handshake fails, or there is no certificate for the client, which is told by an alert.
-pub(crate) async fn accept<S>(
-    stream: S,
+pub(crate) async fn accept(
+    stream: AnySocket,
     certificates: &Certificates,
     local: Option<IpAddr>,
-) -> io::Result<server::TlsStream<S>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+) -> io::Result<AnySocket> {
     let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let hello = start.client_hello();
     let takes_ecdsa = hello.signature_schemes().iter().any(|scheme| {
@@ -48,7 +47,7 @@ where
         stream.write_all(&UNRECOGNIZED_NAME).await?;
         return Err(io::Error::other("there is no certificate for this client"));
     };
-    start.into_stream(identity.server_for(&[PROTOCOL])).await
+    Ok(Box::new(start.into_stream(identity.server_for(&[PROTOCOL])).await?))
 }
 
 /// Begins TLS with a server, whose certificate must carry `host` and lead to the system's roots, or to those
@@ -56,14 +55,7 @@ where
 ///
 /// # Errors
 /// The file holds no certificates, or the handshake fails.
-pub(crate) async fn connect<S>(
-    stream: S,
-    host: &str,
-    roots: Option<&Path>,
-) -> io::Result<client::TlsStream<S>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+pub(crate) async fn connect(stream: AnySocket, host: &str, roots: Option<&Path>) -> io::Result<AnySocket> {
     let mut store = RootCertStore::empty();
     match roots {
         None => drop(store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
@@ -79,5 +71,5 @@ where
         .with_root_certificates(store)
         .with_no_client_auth();
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
 }
