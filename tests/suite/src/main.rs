@@ -45,7 +45,10 @@ fn main() -> ExitCode {
     };
     let green = most.parse().map_err(|_| format!("{most:?} is no number")).and_then(|most| {
         let slow = Slow::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("slow.txt"))?;
-        let programs = programs::read(Path::new(messages), parts)?;
+        let mut programs = programs::read(Path::new(messages))?;
+        slow.gone(&programs)
+            .for_each(|name| println!("warning: {name} is in slow.txt, and there is no such test"));
+        programs::leave(&mut programs, parts);
         run(&programs, slow, most, &Path::new(messages).with_extension("times"))
     });
     match green {

@@ -16,9 +16,8 @@ pub(crate) struct Program {
     pub(crate) tests: Vec<String>,
 }
 
-/// The programs of a file of cargo's messages, each with its tests; with parts, those that have one in their
-/// names.
-pub(crate) fn read(messages: &Path, parts: &[String]) -> Result<Vec<Program>, String> {
+/// The programs of a file of cargo's messages, each with its tests.
+pub(crate) fn read(messages: &Path) -> Result<Vec<Program>, String> {
     let text =
         std::fs::read_to_string(messages).map_err(|why| format!("read {}: {why}", messages.display()))?;
     let mut programs: Vec<Program> = text.lines().filter_map(program).collect();
@@ -27,10 +26,16 @@ pub(crate) fn read(messages: &Path, parts: &[String]) -> Result<Vec<Program>, St
     }
     for program in &mut programs {
         program.tests = list(program)?;
+    }
+    Ok(programs)
+}
+
+/// Leaves the tests that have one of the parts in their names; all, if there are no parts.
+pub(crate) fn leave(programs: &mut [Program], parts: &[String]) {
+    for program in programs {
         let name = |test: &str| format!("{}::{test}", program.name);
         program.tests.retain(|test| parts.is_empty() || parts.iter().any(|part| name(test).contains(part)));
     }
-    Ok(programs)
 }
 
 /// The program that a message is about, if it is about one.

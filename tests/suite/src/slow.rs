@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::programs::Program;
+
 /// A test that takes longer, in seconds, stands in the list.
 pub(crate) const SECONDS: u64 = 10;
 
@@ -36,9 +38,15 @@ impl Slow {
         self.0.get(name).copied()
     }
 
-    /// The names in the list.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    /// The names of the list that no test has.
+    pub(crate) fn gone(&self, programs: &[Program]) -> impl Iterator<Item = &str> {
+        let is_there = |name: &str| {
+            let parts =
+                programs.iter().map(|program| (&program.tests, name.strip_prefix(program.name.as_str())));
+            let mut tests = parts.filter_map(|(tests, rest)| Some((tests, rest?.strip_prefix("::")?)));
+            tests.any(|(tests, test)| tests.iter().any(|known| known == test))
+        };
+        self.0.keys().map(String::as_str).filter(move |name| !is_there(name))
     }
 }
 
@@ -54,6 +62,16 @@ mod tests {
         for wrong in ["12 a", "x a it waits", "12 a ", "0 a it waits", "12 a it waits\n13 a it waits"] {
             assert!(Slow::parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_no_test_has_is_gone() {
+        let slow =
+            Slow::parse("12 a/it::b::c it waits\n13 a/it::b::d it waits\n14 a::b::c it waits\n").unwrap();
+        let tests = vec!["b::c".to_owned()];
+        let (name, target) = ("a/it".to_owned(), String::new());
+        let program = Program { name, target, path: "p".into(), folder: "f".into(), tests };
+        assert_eq!(slow.gone(&[program]).collect::<Vec<_>>(), ["a/it::b::d", "a::b::c"]);
     }
 
     #[test]
