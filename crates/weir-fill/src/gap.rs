@@ -22,9 +22,8 @@ use weir_clock as clock;
 /// How far a transfer may be ahead of its foremost reader where readers hold most of the memory: 128 KiB.
 const SCARCE_AHEAD_BYTES_MAX: u64 = 128 << 10;
 
-/// The position of a transfer may be told so much later than its bytes are held: 1 MiB, more than comes in
-/// one piece.
-const WRITING_BYTES_MAX: u64 = 1 << 20;
+/// How many holes within one block are looked at.
+const HOLES_MAX: usize = 64;
 
 /// One running transfer that loads a gap.
 pub struct Gap {
@@ -56,14 +55,9 @@ impl Gap {
 
     /// Whether it reaches an offset soon, or has just passed it.
     fn comes_to(&self, offset: u64) -> bool {
-        let reached = self.transfer.reached();
-        let ahead = offset.saturating_sub(reached);
-        // Bytes are held before the position is told.
-        let is_written = || self.generation.gap(Interval::new(reached, offset.max(reached))).is_none();
-        let is_near =
-            || self.transfer.comes_soon(ahead, clock::mono()) || (ahead <= WRITING_BYTES_MAX && is_written());
+        let is_near = || self.transfer.comes_soon(&self.generation, offset, clock::mono());
         let is_here = || matches!(self.generation.read(offset, 1), Read::Piece(_));
-        self.transfer.covers(offset) && is_near() && (reached <= offset || is_here())
+        self.transfer.covers(offset) && is_near() && (self.transfer.reached() <= offset || is_here())
     }
 
     /// Whether it will still reach an offset, however late.
@@ -94,6 +88,17 @@ impl Gap {
         let begun = self.transfer.reached().max(self.transfer.start() + 1);
         chunk_end(begun, self.chunk_bytes).map_or(end, |chunk_end| chunk_end.min(end))
     }
+}
+
+/// What is missing around `at`, within an interval. None where `at` is held.
+pub(crate) fn hole(generation: &Generation, at: u64, within: Interval) -> Option<Interval> {
+    let missing = generation.gap(Interval::new(at, within.end))?;
+    if missing.start > at {
+        return None;
+    }
+    let before = generation.gaps(Interval::new(within.start, at), HOLES_MAX);
+    let before = before.last().filter(|before| before.end == at);
+    Some(Interval::new(before.map_or(at, |before| before.start), missing.end))
 }
 
 /// Counts as a reader of a gap's transfer until it is dropped.

@@ -222,8 +222,12 @@ impl Fill {
 
     /// Whether it reaches an offset about as soon as a new request would.
     pub fn comes_soon(&self, offset: u64, now: Instant) -> bool {
-        let State::Filling { written, .. } = self.machine().state() else { return true };
-        self.is_to_come(offset) && self.transfer.comes_soon(offset.saturating_sub(written), now)
+        match (self.machine().state(), self.head()) {
+            (State::Filling { .. }, Some(FillHead::New(generation))) => {
+                self.is_to_come(offset) && self.transfer.comes_soon(generation, offset, now)
+            }
+            _ => true,
+        }
     }
 
     /// Whether it has reached an offset, or will.

@@ -277,6 +277,7 @@ impl Scene {
         self.origin.writer = Some(writer);
         let _ = self.fill.head.set(FillHead::New(generation));
         self.fill.apply(Event::Storable(length));
+        self.fill.transfer.speed.head(clock::mono());
         self.fill.wake(0);
     }
 
@@ -329,8 +330,21 @@ impl Scene {
                 count - self.origin.unsent.len() as u64
             }
         };
+        self.fill_is_waited_for();
         self.fill.apply(Event::Bytes(taken));
         self.fill.wake(0);
+    }
+
+    /// A reader that has read all that is there misses what the fill writes next, and waits for it, however
+    /// slowly it has come so far. So it is while bytes are held, and the fill has yet to tell how far it has
+    /// come.
+    fn fill_is_waited_for(&self) {
+        let Some(writer) = self.origin.writer.as_ref().filter(|writer| writer.window_bytes().is_none())
+        else {
+            return;
+        };
+        let (next, now) = (writer.position(), self.fill.begun() + Duration::from_secs(3600));
+        assert!(self.fill.comes_soon(next, now), "{next} comes next and is not waited for");
     }
 
     fn finish(&mut self) {

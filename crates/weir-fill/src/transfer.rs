@@ -21,6 +21,9 @@ use weir_clock as clock;
 /// How long a writer waits without being woken before it looks again. A waiter that is woken for less than it
 /// needs wakes no other: one behind it, to which that is enough, waits until more is freed, or so long.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// The position of a transfer may be told so much later than its bytes are held: 1 MiB, more than comes in
+/// one piece.
+const WRITING_BYTES_MAX: u64 = 1 << 20;
 
 /// Readers held all the memory for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +107,15 @@ impl Transfer {
         self.start <= offset && offset < self.end() && self.ended().is_none()
     }
 
-    /// Whether it loads so many more bytes about as soon as a new request would.
-    pub(super) fn comes_soon(&self, ahead: u64, now: Instant) -> bool {
-        self.speed.comes_soon(self.reached() - self.start, ahead, now)
+    /// Whether it loads what is at an offset of its generation about as soon as a new request would. It may
+    /// be past the offset.
+    pub(super) fn comes_soon(&self, generation: &Generation, offset: u64, now: Instant) -> bool {
+        let reached = self.reached();
+        let ahead = offset.saturating_sub(reached);
+        // Bytes are held before the position is told. A reader that has just read them is not ahead.
+        let is_written = || generation.gap(Interval::new(reached, offset.max(reached))).is_none();
+        self.speed.comes_soon(reached - self.start, ahead, now)
+            || (ahead <= WRITING_BYTES_MAX && is_written())
     }
 
     /// Another transfer loads what comes from `offset` on.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
-use super::{Gap, GapGuard};
+use super::{Gap, GapGuard, hole};
 use crate::asks::Asks;
 use crate::machine::Event;
 use crate::refetch::{FetchBy, Part};
@@ -75,8 +75,9 @@ impl Gaps {
         if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
             return Some(Joined { guard: GapGuard::of(gap, order.core), begun: None });
         }
-        // What has come meanwhile is not asked for again.
-        generation.gap(Interval::new(at, at + 1))?;
+        // What has come since it was looked for is not asked for again: another transfer may have begun and
+        // ended meanwhile, and is in no list any more.
+        let interval = hole(generation, at, interval)?;
         let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
         let mut start = interval.start;
         // What other transfers load before it is left to them.
@@ -196,3 +197,6 @@ impl Gaps {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

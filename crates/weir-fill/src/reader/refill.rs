@@ -10,16 +10,13 @@ use weir_store::{BLOCK_BYTES, Generation};
 use super::choose::{Asking, Beyond, GapSeen, Nearby};
 use crate::cold::ask_end;
 use crate::gap::task::GapRequest;
-use crate::gap::{GapGuard, Seen};
+use crate::gap::{GapGuard, Seen, hole};
 use crate::machine::End;
 use crate::recent::RangeFetch;
 use crate::refetch::{FetchBy, Refetch};
 use crate::resources::Resources;
 use crate::{ReaderGuard, complete, is_windowed};
 use weir_clock as clock;
-
-/// How many holes within one block are looked at.
-const HOLES_MAX: usize = 64;
 
 /// How often in a row a reader asks without getting a byte farther.
 const TRIES_MAX: u8 = 3;
@@ -121,13 +118,8 @@ impl Refill {
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
         let end = ask_end(wanted, self.ask_bytes_max, self.chunk_bytes).map_or(length, |end| end.min(length));
-        let hole = generation.gap(Interval::new(wanted.start, end.max(wanted.start)))?;
-        if hole.start > wanted.start {
-            return None;
-        }
-        let block = Interval::new(wanted.start - wanted.start % BLOCK_BYTES as u64, wanted.start);
-        let before = generation.gaps(block, HOLES_MAX).last().copied().filter(|gap| gap.end == wanted.start);
-        Some(Interval::new(before.map_or(hole.start, |before| before.start), hole.end))
+        let block = wanted.start - wanted.start % BLOCK_BYTES as u64;
+        hole(generation, wanted.start, Interval::new(block, end.max(wanted.start)))
     }
 
     fn join(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapGuard> {
