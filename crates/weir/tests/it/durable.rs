@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_testkit::{Weir, until};
 
 /// Longer than anything stored waits to be made durable, which is done twice a second.
-const SYNCED_WITHIN: Duration = Duration::from_millis(2500);
+pub const SYNCED_WITHIN: Duration = Duration::from_millis(2500);
 /// Longer than a Weir takes to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 

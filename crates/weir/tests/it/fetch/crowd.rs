@@ -39,7 +39,12 @@ fn crowd(size: usize) -> u64 {
     for (number, reader) in readers.into_iter().enumerate() {
         assert_eq!(reader.join().unwrap(), Ok(true), "client {number}");
     }
-    assert_eq!(origin.count("/big"), 1);
+    let asked: Vec<String> = origin
+        .requests("/big")
+        .iter()
+        .map(|asked| String::from_utf8_lossy(&asked.raw).into_owned())
+        .collect();
+    assert_eq!(asked.len(), 1, "{asked:#?}");
     let grown = weir.rss_peak().saturating_sub(resting);
     println!("{CLIENTS} clients, {size} bytes each: {:?}, grown by {} MiB", begun.elapsed(), grown >> 20);
     grown

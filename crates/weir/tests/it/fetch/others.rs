@@ -172,11 +172,15 @@ fn an_origin_that_hangs_for_all_is_asked_a_bounded_number_of_times() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("late").head_gate(&gate));
     let weir = server(&[&origin]).upstream("first_byte = \"60s\"").start();
+    let begun = Instant::now();
     let mut clients: Vec<Client> = (0..10).map(|_| client(&weir, "/x", &[])).collect();
     await_running(&weir, 10);
     origin.await_count("/x", 2);
     std::thread::sleep(Duration::from_millis(1000));
-    assert_eq!(origin.count("/x"), 2, "one leads again, and the others join it");
+    // One leads again every five seconds, and the others join it.
+    let asked = origin.count("/x");
+    let most = 1 + begun.elapsed().as_secs() as usize / 5;
+    assert!(asked <= most, "asked {asked} times, and {most} leads fit");
     gate.open();
     assert!(clients.iter_mut().all(|client| client.recv().unwrap().text() == "late"));
 }

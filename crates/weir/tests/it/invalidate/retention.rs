@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_testkit::{Client, Drive, Gate, Origin, Output, Resource, Weir, pattern, until};
 
+use crate::durable::settle;
 use crate::server::{server, setup};
 
 const VOLUME: &str =
@@ -200,7 +201,7 @@ fn on_volume(origin: &Origin, count: usize) -> Weir {
         weir.get(&format!("/{number}"));
         until("it is on the volume", || weir.metric("weir_volume_objects") >= Some(number as f64 + 1.0));
     }
-    std::thread::sleep(Duration::from_millis(1500));
+    settle(&weir);
     weir
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
+use crate::durable::settle;
 use crate::server::server;
 
 const OBJECTS: usize = 300;
@@ -25,7 +26,7 @@ fn filled(origin: &Origin) -> Weir {
         // A busy drive may leave some objects out at first.
         until("it is on the volume", || weir.metric("weir_volume_objects") == Some(number as f64 + 1.0));
     }
-    std::thread::sleep(Duration::from_millis(1500));
+    settle(&weir);
     weir
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
+use crate::durable::settle;
 use crate::server::{listed, server};
 
 /// Runs `weir list` with these arguments until there is no further page. Returns the URLs' paths.
@@ -48,7 +49,7 @@ fn the_cache_is_listed_page_by_page() {
         weir.get(&path);
     }
     until("all is on the volume", || weir.metric("weir_volume_objects") == Some(25.0));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    settle(&weir);
     weir.signal("KILL");
     weir.start_again();
     // Some are loaded into memory.

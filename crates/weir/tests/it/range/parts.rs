@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
-use crate::durable::restart;
+use crate::durable::{SYNCED_WITHIN, restart};
 use crate::server::{Server, server};
 
 const LENGTH: usize = 24_000_000;
@@ -62,7 +62,7 @@ fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
     until("most of what has come is on the volume", || {
         weir.metric("weir_volume_written_body_bytes_total").is_some_and(|bytes| bytes > 8e6)
     });
-    std::thread::sleep(Duration::from_millis(1200));
+    std::thread::sleep(SYNCED_WITHIN);
     weir.signal("KILL");
     gate.open();
     origin.put("/x", resource(body, tag));

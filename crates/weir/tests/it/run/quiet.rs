@@ -43,15 +43,17 @@ fn a_weir_that_nobody_asks_sleeps() {
     let origin = Origin::start();
     let weir =
         server(&[&origin]).more("[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n").start();
-    // A volume is calm after a while.
-    std::thread::sleep(Duration::from_secs(8));
-    let (begun, before) = (Instant::now(), weir.woken());
-    std::thread::sleep(Duration::from_secs(SECONDS));
-    let woken = weir.woken() - before;
-    // On a busy machine it is more than that.
-    let seconds = begun.elapsed().as_secs();
-    // Each thread that looks has once or twice a second; what looked ten times a second had 28 more.
-    assert!(woken / seconds <= 28, "{woken} wake-ups in {seconds} s");
+    // A volume is calm after a while, on a busy machine later. Each thread that looks has once or twice a
+    // second; what looked ten times a second had 28 more, and would never be calm.
+    until("it sleeps", || {
+        let (begun, before) = (Instant::now(), weir.woken());
+        std::thread::sleep(Duration::from_secs(SECONDS));
+        let woken = weir.woken() - before;
+        // On a busy machine it is more than that.
+        let seconds = begun.elapsed().as_secs();
+        println!("{woken} wake-ups in {seconds} s");
+        woken / seconds <= 28
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Weir, until};
 
+use crate::durable::settle;
 use crate::server::{Server, server};
 
 fn over(origin: &Origin, cache: &str, volume: &str) -> Server {
@@ -103,7 +104,7 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     ask(&weir, 0..400, 20_000);
     assert_eq!(origin.total(), 400, "all of it is served from memory");
     until("it is written", || volume(&weir, "written_body_bytes_total") > BUDGET / 2);
-    std::thread::sleep(Duration::from_millis(1500));
+    settle(&weir);
     let all = || {
         // Without a catalogue in the build it writes nothing.
         let beside = weir.metric("weir_catalogue_written_bytes_total").unwrap_or(0.0) as u64;
@@ -120,7 +121,7 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     assert!(stored > 100, "{stored}");
     assert_eq!(weir.command(&["purge", &format!("http://{}/3", weir.addr())]).code, Some(0));
     // After kill -9 today's count lacks at most a second, and nothing was written in the last one.
-    std::thread::sleep(Duration::from_millis(1500));
+    settle(&weir);
     start_again(&mut weir, "KILL");
     assert!(volume(&weir, "written_today_bytes") >= written);
     let before = origin.total();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_testkit::{Origin, Resource, Weir, pattern, until};
 
 use super::{Load, origin, upgraded};
+use crate::durable::settle;
 use crate::server::{Server, server};
 
 pub(super) fn on_disk(origin: &Origin, memory: &str) -> Server {
@@ -123,7 +124,7 @@ fn objects_fetched_before_the_volume_moved_outlive_a_kill() {
         below.len() == hot.len()
     });
     // What the volume got is on the drive after a moment.
-    std::thread::sleep(Duration::from_millis(1500));
+    settle(&weir);
     let pid = weir.main_pid().to_string();
     assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     weir.restart();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_testkit::{Drive, Origin, Weir, until};
 
 use super::stock::{AILING, Stock, WELL};
+use crate::durable::settle;
 use crate::server::server;
 
 /// A Weir with a small memory and a volume on a drive. Its state lies elsewhere.
@@ -16,11 +17,6 @@ fn weir_on(origin: &Origin, drive: &Drive, memory: &str, size: &str) -> Weir {
             "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{volume}\"\nsize = \"{size}\""
         ))
         .start()
-}
-
-/// Waits until everything stored so far is durable.
-fn settle() {
-    std::thread::sleep(Duration::from_millis(1500));
 }
 
 fn written(weir: &Weir) -> f64 {
@@ -49,7 +45,7 @@ fn runs_full(drive: &Drive) {
     let origin = stock.origin();
     let mut weir = weir_on(&origin, drive, "16MiB", "1GiB");
     ask_well(&stock, &weir, 0..6);
-    settle();
+    settle(&weir);
     std::thread::scope(|scope| {
         for number in 10..40 {
             let (stock, weir) = (&stock, &weir);
@@ -74,9 +70,9 @@ fn runs_full(drive: &Drive) {
         next = if next == 79 { 60 } else { next + 1 };
         written(&weir) > before
     });
-    settle();
+    settle(&weir);
     ask_well(&stock, &weir, 80..90);
-    settle();
+    settle(&weir);
     weir.signal("KILL");
     weir.start_again();
     let kept = (80..90).filter(|number| is_held(&weir, *number)).count();
@@ -105,7 +101,7 @@ fn a_drive_that_turned_read_only_is_still_served_from() {
     let origin = stock.origin();
     let mut weir = weir_on(&origin, &drive, "4MiB", "100MiB");
     ask_well(&stock, &weir, 0..40);
-    settle();
+    settle(&weir);
     let held: Vec<usize> = (0..40).filter(|number| is_held(&weir, *number)).collect();
     assert!(held.len() >= 38, "{held:?}");
     std::thread::scope(|scope| {
@@ -139,7 +135,7 @@ fn a_drive_that_answers_no_read_costs_hits_and_nothing_else() {
         ask_well(&stock, &weir, 0..60);
         weir.metric("weir_volume_objects") >= Some(58.0)
     });
-    settle();
+    settle(&weir);
     drive.forget_pages();
     drive.lose_all_behind(24 << 20);
     until("reads fail", || {
@@ -163,7 +159,7 @@ fn bits_that_flip_below_the_file_system_are_found_and_never_sent() {
     let origin = stock.origin();
     let mut weir = weir_on(&origin, &drive, "16MiB", "24MiB");
     ask_well(&stock, &weir, 0..24);
-    settle();
+    settle(&weir);
     let flip = |drive: &Drive, numbers: std::ops::Range<usize>| {
         // Behind the first block of the longer ones.
         let marks: Vec<&[u8]> = numbers.map(|number| stock.body(number, 1)).collect();
@@ -187,10 +183,10 @@ fn bits_that_flip_below_the_file_system_are_found_and_never_sent() {
     until("six are found", || weir.metric("weir_volume_damaged_total") == Some(6.0));
     ask_well(&stock, &weir, 0..24);
     // A verification finds them.
-    settle();
+    settle(&weir);
     assert_eq!(verify(&weir), (24, 0));
     drive.forget_pages();
-    settle();
+    settle(&weir);
     drive.forget_pages();
     flip(&drive, 9..15);
     assert_eq!(verify(&weir), (18, 6));
