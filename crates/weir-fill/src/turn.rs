@@ -9,6 +9,8 @@ use tokio::sync::Semaphore;
 
 /// A transfer receives so much in a turn.
 const TURN_BYTES: usize = 128 << 10;
+/// Or so many pieces, however short: each costs a look at what has come, and wakes the readers.
+const TURN_PIECES: usize = 8;
 /// So many turns between two looks at the sockets.
 const TURNS: usize = 4;
 
@@ -20,19 +22,21 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     bytes: usize,
+    pieces: usize,
 }
 
 impl Turn {
-    /// Counts bytes, and waits for the next turn where this one is over.
+    /// Counts a piece, and waits for the next turn where this one is over.
     ///
     /// # Cancel safety
     /// Safe: the place in line is lost.
     pub(super) async fn received(&mut self, bytes: usize) {
         self.bytes += bytes;
-        if self.bytes < TURN_BYTES {
+        self.pieces += 1;
+        if self.bytes < TURN_BYTES && self.pieces < TURN_PIECES {
             return;
         }
-        self.bytes = 0;
+        *self = Turn::default();
         // Held over one look at the sockets, and not for the turn: it may have to wait for its origin.
         let place = TURNS_LEFT.with(Arc::clone).acquire_owned().await;
         tokio::task::yield_now().await;

@@ -17,6 +17,10 @@ use memchr::memchr;
 /// The most bytes of one [`BodyPart::Data`].
 pub const DATA_BYTES_MAX: usize = 256 * 1024;
 
+/// The content of chunks that have arrived together is joined up to so many bytes: each part costs its reader
+/// more than a chunk of one byte costs here.
+pub const JOINED_BYTES_MAX: usize = 64 * 1024;
+
 /// The longest chunk line in bytes, extensions included.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 
@@ -28,7 +32,9 @@ const EXTENSION_BYTES_MAX: usize = 16 * 1024;
 pub enum BodyPart {
     /// More bytes are needed.
     More,
-    /// Content, at most [`DATA_BYTES_MAX`] bytes, shared with the buffer; never empty.
+    /// Content, at most [`DATA_BYTES_MAX`] bytes, shared with the buffer; never empty. Of chunks that have
+    /// arrived it is that of all of them, up to [`JOINED_BYTES_MAX`]: how a peer cuts its content into chunks
+    /// does not say how many parts there are.
     Data(Bytes),
     /// The body is whole. Has its trailers, if any are allowed as trailers.
     End(Option<HeaderMap>),
@@ -93,27 +99,11 @@ impl BodyReader {
                     }
                     return Ok(BodyPart::Data(data));
                 }
-                State::Data(left) => {
-                    let Some(data) = take(buf, *left) else { return Ok(BodyPart::More) };
-                    *left -= data.len() as u64;
-                    if *left == 0 {
-                        self.state = State::DataEnd;
-                    }
-                    return Ok(BodyPart::Data(data));
-                }
-                State::DataEnd => match buf.as_ref() {
-                    [b'\r', b'\n', ..] => {
-                        buf.advance(2);
-                        self.state = State::Line { scanned: 0 };
-                    }
-                    [] | [b'\r'] => return Ok(BodyPart::More),
-                    _ => return Err(Fault::ChunkEnd),
+                State::Data(_) => return Ok(self.join(buf).map_or(BodyPart::More, BodyPart::Data)),
+                State::DataEnd | State::Line { .. } => match self.to_content(buf)? {
+                    0 => return Ok(BodyPart::More),
+                    bytes => buf.advance(bytes),
                 },
-                State::Line { .. } => {
-                    if !self.read_line(buf)? {
-                        return Ok(BodyPart::More);
-                    }
-                }
                 State::Trailers(scan) => {
                     let Progress::Whole(bytes) = scan.advance(buf, &self.limits)? else {
                         return Ok(BodyPart::More);
@@ -159,31 +149,70 @@ impl BodyReader {
         }
     }
 
-    /// Reads a chunk's line. False if it has not arrived.
-    fn read_line(&mut self, buf: &mut BytesMut) -> Result<bool, Fault> {
-        let State::Line { scanned } = &mut self.state else { return Ok(true) };
-        let Some(found) = memchr(b'\n', &buf[*scanned..]) else {
-            *scanned = buf.len();
-            return if buf.len() > CHUNK_LINE_BYTES_MAX {
-                Err(Fault::ChunkExtensionsLarge)
-            } else {
-                Ok(false)
+    /// Takes the content of chunks off the front of `buf`, as far as it has arrived, without what is between.
+    /// A fault behind it is for the next call.
+    fn join(&mut self, buf: &mut BytesMut) -> Option<Bytes> {
+        // So much of `buf` was read, and so much of that is content, which lies at the front.
+        let (mut read, mut joined) = (0, 0);
+        while let State::Data(left) = &mut self.state {
+            let most = if joined == 0 { DATA_BYTES_MAX } else { JOINED_BYTES_MAX.saturating_sub(joined) };
+            let most = usize::try_from(*left).unwrap_or(usize::MAX).min(most);
+            let bytes = most.min(buf.len() - read);
+            if read > joined {
+                buf.copy_within(read..read + bytes, joined);
+            }
+            (read, joined, *left) = (read + bytes, joined + bytes, *left - bytes as u64);
+            if *left > 0 {
+                break;
+            }
+            self.state = State::DataEnd;
+            while joined < JOINED_BYTES_MAX && matches!(self.state, State::DataEnd | State::Line { .. }) {
+                match self.to_content(&buf[read..]) {
+                    Ok(0) => break,
+                    Ok(bytes) => read += bytes,
+                    Err(fault) => self.state = State::Failed(fault),
+                }
+            }
+        }
+        if joined == 0 {
+            return None;
+        }
+        let mut content = buf.split_to(read);
+        content.truncate(joined);
+        Some(content.freeze())
+    }
+
+    /// Takes one step from the end of a chunk's content to the next. How many bytes that takes; 0 if they
+    /// have not arrived.
+    fn to_content(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        if let State::DataEnd = self.state {
+            return match bytes {
+                [b'\r', b'\n', ..] => {
+                    self.state = State::Line { scanned: 0 };
+                    Ok(2)
+                }
+                [] | [b'\r'] => Ok(0),
+                _ => Err(Fault::ChunkEnd),
             };
+        }
+        let State::Line { scanned } = &mut self.state else { return Ok(0) };
+        let Some(found) = memchr(b'\n', &bytes[*scanned..]) else {
+            *scanned = bytes.len();
+            return if bytes.len() > CHUNK_LINE_BYTES_MAX { Err(Fault::ChunkExtensionsLarge) } else { Ok(0) };
         };
         let line_feed = *scanned + found;
         if line_feed > CHUNK_LINE_BYTES_MAX {
             return Err(Fault::ChunkExtensionsLarge);
         }
-        let line = buf[..line_feed].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
+        let line = bytes[..line_feed].strip_suffix(b"\r").ok_or(Fault::BareLf)?;
         let line = chunk::parse(line)?;
         self.extension_bytes += line.extension_bytes;
         if self.extension_bytes > EXTENSION_BYTES_MAX {
             return Err(Fault::ChunkExtensionsLarge);
         }
-        buf.advance(line_feed + 1);
         self.state =
             if line.size == 0 { State::Trailers(Scan::new(Opening::Fields)) } else { State::Data(line.size) };
-        Ok(true)
+        Ok(line_feed + 1)
     }
 }
 

@@ -33,7 +33,7 @@ mod scan;
 mod syntax;
 mod target;
 
-pub use body::{BodyPart, BodyReader, DATA_BYTES_MAX};
+pub use body::{BodyPart, BodyReader, DATA_BYTES_MAX, JOINED_BYTES_MAX};
 pub use fault::{Malformed, Refusal};
 pub use framing::{Expect, Framing, Persistence, Scheme, Version};
 pub use host::Host;

@@ -62,6 +62,31 @@ pub fn moved(bytes: u64) {
     }
 }
 
+/// A task whose peer always has more, or takes all, lets the others run after so many bytes.
+const STINT_BYTES: u64 = 1 << 20;
+/// And after so many pieces, however short: each costs a look at what has come, and a system call.
+const STINT_PIECES: u32 = 8;
+
+/// How much a task has moved since it let the others of its worker run.
+#[derive(Debug, Default)]
+pub struct Stint {
+    bytes: u64,
+    pieces: u32,
+}
+
+impl Stint {
+    /// Counts a piece. True where the others are due: the caller yields to them, and the next stint begins.
+    pub fn is_over(&mut self, bytes: u64) -> bool {
+        self.bytes += bytes;
+        self.pieces += 1;
+        let is_over = self.bytes >= STINT_BYTES || self.pieces >= STINT_PIECES;
+        if is_over {
+            *self = Stint::default();
+        }
+        is_over
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -69,7 +94,7 @@ mod tests {
 
     use tokio::task::LocalSet;
 
-    use super::{HURRIED_MESSAGES, LONG_BYTES, before_sending, moved};
+    use super::{HURRIED_MESSAGES, LONG_BYTES, STINT_BYTES, STINT_PIECES, Stint, before_sending, moved};
 
     /// What two tasks did that were ready together: each thinks, and sends then.
     fn two() -> Vec<&'static str> {
@@ -107,5 +132,17 @@ mod tests {
             assert_eq!(two(), ONE_AFTER_ANOTHER);
         }
         assert_eq!(two(), TOGETHER);
+    }
+
+    #[test]
+    fn a_stint_ends_by_bytes_and_by_pieces() {
+        let stints = |bytes, pieces| {
+            let mut stint = Stint::default();
+            (0..pieces).filter(|_| stint.is_over(bytes)).count() as u32
+        };
+        assert_eq!(stints(STINT_BYTES, 5), 5);
+        assert_eq!(stints(STINT_BYTES / 2, 10), 5);
+        assert_eq!(stints(1, 5 * STINT_PIECES + 1), 5);
+        assert_eq!(stints(0, STINT_PIECES - 1), 0);
     }
 }

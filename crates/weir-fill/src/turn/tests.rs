@@ -11,8 +11,9 @@ const TRANSFERS: usize = 40;
 const EACH: usize = 5;
 
 /// Runs transfers that always have more to receive, beside a task that is woken by the kernel each time the
-/// worker looks at its sockets. What was done, in order: a transfer's number, or none for the other task.
-fn done() -> Vec<Option<usize>> {
+/// worker looks at its sockets. A turn is one long piece, or many of one byte. What was done, in order: a
+/// transfer's number, or none for the other task.
+fn done(piece: usize) -> Vec<Option<usize>> {
     let done = Rc::new(RefCell::new(Vec::new()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
@@ -23,7 +24,9 @@ fn done() -> Vec<Option<usize>> {
                     let mut turn = Turn::default();
                     for _ in 0..EACH {
                         done.borrow_mut().push(Some(number));
-                        turn.received(TURN_BYTES).await;
+                        for _ in 0..if piece < TURN_BYTES { TURN_PIECES } else { 1 } {
+                            turn.received(piece).await;
+                        }
                     }
                 })
             })
@@ -45,22 +48,26 @@ fn done() -> Vec<Option<usize>> {
 
 #[test]
 fn few_have_a_turn_between_two_looks_at_the_sockets() {
-    let done = done();
-    // At first each begins with what it has.
-    let begun = done.iter().position(Option::is_none).unwrap();
-    for between in done[begun..].split(Option::is_none) {
-        // The other may be the first after one look, and the last after the next.
-        assert!(between.len() <= 2 * TURNS, "{between:?}");
+    for piece in [TURN_BYTES, 1] {
+        let done = done(piece);
+        // At first each begins with what it has.
+        let begun = done.iter().position(Option::is_none).unwrap();
+        for between in done[begun..].split(Option::is_none) {
+            // The other may be the first after one look, and the last after the next.
+            assert!(between.len() <= 2 * TURNS, "{piece}: {between:?}");
+        }
     }
 }
 
 #[test]
 fn all_get_the_same_number_of_turns() {
-    let done = done();
-    let half = &done[..done.len() / 2];
-    for number in 0..TRANSFERS {
-        let turns = half.iter().filter(|one| **one == Some(number)).count();
-        assert!((EACH / 2..=EACH / 2 + 2).contains(&turns), "{number}: {turns}");
+    for piece in [TURN_BYTES, 1] {
+        let done = done(piece);
+        let half = &done[..done.len() / 2];
+        for number in 0..TRANSFERS {
+            let turns = half.iter().filter(|one| **one == Some(number)).count();
+            assert!((EACH / 2..=EACH / 2 + 2).contains(&turns), "{piece}: {number}: {turns}");
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use http::{HeaderName, StatusCode};
 use smallvec::SmallVec;
 use weir_clock as clock;
 use weir_wire::{Persistence, Version, print};
+use weir_yield::Stint;
 
 use super::socket::{ClientEnd, Taken};
 use super::{After, Conn, Framed, print_persistence, switch};
@@ -124,7 +125,8 @@ pub(super) async fn respond<S: Service>(
     print::end(out);
     // The printed head need not be kept while it is sent.
     *head = Head::None;
-    let mut sending = Sending { conn, body, framing, pace, upload, sent: NOTHING_SENT };
+    let stint = Stint::default();
+    let mut sending = Sending { conn, body, framing, pace, upload, sent: NOTHING_SENT, stint };
     let end = sending.run().await;
     let sent = Sent { end, ..sending.sent };
     let after = match end {
@@ -159,6 +161,7 @@ struct Sending<'c, B, P> {
     pace: &'c mut Option<Box<P>>,
     upload: &'c mut Option<Box<dyn Upload>>,
     sent: Sent,
+    stint: Stint,
 }
 
 impl<B: Body, P: Pace> Sending<'_, B, P> {
@@ -216,6 +219,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
                 Ok(put_back) => left -= if left == u64::MAX { 0 } else { bytes - put_back },
                 Err(end) => return end,
             }
+            self.let_others_run(bytes).await;
         }
         match self.framing {
             Framing::Length(_) if left > 0 => return self.flush(End::Cut("body-too-short")).await,
@@ -346,8 +350,18 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             drop(slices);
             let taken = self.count(head_bytes, bytes, taken);
             self.sent_at_hand(left, taken).await?;
+            if *left > 0 {
+                self.let_others_run(bytes).await;
+            }
         }
         Ok(())
+    }
+
+    /// Ends a stint: a body that always has more does not keep others waiting.
+    async fn let_others_run(&mut self, bytes: u64) {
+        if self.stint.is_over(bytes) {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Has the kernel send a body that lies in sealed memory, while it lies there.
@@ -481,3 +495,6 @@ async fn now_or_never<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use h2::{Reason, SendStream};
 use http::{HeaderMap, StatusCode};
 use weir_clock as clock;
 use weir_observe::Counters;
+use weir_yield::Stint;
 
 use super::ahead::{Ahead, Piece, Progress};
 use super::client::{Side, StreamClient};
@@ -106,6 +107,7 @@ pub(super) async fn respond<S: Service>(
             sent,
             progress: Rc::default(),
             taking: None,
+            stint: Stint::default(),
         };
         let end = match sending.at_once() {
             Some(end) => end,
@@ -146,6 +148,7 @@ struct Sending<'c, 's, B, P> {
     progress: Rc<Progress>,
     /// The rate of the client, if a least rate applies.
     taking: Option<Taking>,
+    stint: Stint,
 }
 
 impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
@@ -260,9 +263,14 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
             if *left != u64::MAX {
                 *left -= piece.len() as u64;
             }
+            let bytes = piece.len() as u64;
             self.piece(piece, *left == 0).await?;
             if *left == 0 {
                 return Ok(());
+            }
+            if self.stint.is_over(bytes) {
+                // A body that always has more does not keep others waiting.
+                tokio::task::yield_now().await;
             }
         }
         if *left != u64::MAX {

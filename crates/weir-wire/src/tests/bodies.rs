@@ -1,8 +1,9 @@
 //! Content: chunked coding, declared lengths, ends.
 
 use super::{Whole, read_body};
-use crate::{BodyPart, BodyReader, DATA_BYTES_MAX, Framing, Limits};
+use crate::{BodyPart, BodyReader, DATA_BYTES_MAX, Framing, JOINED_BYTES_MAX, Limits, print};
 use bytes::BytesMut;
+use proptest::prelude::*;
 
 fn show(whole: &Whole) -> String {
     let data = String::from_utf8_lossy(&whole.data).into_owned();
@@ -184,5 +185,82 @@ fn a_failed_body_stays_failed() {
         assert_eq!(reader.read(&mut BytesMut::new()), Err(failure));
         assert_eq!(reader.end_of_input(), Err(failure));
         assert!(!reader.is_done());
+    }
+}
+
+/// Chunks of these lengths, whose content tells its place.
+fn chunks(lengths: &[usize]) -> (Vec<u8>, Vec<u8>) {
+    let (mut coded, mut content) = (Vec::new(), Vec::new());
+    for length in lengths {
+        let bytes = (content.len()..content.len() + length).map(|at| at as u8);
+        let begun = content.len();
+        content.extend(bytes);
+        print::chunk_head(&mut coded, *length);
+        coded.extend_from_slice(&content[begun..]);
+        coded.extend_from_slice(print::CHUNK_END);
+    }
+    (coded, content)
+}
+
+#[test]
+fn what_has_arrived_of_a_body_in_tiny_chunks_is_one_part() {
+    let (mut coded, content) = chunks(&[1; 1000]);
+    coded.extend_from_slice(b"0\r\n\r\nGET");
+    let mut reader = BodyReader::new(Framing::Chunked, &Limits::origin());
+    let mut buf = BytesMut::from(&coded[..]);
+    assert_eq!(reader.read(&mut buf).unwrap(), BodyPart::Data(content.into()));
+    assert_eq!(reader.read(&mut buf).unwrap(), BodyPart::End(None));
+    assert_eq!(&buf[..], b"GET");
+}
+
+#[test]
+fn what_arrived_before_a_fault_is_not_lost_with_it() {
+    for (behind, fault) in
+        [("x\r\n", "chunk-size"), ("1\r\nbb", "chunk-end"), ("1\nb", "bare-lf"), (";", "chunk-size")]
+    {
+        let (coded, content) = chunks(&[2, 1, 3]);
+        let mut reader = BodyReader::new(Framing::Chunked, &Limits::origin());
+        let mut buf = BytesMut::from(&[&coded, behind.as_bytes()].concat()[..]);
+        let BodyPart::Data(data) = reader.read(&mut buf).unwrap() else { panic!("data before {behind:?}") };
+        let found = loop {
+            match reader.read(&mut buf) {
+                Ok(BodyPart::More) => buf.extend_from_slice(b"\r\n"),
+                Ok(_) => {}
+                Err(malformed) => break malformed.reason(),
+            }
+        };
+        assert_eq!((&data[..6], found), (&content[..], fault), "{behind:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// However a body is cut into chunks, its parts are as many as its arrivals, and one for each 64 KiB.
+    #[test]
+    fn the_parts_of_a_body_are_as_many_as_its_arrivals(
+        lengths in prop::collection::vec(
+            prop_oneof![8 => 1_usize..4, 3 => 1_usize..3000, 1 => 1_usize..200_000], 1..200,
+        ),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let (coded, content) = chunks(&lengths);
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(coded.len() + 1)).collect();
+        places.extend([0, coded.len()]);
+        places.sort_unstable();
+        let mut reader = BodyReader::new(Framing::Chunked, &Limits::origin());
+        let (mut buf, mut got, mut parts) = (BytesMut::new(), Vec::new(), 0);
+        for pair in places.windows(2) {
+            buf.extend_from_slice(&coded[pair[0]..pair[1]]);
+            while let BodyPart::Data(data) = reader.read(&mut buf).unwrap() {
+                prop_assert!(!data.is_empty() && data.len() <= DATA_BYTES_MAX);
+                got.extend_from_slice(&data);
+                parts += 1;
+            }
+            // Nothing that has arrived is held back.
+            prop_assert!(buf.len() <= 8, "{} bytes are held back", buf.len());
+        }
+        prop_assert_eq!(&got, &content);
+        prop_assert!(parts <= places.len() + content.len() / JOINED_BYTES_MAX, "{} parts", parts);
     }
 }

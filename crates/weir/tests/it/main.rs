@@ -153,6 +153,7 @@ mod send {
     mod rates;
     mod slow_readers;
     mod streams;
+    mod tiny;
 }
 
 /// Files below a root: what is served, and what never is.

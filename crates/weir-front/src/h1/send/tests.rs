@@ -1,0 +1,152 @@
+//! What else runs while a body is sent that always has more.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use tokio::task::LocalSet;
+use weir_observe::{Observatory, Observer};
+use weir_sealed::SealedPart;
+use weir_wire::RequestReader;
+
+use super::super::content::Content;
+use super::super::socket::Socket;
+use super::*;
+use crate::limits::ClientLimits;
+use crate::listen::{Family, Peer, Plain, Stream};
+use crate::message::{Cut, PeerInfo, Trust};
+
+const PIECES: u64 = 400;
+/// As many pieces as a body may send before others run.
+const TOGETHER_MAX: usize = 8;
+
+/// What was done, in order: a piece of the body, or a turn of the other task.
+type Done = Rc<RefCell<Vec<&'static str>>>;
+
+/// A body of single bytes that are all there already.
+struct Drops {
+    bytes: Bytes,
+    left: u64,
+    lies_in_memory: bool,
+    done: Done,
+}
+
+impl Body for Drops {
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        self.lies_in_memory.then(|| (std::slice::from_ref(&self.bytes), 0, 1))
+    }
+
+    fn sealed(&self) -> Option<SealedPart<'_>> {
+        None
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.left -= bytes;
+        self.done.borrow_mut().push("piece");
+    }
+
+    async fn next(&mut self, _: usize) -> Result<Option<Bytes>, Cut> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.advance(1);
+        Ok(Some(self.bytes.clone()))
+    }
+
+    fn holds_origin(&self) -> bool {
+        false
+    }
+
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        Some(unsent)
+    }
+
+    fn may_let_go(&self) -> bool {
+        false
+    }
+
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        None
+    }
+}
+
+/// No pace.
+struct Free;
+
+impl Pace for Free {
+    async fn look(&mut self) {}
+
+    fn turn(&mut self, _: std::time::Instant, wanted: u64) -> Turn {
+        Turn::Go(wanted)
+    }
+
+    fn took(&mut self, _: u64) {}
+}
+
+fn conn(ours: UnixStream, observer: &Observer) -> Conn {
+    ours.set_nonblocking(true).unwrap();
+    let limits = Arc::new(ClientLimits::default());
+    let stream = Stream::Plain(Plain::new(ours.into(), Family::Unix));
+    Conn {
+        socket: Socket::new(stream, BytesMut::new(), &limits, observer.counters_shared()),
+        reader: RequestReader::new(limits.head),
+        content: Content::none(),
+        peer: Rc::new(PeerInfo::new(Peer::Unix, Trust::Untrusted, limits, None)),
+        is_last: false,
+        free_since: clock::mono(),
+        has_gone_on: false,
+    }
+}
+
+/// Sends a body beside a task that runs whenever it may. Asserts that the body comes whole.
+fn done(lies_in_memory: bool) -> Vec<&'static str> {
+    let done = Done::default();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let client = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        theirs.read_to_end(&mut got).unwrap();
+        got
+    });
+    let observatory = Observatory::start(1, &[]).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let mut conn = conn(ours, &observatory.observer(0));
+        let seen = Rc::clone(&done);
+        let other = tokio::task::spawn_local(async move {
+            loop {
+                seen.borrow_mut().push("other");
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut body =
+            Drops { bytes: Bytes::from_static(b"."), left: PIECES, lies_in_memory, done: Rc::clone(&done) };
+        let framing = if lies_in_memory { Framing::Length(PIECES) } else { Framing::Chunked };
+        let mut sending = Sending {
+            conn: &mut conn,
+            body: &mut body,
+            framing,
+            pace: &mut None::<Box<Free>>,
+            upload: &mut None,
+            sent: NOTHING_SENT,
+            stint: Stint::default(),
+        };
+        assert_eq!((sending.run().await, sending.sent.body_bytes), (End::Whole, PIECES));
+        other.abort();
+    });
+    let got = client.join().unwrap();
+    assert_eq!(got.iter().filter(|byte| **byte == b'.').count() as u64, PIECES);
+    done.take()
+}
+
+#[test]
+fn others_run_between_the_pieces_of_a_body_that_always_has_more() {
+    for lies_in_memory in [false, true] {
+        let done = done(lies_in_memory);
+        let together = done.split(|one| *one == "other").map(<[_]>::len).max();
+        assert!(together <= Some(TOGETHER_MAX), "{together:?} pieces together, in memory: {lies_in_memory}");
+    }
+}
