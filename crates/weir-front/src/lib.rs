@@ -19,6 +19,7 @@ pub mod listen;
 pub mod message;
 mod mode;
 mod taking;
+mod tunnel;
 pub mod worker;
 
 pub use handover::{HandedOver, HandoverSender, Relayed};

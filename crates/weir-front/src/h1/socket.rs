@@ -104,6 +104,11 @@ impl Socket {
     }
 
     /// The stream, for a tunnel.
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The same, to be changed.
     pub(super) fn stream_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
@@ -163,7 +168,8 @@ impl Socket {
         .await
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// Polls for bytes into `input`; 0 at the client's end.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.stream.poll_read_buf(cx, &mut self.input)
     }
 

@@ -1,27 +1,22 @@
-//! After a 101: joins the connection and the other side, byte for byte (RFC 9110 §7.8). What a client sends
-//! behind its request reaches the other side only now.
+//! After a 101: what a client sends behind its request reaches the other side only now (RFC 9110 §7.8).
 
-use std::time::Duration;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
+use weir_clock as clock;
 use weir_observe::Counters;
 use weir_wire::print;
 
 use super::Conn;
 use super::send::NOTHING_SENT;
-use super::socket::Socket;
-use crate::listen::Stream;
-use crate::message::{Duplex, End, Sent, Switch};
-use weir_clock as clock;
+use super::socket::{ClientEnd, Socket, Taken};
+use crate::message::{self, Sent, Switch};
+use crate::tunnel;
 
-/// The longest silence of one side after the other has ended. A peer that has left looks the same as one that
-/// has only ended its side.
-const HALF_OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
-/// The bytes of one copy, in each direction.
-const COPY_BYTES: usize = 16 << 10;
-
-/// Ends the printed head and moves bytes until either side ends, or until none move for the tunnel's idle
-/// time.
+/// Ends the printed head and moves bytes until the tunnel is over.
 pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) -> Sent {
     let Switch { protocol, stream } = switch;
     let socket = &mut conn.socket;
@@ -35,65 +30,43 @@ pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) ->
     }
     let first_byte = Some(clock::mono());
     counters.tunnel_opened();
-    let early = socket.input.split().freeze();
-    let body_bytes = join(socket, stream, &early, conn.peer.limits.tunnel_idle_max).await;
+    let moved = tunnel::join(socket, stream, conn.peer.limits.tunnel_idle_max).await;
     counters.tunnel_closed();
-    Sent { body_bytes, first_byte, last_byte: None, end: End::Whole }
+    Sent { body_bytes: moved.to_client, first_byte, last_byte: None, end: message::End::Whole }
 }
 
-/// Moves bytes in both directions. Returns how many went to the client.
-async fn join(socket: &mut Socket, mut other: Box<dyn Duplex>, early: &[u8], idle_max: Duration) -> u64 {
-    let mut to_client = 0;
-    if other.write_all(early).await.is_err() {
-        return to_client;
+impl tunnel::End for Socket {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        if self.input.is_empty() {
+            ready!(self.poll_read(cx))?;
+        }
+        let bytes = std::mem::take(&mut self.input).freeze();
+        Poll::Ready(Ok(Some(bytes).filter(|bytes| !bytes.is_empty())))
     }
-    let (mut up, mut down) = (vec![0; COPY_BYTES], vec![0; COPY_BYTES]);
-    let (mut up_open, mut down_open) = (true, true);
-    while up_open || down_open {
-        let idle_max = if up_open && down_open { idle_max } else { idle_max.min(HALF_OPEN_IDLE_MAX) };
-        let moved = tokio::time::timeout(idle_max, async {
-            tokio::select! {
-                read = socket.stream_mut().read(&mut up), if up_open => Moved::Up(read),
-                read = other.read(&mut down), if down_open => Moved::Down(read),
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<()>> {
+        loop {
+            let taken = self.send_now(&[&bytes[..]]).map_err(|end| match end {
+                ClientEnd::Io(error) => error,
+                _ => io::ErrorKind::BrokenPipe.into(),
+            });
+            bytes.advance(usize::try_from(self.sent_bytes).map_or(bytes.len(), |sent| sent.min(bytes.len())));
+            match taken? {
+                Taken::All => return Poll::Ready(Ok(())),
+                Taken::Part => ready!(self.stream().poll_writable(cx))?,
             }
-        });
-        let written = match moved.await {
-            Err(_) | Ok(Moved::Up(Err(_)) | Moved::Down(Err(_))) => return to_client,
-            Ok(Moved::Up(Ok(0))) => {
-                up_open = false;
-                other.shutdown().await
-            }
-            Ok(Moved::Down(Ok(0))) => {
-                down_open = false;
-                socket.stream_mut().shutdown().await
-            }
-            Ok(Moved::Up(Ok(bytes))) => timed(idle_max, other.write_all(&up[..bytes])).await,
-            Ok(Moved::Down(Ok(bytes))) => {
-                to_client += bytes as u64;
-                let written = timed(idle_max, send_all(socket.stream_mut(), &down[..bytes])).await;
-                socket.wrote(if written.is_ok() { bytes as u64 } else { 0 });
-                written
-            }
-        };
-        if written.is_err() {
-            return to_client;
         }
     }
-    to_client
-}
 
-/// Writes bytes so that none of them waits here.
-async fn send_all(stream: &mut Stream, bytes: &[u8]) -> std::io::Result<()> {
-    stream.write_all(bytes).await?;
-    stream.flush().await
-}
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.stream_mut()).poll_shutdown(cx)
+    }
 
-/// What one turn has moved.
-enum Moved {
-    Up(std::io::Result<usize>),
-    Down(std::io::Result<usize>),
-}
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_gone(cx)
+    }
 
-async fn timed(most: Duration, write: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
-    tokio::time::timeout(most, write).await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    fn moved(&mut self) {
+        self.moved();
+    }
 }

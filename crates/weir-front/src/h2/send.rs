@@ -25,6 +25,9 @@ use crate::taking::Taking;
 /// The most bytes of a piece, and the most that the crate holds of a stream.
 pub(super) const AHEAD_OF_STREAM_BYTES_MAX: usize = 64 << 10;
 
+/// The head of a DATA frame.
+pub(super) const FRAME_HEAD_BYTES: u64 = 9;
+
 /// The bytes of a body without a length that are taken before there is room for them, to see whether it ends.
 const EARLY_BYTES_MAX: usize = 1 << 10;
 
@@ -303,7 +306,6 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
 
     /// Hands bytes for which there is room to the crate.
     fn hand_on(&mut self, bytes: Bytes, is_last: bool) -> Result<(), End> {
-        const FRAME_HEAD_BYTES: u64 = 9;
         let length = bytes.len() as u64;
         let piece = Piece::new(bytes, self.through.ahead, Some(&self.progress));
         let mut side = self.side.borrow_mut();
@@ -455,7 +457,7 @@ const READ_RATE: &str = "read-rate";
 const GONE_BODY: End = End::Cut("generation-gone");
 
 /// Ready with the bytes for which stream and connection have room.
-fn poll_room(
+pub(super) fn poll_room(
     stream: &mut SendStream<Piece>,
     ahead: &Ahead,
     cx: &mut Context<'_>,
@@ -481,37 +483,5 @@ async fn meanwhile(client: &mut StreamClient<'_>, upload: &mut Option<Box<dyn Up
     match upload {
         None => gone(client as &mut dyn Client).await,
         Some(upload) => while upload.pump(client).await.is_ok() {},
-    }
-}
-
-/// Sends bytes of a tunnel; none end it. False: the client is gone.
-pub(super) async fn send_bytes(client: &StreamClient<'_>, through: &Through<'_>, mut bytes: Bytes) -> bool {
-    let ends = bytes.is_empty();
-    loop {
-        let room = match ends {
-            true => 0,
-            false => {
-                let wanted = bytes.len();
-                let room = std::future::poll_fn(|cx| match &mut *client.side.borrow_mut() {
-                    Side::Sending(stream) => {
-                        stream.reserve_capacity(wanted);
-                        poll_room(stream, through.ahead, cx)
-                    }
-                    Side::Waiting(_) => Poll::Ready(Err(End::ClientGone)),
-                });
-                match room.await {
-                    Ok(room) => room.min(wanted),
-                    Err(_) => return false,
-                }
-            }
-        };
-        let piece = Piece::new(bytes.split_to(room), through.ahead, None);
-        let Side::Sending(stream) = &mut *client.side.borrow_mut() else { return false };
-        if stream.send_data(piece, ends).is_err() {
-            return false;
-        }
-        if bytes.is_empty() {
-            return true;
-        }
     }
 }

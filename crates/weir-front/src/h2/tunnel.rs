@@ -1,20 +1,21 @@
 //! A WebSocket over one stream (RFC 8441): the origin sees the upgrade of HTTP/1, the client a 200, and then
 //! bytes pass both ways as DATA.
 
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use weir_clock as clock;
+use weir_clock::{self as clock, Deadline};
 
+use super::ahead::Piece;
 use super::client::{Side, StreamClient};
-use super::send::{self, NOTHING_SENT, Through};
+use super::send::{self, AHEAD_OF_STREAM_BYTES_MAX, FRAME_HEAD_BYTES, NOTHING_SENT, Through};
 use super::stream;
-use crate::message::{Done, Duplex, End, Head, Response, Sent, Service, Switch};
-
-/// The longest silence of one side after the other has ended.
-const HALF_OPEN_IDLE_MAX: std::time::Duration = std::time::Duration::from_secs(60);
-/// The bytes of one copy.
-const COPY_BYTES: usize = 16 << 10;
+use crate::message::{Done, End, Head, Response, Sent, Service, Switch};
+use crate::tunnel::{self, Over};
 
 /// Adds the key that an HTTP/1 upgrade needs and RFC 8441 leaves out (RFC 6455 §4.1).
 pub(super) fn add_key(headers: &mut HeaderMap, name: &HeaderName) {
@@ -29,8 +30,7 @@ pub(super) fn add_key(headers: &mut HeaderMap, name: &HeaderName) {
     }
 }
 
-/// Tells the client that the origin has switched, and moves bytes until either side ends, or until none move
-/// for the tunnel's idle time.
+/// Tells the client that the origin has switched, and moves bytes until the tunnel is over.
 pub(super) async fn run<S: Service>(
     client: &mut StreamClient<'_>,
     through: &Through<'_>,
@@ -46,62 +46,90 @@ pub(super) async fn run<S: Service>(
         let sent = Sent { end: End::ClientGone, ..NOTHING_SENT };
         return Done { status, sent, ended: clock::mono() };
     };
-    client.side.replace(Side::Sending(stream));
+    let side = client.side;
+    side.replace(Side::Sending(stream));
     let first_byte = Some(clock::mono());
     through.counters.tunnel_opened();
-    let body_bytes = join(client, through, switch.stream).await;
+    let half_close = through.limits.half_close_max;
+    let mut end =
+        ClientEnd { client, through, ended: None, half_close, deadline: Deadline::after(half_close) };
+    let moved = tunnel::join(&mut end, switch.stream, through.limits.tunnel_idle_max).await;
+    if moved.over == Over::Cut {
+        side.borrow_mut().reset(h2::Reason::CANCEL);
+    }
     through.counters.tunnel_closed();
-    let sent = Sent { body_bytes, first_byte, last_byte: None, end: End::Whole };
+    let sent = Sent { body_bytes: moved.to_client, first_byte, last_byte: None, end: End::Whole };
     Done { status, sent, ended: clock::mono() }
 }
 
-/// What one turn has moved.
-enum Moved {
-    Up(Option<Result<bytes::Bytes, h2::Error>>),
-    Down(std::io::Result<usize>),
+/// The client's end.
+struct ClientEnd<'e, 's> {
+    client: &'e mut StreamClient<'s>,
+    through: &'e Through<'e>,
+    /// Since when it has ended its side and nothing has moved.
+    ended: Option<Instant>,
+    half_close: Duration,
+    deadline: Deadline,
 }
 
-/// Moves bytes in both directions. Returns how many went to the client.
-async fn join(client: &mut StreamClient<'_>, through: &Through<'_>, mut other: Box<dyn Duplex>) -> u64 {
-    let mut to_client = 0;
-    let mut down = vec![0; COPY_BYTES];
-    let (mut up_open, mut down_open) = (true, true);
-    while up_open || down_open {
-        let idle_max = through.limits.tunnel_idle_max;
-        let idle_max = if up_open && down_open { idle_max } else { idle_max.min(HALF_OPEN_IDLE_MAX) };
-        let side = client.side;
-        let content = &mut client.content;
-        let moved = tokio::time::timeout(idle_max, async {
-            tokio::select! {
-                data = std::future::poll_fn(|cx| content.poll_bytes(cx)), if up_open => Moved::Up(data),
-                read = other.read(&mut down), if down_open => Moved::Down(read),
-                // A reset ends the tunnel even where nothing is read.
-                () = std::future::poll_fn(|cx| side.borrow_mut().poll_gone(cx)) => Moved::Up(Some(Err(
-                    h2::Reason::CANCEL.into(),
-                ))),
-            }
-        });
-        let is_well = match moved.await {
-            Err(_) | Ok(Moved::Up(Some(Err(_))) | Moved::Down(Err(_))) => false,
-            Ok(Moved::Up(None)) => {
-                up_open = false;
-                other.shutdown().await.is_ok()
-            }
-            Ok(Moved::Up(Some(Ok(bytes)))) => {
-                matches!(tokio::time::timeout(idle_max, other.write_all(&bytes)).await, Ok(Ok(())))
-            }
-            Ok(Moved::Down(Ok(bytes))) => {
-                down_open = bytes > 0;
-                let piece = bytes::Bytes::copy_from_slice(&down[..bytes]);
-                let sent = tokio::time::timeout(idle_max, send::send_bytes(client, through, piece)).await;
-                to_client += bytes as u64;
-                sent == Ok(true)
-            }
-        };
-        if !is_well {
-            client.side.borrow_mut().reset(h2::Reason::CANCEL);
-            return to_client;
+impl tunnel::End for ClientEnd<'_, '_> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        loop {
+            return Poll::Ready(match ready!(self.client.content.poll_bytes(cx)) {
+                // A frame may be empty.
+                Some(Ok(bytes)) if bytes.is_empty() => continue,
+                Some(Ok(bytes)) => Ok(Some(bytes)),
+                Some(Err(error)) => Err(io::Error::other(error)),
+                None => {
+                    self.ended = Some(clock::mono());
+                    Ok(None)
+                }
+            });
         }
     }
-    to_client
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<()>> {
+        let side = self.client.side;
+        while !bytes.is_empty() {
+            let mut side = side.borrow_mut();
+            let Side::Sending(stream) = &mut *side else { return Poll::Ready(Err(gone())) };
+            stream.reserve_capacity(bytes.len().min(AHEAD_OF_STREAM_BYTES_MAX));
+            let room = ready!(send::poll_room(stream, self.through.ahead, cx)).map_err(|_| gone())?;
+            let piece = bytes.split_to(room.min(bytes.len()));
+            let length = piece.len() as u64;
+            stream.send_data(Piece::new(piece, self.through.ahead, None), false).map_err(|_| gone())?;
+            drop(side);
+            self.through.counters.client_bytes(self.client.site, FRAME_HEAD_BYTES + length);
+            self.moved();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Side::Sending(stream) = &mut *self.client.side.borrow_mut() else {
+            return Poll::Ready(Err(gone()));
+        };
+        let piece = Piece::new(Bytes::new(), self.through.ahead, None);
+        Poll::Ready(stream.send_data(piece, true).map_err(|_| gone()))
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.client.side.borrow_mut().poll_gone(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(ended) = self.ended else { return Poll::Pending };
+        self.deadline.set(ended + self.half_close);
+        self.deadline.poll(cx)
+    }
+
+    fn moved(&mut self) {
+        if self.ended.is_some() {
+            self.ended = Some(clock::mono());
+        }
+    }
+}
+
+/// The stream has ended.
+fn gone() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
 }

@@ -154,6 +154,7 @@ mod send {
     mod slow_readers;
     mod streams;
     mod tiny;
+    mod tunnels;
 }
 
 /// Files below a root: what is served, and what never is.
