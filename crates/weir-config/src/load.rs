@@ -49,6 +49,11 @@ impl Loaded {
         cache.memory.map_or_else(|| memory::default_bytes(&cache.volume), |size| size.0)
     }
 
+    /// The memory that this process may use beside that ceiling and what it needs itself, if that is known.
+    pub fn left_bytes(&self) -> Option<u64> {
+        memory::left_bytes(self.memory_bytes(), &self.config.cache.volume)
+    }
+
     /// Warnings: what may go wrong on this machine, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> =

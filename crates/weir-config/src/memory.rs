@@ -35,6 +35,11 @@ fn default_of(usable: Option<u64>, fixed: u64) -> u64 {
     usable.map_or(DEFAULT_BYTES, share)
 }
 
+/// What this process may use beside `memory` and the fixed part, if known.
+pub(crate) fn left_bytes(memory: u64, volumes: &[Volume]) -> Option<u64> {
+    Some(usable_bytes()?.saturating_sub(memory).saturating_sub(fixed_bytes(volumes)))
+}
+
 /// A warning where the process may need more than it may use.
 pub(crate) fn warning(memory: u64, volumes: &[Volume]) -> Option<String> {
     warning_of(memory, volumes, usable_bytes()?)

@@ -389,7 +389,8 @@ pub struct Limits {
     pub half_close: Duration,
     /// The most connections of clients. Beyond it Weir closes the connection that has been idle for the
     /// longest, or, if none is idle, the new one. Default: what the process may open, less what origins,
-    /// volumes and logs need.
+    /// volumes and logs need, and no more than fit into half of the memory that is left beside `cache.memory`
+    /// and the fixed part, at 24 KiB each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
     /// The most connections of one client (IPv6: of one /64). Weir closes a new one beyond it. Behind a

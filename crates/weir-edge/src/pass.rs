@@ -140,14 +140,14 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if send_interim(exchange, &interim, Whose::Client).await.is_err() {
+                if send_interim(exchange, &interim, Whose::Client).is_err() {
                     return Asked::Gone;
                 }
             }
             answer = &mut answer => {
                 // An interim and a final head may arrive in one piece: they are read in order.
                 while let Ok(interim) = interims.try_recv() {
-                    if send_interim(exchange, &interim, Whose::Client).await.is_err() {
+                    if send_interim(exchange, &interim, Whose::Client).is_err() {
                         return Asked::Gone;
                     }
                 }
@@ -194,7 +194,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
 ///
 /// # Errors
 /// The client went away.
-pub(crate) async fn send_interim(
+pub(crate) fn send_interim(
     exchange: &mut Exchange<'_, '_>,
     interim: &Interim,
     whose: Whose,
@@ -211,7 +211,7 @@ pub(crate) async fn send_interim(
             route.rules.strip_cookies_of_one(&mut headers);
         }
     }
-    exchange.client.interim(interim.status, &headers).await
+    exchange.client.interim(interim.status, &headers)
 }
 
 /// Passes a response on to its client as it arrives.

@@ -146,7 +146,10 @@ impl Plan {
             listeners: listeners(config),
             trusted: peers(&config.trusted_proxies),
             debug: Some(peers(&config.debug.allow)).filter(|_| !config.debug.allow.is_empty()),
-            limits: client_limits(&config.limits, places::places(config, places::open_files())),
+            limits: client_limits(
+                &config.limits,
+                places::places(config, places::open_files(), loaded.left_bytes()),
+            ),
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
             hot_limits: hot_limits(&config.files, loaded.memory_bytes()),

@@ -1,5 +1,6 @@
 //! The data plane as connections call it.
 
+use std::any::Any;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -87,6 +88,10 @@ impl Service for Core {
 
     fn observer(&self) -> &Observer {
         &self.observer
+    }
+
+    fn charge(&self, bytes: u64) -> Option<Box<dyn Any>> {
+        self.shared.store.charge_beside(bytes).map(|beside| Box::new(beside) as Box<dyn Any>)
     }
 
     fn settle(&self) -> bool {

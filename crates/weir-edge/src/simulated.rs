@@ -226,13 +226,9 @@ impl Client for Nobody {
 
     fn bound_content(&mut self, _: ContentLimits) {}
 
-    fn interim<'f>(
-        &'f mut self,
-        status: StatusCode,
-        fields: &'f HeaderMap,
-    ) -> LocalFuture<'f, Result<(), ContentError>> {
+    fn interim(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), ContentError> {
         self.interim.push((status, fields.clone()));
-        Box::pin(std::future::ready(Ok(())))
+        Ok(())
     }
 
     fn has_ended(&self) -> bool {

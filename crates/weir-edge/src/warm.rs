@@ -263,12 +263,8 @@ impl Client for Nobody {
 
     fn bound_content(&mut self, _: ContentLimits) {}
 
-    fn interim<'f>(
-        &'f mut self,
-        _: StatusCode,
-        _: &'f HeaderMap,
-    ) -> LocalFuture<'f, Result<(), ContentError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn interim(&mut self, _: StatusCode, _: &HeaderMap) -> Result<(), ContentError> {
+        Ok(())
     }
 
     fn has_ended(&self) -> bool {

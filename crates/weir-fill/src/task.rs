@@ -164,7 +164,7 @@ impl Led {
     }
 
     /// The fill goes on as a task: its lead does something else meanwhile, and others wait for it.
-    pub fn let_go(&mut self) {
+    fn let_go(&mut self) {
         // Where the runtime has ended, the fill ends with it.
         if let Some(running) = self.running.take()
             && let Ok(runtime) = Handle::try_current()

@@ -14,6 +14,7 @@ mod h1;
 mod h2;
 mod handover;
 mod handshakes;
+mod interim;
 mod limits;
 pub mod listen;
 pub mod message;

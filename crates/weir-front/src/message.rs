@@ -2,6 +2,7 @@
 //! comes out as a value, which the connection sends. Nothing here names a version's syntax, a chunk or a
 //! socket.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -252,12 +253,9 @@ pub trait Client {
     /// Holds the rest of the content to other limits than those of all requests.
     fn bound_content(&mut self, limits: ContentLimits);
 
-    /// Sends an interim response (1xx). An error says that the client has gone. Await it to its end.
-    fn interim<'f>(
-        &'f mut self,
-        status: StatusCode,
-        headers: &'f HeaderMap,
-    ) -> LocalFuture<'f, Result<(), ContentError>>;
+    /// Sends an interim response (1xx), or drops it: where the client takes nothing now, or has got many for
+    /// its request. An error says that the client has gone.
+    fn interim(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), ContentError>;
 
     /// Whether the client has closed its side. A client that leaves does so, too.
     fn has_ended(&self) -> bool;
@@ -294,8 +292,9 @@ pub trait Pace {
     /// Safe.
     fn look(&mut self) -> impl Future<Output = ()>;
 
-    /// How many of `wanted` bytes may be sent `now`.
-    fn turn(&mut self, now: Instant, wanted: u64) -> Turn;
+    /// How many of `wanted` bytes may be sent `now`. A client that has chosen less than `least` bytes a
+    /// second gets so many.
+    fn turn(&mut self, now: Instant, wanted: u64, least: u64) -> Turn;
 
     /// Notes that `bytes` were sent.
     fn took(&mut self, bytes: u64);
@@ -555,6 +554,9 @@ pub trait Service: Sized + 'static {
 
     /// Counters and logs of this core.
     fn observer(&self) -> &Observer;
+
+    /// Charges memory, in bytes, that a client keeps which takes nothing, until what is returned is dropped.
+    fn charge(&self, bytes: u64) -> Option<Box<dyn Any>>;
 
     /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go.
     /// True where it wants to be called again after a while.

@@ -60,8 +60,8 @@ pub use ledger::{
 pub use memory::{Lag, VARIANTS_MAX};
 pub use register::{Distrust, Register};
 pub use store::{
-    Claim, Found, Full, HELD_BACK_MAX, NotAdmitted, Reading, STALLED_MAX, Settings, Store, Unsealed, Usage,
-    WINDOW_BYTES, Writer,
+    Beside, Claim, Found, Full, HELD_BACK_MAX, NotAdmitted, Reading, STALLED_MAX, Settings, Store, Unsealed,
+    Usage, WINDOW_BYTES, Writer,
 };
 pub use tier::{Gone, Place, SweepUsage};
 pub use volumes::{AttachError, VolumeReport};

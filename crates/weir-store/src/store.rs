@@ -3,6 +3,7 @@
 //! It knows what is held, not what it means: the caller's `select` says which generation answers a request.
 //! No header is read here.
 
+mod beside;
 mod claim;
 mod listing;
 mod patience;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
+pub use self::beside::Beside;
 pub use self::claim::Claim;
 pub use self::patience::{HELD_BACK_MAX, Reading, STALLED_MAX};
 use self::writer::Kind;

@@ -10,7 +10,7 @@ use crate::exchange::Exchange;
 use crate::pass;
 use weir_fill::task::Led;
 use weir_fill::{FillHead, ReaderGuard};
-use weir_front::{ContentError, message};
+use weir_front::message;
 
 /// How waiting for a head ended.
 pub(super) enum Waited {
@@ -45,7 +45,7 @@ pub(super) async fn lead_head(
     loop {
         // An interim and a final head may arrive in one piece: they are read in order.
         while let Ok(interim) = interims.try_recv() {
-            if send_interim(exchange, &interim, led).await.is_err() {
+            if pass::send_interim(exchange, &interim, Whose::Nobody).is_err() {
                 return Waited::Gone;
             }
         }
@@ -56,7 +56,7 @@ pub(super) async fn lead_head(
             biased;
             head = led.head(guard.fill(), guard.core()) => waited = Some(Waited::Head(head)),
             Some(interim) = interims.recv() => {
-                if send_interim(exchange, &interim, led).await.is_err() {
+                if pass::send_interim(exchange, &interim, Whose::Nobody).is_err() {
                     return Waited::Gone;
                 }
             }
@@ -64,21 +64,6 @@ pub(super) async fn lead_head(
             () = message::gone(&mut *exchange.client) => return Waited::Gone,
         }
     }
-}
-
-/// Sends an interim response. Others wait for the fill, not for a client that does not take it.
-async fn send_interim(
-    exchange: &mut Exchange<'_, '_>,
-    interim: &Interim,
-    led: &mut Led,
-) -> Result<(), ContentError> {
-    let mut sending = std::pin::pin!(pass::send_interim(exchange, interim, Whose::Nobody));
-    tokio::select! {
-        biased;
-        sent = &mut sending => return sent,
-        () = std::future::ready(()) => led.let_go(),
-    }
-    sending.await
 }
 
 /// Ends at that time; never without one.

@@ -14,8 +14,8 @@ use weir_config::{ResolvedLimit, ResolvedRate};
 use weir_policy::value::{Style, Value};
 use weir_store::Generation;
 
-use self::bucket::Bucket;
 pub(crate) use self::pace::Pace;
+use self::pace::Rate;
 use crate::exchange::Exchange;
 use crate::plan::Route;
 use crate::values::OfRequest;
@@ -36,8 +36,8 @@ pub(crate) fn pace(
     }
     let now = clock::mono();
     let limit = limit_of(rate, || exchange.known(route));
-    let limit = bytes_per_second(rate, limit, exchange.path_and_query());
-    let limit = limit.map(|limit| Bucket::new(limit, rate.burst_bytes, now));
+    let limit = rate_of(rate, limit, exchange.path_and_query());
+    let limit = limit.map(|limit| (limit, rate.burst_bytes));
     let media = generation.zip(rate.media).filter(|(generation, _)| {
         let head = generation.head();
         head.stored.headers.get(CONTENT_TYPE).is_some_and(|kind| media::is_mp4(kind.as_bytes()))
@@ -45,13 +45,13 @@ pub(crate) fn pace(
     Pace::new(limit, media.map(|(generation, factor)| (generation.clone(), factor)), now).map(Box::new)
 }
 
-/// The bytes a second for a request: what it asks for, as far as the route allows; else the route's limit.
-fn bytes_per_second(rate: &ResolvedRate, limit: Option<u64>, path_and_query: &str) -> Option<u64> {
+/// The rate of a request: what it asks for, as far as the route allows; else the route's limit.
+fn rate_of(rate: &ResolvedRate, limit: Option<u64>, path_and_query: &str) -> Option<Rate> {
     let asked = rate.query.as_deref().and_then(|name| asked(name, path_and_query));
-    match (asked, rate.query_max.or(limit)) {
-        (Some(asked), Some(max)) => Some(asked.min(max)),
-        (Some(asked), None) => Some(asked),
-        (None, _) => limit,
+    let most = rate.query_max.or(limit);
+    match asked {
+        Some(asked) => Some(Rate::Asked(asked.min(most.unwrap_or(u64::MAX)), most)),
+        None => limit.map(Rate::Said),
     }
 }
 

@@ -13,7 +13,7 @@ fn rate(limit: Option<u64>, query_max: Option<u64>) -> ResolvedRate {
 
 fn bytes_per_second(rate: &ResolvedRate, target: &str) -> Option<u64> {
     let limit = limit_of(rate, || panic!("a fixed limit asks for nothing"));
-    super::bytes_per_second(rate, limit, target)
+    rate_of(rate, limit, target).map(|(Rate::Said(bytes) | Rate::Asked(bytes, _))| bytes)
 }
 
 #[test]
@@ -52,11 +52,46 @@ async fn nothing_to_bound_is_no_pace() {
 #[tokio::test(start_paused = true)]
 async fn a_pace_counts_what_went_out() {
     let begun = clock::mono();
-    let mut pace = Pace::new(Some(Bucket::new(1_000, 500, begun)), None, begun).unwrap();
+    let mut pace = Pace::new(Some((Rate::Said(1_000), 500)), None, begun).unwrap();
     pace.look().await;
-    assert_eq!(pace.turn(begun, 800), Turn::Go(500));
+    assert_eq!(pace.turn(begun, 800, 0), Turn::Go(500));
     pace.took(500);
-    let Turn::Wait(until) = pace.turn(begun, 300) else { panic!("it goes on at once") };
+    let Turn::Wait(until) = pace.turn(begun, 300, 0) else { panic!("it goes on at once") };
     assert_eq!(until - begun, Duration::from_millis(50));
-    assert_eq!(pace.turn(until, 300), Turn::Go(50));
+    assert_eq!(pace.turn(until, 300, 0), Turn::Go(50));
+}
+
+/// How much goes out in a minute where the least rate is `least` bytes a second.
+fn in_a_minute(rate: Rate, least: u64) -> u64 {
+    let begun = clock::mono();
+    let mut pace = Pace::new(Some((rate, 0)), None, begun).unwrap();
+    let (mut now, mut sent) = (begun, 0);
+    while now < begun + Duration::from_secs(60) {
+        match pace.turn(now, 64 << 10, least) {
+            Turn::Go(bytes) => {
+                sent += bytes;
+                pace.took(bytes);
+            }
+            Turn::Wait(until) => now = until,
+        }
+    }
+    sent
+}
+
+#[test]
+fn no_client_chooses_to_hold_an_origin_for_days() {
+    for (rate, least, expected) in [
+        // Nothing is held.
+        (Rate::Asked(1, None), 0, 60),
+        (Rate::Asked(1, None), 256, 60 * 256),
+        (Rate::Asked(1, Some(100_000)), 256, 60 * 256),
+        // It asks for more than the least.
+        (Rate::Asked(1_000, None), 256, 60_000),
+        // The operator says less.
+        (Rate::Asked(1, Some(100)), 256, 6_000),
+        (Rate::Said(100), 256, 6_000),
+    ] {
+        let sent = in_a_minute(rate, least);
+        assert!((expected * 9 / 10..=expected).contains(&sent), "{rate:?}, {least}: {sent}");
+    }
 }

@@ -18,6 +18,7 @@ use weir_wire::{Persistence, RequestReader, Version, print};
 
 use self::content::Content;
 use self::socket::Socket;
+use crate::interim::Interims;
 use crate::limits::ContentLimits;
 use crate::message::{Client, ContentError, LocalFuture, Part, PeerInfo};
 
@@ -28,6 +29,7 @@ struct Conn {
     socket: Socket,
     reader: RequestReader,
     content: Content,
+    interims: Interims,
     peer: Rc<PeerInfo>,
     /// Whether the next request is the last: another process relays the connection.
     is_last: bool,
@@ -73,13 +75,13 @@ impl Client for Conn {
         self.content.bound(limits);
     }
 
-    fn interim<'f>(
-        &'f mut self,
-        status: StatusCode,
-        headers: &'f HeaderMap,
-    ) -> LocalFuture<'f, Result<(), ContentError>> {
+    fn interim(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), ContentError> {
+        if self.socket.has_unsent() || !self.interims.take(headers) {
+            return Ok(());
+        }
         print::interim(&mut self.socket.out, status, headers);
-        Box::pin(async { self.socket.send_printed().await.map_err(|_| ContentError::Gone) })
+        // What is not taken now of one that has begun leaves before what comes next.
+        self.socket.send_now(&[]).map(drop).map_err(|_| ContentError::Gone)
     }
 
     fn has_ended(&self) -> bool {

@@ -403,7 +403,9 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         loop {
             let Some(pace) = self.pace else { return Ok(wanted) };
             pace.look().await;
-            let until = match pace.turn(clock::mono(), wanted) {
+            // A client cannot choose to hold an origin for long.
+            let least = if self.body.holds_origin() { self.conn.peer.limits.read_rate_min } else { 0 };
+            let until = match pace.turn(clock::mono(), wanted, least) {
                 Turn::Go(bytes) => return Ok(bytes),
                 Turn::Wait(until) => until,
             };

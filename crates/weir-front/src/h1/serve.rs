@@ -16,6 +16,7 @@ use super::socket::{ClientEnd, Socket};
 use super::{After, Conn, Framed, send};
 use crate::entrance::Entered;
 use crate::handover::{self, Departure, HandedOver, Relayed};
+use crate::interim::Interims;
 use crate::message::{Done, Refused, Request, Service};
 use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
@@ -72,6 +73,7 @@ pub(crate) fn serve<S: Service>(
         socket: Socket::new(stream, input, &peer.limits, counters),
         reader: RequestReader::new(peer.limits.head),
         content: Content::none(),
+        interims: Interims::default(),
         peer,
         is_last: is_relayed,
         free_since: clock::mono(),
@@ -197,6 +199,7 @@ impl Conn {
             persistence: head.persistence,
             is_head: head.method == Method::HEAD,
         };
+        self.interims = Interims::default();
         self.content = Content::begin(head.framing, head.expect, &self.peer.limits, at.mono);
         *place = Some(Request::of_head(head, Rc::clone(&self.peer), at));
         framed

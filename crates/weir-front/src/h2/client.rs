@@ -14,6 +14,7 @@ use weir_wire::{Expect, Framing};
 
 use super::ahead::Piece;
 use super::wire::Wire;
+use crate::interim::Interims;
 use crate::limits::{ClientLimits, ContentLimits};
 use crate::message::{Client, ContentError, LocalFuture, Part};
 
@@ -121,6 +122,11 @@ impl Content {
         self.wire.borrow_mut().charge_head(stream, site);
     }
 
+    /// Whether the client takes nothing of the connection.
+    fn is_stalled(&self) -> bool {
+        self.wire.borrow().stalled_since().is_some()
+    }
+
     /// The bytes that a tunnel takes up. Dropping the future loses nothing.
     pub(super) fn poll_bytes(
         &mut self,
@@ -202,6 +208,7 @@ pub(super) struct StreamClient<'s> {
     pub(super) side: &'s RefCell<Side>,
     /// The site that pays for what is sent.
     pub(super) site: SiteId,
+    pub(super) interims: Interims,
 }
 
 impl StreamClient<'_> {
@@ -237,13 +244,11 @@ impl Client for StreamClient<'_> {
         self.content.limits = limits;
     }
 
-    fn interim<'f>(
-        &'f mut self,
-        status: StatusCode,
-        headers: &'f HeaderMap,
-    ) -> LocalFuture<'f, Result<(), ContentError>> {
-        let sent = self.send_interim(status, headers.clone());
-        Box::pin(std::future::ready(sent))
+    fn interim(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), ContentError> {
+        if self.content.is_stalled() || !self.interims.take(headers) {
+            return Ok(());
+        }
+        self.send_interim(status, headers.clone())
     }
 
     fn has_ended(&self) -> bool {

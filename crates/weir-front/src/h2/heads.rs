@@ -68,6 +68,15 @@ pub(super) fn fields(head: Head, late: &impl Late, length: Option<u64>) -> Heade
     }
 }
 
+/// What a field takes in memory beside its name and value.
+const FIELD_BYTES: usize = 104;
+
+/// What fields take in memory.
+pub(super) fn memory_bytes(fields: &HeaderMap) -> usize {
+    let texts: usize = fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    texts + fields.len() * FIELD_BYTES
+}
+
 fn made(head: Head, late: &impl Late, length: Option<u64>) -> HeaderMap {
     let mut fields = head.fields(late);
     if let Some(length) = length {

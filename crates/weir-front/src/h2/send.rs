@@ -2,6 +2,7 @@
 //! The end of the stream means that the body is whole; a body that breaks off resets it. It must not change
 //! what the service answered.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
@@ -31,6 +32,9 @@ pub(super) const FRAME_HEAD_BYTES: u64 = 9;
 /// The bytes of a body without a length that are taken before there is room for them, to see whether it ends.
 const EARLY_BYTES_MAX: usize = 1 << 10;
 
+/// What a stream under way takes in memory beside its heads and its body: 8 KiB.
+const STREAM_BYTES: usize = 8 << 10;
+
 pub(super) const NOTHING_SENT: Sent =
     Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
 
@@ -39,6 +43,10 @@ pub(super) struct Through<'c> {
     pub(super) ahead: &'c Rc<Ahead>,
     pub(super) limits: &'c ClientLimits,
     pub(super) counters: &'c Counters,
+    /// The memory of the request's head.
+    pub(super) head_bytes: usize,
+    /// As [`Service::charge`].
+    pub(super) charge: &'c dyn Fn(u64) -> Option<Box<dyn Any>>,
 }
 
 /// How the client learns where a body ends.
@@ -90,6 +98,7 @@ pub(super) async fn respond<S: Service>(
     let extent = Extent::choose(is_head, status, *length);
     let fields = heads::fields(std::mem::replace(head, Head::None), late, extent.declared());
     let ends = matches!(extent, Extent::Nothing(_) | Extent::Length(0));
+    let head_bytes = if ends { 0 } else { heads::memory_bytes(&fields) };
     let Some(stream) = send_head(client, status, fields, ends) else {
         let sent = Sent { end: End::ClientGone, ..NOTHING_SENT };
         return Done { status: Some(status), sent, ended: clock::mono() };
@@ -111,6 +120,8 @@ pub(super) async fn respond<S: Service>(
             progress: Rc::default(),
             taking: None,
             stint: Stint::default(),
+            head_bytes,
+            charged: None,
         };
         let end = match sending.at_once() {
             Some(end) => end,
@@ -152,6 +163,10 @@ struct Sending<'c, 's, B, P> {
     /// The rate of the client, if a least rate applies.
     taking: Option<Taking>,
     stint: Stint,
+    /// The memory of the response's head.
+    head_bytes: usize,
+    /// What the stream takes in memory, once its client has taken nothing for a moment.
+    charged: Option<Box<dyn Any>>,
 }
 
 impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
@@ -399,6 +414,11 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
             if let_go_at.is_some_and(|at| now >= at) && taken == 0 {
                 // A client that takes nothing holds nothing that others could use.
                 self.body.let_go(Bytes::new());
+                let bytes = STREAM_BYTES + self.through.head_bytes + self.head_bytes;
+                if self.charged.is_none() {
+                    // To the end of the stream.
+                    self.charged = (self.through.charge)(bytes as u64);
+                }
                 let_go_at = self.body.may_let_go().then(|| now + LET_GO_AGAIN_AFTER);
             }
             if taken > 0 {
@@ -433,7 +453,9 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
         loop {
             let Some(pace) = self.pace else { return Ok(wanted) };
             pace.look().await;
-            let until: Instant = match pace.turn(clock::mono(), wanted) {
+            // A client cannot choose to hold an origin for long.
+            let least = if self.body.holds_origin() { self.through.limits.read_rate_min } else { 0 };
+            let until: Instant = match pace.turn(clock::mono(), wanted, least) {
                 Turn::Go(bytes) => return Ok(bytes),
                 Turn::Wait(until) => until,
             };

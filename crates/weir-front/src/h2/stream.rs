@@ -17,17 +17,16 @@ use weir_wire::{ListedContent, Pseudo, Refusal, RequestHead, of_list};
 
 use super::ahead::{Ahead, Piece};
 use super::client::{Content, Side, StreamClient};
-use super::heads::Sender;
+use super::heads::{self, Sender};
 use super::send::{self, Through};
 use super::tunnel;
 use super::wire::Wire;
+use crate::interim::Interims;
 use crate::message::{Done, End, PeerInfo, Refused, Request, Service};
 use crate::worker::Worker;
 
 /// Memory of the heads of streams under way. Streams beyond it are refused, so that the client repeats them.
 const HEADS_BYTES_MAX: usize = 192 << 10;
-/// What a field takes in memory beside its name and value.
-const FIELD_BYTES: usize = 104;
 
 const SEC_WEBSOCKET_KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 
@@ -67,8 +66,7 @@ impl<S: Service> UnderWay<S> {
 
     /// Counts the memory of its head; false if there is no room for it.
     fn holds(&mut self, fields: &HeaderMap) -> bool {
-        let texts: usize = fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        let bytes = texts + fields.len() * FIELD_BYTES;
+        let bytes = heads::memory_bytes(fields);
         let all = self.shared.heads_bytes.get() + bytes;
         if all > HEADS_BYTES_MAX {
             return false;
@@ -104,7 +102,7 @@ pub(super) async fn run<S: Service>(
     let is_whole = stream.is_end_stream();
     let side = RefCell::new(Side::Waiting(respond));
     let content = Content::new(stream, Rc::clone(&shared.wire), limits, at.mono);
-    let mut client = StreamClient { content, side: &side, site: SiteId::NONE };
+    let mut client = StreamClient { content, side: &side, site: SiteId::NONE, interims: Interims::default() };
     // Before anything is waited for.
     if !under_way.holds(&parts.headers) {
         return side.borrow_mut().reset(Reason::REFUSED_STREAM);
@@ -135,7 +133,14 @@ pub(super) async fn run<S: Service>(
     let plan = service.plan();
     let mut note = service.begin(&plan, &mut request);
     let mut response = service.call(&mut note, &mut client).await;
-    let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
+    let charge = |bytes| service.charge(bytes);
+    let through = Through {
+        ahead: &shared.ahead,
+        limits,
+        counters: service.observer().counters(),
+        head_bytes: under_way.head_bytes,
+        charge: &charge,
+    };
     let done = match response.switch.take() {
         Some(switch) if is_connect => {
             Box::pin(tunnel::run(&mut client, &through, &mut response, *switch)).await
@@ -192,7 +197,13 @@ fn head_of(parts: Parts, content: ListedContent, limits: &weir_wire::Limits) -> 
 async fn refuse<S: Service>(client: &mut StreamClient<'_>, shared: &Shared<S>, why: &Refused) {
     let service = shared.worker.service();
     let limits = &shared.peer.limits;
-    let through = Through { ahead: &shared.ahead, limits, counters: service.observer().counters() };
+    let through = Through {
+        ahead: &shared.ahead,
+        limits,
+        counters: service.observer().counters(),
+        head_bytes: 0,
+        charge: &|_| None,
+    };
     let done: Done = send::respond(client, &through, false, &mut service.refuse(why)).await;
     service.refused(why, shared.peer.peer, &done);
 }

@@ -16,6 +16,7 @@ use weir_wire::RequestReader;
 use super::super::content::Content;
 use super::super::socket::Socket;
 use super::*;
+use crate::interim::Interims;
 use crate::limits::ClientLimits;
 use crate::listen::{Family, Peer, Plain, Stream};
 use crate::message::{Cut, PeerInfo, Trust};
@@ -80,7 +81,7 @@ struct Free;
 impl Pace for Free {
     async fn look(&mut self) {}
 
-    fn turn(&mut self, _: std::time::Instant, wanted: u64) -> Turn {
+    fn turn(&mut self, _: std::time::Instant, wanted: u64, _: u64) -> Turn {
         Turn::Go(wanted)
     }
 
@@ -95,6 +96,7 @@ fn conn(ours: UnixStream, observer: &Observer) -> Conn {
         socket: Socket::new(stream, BytesMut::new(), &limits, observer.counters_shared()),
         reader: RequestReader::new(limits.head),
         content: Content::none(),
+        interims: Interims::default(),
         peer: Rc::new(PeerInfo::new(Peer::Unix, Trust::Untrusted, limits, None)),
         is_last: false,
         free_since: clock::mono(),

@@ -259,6 +259,25 @@ fn windows_that_never_open_hold_little() {
 }
 
 #[test]
+fn what_streams_keep_whose_windows_never_open_is_charged() {
+    let origin = origin();
+    let weir = weir(&origin, "");
+    assert_eq!(client(&weir).get(HOST, "/large", &[]).body.len(), 8 << 20);
+    let charged = || weir.metric("weir_cache_memory_bytes").unwrap();
+    let before = charged();
+    let mut frames = hostile(&weir, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+    let long = "x".repeat(1000);
+    for number in 0..100 {
+        let head = block("GET", "/large", &[("x-long", &long)]);
+        frames.send_frame(&Frame::headers(2 * number + 1, flag::END_STREAM, head));
+    }
+    // 8 KiB each, and its heads.
+    until("all of them are charged", || charged() >= before + 100.0 * 9_192.0);
+    drop(frames);
+    until("it is given back", || charged() <= before);
+}
+
+#[test]
 fn crumbs_by_the_thousand_are_refused() {
     let origin = origin();
     let weir = weir(&origin, "");

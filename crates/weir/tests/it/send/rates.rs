@@ -4,9 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use weir_testkit::{Gate, Origin, Resource, Response, Shape, Weir, pattern};
+use weir_testkit::{Gate, Origin, Resource, Response, Shape, Weir, pattern, until};
 
-use crate::server::server;
+use crate::arrive::http2;
+use crate::server::{server, setup};
 
 /// A Weir whose only site has this rate.
 fn paced(origin: &Origin, rate: &str) -> Weir {
@@ -283,4 +284,25 @@ fn a_map_says_who_is_held_back() {
         assert!(took >= Duration::from_millis(least_ms), "{cookies}: {took:?}");
     }
     assert_eq!(origin.total(), 1, "a rate is in no key");
+}
+
+/// What it asks for would take a day.
+#[test]
+fn a_client_that_asks_for_little_holds_no_origin_for_long() {
+    let (origin, body) = (Origin::start(), pattern(7, 100_000));
+    origin.put("/x", Resource::new(&body).header("Cache-Control", "no-store"));
+    let weir = setup().run_config(&format!(
+        "[admin]\nlisten = \"{{admin}}\"\n[limits]\nread_rate = \"64KiB\"\n\
+         [[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
+         [upstream.main]\norigins = [\"{}\"]\n\
+         [[site]]\nhosts = [\"*\"]\nupstream = \"main\"\nrate = {{ query = \"rate\" }}\n",
+        origin.url()
+    ));
+    let (mut old, mut new) = (weir.client(), http2::client(&weir));
+    let gets = [
+        std::thread::spawn(move || old.get("localhost", "/x?rate=1", &[]).body),
+        std::thread::spawn(move || new.get(http2::HOST, "/x?rate=1", &[]).body),
+    ];
+    until("both have come", || gets.iter().all(std::thread::JoinHandle::is_finished));
+    assert!(gets.into_iter().all(|got| got.join().unwrap() == body));
 }
