@@ -4,11 +4,13 @@
 //! whole workspace ([`rooms`]), and so is the use of dependencies ([`dependencies`]). Rules read text, not
 //! syntax; rustfmt's layout makes that enough. Bounds with exceptions that may only shrink ([`ratchet`]) are:
 //! circles of imports ([`circles`]) and parameters ([`parameters`]), which do need syntax ([`syntax`]), and
-//! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]).
+//! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]), and every loop that
+//! waits for a peer in a table ([`loops`]).
 
 mod circles;
 mod dependencies;
 mod indexes;
+mod loops;
 mod parameters;
 mod ratchet;
 mod rooms;
@@ -45,6 +47,7 @@ pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
         offences.extend(rules::ALL.iter().flat_map(|rule| rule(source)));
     }
     offences.extend(indexes::judge(&sources));
+    offences.extend(loops::judge(&sources)?);
     for (ratchet, found) in counted(root, &sources)? {
         offences.extend(ratchet.judge(&ratchet.read(root)?, &found));
     }

@@ -10,7 +10,7 @@ use super::parameters;
 use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
-use super::{dependencies, indexes, judge, rooms, root, rules, wording};
+use super::{dependencies, indexes, judge, loops, rooms, root, rules, wording};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -364,4 +364,31 @@ fn a_dependency_that_nothing_mentions_offends() {
     let manifest = "[workspace]\nx = 1\n[workspace.dependencies]\na = \"1\"\nb = { x = 1 }\n[p]\nc = 1\n";
     let found = dependencies::unnamed(&file("Cargo.toml", manifest), &[named("crates/a", "a")]);
     assert_eq!(found.iter().map(|offence| offence.line).collect::<Vec<_>>(), [5]);
+}
+
+#[test]
+fn a_loop_that_waits_has_a_row_on_its_page() {
+    let file = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let code = "//! A card.\nasync fn pulls() { loop { peer.next().await; } }\n\
+                fn polls() { while poll_one().is_ready() {} }\n\
+                fn lines() { let (a, b) = mpsc::channel(LINES_MAX); }\n\
+                async fn once() { peer.next().await; for x in y { x.z(); } }\n\
+                fn tells() { let (a, b) = mpsc::channel(); let c = oneshot::channel(); bounded(1); }\n\
+                #[cfg(test)]\nmod tests { async fn t() { loop { a.await; } } }\n";
+    let row = |names: &str, rest: &str| format!("| `weir-front/src/a.rs` | {names} | {rest} |\n");
+    let check = |page: &str, expect: &[(&str, usize)]| {
+        let sources = [file("docs/loops.md", page), file("crates/weir-front/src/a.rs", code)];
+        let found = loops::judge(&sources).unwrap();
+        let found: Vec<(&str, usize)> = found.iter().map(|one| (&*one.path, one.line)).collect();
+        assert_eq!(found, expect, "{page}");
+    };
+    check(&row("`pulls`, `polls`, `lines`", "one | ever | all"), &[]);
+    // A function that waits in no loop may have a row as well.
+    check(&row("`pulls`, `polls`, `lines`, `once`", "one | ever | all"), &[]);
+    check(&row("`pulls`, `lines`", "one | ever | all"), &[("crates/weir-front/src/a.rs", 3)]);
+    check(&row("`pulls`, `polls`, `lines`, `gone`", "one | ever | all"), &[("docs/loops.md", 1)]);
+    // A row that does not say all is none.
+    let all = [2, 3, 4].map(|line| ("crates/weir-front/src/a.rs", line));
+    check(&row("`pulls`, `polls`, `lines`", "one | | all"), &[&all[..], &[("docs/loops.md", 1)]].concat());
+    assert_eq!(loops::judge(&[file("a.md", "")]).unwrap().len(), 1, "there is such a page");
 }
