@@ -29,7 +29,7 @@ mod status;
 pub(crate) mod text;
 
 pub use address::{HostPattern, HostRule, ListenAddress, Nameserver, OriginScheme, OriginUrl, TrustedProxy};
-pub use captures::{Captured, Capturing};
+pub use captures::{Below, Capture, Captured, Capturing, Takes};
 pub use check::{Authority, SentPath, StatusRanges};
 pub use chosen::{MapValue, RateLimit, UpstreamRule};
 pub use directory::DirectoryUrl;

@@ -1,6 +1,8 @@
 //! Keys: which requests mean the same object, and how much of the query goes to the origin. Paths are not
 //! folded, and file endings have no rules. The edge has decided the authority.
 
+mod beginnings;
+
 use crate::cookies::cookies;
 use crate::glob;
 use crate::request::RequestView;
@@ -9,6 +11,8 @@ use crate::value::{Known, What};
 use bytes::Bytes;
 use std::borrow::Cow;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+pub use self::beginnings::{Beginning, Beginnings, beginnings};
 
 /// The name of an object: a digest to look it up by, and the full key, which is compared on every hit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +115,16 @@ pub fn write_key(
         write_lines(out, "origin ", origin, b'=', std::iter::empty());
     }
     xxh3_128(&out[begin..])
+}
+
+impl KeyRules {
+    /// The line that ends the keys of rewritten targets, where they are told apart from those of other routes.
+    pub fn origin_line(&self) -> Option<Vec<u8>> {
+        let origin = self.origin.as_ref()?;
+        let mut line = Vec::new();
+        write_lines(&mut line, "origin ", origin, b'=', std::iter::empty());
+        Some(line)
+    }
 }
 
 /// Nothing is known.

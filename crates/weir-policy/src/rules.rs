@@ -309,7 +309,12 @@ impl KeyRules {
 
     /// Whether scheme, host, path and query are the whole key.
     pub fn is_of_url(&self) -> bool {
-        self.headers.is_empty() && self.cookies.is_empty() && self.values.is_empty() && self.origin.is_none()
+        !self.has_parts_of_requests() && self.origin.is_none()
+    }
+
+    /// Whether fields, cookies or values are in the key, so that it cannot be told from a URL.
+    pub fn has_parts_of_requests(&self) -> bool {
+        !(self.headers.is_empty() && self.cookies.is_empty() && self.values.is_empty())
     }
 }
 

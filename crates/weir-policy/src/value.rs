@@ -50,6 +50,12 @@ impl Value {
         &self.0
     }
 
+    /// Its first pieces alone.
+    #[must_use]
+    pub fn first(&self, pieces: usize) -> Value {
+        Value(self.0.iter().take(pieces).cloned().collect())
+    }
+
     /// Its placeholders in order.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.0.iter().filter_map(|part| match part {

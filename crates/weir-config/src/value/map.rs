@@ -217,6 +217,17 @@ impl Mapping {
         mapping
     }
 
+    /// All that a text can become, each once; `None` stands for nothing.
+    pub fn results(&self) -> Vec<Option<&str>> {
+        let rules = self.exact.values().chain(self.networks.iter().map(|(_, result)| result));
+        let rules = rules.chain(self.expressions.iter().map(|(_, result)| result));
+        let mut all: Vec<Option<&str>> = rules.map(|result| Some(result.as_str())).collect();
+        all.push(self.default.as_deref());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// What a text becomes.
     pub fn find(&self, text: &[u8]) -> Option<&str> {
         let exact = || self.exact.get(text);
