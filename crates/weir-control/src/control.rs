@@ -18,7 +18,7 @@ use crate::clock;
 use crate::data_plane::{
     ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
     Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged,
-    Question, Retained, RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
+    Question, Retained, RetentionRefusal, Retentions, SwapError, Taken, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
@@ -385,7 +385,7 @@ impl Control {
     pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
-        let held = self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
+        let taken = self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
         let mark = match done.await {
             Ok(Ok(mark)) => mark,
             Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
@@ -393,8 +393,9 @@ impl Control {
         };
         let by_hand = self.data_plane.content_within(&order);
         let scopes: Vec<_> = order.all().cloned().collect();
-        tracing::info!(mark, ?scopes, soft = order.soft, "purged");
-        Ok(Purged { mark, scopes, soft: order.soft, held, by_hand })
+        let Taken { held, wider } = taken;
+        tracing::info!(mark, ?scopes, soft = order.soft, ?wider, "purged");
+        Ok(Purged { mark, scopes, soft: order.soft, held, wider, by_hand })
     }
 
     /// Refuses an order that makes no sense.

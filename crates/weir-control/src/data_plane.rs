@@ -40,7 +40,7 @@ pub use self::explained::{
 pub use self::listing::{CachedObject, ListOrder, ListSum, Listing};
 pub use self::origins::{HedgesState, OriginState, SessionsState, UpstreamState};
 pub use self::picks::PicksCount;
-pub use self::purge::{Counted, PurgeDone, PurgeOrder, PurgeScope, Purged, SCOPES_MAX};
+pub use self::purge::{Counted, PurgeDone, PurgeOrder, PurgeScope, Purged, SCOPES_MAX, Taken};
 pub use self::retention::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,
 };
@@ -86,13 +86,12 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. Returns how many objects that are, where it is known without a search. Calls `done`
-    /// with the number of the mark once the purge is durable, or with why it is not. It may be called from
-    /// any thread, also before this returns.
+    /// Purges at once. Calls `done` with the number of the mark once the purge is durable, or with why it is
+    /// not. It may be called from any thread, also before this returns.
     ///
     /// # Errors
     /// A sentence, when the order makes no sense; then nothing is purged, and `done` is not called.
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String>;
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Taken, String>;
 
     /// Refuses an order that makes no sense.
     ///

@@ -72,13 +72,13 @@ impl DataPlane for Scripted {
         }
     }
 
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Taken, String> {
         match order.all().next().unwrap() {
             PurgeScope::Site(name) => return Err(format!("no site is named {name}")),
             PurgeScope::All => drop(std::thread::spawn(move || done(Err("no space".to_owned())))),
             _ => done(Ok(17)),
         }
-        Ok(Some(3))
+        Ok(Taken { held: Some(3), wider: vec!["http://a/".to_owned()] })
     }
 
     fn check_order(&self, order: &PurgeOrder) -> Result<(), String> {
@@ -329,7 +329,8 @@ fn purge_answers_with_the_mark_or_says_why_not() {
     ] {
         let done = ask(&format!(r#"{{"scope":{scope},"soft":true}}"#));
         let done: Purged = serde_json::from_slice(&done.body).unwrap();
-        assert_eq!(done, Purged { mark: 17, scopes: vec![expect], soft: true, held: Some(3), by_hand: 0 });
+        let (scopes, wider) = (vec![expect], vec!["http://a/".to_owned()]);
+        assert_eq!(done, Purged { mark: 17, scopes, soft: true, held: Some(3), wider, by_hand: 0 });
     }
     for (body, status, expect) in [
         (r#"{"scope":{"site":"x"}}"#, 422, "no site is named x"),

@@ -1,6 +1,7 @@
 //! The data plane as the rest of the program holds it: it is started with a plan, given new plans, asked what
 //! it holds and does, and drained at the end. It must not serve anything itself.
 
+mod purging;
 mod retention;
 
 use std::collections::HashMap;
@@ -14,8 +15,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use weir_content::Shelf;
-use weir_store::volume::{EachDone, Stock};
-use weir_store::{Acknowledge, LedgerState, Scope, Store, Usage};
+use weir_store::volume::EachDone;
+use weir_store::{LedgerState, Store, Usage};
 use weir_upstream::{
     Adjustments, CarriedOrigin, Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot,
 };
@@ -26,7 +27,7 @@ use crate::explain::{self, Explanation, Question};
 use crate::list::{self, CachedPage, ListOrder};
 use crate::plan::Plan;
 use crate::proofs::HttpProofs;
-use crate::purge::{self, PurgeOrder};
+use crate::purge;
 use crate::shared::{Running, Shared};
 use weir_fill::asks;
 use weir_fill::events::EvictionEvents;
@@ -34,6 +35,7 @@ use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table,
 use weir_front::worker::{self, JOIN_TIME_MAX, Order, Start};
 use weir_front::{Certificates, ListenerMode};
 
+pub use self::purging::Purging;
 pub use self::retention::Unretained;
 use crate::service;
 use weir_observe::{Observatory, Observer, Snapshot};
@@ -208,7 +210,7 @@ impl Edge {
         self.shared.files.limit(plan.hot_limits());
         let still = self.shared.content.still();
         let running = Running::new(plan, upstreams).showing(&self.shared.content);
-        self.shared.running.store(Arc::new(running));
+        self.shared.put_in_force(running);
         drop(still);
         for Post { number, address, .. } in &state.listening {
             let Some((_, mode)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
@@ -318,41 +320,6 @@ impl Edge {
     /// The name of the site that a URL leads to, as [`Edge::purge`] reads it.
     pub fn site_of_url(&self, url: &str) -> Option<String> {
         purge::site_of_url(&self.plan(), url).map(|site| site.name.to_string())
-    }
-
-    /// Purges at once what the orders name, including what is being fetched. The ledger's thread calls
-    /// `acknowledge` with the number of the largest mark when that mark is durable. The cost does not depend
-    /// on how much is held. Returns how many objects that are, where it is known without a search.
-    ///
-    /// # Errors
-    /// A sentence, where an order names something that cannot exist. Then nothing is purged and
-    /// `acknowledge` is not called.
-    pub fn purge(&self, orders: &[PurgeOrder], acknowledge: Acknowledge) -> Result<Option<u64>, String> {
-        let plan = self.plan();
-        let marks = purge::marks_of(&plan, orders)?;
-        let held = purge::held_of(&self.shared.store, &plan, orders, &marks);
-        self.shared.store.purge(&marks, weir_clock::now(), acknowledge);
-        Ok(held)
-    }
-
-    /// Refuses orders that make no sense.
-    ///
-    /// # Errors
-    /// A sentence: an order names something that cannot exist.
-    pub fn check_purge(&self, orders: &[PurgeOrder]) -> Result<(), String> {
-        purge::marks_of(&self.plan(), orders).map(|_| ())
-    }
-
-    /// What the orders would take, each object once: how many and their bytes. Reads every head, and blocks
-    /// for as long as that takes; a break of `each` ends it early.
-    ///
-    /// # Errors
-    /// A sentence: an order names something that cannot exist, or a drive fails.
-    pub fn count_purged(&self, orders: &[PurgeOrder], each: EachDone<'_>) -> Result<Stock, String> {
-        let marks = purge::marks_of(&self.plan(), orders)?;
-        let scopes: Vec<Scope> = marks.iter().map(|mark| mark.scope).collect();
-        let counted = self.shared.store.count(&scopes, weir_clock::now(), each);
-        counted.map_err(|error| format!("a volume cannot be read: {error}"))
     }
 
     /// The ledger's state.

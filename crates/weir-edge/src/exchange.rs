@@ -377,8 +377,8 @@ impl<'c> Note<'c> {
     }
 
     /// The client and its core, as fills know them.
-    pub(crate) fn asker(&self) -> Asker {
-        Asker { core: self.core.number, client: self.witness() }
+    pub(crate) fn asker(&self) -> Asker<'c> {
+        Asker { core: self.core.number, client: self.witness(), tenure: &self.running.tenure }
     }
 
     /// The client whose share of common resources the request uses. None where the client cannot be known,

@@ -507,7 +507,7 @@ fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
 fn joinable(
     exchange: &Exchange<'_, '_>,
     place: inflight::Lead,
-    asker: Asker,
+    asker: Asker<'_>,
     key: &CacheKey,
 ) -> inflight::Lead {
     let (shared, now) = (&exchange.core.shared, clock::mono());

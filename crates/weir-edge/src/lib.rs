@@ -62,7 +62,7 @@ mod warming;
 pub use content::orders::{
     ContentError, ContentLaid, ContentOrder, ContentShown, ContentSites, ContentUpload, ContentWanted,
 };
-pub use edge::{Edge, FromOutside, StartError, Unretained};
+pub use edge::{Edge, FromOutside, Purging, StartError, Unretained};
 pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
 pub use list::{Cached, CachedPage, ListOrder, ListedByHand};
 pub use origins::OriginError;

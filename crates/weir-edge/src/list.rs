@@ -9,9 +9,9 @@ use std::sync::Arc;
 use weir_clock as clock;
 use weir_policy::tags;
 use weir_store::volume::EachDone;
-use weir_store::{Form, Listed, Listing, Page, PlaceOf, Store, Sum};
+use weir_store::{Form, Listed, Listing, Page, PlaceOf, Store, Sum, UrlMatch, Wanted};
 
-use crate::purge;
+use crate::purge::{self, Name};
 use crate::shared::Shared;
 
 pub use by_hand::ListedByHand;
@@ -96,12 +96,27 @@ fn check_volume(store: &Store, name: &str) -> Result<(), String> {
     })
 }
 
+/// The prefixes of keys that may have these names, none of which is another's; and `wanted` takes no others.
+fn narrowed(names: Vec<Name>, wanted: &mut Wanted) -> Vec<(u64, String)> {
+    let mut texts: Vec<(u64, String)> =
+        names.iter().map(|name| (name.site, name.text().to_owned())).collect();
+    texts.sort_unstable();
+    texts.dedup_by(|(site, text), (before, begin)| site == before && text.starts_with(begin.as_str()));
+    if names.len() > texts.len() || names.iter().any(Name::is_whole) {
+        let of_words = wanted.url.take();
+        wanted.url = Some(UrlMatch(Arc::new(move |url| {
+            names.iter().any(|name| name.has(url)) && of_words.as_ref().is_none_or(|of| (of.0)(url))
+        })));
+    }
+    texts
+}
+
 /// Lists what is cached. `each` is called for each object looked at, and may end it.
 pub(crate) fn list(shared: &Shared, order: &ListOrder, each: EachDone<'_>) -> Result<CachedPage, String> {
     let running = shared.running.load_full();
     let plan = &running.plan;
     let site = order.site.as_ref().map(|name| purge::site(plan, name)).transpose()?;
-    let mut prefixes = order.prefix.as_ref().map(|text| purge::texts(plan, text)).transpose()?;
+    let mut names = order.prefix.as_ref().map(|text| purge::prefix_names(plan, text)).transpose()?;
     let form = match (wanted::sorted(order)?, order.is_sum) {
         (_, true) => Form::Sum,
         (Some(first), false) => Form::First(first),
@@ -118,10 +133,10 @@ pub(crate) fn list(shared: &Shared, order: &ListOrder, each: EachDone<'_>) -> Re
         check_volume(&shared.store, name)?;
     }
     let mut is_by_hand_alone = order.by_hand == Some(true);
-    if let (Some(site), Some(prefixes)) = (site, &mut prefixes) {
+    if let (Some(site), Some(names)) = (site, &mut names) {
         // Nothing of another site is looked at: where a page ends is a key.
-        prefixes.retain(|(of, _)| *of == site.mark);
-        is_by_hand_alone |= prefixes.is_empty();
+        names.retain(|name| name.site == site.mark);
+        is_by_hand_alone |= names.is_empty();
     }
     let now = clock::now();
     let by_hand = ByHand::find(&shared.content, order, site, wanted.url.as_ref(), now)?;
@@ -134,7 +149,7 @@ pub(crate) fn list(shared: &Shared, order: &ListOrder, each: EachDone<'_>) -> Re
     }
     let listing = Listing {
         site: site.map(|site| site.mark),
-        prefixes: prefixes.unwrap_or_default(),
+        prefixes: names.map(|names| narrowed(names, &mut wanted)).unwrap_or_default(),
         tag: order.tag.as_ref().map(|tag| tags::tag_hash(tag.trim_ascii().as_bytes())),
         wanted,
         form,

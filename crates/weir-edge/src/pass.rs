@@ -3,6 +3,7 @@
 //! ledger what an unsafe method changed (RFC 9111 §4.4).
 
 mod hold;
+mod invalidated;
 mod posted;
 
 use std::borrow::Cow;
@@ -11,21 +12,17 @@ use std::time::Duration;
 
 use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use smallvec::SmallVec;
 use tokio::sync::mpsc;
 use weir_clock as clock;
 use weir_front::{ContentError, Switch};
 use weir_observe::trace::Step;
 use weir_policy::cookies::has_unkeyed;
-use weir_policy::{
-    BodyEnd, Failure, HeadEffect, RequestView, ResponseView, head_effect, is_placed, storable,
-};
-use weir_store::Scope;
+use weir_policy::{BodyEnd, Failure, HeadEffect, ResponseView, head_effect, is_placed, storable};
 use weir_upstream::Length;
 use weir_upstream::{
     Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Tunnel, Upstream, Whose,
 };
-use weir_wire::{Target, without_dots};
+use weir_wire::Target;
 
 use crate::cache_status::CacheStatus;
 use crate::decide::{Consulted, consulted};
@@ -34,9 +31,7 @@ use crate::exchange::Exchange;
 use crate::late::Late;
 use crate::plan::Route;
 use crate::response::{self, Response};
-use crate::route::Unknown;
 use crate::upload::Upload;
-use crate::values::OfRequest;
 use weir_fill::judge::strip_of_part;
 use weir_fill::recent::digest_of_visitors;
 use weir_fill::refetch::strong;
@@ -44,6 +39,7 @@ use weir_fill::tally;
 use weir_fill::{Concern, NO_ANSWER, OriginAnswer, OriginFailure};
 
 use self::hold::{Held, hold};
+use self::invalidated::invalidate;
 use self::posted::Posted;
 use crate::give_way;
 use crate::warming::Aim;
@@ -408,48 +404,4 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
 fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
-}
-
-/// Marks what an unsafe request has made invalid, where any of it may be held or on its way. Requests to the
-/// origin from here on are sent after this response, so the mark does not concern them.
-fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse) {
-    let view = exchange.view();
-    // What the origin says of its own paths, as clients ask for them.
-    let mapped = exchange.rewritten.as_ref().map(|rewritten| {
-        let mut headers = response.headers.clone();
-        route.location_back(&mut headers, view.scheme, view.host, Some(rewritten.rule));
-        headers
-    });
-    let headers = mapped.as_ref().unwrap_or(&response.headers);
-    let targets = weir_policy::invalidation(&view, response.status, headers);
-    for target in targets {
-        let target = without_dots(&target);
-        let view = RequestView { method: &Method::GET, path_and_query: &target, has_body: false, ..view };
-        // Other routes may answer for that URL, with another key, by each of our ports.
-        let candidates = exchange.site.map(|site| site.candidates(&view, Unknown::Port)).unwrap_or_default();
-        let mut seen: SmallVec<[u128; 2]> = SmallVec::new();
-        for route in if candidates.is_empty() { vec![route] } else { candidates } {
-            let (digest, url) = url_of(exchange, &view, route);
-            // Marks are made only for what exists. Else anybody could make so many that they are merged into
-            // marks on everything.
-            let shared = &exchange.core.shared;
-            let site = exchange.site.map_or(0, |site| site.mark);
-            let may_exist = !route.rules.key.is_of_url()
-                || shared.inflight.is_fetching(digest)
-                || shared.store.may_hold(digest, &url, site);
-            if may_exist && !seen.contains(&digest) {
-                seen.push(digest);
-                shared.store.invalidate(Scope::Url { site, digest }, clock::now());
-            }
-        }
-    }
-}
-
-/// The URL of a request as the keys of a route have it, and its digest.
-fn url_of(exchange: &Exchange<'_, '_>, view: &RequestView<'_>, route: &Route) -> (u128, Vec<u8>) {
-    let mut url = Vec::new();
-    let known = OfRequest { view: *view, ..exchange.known(route) };
-    let rewritten = if route.has_rewrites() { route.rewritten(&known).unwrap_or_default() } else { None };
-    let target = route.key_target(rewritten.as_ref());
-    (weir_policy::write_url(&route.rules.key, view, target, &mut url), url)
 }

@@ -2,8 +2,10 @@
 //! [`Route`]. It must not read the configuration's text or decide about a response; what a route says is in
 //! `route.rs`.
 
+pub(crate) mod naming;
 pub(crate) mod picks;
 mod places;
+pub(crate) mod renamed;
 mod upstreams;
 
 use std::collections::{BTreeSet, HashMap};
@@ -23,6 +25,7 @@ use weir_front::listen::{Address, Form, Trusted, UnixPeers};
 use weir_front::{ListenerMode, Protocols, Transport};
 use weir_observe::SiteId;
 
+use self::naming::Naming;
 pub use self::picks::WrittenPicks;
 use crate::route::asks_alike;
 pub use crate::route::{Answered, Page, Route};
@@ -96,6 +99,8 @@ pub struct Site {
     /// Its hosts as clients may write them, with the ports of the listeners. None if it has hosts that are
     /// not written out.
     pub(crate) authorities: Option<Vec<String>>,
+    /// What its keys have of URLs.
+    naming: Naming,
     routes: Vec<Arc<Route>>,
 }
 
@@ -112,6 +117,19 @@ impl Site {
     pub(crate) fn candidates(&self, view: &RequestView<'_>, unknown: Unknown) -> Vec<&Arc<Route>> {
         let (path, mut found) = (read_path(view.path()), Vec::with_capacity(1));
         for route in &self.routes {
+            let (may, takes_all) = route.may_take(view, &path, unknown);
+            found.extend(may.then_some(route));
+            if may && takes_all {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Those of them for which anything is ever stored. The others answer themselves, and name nothing.
+    pub(crate) fn storing(&self, view: &RequestView<'_>, unknown: Unknown) -> Vec<&Arc<Route>> {
+        let (path, mut found) = (read_path(view.path()), Vec::with_capacity(1));
+        for route in self.routes.iter().filter(|route| !route.never_stores) {
             let (may, takes_all) = route.may_take(view, &path, unknown);
             found.extend(may.then_some(route));
             if may && takes_all {
@@ -206,6 +224,7 @@ impl Plan {
             redirects_to_https: resolved.https == Some(Https::Redirect),
             hsts: resolved.hsts.clone(),
             authorities: authorities(&resolved.hosts, config),
+            naming: Naming::of(resolved, config),
             routes,
         }));
     }

@@ -4,21 +4,20 @@
 
 pub(crate) mod by_client;
 mod held;
+mod names;
 pub(crate) mod rights;
 mod wanted;
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
 use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
-use weir_policy::{CacheKey, KeyRules, RequestView, Tags, write_url};
+use weir_policy::{CacheKey, Tags};
 use weir_store::{Force, MARKS_MAX, Mark, PREFIX_BYTES_MAX, Scope, Store};
 use weir_wire::{Host, Scheme, without_dots};
 
+pub(crate) use self::names::Name;
 use crate::plan::{Plan, Site};
-use crate::route::Unknown;
-use crate::values::{OfRequest, Unasked};
 
 /// The most sites that a sentence names.
 const SITES_TOLD_MAX: usize = 50;
@@ -53,20 +52,32 @@ pub struct PurgeOrder {
     pub force: Force,
 }
 
+/// The marks of orders.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) all: Vec<Mark>,
+    /// How the URLs begin that are concerned in place of fewer, which cannot be told apart.
+    pub(crate) wider: Vec<String>,
+}
+
 /// The marks for several orders, each once.
 ///
 /// # Errors
 /// As for one: then none is carried out.
-pub(crate) fn marks_of(plan: &Plan, orders: &[PurgeOrder]) -> Result<Vec<Mark>, String> {
+pub(crate) fn marks_of(plan: &Plan, orders: &[PurgeOrder]) -> Result<Marks, String> {
     let mut seen = HashSet::new();
-    let mut all = Vec::with_capacity(orders.len());
+    let mut marks = Marks { all: Vec::with_capacity(orders.len()), wider: Vec::new() };
     for order in orders {
-        all.extend(marks(plan, order)?.into_iter().filter(|mark| seen.insert(*mark)));
-        if all.len() > MARKS_MAX {
+        let Marks { all, wider } = of_order(plan, order)?;
+        marks.all.extend(all.into_iter().filter(|mark| seen.insert(*mark)));
+        if marks.all.len() > MARKS_MAX {
             return Err(format!("that makes more than {MARKS_MAX} marks; name less at once, or a site"));
         }
+        marks.wider.extend(wider);
     }
-    Ok(all)
+    marks.wider.sort_unstable();
+    marks.wider.dedup();
+    Ok(marks)
 }
 
 /// How many objects the orders take; `None` where finding that out would take a search.
@@ -93,29 +104,42 @@ pub(crate) fn concerns(
     }
     let key = CacheKey::new(Bytes::copy_from_slice(key.as_bytes())).of_site(own.mark);
     let order = PurgeOrder { target: target.clone(), force: Force::Soft };
-    marks(plan, &order)
-        .is_ok_and(|marks| marks.iter().any(|mark| mark.scope.concerns(&key, &Tags::default())))
+    of_order(plan, &order)
+        .is_ok_and(|marks| marks.all.iter().any(|mark| mark.scope.concerns(&key, &Tags::default())))
 }
 
 /// The marks for an order.
 ///
 /// # Errors
 /// A sentence that says what to write instead.
-pub(crate) fn marks(plan: &Plan, order: &PurgeOrder) -> Result<Vec<Mark>, String> {
-    let scopes = match &order.target {
-        PurgeTarget::All => vec![Scope::All],
-        PurgeTarget::Site(name) => vec![Scope::Site(site(plan, name)?.mark)],
+fn of_order(plan: &Plan, order: &PurgeOrder) -> Result<Marks, String> {
+    let names = match &order.target {
+        PurgeTarget::All => return Ok(order.marks([Scope::All])),
+        PurgeTarget::Site(name) => return Ok(order.marks([Scope::Site(site(plan, name)?.mark)])),
         PurgeTarget::Tags { tags, site: name } => {
             let site = name.as_ref().map(|name| site(plan, name)).transpose()?;
-            of_tags(tags, site.map_or(0, |site| site.mark))?
+            return Ok(order.marks(of_tags(tags, site.map_or(0, |site| site.mark))?));
         }
-        PurgeTarget::Prefix(text) => {
-            let prefixes = places(plan, text)?;
-            prefixes.into_iter().map(|place| place.prefix()).collect::<Result<_, _>>()?
-        }
-        PurgeTarget::Url(text) => places(plan, text)?.iter().flat_map(Place::urls).collect(),
+        PurgeTarget::Prefix(text) => prefix_names(plan, text)?,
+        PurgeTarget::Url(text) => places(plan, text)?.iter().flat_map(Place::names).collect(),
     };
-    Ok(scopes.into_iter().map(|scope| Mark { scope, force: order.force }).collect())
+    let wider = names.iter().filter(|name| name.is_wider).map(|name| name.text().to_owned());
+    let wider: Vec<String> = wider.collect();
+    if let (Force::Lifetime(_), Some(wider)) = (order.force, wider.first()) {
+        // Nobody's lifetime gets longer than was ordered.
+        return Err(format!(
+            "the keys there have a path or query that cannot be told without the requests: a lifetime would \
+             be that of all that begins with {wider}; name a tag, or the site"
+        ));
+    }
+    Ok(Marks { wider, ..order.marks(names.iter().map(Name::scope)) })
+}
+
+impl PurgeOrder {
+    fn marks(&self, scopes: impl IntoIterator<Item = Scope>) -> Marks {
+        let mark = |scope| Mark { scope, force: self.force };
+        Marks { all: scopes.into_iter().map(mark).collect(), wider: Vec::new() }
+    }
 }
 
 pub(crate) fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
@@ -134,9 +158,14 @@ pub(crate) fn site_of_url<'p>(plan: &'p Plan, text: &str) -> Option<&'p Site> {
     places(plan, text).ok()?.first().map(|place| place.site)
 }
 
-/// The prefixes of keys that a URL prefix stands for, with the site of each.
-pub(crate) fn texts(plan: &Plan, text: &str) -> Result<Vec<(u64, String)>, String> {
-    Ok(places(plan, text)?.into_iter().map(|place| (place.site.mark, place.text())).collect())
+/// The names in keys of all URLs that begin with a text.
+///
+/// # Errors
+/// A sentence that says what to write instead.
+pub(crate) fn prefix_names(plan: &Plan, text: &str) -> Result<Vec<Name>, String> {
+    let places = places(plan, text)?;
+    places.iter().try_for_each(Place::check_prefix)?;
+    Ok(places.iter().flat_map(Place::names_below).collect())
 }
 
 /// The marks of tags in a site; 0 stands for all sites.
@@ -211,50 +240,13 @@ fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
 }
 
 impl Place<'_> {
-    /// The marks of the URL, under all its keys.
-    fn urls(&self) -> Vec<Scope> {
-        let site = self.site.mark;
-        let scope = |key: Vec<u8>| Scope::Url { site, digest: CacheKey::new(key.into()).digest };
-        self.keys().into_iter().map(scope).collect()
-    }
-
-    /// The URL as the client asks for it, and as each route for GET or HEAD has it in its keys.
-    fn keys(&self) -> Vec<Vec<u8>> {
-        let (scheme, headers) = (self.scheme.as_str(), HeaderMap::new());
-        let mut keys = Vec::with_capacity(2);
-        for method in [Method::GET, Method::HEAD] {
-            let view = RequestView {
-                method: &method,
-                scheme,
-                host: self.host.as_str(),
-                path_and_query: &self.path_and_query,
-                headers: &headers,
-                has_body: false,
-                is_trusted: false,
-            };
-            let mut add = |rules: &KeyRules, target: Option<&str>| {
-                let mut key = Vec::new();
-                write_url(rules, &view, target, &mut key);
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            };
-            // Each of our ports may lead to another route.
-            for route in self.site.candidates(&view, Unknown::Port) {
-                let known = OfRequest { view, site: &self.site.name, route: route.words(), beside: &Unasked };
-                let rewritten = route.rewritten(&known).unwrap_or_default();
-                add(&route.rules.key, route.key_target(rewritten.as_ref()));
-            }
-            add(&KeyRules::default(), None);
-        }
-        keys
-    }
-
     fn text(&self) -> String {
         format!("{}://{}{}", self.scheme.as_str(), self.host.as_str(), self.path_and_query)
     }
 
-    fn prefix(&self) -> Result<Scope, String> {
+    /// # Errors
+    /// It is not what an operator means by a prefix.
+    fn check_prefix(&self) -> Result<(), String> {
         let text = self.text();
         if text.len() > PREFIX_BYTES_MAX {
             return Err(format!("a prefix has {} bytes; it has at most {PREFIX_BYTES_MAX}", text.len()));
@@ -262,7 +254,7 @@ impl Place<'_> {
         if text.ends_with('*') {
             return Err("a prefix means all that begins with it: leave the `*` at its end out".to_owned());
         }
-        Ok(Scope::prefix(self.site.mark, &text))
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ mod edits;
 mod files;
 mod limits;
 mod mapped;
+mod names;
 mod pattern;
 mod place;
 mod purgers;
@@ -43,9 +44,11 @@ use self::limits::Limits;
 use self::pattern::PathPattern;
 use self::place::Place as CameIn;
 pub(crate) use self::purgers::{Purger, Purgers, Rights};
-pub(crate) use self::rewrite::{DotSegment, Rewritten};
+pub(crate) use self::rewrite::Rewritten;
+pub(crate) use self::rewrite::target::{DotSegment, KeyPath, Whose};
 use self::rewrite::{Rewrites, Way};
 use crate::decide::Fulfilled;
+use crate::plan::naming::never_stores;
 use crate::plan::peers;
 use crate::plan::picks::{WrittenPicks, picks};
 use crate::transform::request::CLIENT_CERT;
@@ -80,6 +83,8 @@ pub struct Route {
     pub(crate) limits: Option<Box<Limits>>,
     /// Who may purge with requests.
     pub(crate) purgers: Purgers,
+    /// Whether it answers itself whatever it is asked.
+    pub(crate) never_stores: bool,
     /// How fast bodies go out; none: as fast as clients take them.
     pub(crate) rate: Option<ResolvedRate>,
     /// The files that it serves.
@@ -199,6 +204,7 @@ impl Route {
             clients: Clients::compile(&resolved.clients, peers),
             limits: Limits::compile(&resolved.limits),
             purgers: Purgers::compile(&resolved.purge, site, peers(&resolved.purge.allow)),
+            never_stores: never_stores(&resolved.action),
             rate: resolved.rate.clone(),
             files: Served::compile(resolved.files.as_ref()),
             upstream,

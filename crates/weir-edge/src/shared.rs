@@ -12,12 +12,14 @@ use weir_upstream::Upstream;
 
 use crate::content::laid::{Content, LaidIndex};
 use crate::hold::HoldRoom;
+use crate::plan::renamed::renamed;
 use crate::plan::{Plan, Route};
 use crate::proofs::HttpProofs;
 use crate::transform::request::Own;
 use crate::warming::Walks;
 use weir_fill::inflight::Inflight;
 use weir_fill::resources::Resources;
+use weir_fill::tenure::Tenure;
 use weir_fill::waiters::Bells;
 use weir_front::ClientLimits;
 use weir_front::listen::{Clients, Trusted};
@@ -39,6 +41,8 @@ pub(crate) struct Running {
     pub(crate) has_affinity: bool,
     /// The content by hand, as requests of this plan find it.
     pub(crate) laid: LaidIndex,
+    /// How long the plan is in force.
+    pub(crate) tenure: Tenure,
     /// Whether the log has said that an origin sets a cookie of Weir's name.
     has_told: AtomicBool,
 }
@@ -52,6 +56,7 @@ impl Running {
             debug: plan.debug(),
             has_told: AtomicBool::new(false),
             laid: LaidIndex::default(),
+            tenure: Tenure::new(),
             has_affinity: upstreams.values().any(|upstream| upstream.affinity().is_some()),
             plan: Arc::new(plan),
             upstreams,
@@ -123,6 +128,24 @@ impl Shared {
     /// The same with these answers to a certificate authority, and this content by hand.
     pub(crate) fn showing(self, proofs: HttpProofs, content: Content) -> Shared {
         Shared { proofs, content, ..self }
+    }
+
+    /// Puts a plan in force for all requests that begin from now on. What lies under names that it does not
+    /// give is marked first: a purge by its names would miss that, and another reload would bring it back.
+    pub(crate) fn put_in_force(&self, running: Running) {
+        let before = self.running.load();
+        let marks = renamed(&before.plan, &running.plan);
+        if !marks.is_empty() {
+            tracing::info!(
+                marks = marks.len(),
+                "hosts of sites, or keys of URLs, have changed: what lies under the earlier ones is purged"
+            );
+            before.tenure.end(self.store.ledger().current());
+            // Purges that are acknowledged later are on disk behind these.
+            self.store.purge(&marks, weir_clock::now(), Box::new(|_| ()));
+        }
+        drop(before);
+        self.running.store(Arc::new(running));
     }
 
     /// What the fills and readers of a core work with.

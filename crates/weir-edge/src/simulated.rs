@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 
 use tokio::sync::{mpsc, watch};
 use weir_policy::Now;
-use weir_store::{Scope, Store, Usage};
+use weir_store::{Mark, Scope, Store, Usage};
 use weir_upstream::Upstream;
 
 use weir_front::{
@@ -27,7 +28,9 @@ use crate::response::Response;
 use crate::core::Core;
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
+use crate::list::{self, CachedPage, ListOrder};
 use crate::plan::Plan;
+use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_front::Certificates;
 use weir_front::listen::{Peer, bind, seats};
@@ -175,6 +178,60 @@ impl Alone {
         Answer { interim: client.interim, status, headers, length, body: bytes, cut }
     }
 
+    /// The name of a host's site.
+    pub fn site_of(&self, host: &str) -> Option<String> {
+        self.shared.running.load().plan.site(host).map(|site| site.name.to_string())
+    }
+
+    /// The number of a site in the counters.
+    pub fn site(&self, name: &str) -> SiteId {
+        self.shared.observatory.site(name)
+    }
+
+    /// Puts another plan in force, with upstreams of its own.
+    ///
+    /// # Errors
+    /// An upstream that cannot be made.
+    pub fn reload(&self, plan: Plan) -> Result<(), StartError> {
+        let upstreams = upstreams(&plan)?;
+        self.shared.put_in_force(Running::new(plan, upstreams));
+        Ok(())
+    }
+
+    /// As [`Alone::reload`], without marking what lies under names that the plan does not give: a fault for
+    /// tests of tests.
+    ///
+    /// # Errors
+    /// An upstream that cannot be made.
+    pub fn reload_unmarked(&self, plan: Plan) -> Result<(), StartError> {
+        let upstreams = upstreams(&plan)?;
+        self.shared.running.store(Arc::new(Running::new(plan, upstreams)));
+        Ok(())
+    }
+
+    /// Makes these marks, whatever they mean.
+    pub fn mark(&self, marks: &[Mark]) {
+        self.shared.store.purge(marks, clock::now(), Box::new(|_| ()));
+    }
+
+    /// Purges, or orders lifetimes. Returns how the URLs begin that are concerned in place of fewer.
+    ///
+    /// # Errors
+    /// A sentence, where an order makes no sense; then none is carried out.
+    pub fn order(&self, orders: &[PurgeOrder]) -> Result<Vec<String>, String> {
+        let marks = purge::marks_of(&self.shared.running.load().plan, orders)?;
+        self.shared.store.purge(&marks.all, clock::now(), Box::new(|_| ()));
+        Ok(marks.wider)
+    }
+
+    /// Lists what is cached.
+    ///
+    /// # Errors
+    /// A sentence, where the order makes no sense.
+    pub fn list(&self, order: &ListOrder) -> Result<CachedPage, String> {
+        list::list(&self.shared, order, &|| ControlFlow::Continue(()))
+    }
+
     /// What would happen to a request. Blocks.
     ///
     /// # Errors
@@ -242,6 +299,12 @@ impl Client for Nobody {
 
 /// The shared parts of a data plane of one core.
 fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, StartError> {
+    let upstreams = upstreams(&plan)?;
+    let store = Store::new(plan.memory_bytes());
+    Ok(Arc::new(Shared::new(store, 1, Running::new(plan, upstreams), observatory)))
+}
+
+fn upstreams(plan: &Plan) -> Result<HashMap<String, Arc<Upstream>>, StartError> {
     let mut upstreams = HashMap::new();
     for settings in plan.upstreams() {
         let name = settings.name.clone();
@@ -249,8 +312,7 @@ fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, Star
         let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
         upstreams.insert(name, upstream);
     }
-    let store = Store::new(plan.memory_bytes());
-    Ok(Arc::new(Shared::new(store, 1, Running::new(plan, upstreams), observatory)))
+    Ok(upstreams)
 }
 
 /// Both clocks of this thread.

@@ -18,6 +18,7 @@ use super::machine::{End, Event, State};
 use super::recent::{RangeFetch, RecentOutcomes};
 use super::refetch::strong;
 use super::room::Forgotten;
+use super::tenure::Tenure;
 use super::upstreams::Upstreams;
 use super::url_fetches::{UrlFetch, UrlFetches};
 use super::waiters::Bells;
@@ -50,11 +51,13 @@ pub enum Plan {
 
 /// The client and the core that a request comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker {
+pub struct Asker<'t> {
     /// The core that its request runs on.
     pub core: usize,
     /// Its client.
     pub client: Witness,
+    /// How long its configuration is in force.
+    pub tenure: &'t Tenure,
 }
 
 /// What is asked for and not held.
@@ -113,7 +116,13 @@ impl Inflight {
     }
 
     /// Who loads what is wanted?
-    pub fn plan(self: &Arc<Self>, asker: Asker, ledger: &Ledger, wanted: Wanted<'_>, now: Instant) -> Plan {
+    pub fn plan(
+        self: &Arc<Self>,
+        asker: Asker<'_>,
+        ledger: &Ledger,
+        wanted: Wanted<'_>,
+        now: Instant,
+    ) -> Plan {
         let Wanted { key, interval, headers } = wanted;
         let mut shard = self.shard(key).lock();
         if let Some(fills) = shard.get(&key.digest) {
@@ -151,7 +160,7 @@ impl Inflight {
         if interval != Wanted::WHOLE && self.recent.range_fetch(key.digest, now) == Some(RangeFetch::Pass) {
             return Plan::Separate;
         }
-        let fill = self.fill(asker.client, key, ledger, now);
+        let fill = self.fill(asker, key, ledger, now);
         shard.entry(key.digest).or_default().push(fill.clone());
         let guard = fill.join(asker.core);
         Plan::Lead(Lead { inflight: self.clone(), guard, company: Company::Joinable })
@@ -160,18 +169,18 @@ impl Inflight {
     /// Leads a fill that no other request may join: its response is not known to be public.
     pub fn lead_unshared(
         self: &Arc<Self>,
-        asker: Asker,
+        asker: Asker<'_>,
         ledger: &Ledger,
         key: &CacheKey,
         now: Instant,
     ) -> Lead {
-        let fill = self.fill(asker.client, key, ledger, now);
+        let fill = self.fill(asker, key, ledger, now);
         Lead { inflight: self.clone(), guard: fill.join(asker.core), company: Company::Alone }
     }
 
-    fn fill(&self, client: Witness, key: &CacheKey, ledger: &Ledger, now: Instant) -> Arc<Fill> {
-        let url_fetch = UrlFetch::begin(&self.urls, key.url_digest(), ledger.ask());
-        Fill::new(key.clone(), url_fetch, self.bells.clone(), (client, now))
+    fn fill(&self, asker: Asker<'_>, key: &CacheKey, ledger: &Ledger, now: Instant) -> Arc<Fill> {
+        let url_fetch = UrlFetch::begin(&self.urls, key.url_digest(), asker.tenure.ask(ledger));
+        Fill::new(key.clone(), url_fetch, self.bells.clone(), (asker.client, now))
     }
 
     /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's

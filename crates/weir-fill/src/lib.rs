@@ -23,6 +23,7 @@ pub mod settings;
 pub mod speed;
 pub mod tally;
 pub mod task;
+pub mod tenure;
 pub mod transfer;
 mod tries;
 mod turn;

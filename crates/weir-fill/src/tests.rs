@@ -17,6 +17,7 @@ use super::inflight::{Asker, Inflight, Plan, Wanted};
 use super::machine::{AHEAD_BYTES_MAX, End, Storing};
 use super::reader::{Filled, Reader, bytes_of, look};
 use super::refetch::Refetch;
+use super::tenure::Tenure;
 use super::*;
 use weir_clock as clock;
 
@@ -37,8 +38,9 @@ pub(crate) fn key() -> CacheKey {
     CacheKey::new(Bytes::from_static(b"http://example.test/"))
 }
 
-fn asker(core: usize, client: Witness) -> Asker {
-    Asker { core, client }
+fn asker(core: usize, client: Witness) -> Asker<'static> {
+    static IN_FORCE: Tenure = Tenure::new();
+    Asker { core, client, tenure: &IN_FORCE }
 }
 
 fn wanted<'r>(key: &'r CacheKey, headers: &'r HeaderMap, interval: Interval) -> Wanted<'r> {

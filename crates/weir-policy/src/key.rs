@@ -118,7 +118,7 @@ pub fn write_key(
 }
 
 impl KeyRules {
-    /// The line that ends the keys of rewritten targets, where they are told apart from those of other routes.
+    /// The line that ends the keys of rewritten targets, where these are told apart from other routes'.
     pub fn origin_line(&self) -> Option<Vec<u8>> {
         let origin = self.origin.as_ref()?;
         let mut line = Vec::new();

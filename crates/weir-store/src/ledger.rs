@@ -159,7 +159,7 @@ impl Ledger {
     }
 
     /// The same for a stamp that was taken before.
-    pub(crate) fn hold(&self, stamp: Stamp) -> Asking {
+    pub fn hold(&self, stamp: Stamp) -> Asking {
         self.under_way.hold(|| stamp)
     }
 

@@ -15,6 +15,8 @@ use crate::control::{Control, PurgeError, ReloadError, RetainError};
 use crate::data_plane::{PurgeOrder, PurgeScope, RetentionOrder, RetentionRefusal, SCOPES_MAX, UpgradeOrder};
 use crate::history::RETENTION;
 
+/// Why more went than was named.
+const WIDER: &str = "more than was asked for: it could not be told apart";
 /// Seconds until the sweeper has made room in the ledger.
 const RETRY_AFTER_S: &str = "10";
 
@@ -65,6 +67,9 @@ pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
             }),
         };
         entry.mark = purged.as_ref().ok().map(|purged| purged.mark);
+        if purged.as_ref().is_ok_and(|purged| !purged.wider.is_empty()) {
+            entry.why = WIDER.to_owned();
+        }
         ended(&mut entry, &purged);
         control.record(entry).await;
         Ok(answer::ok(&purged.map_err(Refusal::recorded)?))

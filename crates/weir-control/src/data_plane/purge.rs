@@ -45,8 +45,17 @@ pub enum PurgeScope {
     All,
 }
 
+/// What a purge takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// How many objects that are, where it is known without a search.
+    pub held: Option<u64>,
+    /// How the URLs begin that go in place of fewer, which cannot be told apart.
+    pub wider: Vec<String>,
+}
+
 /// A purge that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Purged {
     /// The number of its mark in the ledger; the largest, where there are several.
@@ -60,6 +69,10 @@ pub struct Purged {
     /// How many objects were held of it; absent where finding that out would have taken a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
+    /// How the URLs in keys begin that went in place of fewer, which fields, cookies or parameters choose.
+    /// Absent where no more went than was named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wider: Vec<String>,
     /// How many pieces of content by hand lie there; no purge touches them. Absent without any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub by_hand: u64,

@@ -34,7 +34,7 @@ impl Edge {
         let order = |target| PurgeOrder { target, force: Force::Lifetime(lifetime) };
         let orders: Vec<PurgeOrder> = targets.into_iter().map(order).collect();
         let marks = purge::marks_of(&self.plan(), &orders).map_err(Unretained::Unfit)?;
-        self.shared.store.retain(&marks, weir_clock::now(), acknowledge)?;
+        self.shared.store.retain(&marks.all, weir_clock::now(), acknowledge)?;
         Ok(())
     }
 

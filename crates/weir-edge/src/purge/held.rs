@@ -14,7 +14,8 @@ const COMPARED_MAX: usize = 4096;
 /// How many objects a purge takes, of these URLs alone or by these marks; `None` where finding that out would
 /// take a search.
 pub(super) fn held(store: &Store, plan: &Plan, urls: Option<&[String]>, marks: &[Mark]) -> Option<u64> {
-    let Some(urls) = urls else {
+    let is_url = |mark: &Mark| matches!(mark.scope, Scope::Url { .. });
+    let Some(urls) = urls.filter(|_| marks.iter().all(is_url)) else {
         let scopes: Vec<Scope> = marks.iter().map(|mark| mark.scope).collect();
         let looked_max = LOOKED_MAX.min(COMPARED_MAX / scopes.len().max(1));
         return store.count_in_memory(&scopes, looked_max);
@@ -30,8 +31,8 @@ fn of_url(store: &Store, place: &Place<'_>) -> Option<u64> {
         return None;
     }
     let mut count = 0;
-    for url in place.keys() {
-        let key = CacheKey::new(url.into());
+    for name in place.names() {
+        let key = CacheKey::new(name.text().to_owned().into());
         let in_memory = store.variants(key.digest, &key.full).len() as u64;
         // A volume may have variants that memory does not know.
         if in_memory == 0 && store.may_hold(key.digest, &key.full, site.mark) {

@@ -28,8 +28,8 @@ fn check(target: PurgeTarget, dead: &[&str], alive: &[&str]) {
     let (plan, ledger) = (plan(), Ledger::default());
     let before = ledger.current();
     let order = PurgeOrder { target, force: Force::Hard };
-    let marks = marks(&plan, &order).unwrap();
-    ledger.mark(&marks, weir_clock::now());
+    let marks = of_order(&plan, &order).unwrap();
+    ledger.mark(&marks.all, weir_clock::now());
     let judged = |full: &str| {
         let authority = full.split("://").nth(1).unwrap().split('/').next().unwrap();
         let site = plan.site(authority.split(':').next().unwrap()).unwrap().mark;
@@ -116,9 +116,9 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (tags(&[&"x".repeat(1025)]), "a tag has 1025 bytes; they have at most 1024"),
     ] {
         let order = PurgeOrder { target, force: Force::Soft };
-        let sentence = marks(&plan(), &order).unwrap_err();
+        let sentence = of_order(&plan(), &order).unwrap_err();
         assert!(sentence.starts_with(expect), "{sentence}");
     }
     let long = PurgeOrder { target: prefix(&format!("a/{}", "x".repeat(9000))), force: Force::Hard };
-    assert!(marks(&plan(), &long).unwrap_err().contains("at most 8192"));
+    assert!(of_order(&plan(), &long).unwrap_err().contains("at most 8192"));
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
+use weir_policy::RequestView;
 use weir_policy::purge::{Asked, Everything, Hosts, What};
 use weir_policy::tags::tag_hash;
-use weir_policy::{QueryOrder, QueryRule, RequestView};
-use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope};
+use weir_store::{Force, Mark, Scope};
 use weir_wire::{Host, without_dots};
 
 use super::rights::of_site;
-use super::{Place, places, site_of};
+use super::{Name, Place, places, site_of};
 use crate::plan::{Plan, Site};
 use crate::route::{Purger, Rights, Unknown};
 
@@ -20,6 +20,8 @@ use crate::route::{Purger, Rights, Unknown};
 const TAG_MARKS_MAX: usize = 16_384 / 4;
 /// The same for the hosts of a site.
 const HOST_MARKS_MAX: usize = 64;
+/// The same for the names of URLs in keys.
+const NAME_MARKS_MAX: usize = 1024;
 /// The same for the hosts that a request names.
 const NAMED_MAX: usize = 1024;
 
@@ -106,12 +108,11 @@ impl<'a> From<'a> {
         match &asked.what {
             What::Url(path) => {
                 wanted.result = "exact";
-                wanted.add_paths(self.plan, &may, path, |place| place.urls());
+                wanted.add_paths(self.plan, &may, path, |place| place.names());
             }
             What::Prefix(path) => {
                 wanted.result = "wildcard";
-                wanted.is_wider |= path.contains('?') && may.iter().any(|(site, _)| changes_queries(site));
-                wanted.add_paths(self.plan, &may, path, below);
+                wanted.add_paths(self.plan, &may, path, |place| place.names_below());
             }
             What::Tags { hard, soft } => {
                 wanted.add_tags(&may, is_everywhere, hard, Force::Hard);
@@ -160,16 +161,20 @@ impl<'a> From<'a> {
             return Err(Refused::NotAllowed);
         }
         let url = format!("{}{path}", self.host.as_str());
-        let scopes = places(self.plan, &url).map_err(|_| Refused::NoSite)?;
-        let marks = scopes.iter().flat_map(Place::urls).map(Mark::hard).collect();
+        let places = places(self.plan, &url).map_err(|_| Refused::NoSite)?;
+        let names: Vec<Name> = places.iter().flat_map(Place::names).collect();
+        let is_wider = names.iter().any(|name| name.is_wider);
+        if is_wider && self.rights(site, &What::Prefix(path.to_owned())) != Rights::Anything {
+            return Err(Refused::OneUrl);
+        }
         Ok(Wanted {
-            marks,
-            result: "exact",
+            marks: names.iter().map(Name::scope).map(Mark::hard).collect(),
+            result: if is_wider { "wildcard" } else { "exact" },
             text: url.clone(),
             scope: json!({ "url": url }),
             sites: vec![site.name.to_string()],
             url: Some(url),
-            is_wider: false,
+            is_wider,
         })
     }
 
@@ -223,13 +228,13 @@ impl Wanted {
     }
 
     /// Marks a path on each host that is meant; where that is all of a site with hosts that are not written
-    /// out, the site.
+    /// out, or has too many names, the site.
     fn add_paths(
         &mut self,
         plan: &Plan,
         targets: &[Target<'_>],
         path: &str,
-        scopes: impl Fn(&Place<'_>) -> Vec<Scope>,
+        names: impl Fn(&Place<'_>) -> Vec<Name>,
     ) {
         if targets.len() > NAMED_MAX {
             return targets.iter().for_each(|(site, _)| self.widen(site));
@@ -239,16 +244,23 @@ impl Wanted {
                 Some(authority) => Some(vec![authority.clone()]),
                 None => site.authorities.clone().filter(|all| all.len() <= HOST_MARKS_MAX),
             };
-            let of_site = authorities.into_iter().flatten().map(|authority| {
+            let mut of_site = Vec::new();
+            for authority in authorities.into_iter().flatten() {
                 let found = places(plan, &format!("{authority}{path}")).unwrap_or_default();
-                found.iter().flat_map(&scopes).collect::<Vec<_>>()
-            });
-            let of_site: Vec<Vec<Scope>> = of_site.collect();
-            if of_site.is_empty() || of_site.iter().any(Vec::is_empty) {
+                if found.is_empty() || of_site.len() > NAME_MARKS_MAX {
+                    of_site.clear();
+                    break;
+                }
+                of_site.extend(found.iter().flat_map(&names));
+            }
+            if of_site.is_empty() || of_site.len() > NAME_MARKS_MAX {
                 self.widen(site);
                 continue;
             }
-            of_site.into_iter().flatten().for_each(|scope| self.mark(scope, Force::Hard));
+            if of_site.iter().any(|name| name.is_wider) {
+                (self.is_wider, self.result) = (true, "wildcard");
+            }
+            of_site.iter().for_each(|name| self.mark(name.scope(), Force::Hard));
         }
     }
 
@@ -280,25 +292,6 @@ impl Wanted {
                 self.marks.extend(targets.iter().map(mark));
             }
         }
-    }
-}
-
-/// Whether keys of the site have another query than clients ask for.
-fn changes_queries(site: &Site) -> bool {
-    let is_changing =
-        |rules: &weir_policy::KeyRules| rules.query != QueryRule::All || rules.order != QueryOrder::Received;
-    site.routes().iter().any(|route| is_changing(&route.rules.key))
-}
-
-/// All that begins with a place. Where keys have another query than clients ask for, what follows the path
-/// says nothing of them: all that begins with the path goes.
-fn below(place: &Place<'_>) -> Vec<Scope> {
-    let text = place.text();
-    match text.split_once('?') {
-        Some((path, _)) if changes_queries(place.site) && path.len() <= PREFIX_BYTES_MAX => {
-            vec![Scope::prefix(place.site.mark, path)]
-        }
-        _ => place.prefix().map_or_else(|_| Vec::new(), |scope| vec![scope]),
     }
 }
 

@@ -31,6 +31,11 @@ impl<R> Choice<R> {
         Some(Box::new(Choice { by: by.clone(), routes: routes.collect() }))
     }
 
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &R> {
+        self.routes.values()
+    }
+
     /// The route for a request. The check of the configuration makes sure that there is one.
     pub(super) fn of(&self, known: &OfRequest<'_>) -> Option<&R> {
         self.routes.get(&self.by.render(known, Style::Plain))

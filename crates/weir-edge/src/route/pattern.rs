@@ -73,6 +73,11 @@ impl Glob {
         Glob { first: first.as_bytes().into(), rest }
     }
 
+    /// The text before the first star.
+    pub(super) fn first(&self) -> &[u8] {
+        &self.first
+    }
+
     fn fits(&self, path: &[u8]) -> bool {
         let Some(path) = path.strip_prefix(&*self.first) else { return false };
         let ends = self.rest.last().is_none_or(|(_, text)| path.ends_with(text));

@@ -1,6 +1,9 @@
 //! Paths that origins are asked for in place of the client's, and what origins say of their own paths and
 //! names, mapped back (`rewrite`, `back`). Nothing is decoded. Pure.
 
+pub(super) mod outcomes;
+pub(super) mod target;
+
 use std::borrow::Cow;
 
 use http::header::{CONTENT_LOCATION, LOCATION, REFRESH, SET_COOKIE};
@@ -10,6 +13,8 @@ use weir_config::{BackBy, ResolvedBack, ResolvedRewrite, ResolvedRoute};
 use weir_policy::value::{Known, Part, Style, Value, What};
 use weir_policy::{has_dot_segment, read_path};
 
+pub(crate) use self::target::DotSegment;
+use self::target::finish;
 use crate::transform::response::{self, Place, authority_of, of_client, without_dots};
 use crate::values::OfRequest;
 
@@ -28,10 +33,6 @@ pub(crate) struct Rewritten {
     /// Path and query.
     pub(crate) target: String,
 }
-
-/// A rewritten path would have a segment `.` or `..`: no rule says where that leads.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct DotSegment;
 
 /// Captures first, then what else is known.
 struct With<'a> {
@@ -61,37 +62,35 @@ impl Rewrites {
     /// # Errors
     /// The path, or what would become of it, has a dot segment.
     pub(super) fn apply(&self, known: &OfRequest<'_>) -> Result<Option<Rewritten>, DotSegment> {
-        let (path, read) = (known.view.path(), read_path(known.view.path()));
+        let path = known.view.path();
+        let read = read_path(path);
+        let Some((rule, captured)) = self.fitting(path, &read)? else { return Ok(None) };
+        let to = &self.rules[rule].to;
+        let target = to.render(&With { captured, others: known }, Style::Path);
+        let query = known.view.path_and_query.split_once('?').map(|(_, query)| query);
+        Ok(Some(Rewritten { rule, target: finish(to, target, query)? }))
+    }
+
+    /// The first rule that fits a path as it is read, and its captures: as the client has spelled them, where
+    /// the rule fits that as well.
+    ///
+    /// # Errors
+    /// A rule fits, and the path has a dot segment.
+    pub(super) fn fitting<'p>(
+        &self,
+        path: &'p str,
+        read: &'p str,
+    ) -> Result<Option<(usize, Captured<'p>)>, DotSegment> {
         let fitting = |path| self.rules.iter().position(|rule| rule.from.find(path).is_some());
-        let rule = fitting(&*read);
+        let rule = fitting(read);
         if has_dot_segment(path) && (rule.is_some() || fitting(path).is_some()) {
             return Err(DotSegment);
         }
-        let Some(rule) = rule else { return Ok(None) };
-        // As the client has spelled it, where the rule fits that as well.
-        let from = &self.rules[rule].from;
-        let Some(captured) = from.find(path).or_else(|| from.find(&read)) else { return Ok(None) };
-        let to = &self.rules[rule].to;
-        let mut target = to.render(&With { captured, others: known }, Style::Path);
-        let has_query = |part: &Part| matches!(part, Part::Text(text) if text.contains('?'));
-        if to.parts().iter().any(has_query) {
-            // Nothing but what the rule itself has put before an empty query.
-            let query = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
-            while target.len() > query + 1 && target.ends_with(b"&") {
-                target.pop();
-            }
-            target.truncate(if target.len() == query + 1 { query } else { target.len() });
-        } else if let Some((_, query)) = known.view.path_and_query.split_once('?') {
-            target.push(b'?');
-            target.extend_from_slice(query.as_bytes());
-        }
-        // Invariant: what is rendered for a path consists of visible ASCII.
-        let target = String::from_utf8(target).map_err(|_| DotSegment)?;
-        let rewritten = target.split('?').next().unwrap_or_default();
-        match has_dot_segment(rewritten) {
-            true => Err(DotSegment),
-            false => Ok(Some(Rewritten { rule, target })),
-        }
+        let captured = |rule: usize| {
+            let from = &self.rules[rule].from;
+            Some((rule, from.find(path).or_else(|| from.find(read))?))
+        };
+        Ok(rule.and_then(captured))
     }
 
     /// Maps the fields of a response back.

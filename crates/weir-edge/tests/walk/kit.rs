@@ -51,7 +51,7 @@ pub struct Weir {
     // Dropped after everything that runs on it.
     local: LocalSet,
     runtime: Runtime,
-    _setup: Setup,
+    setup: Setup,
 }
 
 impl Weir {
@@ -64,7 +64,7 @@ impl Weir {
         let local = LocalSet::new();
         let alone = local.block_on(&runtime, async { Alone::begin(plan, observatory).unwrap() });
         let peer = RefCell::new(Peer::at("127.0.0.1:1".parse().unwrap()));
-        Weir { alone, peer, local, runtime, _setup: setup }
+        Weir { alone, peer, local, runtime, setup }
     }
 
     /// From now on requests come from this address; before, from this machine.
@@ -130,6 +130,25 @@ impl Weir {
             client: client.map(|client| client.parse().unwrap()),
         };
         self.local.block_on(&self.runtime, async { self.alone.explain(&question).unwrap() })
+    }
+
+    /// The key of a request for this URL, with these fields and of this client; none where it has none.
+    pub fn key(&self, url: &str, fields: &[(&str, &str)], client: &str) -> Option<String> {
+        let headers = fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let client = Some(client.parse().unwrap());
+        let question = Question { method: "GET".to_owned(), url: url.to_owned(), headers, client };
+        self.local.block_on(&self.runtime, async { self.alone.explain(&question).unwrap() }).key
+    }
+
+    /// A config, compiled; none where it has mistakes.
+    pub fn plan(&self, text: &str) -> Option<Plan> {
+        let loaded = weir_config::load(&self.setup.write_config(text)).ok()?;
+        Some(Plan::compile(&loaded, &|name| self.alone.site(name)))
+    }
+
+    /// Acts on the data plane itself.
+    pub fn inside<T>(&self, act: impl FnOnce(&Alone) -> T) -> T {
+        self.local.block_on(&self.runtime, async { act(&self.alone) })
     }
 
     /// Advances time at once. It moves the monotonic clock, by which ages are counted. The wall clock, by

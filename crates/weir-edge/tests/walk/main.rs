@@ -14,6 +14,7 @@ mod explained;
 mod heads;
 mod hostile;
 mod kit;
+mod named;
 mod peers;
 mod ranges;
 mod rules;

@@ -29,8 +29,8 @@ enum Fate {
     Either,
 }
 
-/// Paths and queries as [`forwarded`](super::forwarded) leaves them, for all queries of `path` that begin with
-/// `query`.
+/// Paths and queries as [`forwarded`](super::forwarded) leaves them, for all queries of `path` that begin
+/// with `query`.
 pub fn beginnings(rules: &KeyRules, path: &str, query: &str) -> Beginnings {
     let whole = |text: &str| Beginning::Whole(text.to_owned());
     let all_of = |text: &str, mark: char| vec![whole(text), Beginning::Open(format!("{text}{mark}"))];

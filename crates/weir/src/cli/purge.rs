@@ -156,7 +156,26 @@ fn show(purged: &Purged) -> String {
         0 => String::new(),
         count => format!("not touched: {} laid by hand\n", counted(count, "piece")),
     };
-    format!("{done}: {what} (mark {}){held}\n{by_hand}{hint}", purged.mark)
+    let more = match purged.wider.as_slice() {
+        [] => String::new(),
+        wider => format!(
+            "more than was named: fields, cookies or parameters choose keys there, so that all went that \
+             begins with {}\n",
+            listed(wider)
+        ),
+    };
+    format!("{done}: {what} (mark {}){held}\n{more}{by_hand}{hint}", purged.mark)
+}
+
+/// The most texts that a sentence names.
+const LISTED_MAX: usize = 20;
+
+fn listed(texts: &[String]) -> String {
+    let named = texts[..texts.len().min(LISTED_MAX)].join(", ");
+    match texts.len().saturating_sub(LISTED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 /// What a scope names, for people.
@@ -193,12 +212,17 @@ mod tests {
             ),
             (PurgeScope::All, false, "purged: everything (mark 7)\n"),
         ] {
-            assert_eq!(show(&Purged { mark: 7, scopes: vec![scope], soft, held: None, by_hand: 0 }), expect);
+            assert_eq!(show(&Purged { mark: 7, scopes: vec![scope], soft, ..Purged::default() }), expect);
         }
         let url = || PurgeScope::Url("a/b".into());
-        let held =
-            |scopes, held| show(&Purged { mark: 7, scopes, soft: false, held: Some(held), by_hand: 0 });
-        let left = Purged { mark: 7, scopes: vec![PurgeScope::All], soft: false, held: None, by_hand: 2 };
+        let held = |scopes, held| show(&Purged { mark: 7, scopes, held: Some(held), ..Purged::default() });
+        let all = || Purged { mark: 7, scopes: vec![PurgeScope::All], ..Purged::default() };
+        let left = Purged { by_hand: 2, ..all() };
+        let wider = show(&Purged { wider: vec!["http://a/".into(), "https://a/".into()], ..all() });
+        assert!(
+            wider.contains("\nmore than was named") && wider.ends_with("http://a/, https://a/\n"),
+            "{wider}"
+        );
         assert_eq!(show(&left), "purged: everything (mark 7)\nnot touched: 2 pieces laid by hand\n");
         assert_eq!(held(vec![url()], 2), "purged: a/b (mark 7); 2 held\n");
         assert!(held(vec![url()], 0).starts_with("purged: a/b (mark 7); nothing is held\na URL has "));

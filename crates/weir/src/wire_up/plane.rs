@@ -9,10 +9,10 @@ use weir_control::{
     ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
     Counted, DataPlane, Explained, Held, Inventory, ListOrder, Listing, MetricsOrder, MetricsPushed,
     MetricsShown, OriginChanged, OriginOrder, OriginRefusal, OriginsOf, Phase, Progress, PurgeDone,
-    PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, UpgradeOrder,
-    Upgraded, Verified, WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed,
+    PurgeOrder, PurgeScope, Question, RetentionRefusal, Sites, SitesOrder, SwapError, Swapped, Taken,
+    UpgradeOrder, Upgraded, Verified, WarmBy, WarmOrder, WarmPiece, WarmRefusal, Warmed,
 };
-use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Unretained};
+use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Purging, Unretained};
 use weir_observe::{Observatory, Snapshot};
 use weir_store::{Force, Stamp, Unwritten};
 
@@ -74,11 +74,12 @@ impl DataPlane for Server {
         Ok(Explained { tls, ..explained(explanation, &loaded) })
     }
 
-    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Option<u64>, String> {
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Taken, String> {
         let acknowledge = move |written: Result<Stamp, Unwritten>| {
             done(written.map(Stamp::number).map_err(|error| error.to_string()));
         };
-        self.edge.purge(&purges(order), Box::new(acknowledge))
+        let Purging { held, wider } = self.edge.purge(&purges(order), Box::new(acknowledge))?;
+        Ok(Taken { held, wider })
     }
 
     fn retain(

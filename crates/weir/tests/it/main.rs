@@ -192,6 +192,7 @@ mod store {
 mod invalidate {
     mod dialects;
     mod invalidation;
+    mod named;
     mod orders;
     mod purge;
     mod retention;
