@@ -29,7 +29,7 @@ def program(name, given=None):
     if not os.path.exists(path):
         raise SystemExit(f"bench: {path} is not there; run `{BUILD}` first")
     said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20).stdout
-    if "(dist" not in said:
+    if "profile dist" not in said.splitlines():
         raise SystemExit(f"bench: {path} is not what is handed out ({said.strip() or 'it does not say its version'}); run `{BUILD}` first")
     return path
 

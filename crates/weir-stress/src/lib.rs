@@ -40,7 +40,7 @@ mod versus;
 pub use args::{Pick, ScenarioArgs, StressArgs};
 pub use perform::perform;
 pub use plan::StressError;
-pub use profile::{PROFILE, warning};
+pub use profile::{PROFILE, version, warning};
 pub use ratio::Ratio;
 pub use report::{Report, Side, Summary};
 pub use tally::Fault;

@@ -8,6 +8,7 @@ use weir_config::model::Listen;
 use weir_config::value::{HostPattern, HostRule, ListenAddress};
 use weir_config::{Action, Loaded};
 
+use crate::build;
 use crate::print::counted;
 
 /// What Weir stands in front of.
@@ -21,11 +22,11 @@ pub(crate) enum Before {
     File(PathBuf),
 }
 
-/// The first line: `weir 0.1.0  http://127.0.0.1:8080 -> https://www.example.com  (sends Host:
+/// The first line: `weir 0.1.0 (profile dist)  http://127.0.0.1:8080 -> https://www.example.com  (sends Host:
 /// www.example.com)`.
 pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
     let listeners: Vec<String> = loaded.config.listen.iter().map(url).collect();
-    let mut line = format!("weir {}  {}", env!("CARGO_PKG_VERSION"), listeners.join(", "));
+    let mut line = format!("{}  {}", program(), listeners.join(", "));
     // Invariant: writing to a String cannot fail.
     match before {
         Before::Demo(_) => line.push_str(" -> the built-in demo origin"),
@@ -46,6 +47,15 @@ pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
     line
 }
 
+/// Said in the demo of a program that is not the shipped one.
+const NOT_SHIPPED: &str =
+    "\n\x20 This program is built for its minutes, not for speed; `make dist` builds what is handed out.";
+
+/// The program, its version and its profile.
+fn program() -> String {
+    format!("weir {} (profile {})", env!("CARGO_PKG_VERSION"), build::PROFILE)
+}
+
 /// Three commands that show a miss, a hit and a revalidation, and where to look.
 pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
     let at = loaded.config.listen.first().map_or_else(String::new, reachable);
@@ -57,12 +67,14 @@ pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
     let base = host.map_or(at, |host| format!("http://{host}"));
     let no_cache = "-H 'Cache-Control: no-cache'";
     let width = curl.len() + no_cache.len() + 1;
+    // Who measures a first look would measure what it was not built for.
+    let measured = if build::PROFILE == build::SHIPPED { "" } else { NOT_SHIPPED };
     format!(
         "\n  Try, in another terminal, and watch Cache-Status and Age:\n\n\
          \x20   {curl:<width$}   # a miss: fetched and stored\n\
          \x20   {curl:<width$}   # a hit: from the cache\n\
          \x20   {curl} {no_cache}   # a revalidation: the origin answers 304\n\n\
-         \x20 {base}/ links all pages of the demo; {admin}/metrics counts. Ctrl-C ends.\n\n"
+         \x20 {base}/ links all pages of the demo; {admin}/metrics counts. Ctrl-C ends.{measured}\n\n"
     )
 }
 
@@ -112,7 +124,8 @@ mod tests {
         let line =
             first_line(&flags("https://www.example.com"), &Before::Origin("https://www.example.com".into()));
         let expect = "  http://127.0.0.1:8080 -> https://www.example.com  (sends Host: www.example.com)\n";
-        assert_eq!(line, format!("weir {}{expect}", env!("CARGO_PKG_VERSION")));
+        assert_eq!(line, format!("{}{expect}", program()));
+        assert!(line.contains(&format!(" (profile {})  ", build::PROFILE)), "{line}");
         let line = first_line(&flags("http://127.0.0.1:81"), &Before::Origin("http://127.0.0.1:81".into()));
         assert!(line.ends_with("  http://127.0.0.1:8080 -> http://127.0.0.1:81\n"), "{line}");
         let secured = from_flags(&Flags {

@@ -9,6 +9,9 @@ use weir_config::{Loaded, Mistakes, Part};
 /// The name of cargo's profile: `first` (of `make run`), `release`, `dist` (of what is shipped), `debug`.
 pub(crate) const PROFILE: &str = env!("WEIR_PROFILE");
 
+/// The profile of what is shipped.
+pub(crate) const SHIPPED: &str = "dist";
+
 /// A part of the program that a build may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Feature {

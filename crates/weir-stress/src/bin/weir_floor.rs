@@ -10,6 +10,7 @@ use weir_stress::floor::Floor;
 
 /// The least an HTTP server can do: fixed responses from memory. For loads on this machine.
 #[derive(Debug, Parser)]
+#[command(name = "weir-floor", version = weir_stress::version())]
 struct FloorArgs {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:8081")]

@@ -14,7 +14,7 @@ const COULD_NOT: u8 = 2;
 
 /// Loads an HTTP server of this machine, verifies what comes back, and measures it.
 #[derive(Debug, Parser)]
-#[command(name = "weir-stress", version)]
+#[command(name = "weir-stress", version = weir_stress::version())]
 struct Command {
     #[command(flatten)]
     args: StressArgs,
