@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{
-    BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, outlasts,
-    storable,
+    BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, can_be_validated,
+    may_freshen, outlasts, storable,
 };
 use weir_store::{Claim, Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
@@ -467,7 +467,8 @@ impl FillRequest {
     ) -> bool {
         // Once read to its end, the connection can be used again.
         let _ = response.body.next().await;
-        let Some(generation) = &self.validating else {
+        let is_asked = |held: &&Arc<Generation>| can_be_validated(&held.head().stored);
+        let Some(generation) = self.validating.as_ref().filter(is_asked) else {
             // The request had no precondition: the lead asks again, past the cache.
             return self.decline(fill, NotStored::UnaskedNotModified, response, to_lead);
         };
@@ -527,7 +528,8 @@ pub fn strip_of_part(headers: &mut HeaderMap) {
 fn is_same(held: &Generation, part: &HeaderMap, length: u64) -> bool {
     let head = held.head();
     let stored = &head.stored.headers;
-    held.length() == Some(length)
+    head.stored.status == StatusCode::OK
+        && held.length() == Some(length)
         && strong(stored).is_some_and(|tag| strong(part) == Some(tag))
         && is_coded_alike(part, stored)
 }

@@ -58,8 +58,8 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "no-cache",
-            "The origin says `no-cache`, and the response has no `ETag` or `Last-Modified` to revalidate it \
-             with.",
+            "The origin says `no-cache`, and the response cannot be revalidated: it has no `ETag` or \
+             `Last-Modified`, or its status is not 2xx.",
         ),
         row(
             NotStored,
@@ -91,7 +91,7 @@ pub const REASONS: &[Reason] = {
              `cookies` takes out those that the origin does not read; `weir explain` names them.",
         ),
         row(NotStored, "vary-any", "The response says `Vary: *`, or has a `Vary` that cannot be read."),
-        row(NotStored, "stale", "The response was stale when it came, and has no validator."),
+        row(NotStored, "stale", "The response was stale when it came, and cannot be revalidated."),
         row(
             NotStored,
             "status",

@@ -73,7 +73,9 @@ pub use storable::{NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;
 pub use targeted::SURROGATE_CAPABILITY;
-pub use validate::{HeadEffect, conditional, freshen, head_effect, is_conditional, may_freshen};
+pub use validate::{
+    HeadEffect, can_be_validated, conditional, freshen, head_effect, is_conditional, may_freshen,
+};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
     Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable,

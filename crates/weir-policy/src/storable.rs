@@ -15,6 +15,7 @@ use crate::set_cookie::name_set;
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::effective;
+use crate::validate::can_be_validated;
 use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
@@ -96,9 +97,9 @@ pub enum NotStored {
     CloseDelimited,
     /// No source gives a lifetime.
     NoFreshness,
-    /// It must be validated before each use, and has no validators.
+    /// It must be validated before each use, and cannot be: it has no validators, or is no success.
     NoCache,
-    /// It was stale when it arrived, and has no validators.
+    /// It was stale when it arrived, and cannot be validated.
     Stale,
     /// It is larger than the store accepts. The edge says so.
     TooLarge,
@@ -452,12 +453,12 @@ pub(crate) fn facts(
     }
 }
 
-/// Whether a stored response could ever be used: it is fresh, or has validators, or has a window in which it
+/// Whether a stored response could ever be used: it is fresh, or can be validated, or has a window in which it
 /// may be used stale.
 fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     let facts = &stored.facts;
     let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);
-    let has_validators = !stored.validators.is_empty();
+    let has_validators = can_be_validated(stored);
     if facts.source == LifetimeSource::Nothing && !(needs_validation && has_validators) {
         return Err(if needs_validation { NotStored::NoCache } else { without_lifetime(stored.status) });
     }

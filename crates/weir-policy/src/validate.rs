@@ -26,8 +26,15 @@ pub fn is_conditional(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| name.as_str().starts_with("if-") && CONDITIONS.contains(name))
 }
 
+/// Whether the origin can be asked if a stored response is still good. It must have a validator and be a
+/// success: elsewhere a condition does not count (RFC 9110 §13.2.1), and a 304 speaks of a success that has
+/// come since (§15.4.5). A file that appears with an older date would stay a 404 otherwise.
+pub fn can_be_validated(stored: &Stored) -> bool {
+    stored.status.is_success() && !stored.validators.is_empty()
+}
+
 /// Makes a request to the origin conditional on `stored`, the stored response that the request selects (RFC
-/// 9111 §4.3.1): on its entity tag and its date, if it has them. No other stored response is named, since a
+/// 9111 §4.3.1): on its entity tag and its date, if it [can be validated](can_be_validated). No other stored response is named, since a
 /// 304 for another variant could not be told from one for this. Removes the client's own preconditions, which
 /// the edge evaluates on the response.
 pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
@@ -36,7 +43,7 @@ pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    let Some(stored) = stored else { return };
+    let Some(stored) = stored.filter(|stored| can_be_validated(stored)) else { return };
     if let Some(tag) = &stored.validators.etag {
         headers.insert(header::IF_NONE_MATCH, tag.value().clone());
     }

@@ -1,11 +1,13 @@
 //! What a route says by status: which failures leave the stored response in its place, and which directives
 //! of the origin do not count.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_testkit::{Origin, Resource};
 
-use crate::kit::server;
+use crate::kit::{message, server};
 
 const IGNORE: &str = "ignore = [\"no-store\", \"private\", \"no-cache\"]\nttl_override = { any = \"1h\" }\n";
 
@@ -128,5 +130,49 @@ fn in_spite_of_the_origin_nothing_is_stored_that_may_be_for_one_client() {
         let expect = is_kept || cookie.contains("lang=de");
         assert_eq!(second.is_hit(), expect, "{cookie}: the key is of `lang` alone");
         assert!(!second.text().contains("session") || !second.is_hit(), "{cookie}");
+    }
+}
+
+/// RFC 9110 §13.2.1, §15.4.5: a 304 to a condition on a date confirms the file that has appeared with an older
+/// date, and not the 404 that is stored. A status outside of 2xx is asked for whole.
+#[test]
+fn what_is_no_success_is_never_renewed_by_a_304() {
+    const PAGE: &str = "Wed, 01 Jan 2025 00:00:00 GMT";
+    const OLDER: &str = "Mon, 01 Jan 2024 00:00:00 GMT";
+    let rules = ["", "ttl = { any = \"1s\" }\n", "ignore = [\"no-cache\"]\n"];
+    for (status, site) in
+        [404, 410, 300, 301, 302, 308, 403, 405, 503].into_iter().zip(rules.into_iter().cycle())
+    {
+        let origin = Origin::start();
+        let is_there = Arc::new(AtomicBool::new(false));
+        let looked = is_there.clone();
+        origin.on("/x", move |exchange| {
+            let fresh = ("Cache-Control", "max-age=1");
+            let is_asked = exchange.request.header("if-modified-since").is_some();
+            match looked.load(Ordering::SeqCst) {
+                false => drop(exchange.reply(status, &[fresh, ("Last-Modified", PAGE)], "none")),
+                // As Apache, Node and most others: any date that is not older.
+                true if is_asked => drop(exchange.reply(304, &[fresh, ("Last-Modified", OLDER)], "")),
+                true => drop(exchange.reply(200, &[fresh, ("Last-Modified", OLDER)], "file")),
+            }
+        });
+        let weir = server(&[&origin]).site(site).start();
+        assert_eq!((weir.get("/x").status(), weir.get("/x").is_hit()), (status, true), "it is stored");
+        is_there.store(true, Ordering::SeqCst);
+        weir.later(Duration::from_millis(2100));
+        let explained = weir.explain(&message("GET", "localhost", "/x", &[]));
+        let fields = explained.asked.map(|asked| asked.headers).unwrap_or_default();
+        assert!(!fields.iter().any(|(name, _)| name.starts_with("if-")), "{status}: {fields:?}");
+        for _ in 0..2 {
+            let now = weir.get("/x");
+            assert_eq!((now.status(), now.text().as_str()), (200, "file"), "{status}: {:?}", now.head);
+        }
+        let conditions =
+            origin.requests("/x").iter().filter(|asked| asked.header("if-modified-since").is_some()).count();
+        assert_eq!(conditions, 0, "{status}");
+        // A success is asked about.
+        weir.later(Duration::from_millis(2100));
+        assert_eq!(weir.get("/x").text(), "file");
+        assert!(origin.requests("/x").last().unwrap().header("if-modified-since").is_some(), "{status}");
     }
 }

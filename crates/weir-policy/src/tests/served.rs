@@ -33,9 +33,12 @@ enum Tags {
     Weak,
     /// One strong tag, whatever was negotiated.
     Shared,
-    /// No tag, but a date.
+    /// No tag, but a date. A 304 to any date that is not older, as Apache and Node give it.
     Dated,
 }
+
+/// What an origin answers where it has nothing: with a tag and a date of its page for that.
+const MISSING: [u16; 5] = [404, 410, 301, 302, 300];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Says {
@@ -54,12 +57,16 @@ struct Origin {
     always: bool,
     says: Says,
     varies_on_own: bool,
+    /// Which versions are there; of the others it says this status.
+    missing: u16,
+    gone: Vec<bool>,
 }
 
 /// A body, by what it is made of.
 #[derive(Clone, Debug, PartialEq)]
 struct Body {
     version: u64,
+    status: u16,
     coding: &'static str,
     own: String,
 }
@@ -85,11 +92,14 @@ impl Origin {
             codings.sort_by_key(|coding| std::cmp::Reverse(weight(taken, coding)));
         }
         let own = if self.varies_on_own { own.to_owned() } else { String::new() };
-        Body { version, coding: codings.first().copied().unwrap_or("identity"), own }
+        let coding = codings.first().copied().unwrap_or("identity");
+        let is_gone = self.gone.get(version as usize).copied().unwrap_or_default();
+        Body { version, status: if is_gone { self.missing } else { 200 }, coding, own }
     }
 
     fn tag(&self, body: &Body) -> Option<String> {
-        let Body { version, coding, .. } = body;
+        let Body { version, coding, status, .. } = body;
+        let version = if *status == 200 { version.to_string() } else { "missing".to_owned() };
         match self.tags {
             Tags::Strong => Some(format!("\"{version}-{coding}\"")),
             Tags::Weak if *coding != "identity" => Some(format!("W/\"{version}\"")),
@@ -102,20 +112,26 @@ impl Origin {
     fn answer(&self, asked: &HeaderMap, version: u64) -> (StatusCode, HeaderMap, Body) {
         let text = |name: &str| asked.get(name).map_or("", |value| value.to_str().unwrap());
         let body = self.body(text("accept-encoding"), text("x-own"), version);
-        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(EPOCH_S - 100_000 + version);
+        // The page for what is missing is newer than any file.
+        let is_there = body.status == 200;
+        let before_s = if is_there { 100_000 - version } else { 50_000 };
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(EPOCH_S - before_s);
         let mut said = fields(&format!("cache-control: max-age={LIFETIME_S}\nx-for: {}", body.own));
         let mut put = |name, value: &str| {
             said.append(name, HeaderValue::from_str(value).unwrap());
         };
-        let date = httpdate::fmt_http_date(date);
-        put(header::LAST_MODIFIED, &date);
+        put(header::LAST_MODIFIED, &httpdate::fmt_http_date(date));
         let tag = self.tag(&body);
         let plain = |tag: &str| tag.trim_start_matches("W/").to_owned();
         let is_same = match (&tag, asked.get(header::IF_NONE_MATCH)) {
             (Some(tag), Some(list)) => list.to_str().unwrap().split(", ").any(|one| plain(one) == plain(tag)),
             (_, Some(_)) => false,
-            (_, None) => asked.get(header::IF_MODIFIED_SINCE).is_some_and(|since| *since == date.as_str()),
+            (_, None) => asked
+                .get(header::IF_MODIFIED_SINCE)
+                .is_some_and(|since| httpdate::parse_http_date(since.to_str().unwrap()).unwrap() >= date),
         };
+        // Conditions are for what is there (RFC 9110 §13.2.1).
+        let is_same = is_same && is_there;
         if let Some(tag) = &tag {
             put(header::ETAG, &if is_same && self.tags == Tags::Weak { plain(tag) } else { tag.clone() });
         }
@@ -128,7 +144,8 @@ impl Origin {
         if body.coding != "identity" && !is_same {
             put(header::CONTENT_ENCODING, body.coding);
         }
-        (if is_same { StatusCode::NOT_MODIFIED } else { StatusCode::OK }, said, body)
+        let status = if is_same { 304 } else { body.status };
+        (StatusCode::from_u16(status).unwrap(), said, body)
     }
 }
 
@@ -184,13 +201,14 @@ impl Cache {
 fn origins() -> impl Strategy<Value = Origin> {
     let tags = prop_oneof![Just(Tags::Strong), Just(Tags::Weak), Just(Tags::Shared), Just(Tags::Dated)];
     let codings = Just(vec!["gzip", "br", "zstd"]).prop_shuffle();
-    (tags, codings, 0..=3_usize, any::<[bool; 3]>(), 0..4).prop_map(
-        |(tags, mut codings, count, [asks, says, varies_on_own], always)| {
+    let missing = (prop::sample::select(MISSING.to_vec()), prop::collection::vec(any::<bool>(), 0..4));
+    (tags, codings, 0..=3_usize, any::<[bool; 3]>(), 0..4, missing).prop_map(
+        |(tags, mut codings, count, [asks, says, varies_on_own], always, (missing, gone))| {
             codings.truncate(count);
             // An origin that codes alike for every client has no reason to vary.
             let always = always == 0;
             let says = if says && !always { Says::Vary } else { Says::Nothing };
-            Origin { tags, codings, asks, always, says, varies_on_own }
+            Origin { tags, codings, asks, always, says, varies_on_own, missing, gone }
         },
     )
 }

@@ -1,7 +1,7 @@
 //! Conditional requests, what a 304 changes, and what a HEAD says.
 
-use super::{HeadEffect, conditional, freshen, head_effect, may_freshen};
-use crate::tests::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
+use super::{HeadEffect, can_be_validated, conditional, freshen, head_effect, may_freshen};
+use crate::tests::given::{DATE, DAY_BEFORE, HOUR_AFTER, ask, at, fields, judged, stored, stored_for};
 use crate::{
     CacheRules, IgnoredDirective, LifetimeSource, Now, ResponseView, SetCookie, Statuses, Stored,
     StoredFlags, Verdict, Windows, freshness, verdict,
@@ -32,6 +32,30 @@ fn asks_about_what_is_selected() {
     let client = "if-none-match: \"x\"\nif-modified-since: x\nif-match: \"x\"\nif-unmodified-since: x\n\
     if-range: \"x\"\nx: y";
     assert_eq!(sent(None, client).keys().collect::<Vec<_>>(), ["x"]);
+}
+
+/// RFC 9110 §13.2.1: a condition counts only where the answer without it would be a success.
+#[test]
+fn asks_about_successes_alone() {
+    let lines = format!("cache-control: max-age=9\nlast-modified: {DAY_BEFORE}\netag: \"a\"");
+    for (status, is_asked) in [
+        (200, true),
+        (203, true),
+        (300, false),
+        (301, false),
+        (302, false),
+        (404, false),
+        (410, false),
+        (503, false),
+    ] {
+        let held = judged("", status, &format!("date: {DATE}\n{lines}"), &CacheRules::default());
+        let held = held.expect("storable").into_stored();
+        let asked = sent(Some(&held), "");
+        for name in ["if-none-match", "if-modified-since"] {
+            assert_eq!(asked.contains_key(name), is_asked, "{status} {name}");
+        }
+        assert_eq!(can_be_validated(&held), is_asked, "{status}");
+    }
 }
 
 fn not_modified(headers: &HeaderMap, received: Now) -> ResponseView<'_> {
