@@ -15,7 +15,7 @@ use weir_policy::cookies::{has_unkeyed, unkeyed};
 use weir_policy::{
     Ask, AskKind, CacheKey, CacheRules, Failure, Freshness, HeadRequests, Interval, Intervals, KeyParts,
     NotStored, Now, PassReason, RequestView, Reusable, Selecting, StaleRules, Stored, StoredFlags,
-    accept_encoding, error_reusable, freshness, matches, unreachable_window, write_key,
+    accept_encoding, against_stale, error_reusable, freshness, matches, unreachable_window, write_key,
 };
 use weir_store::{Found, Generation};
 use weir_upstream::affinity as sessions;
@@ -59,7 +59,8 @@ pub struct StoredVariant {
     pub if_unreachable: Duration,
     /// What the tables by status of the route say of its status.
     pub by_status: Vec<String>,
-    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
+    /// What else limits its use: `no-cache`, `immutable`, `soft-purged`, `suspect`, and what is
+    /// [`against_stale`].
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
     pub length: Option<u64>,
@@ -270,7 +271,6 @@ fn judge(
             return past(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
         }
         Consulted::Upgrade => return past(explanation, wording::UPGRADE, CacheStatus::upgrade()),
-        // A question has no content.
         Consulted::TooLarge => return local(explanation, "body-too-large", String::new()),
     };
     let has_siblings = generations.iter().any(|held| lookup::is_usable(held));
@@ -292,7 +292,7 @@ fn judge(
     {
         explanation = stale_in_an_outage(explanation, CacheStatus::revalidate(why.why), &reusable, word);
     }
-    tell_purged(&mut explanation, found.as_deref());
+    tell_of_age(&mut explanation, found.as_deref());
     explanation
 }
 
@@ -319,11 +319,17 @@ fn tell_uses(explanation: &mut Explanation, so_far: u32, route: &Route) {
     }
 }
 
-/// Says so where what goes out stale was purged softly.
-fn tell_purged(explanation: &mut Explanation, found: Option<&Generation>) {
+/// Says so where what goes out stale was purged softly, and which directive keeps what is stale from going
+/// out.
+fn tell_of_age(explanation: &mut Explanation, found: Option<&Generation>) {
     let is_purged = found.is_some_and(|found| found.head().stored.facts.flags.has(StoredFlags::PURGED));
     if explanation.verdict == "stale" && is_purged {
         explanation.because += "; it was purged softly";
+    }
+    let is_of_age = matches!(explanation.reason, "stale" | "soft-purged");
+    if explanation.verdict == "revalidate" && is_of_age {
+        let directive = found.and_then(|found| against_stale(&found.head().stored));
+        explanation.because += &directive.map(wording::of_bond).unwrap_or_default();
     }
 }
 
@@ -476,7 +482,6 @@ fn variant(generation: &Generation, selected: bool, rules: &CacheRules, now: Now
     let selecting = |of: &Selecting| (of.name.to_string(), of.value.as_deref().map(text));
     let marks = [
         (StoredFlags::NO_CACHE, "no-cache"),
-        (StoredFlags::MUST_REVALIDATE, "must-revalidate"),
         (StoredFlags::IMMUTABLE, "immutable"),
         (StoredFlags::PURGED, "soft-purged"),
         (StoredFlags::SUSPECT, "suspect"),
@@ -496,6 +501,7 @@ fn variant(generation: &Generation, selected: bool, rules: &CacheRules, now: Now
                 stored.facts.flags.has(*flag) && !(is_suspect && *flag == StoredFlags::PURGED)
             })
             .map(|(_, word)| *word)
+            .chain(against_stale(stored))
             .collect(),
         length: generation.length(),
         held: held(generation),

@@ -195,13 +195,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead, key: &CacheKey) 
     let is_spent = refetch.upstream.is_spent(refetch.client);
     let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
-        if job.warming.is_some() {
-            return give_way::gave_way(job.exchange);
-        }
-        return match stale_instead(job, Failure::Slow) {
-            Some(after) => after,
-            None => passed(job).await,
-        };
+        return without_place(job).await;
     };
     let mut fill_request = outgoing::fill_request(job.exchange, job.route, sharing, (refetch.clone(), among));
     fill_request.validating.clone_from(&job.validating);
@@ -247,6 +241,17 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead, key: &CacheKey) 
             filled(job, generation, (guard, refetch))
         }
         head => settled(job, head, &guard).await,
+    }
+}
+
+/// A request that leads no fill, since its client or the upstream has none to spare.
+async fn without_place(job: &mut Job<'_, '_, '_>) -> Response {
+    if job.warming.is_some() {
+        return give_way::gave_way(job.exchange);
+    }
+    match stale_instead(job, Failure::Slow) {
+        Some(after) => after,
+        None => passed(job).await,
     }
 }
 

@@ -477,7 +477,7 @@ impl FillRequest {
             let rules = self.settings.rules();
             let view = ResponseView::new(response.status, &response.headers, requested, received);
             let is_for_all = may_freshen(&self.client_headers, stored, &view, rules);
-            (weir_policy::freshen(stored, &view, rules), is_for_all)
+            (weir_policy::freshen(&self.client_headers, stored, &view, rules), is_for_all)
         };
         // What was replaced or invalidated meanwhile stays so. The waiting requests may have it all the same.
         let is_gone = matches!(

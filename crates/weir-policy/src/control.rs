@@ -23,6 +23,8 @@ impl Directives {
     pub(crate) const PROXY_REVALIDATE: Directives = Directives(1 << 5);
     pub(crate) const MUST_UNDERSTAND: Directives = Directives(1 << 6);
     pub(crate) const IMMUTABLE: Directives = Directives(1 << 7);
+    /// s-maxage, for what it says about stale responses.
+    pub(crate) const S_MAXAGE: Directives = Directives(1 << 8);
 
     pub(crate) fn insert(&mut self, other: Directives) {
         self.0 |= other.0;
@@ -69,9 +71,10 @@ impl ResponseControl {
         self.set.has(directives)
     }
 
-    /// Ignores some directives, where they concern the whole response.
+    /// Ignores some directives, where they concern the whole response. That s-maxage then does not forbid
+    /// stale responses makes nothing storable, so it is not among those that are ignored.
     pub(crate) fn ignore(&mut self, these: Directives) {
-        self.ignored = Directives(self.set.0 & these.0);
+        self.ignored = Directives(self.set.0 & these.0 & !Directives::S_MAXAGE.0);
         self.set = Directives(self.set.0 & !these.0);
     }
 
@@ -92,6 +95,7 @@ impl ResponseControl {
             shortest(&mut self.max_age_s, argument);
         } else if is("s-maxage") {
             shortest(&mut self.s_maxage_s, argument);
+            self.set.insert(Directives::S_MAXAGE);
         } else if is("no-store") {
             self.set.insert(Directives::NO_STORE);
         } else if is("no-cache") {
@@ -138,7 +142,7 @@ pub enum IgnoredDirective {
     Private,
     /// no-cache, for the whole response.
     NoCache,
-    /// must-revalidate and proxy-revalidate.
+    /// must-revalidate and proxy-revalidate, and of s-maxage that it forbids stale responses.
     MustRevalidate,
 }
 
@@ -156,7 +160,7 @@ impl Ignored {
                 IgnoredDirective::Private => &[Directives::PRIVATE],
                 IgnoredDirective::NoCache => &[Directives::NO_CACHE],
                 IgnoredDirective::MustRevalidate => {
-                    &[Directives::MUST_REVALIDATE, Directives::PROXY_REVALIDATE]
+                    &[Directives::MUST_REVALIDATE, Directives::PROXY_REVALIDATE, Directives::S_MAXAGE]
                 }
             };
             bits.iter().for_each(|bit| set.insert(*bit));

@@ -78,8 +78,8 @@ pub use validate::{
 };
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
-    Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable,
-    joined, outlasts, unreachable_window, verdict,
+    Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, against_stale,
+    error_reusable, joined, outlasts, unreachable_window, verdict,
 };
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub struct CacheRules {
 
 /// A route's windows for stale responses (RFC 5861), counted from the moment the response becomes stale.
 /// `None` leaves a window to the origin's directives. What the origin forbids (must-revalidate,
-/// proxy-revalidate, s-maxage, no-cache) stays forbidden.
+/// proxy-revalidate, no-cache) stays forbidden; of s-maxage alone these windows count (ADR 0095).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaleRules {
     /// stale-while-revalidate in place of the origin's.

@@ -225,7 +225,10 @@ pub fn storable(
         let is_bound = control.has(Directives::NO_CACHE);
         return Err(if is_bound { NotStored::NoCache } else { without_lifetime(status) });
     }
-    let stored = assemble(response, &control, variant, rules);
+    let mut stored = assemble(response, &control, variant, rules);
+    if request.headers.contains_key(header::AUTHORIZATION) && is_shared_by_s_maxage(&control) {
+        stored.facts.bind_to_credentials();
+    }
     is_of_use(&stored)?;
     if *request.method == Method::POST {
         // A route ignores directives of what GET returns.
@@ -326,6 +329,13 @@ pub(crate) fn is_shareable(control: &ResponseControl) -> bool {
         || control.s_maxage_s.is_some()
 }
 
+/// Whether such a response may be given to other clients because of its s-maxage alone.
+pub(crate) fn is_shared_by_s_maxage(control: &ResponseControl) -> bool {
+    control.s_maxage_s.is_some()
+        && !control.has(Directives::PUBLIC)
+        && !control.has(Directives::MUST_REVALIDATE)
+}
+
 /// Checks what must hold where the route ignores what the response says: nothing shows that the response is
 /// for one client. Neither `public` nor a rule for Set-Cookie helps here.
 fn is_for_nobody_in_particular(
@@ -424,9 +434,11 @@ pub(crate) fn facts(
     if control.has(Directives::NO_CACHE) {
         flags.insert(StoredFlags::NO_CACHE);
     }
-    let forbids_stale = control.has(Directives::MUST_REVALIDATE) || control.has(Directives::PROXY_REVALIDATE);
-    if forbids_stale || control.s_maxage_s.is_some() {
+    if control.has(Directives::MUST_REVALIDATE) || control.has(Directives::PROXY_REVALIDATE) {
         flags.insert(StoredFlags::MUST_REVALIDATE);
+    }
+    if control.has(Directives::S_MAXAGE) {
+        flags.insert(StoredFlags::S_MAXAGE);
     }
     if control.has(Directives::IMMUTABLE) {
         flags.insert(StoredFlags::IMMUTABLE);
@@ -453,8 +465,8 @@ pub(crate) fn facts(
     }
 }
 
-/// Whether a stored response could ever be used: it is fresh, or can be validated, or has a window in which it
-/// may be used stale.
+/// Whether a stored response could ever be used: it is fresh, or can be validated, or has a window in which
+/// it may be used stale.
 fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     let facts = &stored.facts;
     let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);

@@ -108,6 +108,22 @@ impl Facts {
         self.flags.insert(StoredFlags::RETAINED);
     }
 
+    /// Forbids every stale use for good: it was stored for a request with credentials, because of its
+    /// s-maxage alone (RFC 9111 §3.5, §5.2.2.10).
+    pub(crate) fn bind_to_credentials(&mut self) {
+        self.flags.insert(StoredFlags::MUST_REVALIDATE);
+        self.flags.insert(StoredFlags::OF_CREDENTIALS);
+        (self.while_revalidate, self.if_error) = (Duration::ZERO, Duration::ZERO);
+    }
+
+    /// Whether it was stored for a request with credentials because of its s-maxage, or may have been: an
+    /// earlier version of Weir wrote the head, and did not say. `has_s_maxage`: its directives have one.
+    pub(crate) fn may_be_of_credentials(&self, has_s_maxage: bool) -> bool {
+        let is_unsaid =
+            self.flags.has(StoredFlags::MUST_REVALIDATE) && !self.flags.has(StoredFlags::S_MAXAGE);
+        self.flags.has(StoredFlags::OF_CREDENTIALS) || (is_unsaid && has_s_maxage)
+    }
+
     /// Whether it is validated before each use, whatever the time: it says no-cache, it may have been
     /// replaced, or its lifetime was zero when it came (`max-age=0`, an Expires in the past). A guess of zero
     /// says nothing.
@@ -130,12 +146,12 @@ impl Facts {
 
 /// What a stored response said about its use, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoredFlags(pub u8);
+pub struct StoredFlags(pub u16);
 
 impl StoredFlags {
     /// Never without validation (no-cache).
     pub const NO_CACHE: StoredFlags = StoredFlags(1);
-    /// Never stale (must-revalidate, proxy-revalidate, s-maxage).
+    /// Never stale (must-revalidate, proxy-revalidate).
     pub const MUST_REVALIDATE: StoredFlags = StoredFlags(2);
     /// Does not change while it is fresh (RFC 8246).
     pub const IMMUTABLE: StoredFlags = StoredFlags(4);
@@ -149,6 +165,10 @@ impl StoredFlags {
     pub const RETAINED: StoredFlags = StoredFlags(64);
     /// It had a lifetime, of which a soft purge has left nothing.
     pub const CUT: StoredFlags = StoredFlags(128);
+    /// It has s-maxage: stale only within windows that its origin or the route names.
+    pub const S_MAXAGE: StoredFlags = StoredFlags(256);
+    /// It was stored for a request with credentials because of its s-maxage alone: never stale.
+    pub const OF_CREDENTIALS: StoredFlags = StoredFlags(512);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {

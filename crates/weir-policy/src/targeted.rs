@@ -27,7 +27,7 @@ pub(crate) fn effective(headers: &HeaderMap, status: StatusCode, rules: &CacheRu
 }
 
 /// What the origin says to this cache. All comes from one field.
-fn said(headers: &HeaderMap, rules: &CacheRules) -> ResponseControl {
+pub(crate) fn said(headers: &HeaderMap, rules: &CacheRules) -> ResponseControl {
     if let Some(control) = cdn_cache_control(headers) {
         return ResponseControl { field: ControlField::Cdn, ..control };
     }

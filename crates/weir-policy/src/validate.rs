@@ -5,7 +5,7 @@ use crate::cookies::has_unkeyed;
 use crate::fields::strip_hop_by_hop;
 use crate::response::ResponseView;
 use crate::rules::{CacheRules, SetCookie};
-use crate::storable::{facts, is_refused, is_shareable};
+use crate::storable::{facts, is_refused, is_shareable, is_shared_by_s_maxage};
 use crate::stored::{ETag, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::effective;
@@ -34,9 +34,9 @@ pub fn can_be_validated(stored: &Stored) -> bool {
 }
 
 /// Makes a request to the origin conditional on `stored`, the stored response that the request selects (RFC
-/// 9111 §4.3.1): on its entity tag and its date, if it [can be validated](can_be_validated). No other stored response is named, since a
-/// 304 for another variant could not be told from one for this. Removes the client's own preconditions, which
-/// the edge evaluates on the response.
+/// 9111 §4.3.1): on its entity tag and its date, if it [can be validated](can_be_validated). No other
+/// stored response is named, since a 304 for another variant could not be told from one for this. Removes
+/// the client's own preconditions, which the edge evaluates on the response.
 pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
     if is_conditional(headers) {
         for name in &CONDITIONS {
@@ -59,7 +59,25 @@ pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
 /// Of a 304 with another entity tag (§4.3.4) only Age and Date count: it says that the stored response is
 /// good, but its fields belong to another. Of a 304 with private or no-store no field counts, since it is for
 /// one client; the stored response then needs validation before each use.
-pub fn freshen(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRules) -> Stored {
+///
+/// `request` are the fields of the request that was answered. If it was authenticated and only s-maxage lets
+/// others have the result, that is never used stale from then on.
+pub fn freshen(
+    request: &HeaderMap,
+    stored: &Stored,
+    not_modified: &ResponseView<'_>,
+    rules: &CacheRules,
+) -> Stored {
+    let mut fresh = freshened(stored, not_modified, rules);
+    let control = effective(&fresh.headers, fresh.status, rules);
+    if request.contains_key(header::AUTHORIZATION) && is_shared_by_s_maxage(&control) {
+        fresh.facts.bind_to_credentials();
+    }
+    fresh
+}
+
+/// As [`freshen`], whatever the request.
+fn freshened(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRules) -> Stored {
     let fresh = updated(stored, not_modified, rules);
     let control = effective(&fresh.headers, stored.status, rules);
     // Where the route ignores that, a cookie still shows that it is for one client.
@@ -149,7 +167,11 @@ fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Sto
         aged.append(header::AGE, value.clone());
     }
     let aged = ResponseView { status: stored.status, headers: &aged, ..*newer };
-    let facts = facts(&aged, &control, &validators, rules);
+    let mut facts = facts(&aged, &control, &validators, rules);
+    let had_s_maxage = effective(&stored.headers, stored.status, rules).s_maxage_s.is_some();
+    if stored.facts.may_be_of_credentials(had_s_maxage) {
+        facts.bind_to_credentials();
+    }
     for name in &control.withheld {
         headers.remove(name);
     }

@@ -2,11 +2,12 @@
 //! of [`Reusable`].
 
 use crate::consult::Ask;
-use crate::control::MaxStale;
+use crate::control::{Directives, MaxStale};
 use crate::freshness::{Freshness, freshness};
 use crate::now::Now;
-use crate::rules::StaleRules;
+use crate::rules::{CacheRules, StaleRules};
 use crate::stored::{Stored, StoredFlags};
+use crate::targeted::said;
 use http::StatusCode;
 use std::time::Duration;
 
@@ -182,7 +183,8 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
         return Some(StaleUse::WhileRevalidate);
     }
     let flags = stored.facts.flags;
-    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::SUSPECT);
+    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::S_MAXAGE, StoredFlags::SUSPECT];
+    let forbids = bonds.iter().any(|bond| flags.has(*bond));
     match ask.directives.max_stale {
         Some(MaxStale::Any) if !forbids => Some(StaleUse::MaxStale),
         Some(MaxStale::Seconds(taken)) if !forbids && staleness <= seconds(taken) => Some(StaleUse::MaxStale),
@@ -271,7 +273,9 @@ pub fn error_reusable(
         let is_within = freshness.staleness() < window && is_good(stored, rules);
         return is_within.then_some((reusable, excuse));
     }
-    let asked = ask.directives.if_error_s.map_or(Duration::ZERO, seconds);
+    // A client cannot lift what the origin says; the route and the origin itself can.
+    let asked = ask.directives.if_error_s.filter(|_| !flags.has(StoredFlags::S_MAXAGE));
+    let asked = asked.map_or(Duration::ZERO, seconds);
     let own = match failure {
         Failure::Status(_) | Failure::NoAnswer | Failure::Unusable => freshness.if_error,
         Failure::Slow => freshness.if_error.max(freshness.while_revalidate),
@@ -300,7 +304,7 @@ fn is_good(stored: &Stored, rules: &StaleRules) -> bool {
 /// directive forbids that (RFC 9111 §4.2.4).
 ///
 /// The origin's stale-if-error is the limit "absent other information" (RFC 5861 §4). The route's own key is
-/// such information.
+/// such information. So is s-maxage, which leaves no more than these two say (ADR 0095).
 pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
     let flags = stored.facts.flags;
     let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::SUSPECT];
@@ -310,8 +314,26 @@ pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
     let if_error = stored.facts.if_error;
     match rules.if_unreachable {
         Some(window) => window.max(if_error),
-        None if flags.has(StoredFlags::NAMES_IF_ERROR) => if_error,
+        None if flags.has(StoredFlags::NAMES_IF_ERROR) || flags.has(StoredFlags::S_MAXAGE) => if_error,
         None => IF_UNREACHABLE.max(if_error),
+    }
+}
+
+/// Which directive of a stored response forbids stale use; `None` where none does. `s-maxage` leaves the
+/// windows that are named. `s-maxage-authorization` leaves none: it was stored for a request with
+/// credentials, or may have been. no-cache, which forbids more, is not meant.
+pub fn against_stale(stored: &Stored) -> Option<&'static str> {
+    let flags = stored.facts.flags;
+    if !flags.has(StoredFlags::MUST_REVALIDATE) {
+        return flags.has(StoredFlags::S_MAXAGE).then_some("s-maxage");
+    }
+    let said = said(&stored.headers, &CacheRules::default());
+    if said.has(Directives::MUST_REVALIDATE) {
+        Some("must-revalidate")
+    } else if said.has(Directives::PROXY_REVALIDATE) {
+        Some("proxy-revalidate")
+    } else {
+        Some("s-maxage-authorization")
     }
 }
 

@@ -81,10 +81,11 @@ pub struct Rules {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_tags: Option<bool>,
     /// What the origin says in `Cache-Control` (or in a field that counts before it) that does not count
-    /// here: `no-store`, `private`, `no-cache`. A table has lists by status, in the form of `ttl`. Even so
-    /// Weir stores no response to a request with `Authorization`, none to a request with a cookie that is not
-    /// in the key, and none that sets a cookie. Clients and the caches behind Weir still read what the origin
-    /// says. `[]` undoes what the site ignores. Default: all counts. Example:
+    /// here: `no-store`, `private`, `no-cache`, and `must-revalidate`, which stands for `proxy-revalidate`
+    /// and for what `s-maxage` says about stale responses. A table has lists by status, in the form of
+    /// `ttl`. Even so Weir stores no response to a request with `Authorization`, none to a request with a
+    /// cookie that is not in the key, and none that sets a cookie. Clients and the caches behind Weir still
+    /// read what the origin says. `[]` undoes what the site ignores. Default: all counts. Example:
     /// `ignore = { "404" = ["no-store", "private", "no-cache"] }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore: Option<Ignore>,
@@ -223,7 +224,7 @@ pub enum IgnoredDirective {
     Private,
     /// `no-cache`, for the whole response.
     NoCache,
-    /// `must-revalidate` and `proxy-revalidate`.
+    /// `must-revalidate` and `proxy-revalidate`, and of `s-maxage` that it forbids stale responses.
     MustRevalidate,
 }
 
@@ -241,8 +242,8 @@ pub struct Stale {
     pub if_error: Option<Duration>,
     /// Stale responses go out when the origin gives no answer at all: it cannot be reached, closes the
     /// connection, or stays silent until the time for an answer is over. `must-revalidate`,
-    /// `proxy-revalidate`, `s-maxage` and `no-cache` forbid it. Of this and `if_error` the longer counts.
-    /// Default: 1 h, or the origin's `stale-if-error`. `"0s"`: never.
+    /// `proxy-revalidate` and `no-cache` forbid it. Of this and `if_error` the longer counts. Default: 1 h,
+    /// or the origin's `stale-if-error`; for a response with `s-maxage` that alone. `"0s"`: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_unreachable: Option<Duration>,
     /// Stale responses go out when the origin answers with one of these statuses, each for so long: a status

@@ -216,7 +216,9 @@ pub struct StoredVariant {
     /// What the tables by status say of its status.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_status: Vec<String>,
-    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
+    /// What else limits its use: `no-cache`, `immutable`, `soft-purged`, `suspect`, and the directive that
+    /// keeps it from going out stale (`must-revalidate`, `proxy-revalidate`, `s-maxage`,
+    /// `s-maxage-authorization`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// The fields that select it, with the values of the request it was fetched for.

@@ -268,6 +268,19 @@ pub(super) fn of_revalidation(reason: RevalidateReason) -> &'static str {
     }
 }
 
+/// What a directive says about sending it stale.
+pub(super) fn of_bond(directive: &str) -> String {
+    match directive {
+        "s-maxage" => {
+            "; its s-maxage lets it go out stale only where its origin or `stale` names a time".into()
+        }
+        "s-maxage-authorization" => "; it never goes out stale: because of its s-maxage it was stored for a \
+                                     request with Authorization, or may have been"
+            .into(),
+        directive => format!("; its {directive} forbids that it goes out stale"),
+    }
+}
+
 pub(super) fn of_miss(reason: MissReason) -> &'static str {
     match reason {
         MissReason::Uri => "nothing is held under the key",

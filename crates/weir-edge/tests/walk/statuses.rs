@@ -133,8 +133,8 @@ fn in_spite_of_the_origin_nothing_is_stored_that_may_be_for_one_client() {
     }
 }
 
-/// RFC 9110 §13.2.1, §15.4.5: a 304 to a condition on a date confirms the file that has appeared with an older
-/// date, and not the 404 that is stored. A status outside of 2xx is asked for whole.
+/// RFC 9110 §13.2.1, §15.4.5: a 304 to a condition on a date confirms the file that has appeared with an
+/// older date, and not the 404 that is stored. A status outside of 2xx is asked for whole.
 #[test]
 fn what_is_no_success_is_never_renewed_by_a_304() {
     const PAGE: &str = "Wed, 01 Jan 2025 00:00:00 GMT";

@@ -367,7 +367,10 @@ fn grace_windows() {
     assert_eq!(windows(&CacheRules::default(), origin), (5, 7));
     assert_eq!(windows(&CacheRules::default(), "cache-control: max-age=9"), (0, 0));
     assert_eq!(windows(&route, origin), (50, 70));
-    for bound in ["must-revalidate", "proxy-revalidate", "s-maxage=9", "no-cache"] {
+    // s-maxage leaves what is named, by the origin or the route (ADR 0095).
+    assert_eq!(windows(&CacheRules::default(), &format!("{origin}, s-maxage=9")), (5, 7));
+    assert_eq!(windows(&route, "cache-control: s-maxage=9"), (50, 70));
+    for bound in ["must-revalidate", "proxy-revalidate", "no-cache"] {
         assert_eq!(windows(&route, &format!("{origin}, {bound}\netag: \"a\"")), (0, 0), "{bound}");
     }
     let stored = judged("", 200, "cache-control: immutable, max-age=9", &route).expect("storable");

@@ -181,7 +181,7 @@ impl Cache {
         let rules = CacheRules::default();
         if status == StatusCode::NOT_MODIFIED {
             let (stored, body) = &mut self.0[found.expect("nothing was asked about")];
-            *stored = freshen(stored, &ResponseView::new(status, &said, now, now), &rules);
+            *stored = freshen(asked, stored, &ResponseView::new(status, &said, now, now), &rules);
             return (stored.headers.clone(), body.clone(), How::Asked);
         }
         let view = request(&Method::GET, "/a", asked);

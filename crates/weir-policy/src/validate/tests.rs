@@ -63,7 +63,7 @@ fn not_modified(headers: &HeaderMap, received: Now) -> ResponseView<'_> {
 }
 
 fn freshened(response: &str, news: &str, seconds: u64, rules: &CacheRules) -> Stored {
-    freshen(&stored(response), &not_modified(&fields(news), at(seconds)), rules)
+    freshen(&fields(""), &stored(response), &not_modified(&fields(news), at(seconds)), rules)
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_304_to_credentials_counts_for_all_if_sharing_is_allowed() {
 #[test]
 fn a_304_leaves_the_variant() {
     let held = stored_for("foo: 1", "cache-control: max-age=9\netag: \"a\"\nvary: foo");
-    let fresh = freshen(&held, &not_modified(&fields("vary: *"), at(1)), &CacheRules::default());
+    let fresh = freshen(&fields(""), &held, &not_modified(&fields("vary: *"), at(1)), &CacheRules::default());
     assert_eq!(fresh.variant, held.variant);
 }
 
@@ -220,7 +220,7 @@ fn tags_follow_the_stored_fields() {
     assert_eq!(held.tags, crate::Tags::read(&fields("surrogate-key: b a")));
     let news = |lines: &str| {
         let now = at(1);
-        freshen(&held, &not_modified(&fields(lines), now), &CacheRules::default()).tags
+        freshen(&fields(""), &held, &not_modified(&fields(lines), now), &CacheRules::default()).tags
     };
     assert_eq!(news("x: y"), held.tags);
     assert_eq!(news("surrogate-key: c"), crate::Tags::read(&fields("cache-tag: c")));
@@ -236,7 +236,7 @@ fn a_304_in_spite_of_what_it_says_is_for_nobody_in_particular() {
     for said in ["private", "no-store, max-age=90", "no-cache"] {
         let news = fields(&format!("cache-control: {said}"));
         let view = not_modified(&news, at(20));
-        let fresh = freshen(&held, &view, &rules);
+        let fresh = freshen(&fields(""), &held, &view, &rules);
         assert!(!fresh.facts.flags.has(StoredFlags::NO_CACHE), "{said}");
         assert!(may_freshen(&fields(""), &held, &view, &rules), "{said}");
         for asked in ["authorization: x", "cookie: a=b"] {
@@ -245,7 +245,7 @@ fn a_304_in_spite_of_what_it_says_is_for_nobody_in_particular() {
         let with_cookie = fields(&format!("cache-control: {said}\nset-cookie: a=b"));
         for set_cookie in [SetCookie::NoStore, SetCookie::Strip, SetCookie::Store] {
             let rules = CacheRules { set_cookie, ..rules.clone() };
-            let bound = freshen(&held, &not_modified(&with_cookie, at(20)), &rules);
+            let bound = freshen(&fields(""), &held, &not_modified(&with_cookie, at(20)), &rules);
             assert!(bound.facts.flags.has(StoredFlags::NO_CACHE), "{said}");
             assert!(!bound.headers.contains_key("set-cookie"), "{said}");
         }

@@ -1,11 +1,14 @@
 //! Verdicts over time, and what may go out when the origin fails.
 
 use super::{
-    Excuse, Failure, MissReason, RevalidateReason, StaleUse, Verdict, error_reusable, joined,
+    Excuse, Failure, MissReason, RevalidateReason, StaleUse, Verdict, against_stale, error_reusable, joined,
     unreachable_window, verdict,
 };
 use crate::tests::given::{DATE, ask, at, at_ms, fields, judged, request, stored};
-use crate::{CacheRules, Consult, StaleRules, Statuses, Stored, StoredFlags, Triggers, Windows, consult};
+use crate::{
+    CacheRules, Consult, IgnoredDirective, ResponseView, StaleRules, Statuses, Stored, StoredFlags, Triggers,
+    Windows, consult, freshen,
+};
 use http::{Method, StatusCode};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -39,7 +42,10 @@ fn judges_by_age() {
         ("", swr, 14, "stale-while-revalidate"),
         ("", swr, 15, "stale"),
         ("", sie, 10, "stale"),
-        ("", "cache-control: s-maxage=10, stale-while-revalidate=5", 12, "stale"),
+        ("", "cache-control: s-maxage=10", 12, "stale"),
+        ("", "cache-control: s-maxage=10, stale-while-revalidate=5", 12, "stale-while-revalidate"),
+        ("", "cache-control: s-maxage=10, stale-while-revalidate=5", 15, "stale"),
+        ("", "cache-control: s-maxage=10, proxy-revalidate, stale-while-revalidate=5", 12, "stale"),
         ("", "cache-control: max-age=10, must-revalidate, stale-while-revalidate=5", 12, "stale"),
         ("", "cdn-cache-control: max-age=10, stale-while-revalidate=5", 12, "stale-while-revalidate"),
     ] {
@@ -195,7 +201,10 @@ fn without_an_answer_a_stale_response_is_sent_for_a_bounded_time() {
         (none, "cache-control: s-maxage=10", 0),
         (none, "cache-control: max-age=10, no-cache\netag: \"a\"", 0),
         (&rules(Some(70), Some(50)), "cache-control: max-age=10, must-revalidate", 0),
-        (named, "cache-control: s-maxage=10", 0),
+        // s-maxage leaves what the route or the origin names.
+        (named, "cache-control: s-maxage=10", 50),
+        (none, "cache-control: s-maxage=10, stale-if-error=100", 100),
+        (&rules(Some(70), None), "cache-control: s-maxage=10", 70),
         (none, "cdn-cache-control: max-age=10, must-revalidate", 0),
     ] {
         let held = stored_by(rules.clone(), response);
@@ -231,7 +240,7 @@ proptest! {
     /// No window and no failure ever overrules a directive that forbids stale responses.
     #[test]
     fn a_directive_against_stale_is_never_overruled(
-        bond in prop::sample::select(vec!["must-revalidate", "proxy-revalidate", "s-maxage=5", "no-cache"]),
+        bond in prop::sample::select(vec!["must-revalidate", "proxy-revalidate", "no-cache"]),
         if_error in prop::option::of(0_u64..10_000),
         if_unreachable in prop::option::of(0_u64..10_000),
         said in prop::option::of(0_u64..10_000),
@@ -244,6 +253,78 @@ proptest! {
         let said = said.map(|said| format!(", stale-if-error={said}")).unwrap_or_default();
         let held = stored_by(rules.clone(), &format!("etag: \"a\"\ncache-control: max-age=10, {bond}{said}"));
         prop_assert!(error_reusable(&ask(""), &held, failure, &rules, at(seconds)).is_none());
+    }
+
+    /// s-maxage leaves the windows that its origin or the route names, and no other: neither the default nor
+    /// a client opens one. A response that was stored for a request with credentials because of it, or may
+    /// have been, is never stale, however often it is renewed. A route that ignores must-revalidate treats
+    /// s-maxage as max-age.
+    #[test]
+    fn s_maxage_leaves_what_is_named(
+        if_error in prop::option::of(0_u64..5_000),
+        if_unreachable in prop::option::of(0_u64..5_000),
+        said in prop::option::of(0_u64..5_000),
+        said_swr in prop::option::of(0_u64..5_000),
+        by_client in prop::option::of(0_u64..9_000),
+        staleness in 0_u64..9_000,
+        how in prop::sample::select(vec!["plain", "credentials", "of-before", "public"]),
+        ignores in any::<bool>(),
+        renewals in prop::collection::vec(any::<bool>(), 0..3),
+    ) {
+        let mut rules = CacheRules { stale: rules(if_error, if_unreachable), ..CacheRules::default() };
+        if ignores {
+            rules.ignore.add(Statuses::Any, &[IgnoredDirective::MustRevalidate]);
+        }
+        let mut lines = format!("date: {DATE}\netag: \"a\"\ncache-control: s-maxage=10");
+        for (name, window) in [("stale-if-error", said), ("stale-while-revalidate", said_swr)] {
+            lines += &window.map(|window| format!(", {name}={window}")).unwrap_or_default();
+        }
+        let is_public = how == "public";
+        lines += if is_public { ", public" } else { "" };
+        let is_authenticated = matches!(how, "credentials" | "public");
+        let asked = if is_authenticated { "authorization: x" } else { "" };
+        let mut held = judged(asked, 200, &lines, &rules).unwrap().into_stored();
+        let mut is_bound = matches!(how, "credentials" | "of-before");
+        if how == "of-before" {
+            // As version 1 of a head has it.
+            held.facts.flags.remove(StoredFlags::S_MAXAGE);
+            held.facts.flags.insert(StoredFlags::MUST_REVALIDATE);
+            (held.facts.if_error, held.facts.while_revalidate) = Default::default();
+        }
+        for has_credentials in renewals {
+            let asked = fields(if has_credentials { "authorization: x" } else { "" });
+            let news = fields("x: y");
+            let view = ResponseView::new(StatusCode::NOT_MODIFIED, &news, at(0), at(0));
+            held = freshen(&asked, &held, &view, &rules);
+            is_bound |= has_credentials && !is_public;
+        }
+        let now = at(10 + staleness);
+        let error = if_error.or(said).unwrap_or(0);
+        let swr = said_swr.unwrap_or(0);
+        let is_named = if_error.is_none() && said.is_some();
+        let default = if ignores && !is_named { 3600 } else { 0 };
+        let client = by_client.filter(|_| ignores).unwrap_or(0);
+        let asked = by_client.map(|window| format!("cache-control: stale-if-error={window}"));
+        let asked = asked.unwrap_or_default();
+        let goes = |failure| error_reusable(&ask(&asked), &held, failure, &rules.stale, now).is_some();
+        for (failure, window) in [
+            (Failure::NoAnswer, error.max(client).max(if_unreachable.unwrap_or(default))),
+            (Failure::Status(StatusCode::BAD_GATEWAY), error.max(client)),
+            (Failure::Unusable, error.max(client)),
+            (Failure::Slow, error.max(client).max(swr)),
+        ] {
+            prop_assert_eq!(goes(failure), !is_bound && staleness < window, "{:?} {:?}", failure, held.facts);
+        }
+        let (plain, taken) = (ask(""), ask("cache-control: max-stale"));
+        let goes = |ask| matches!(verdict(ask, Some(&held), now), Verdict::Stale(..));
+        prop_assert_eq!(goes(&plain), !is_bound && staleness < swr);
+        prop_assert_eq!(goes(&taken), !is_bound && (ignores || staleness < swr));
+        let expect = match (is_bound, ignores) {
+            (true, _) => Some("s-maxage-authorization"),
+            (false, true) => None,
+            (false, false) => Some("s-maxage"),
+        };
+        prop_assert_eq!(against_stale(&held), expect);
     }
 
     /// No response is sent past all its windows. Within its own window, no answer always allows it. What a
@@ -313,7 +394,9 @@ fn a_status_of_the_origin_has_the_window_that_the_route_gives_it() {
     // A client's own window is for errors, and its no-cache for everything.
     assert_eq!(why(&held, "cache-control: stale-if-error=1000", 404, 40), None);
     assert_eq!(why(&held, "cache-control: no-cache", 404, 12), None);
-    for bond in ["must-revalidate", "proxy-revalidate", "s-maxage=5", "no-cache"] {
+    let of_cdn = stored_by(stale.clone(), "cache-control: s-maxage=10");
+    assert_eq!(why(&of_cdn, "", 404, 12), Some(Excuse::Status), "the route names a window");
+    for bond in ["must-revalidate", "proxy-revalidate", "no-cache"] {
         let bound = stored_by(stale.clone(), &format!("etag: \"a\"\n{plain}, {bond}"));
         assert_eq!(why(&bound, "", 404, 12), None, "{bond}");
     }

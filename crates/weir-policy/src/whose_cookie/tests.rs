@@ -64,7 +64,7 @@ fn what_freshens_brings_no_cookie_of_one_client() {
     let freshened = |held: &crate::Stored, lines: &str| {
         let news = fields(&format!("cache-control: max-age=99\n{lines}"));
         let view = |status| ResponseView::new(status, &news, at(20), at(20));
-        let by_304 = freshen(held, &view(StatusCode::NOT_MODIFIED), &rules);
+        let by_304 = freshen(&fields(""), held, &view(StatusCode::NOT_MODIFIED), &rules);
         let HeadEffect::Freshen(by_head) = head_effect(held, None, &view(StatusCode::OK), &rules) else {
             panic!("{lines}")
         };
@@ -94,7 +94,11 @@ fn by_default_a_304_stores_no_cookie_at_all() {
             for line in OF_ONE.iter().chain(&OTHERS) {
                 let news = fields(&format!("cache-control: max-age=99\nset-cookie: {line}"));
                 let view = ResponseView::new(StatusCode::NOT_MODIFIED, &news, at(20), at(20));
-                assert_eq!(cookies(&freshen(&held, &view, &rules).headers).join(", "), "", "{line}");
+                assert_eq!(
+                    cookies(&freshen(&fields(""), &held, &view, &rules).headers).join(", "),
+                    "",
+                    "{line}"
+                );
             }
         }
     }

@@ -141,7 +141,8 @@ impl Summary {
         let Freshness { written_ms, age_ms, lifetime_ms, source, flags } = self.freshness;
         out.put_u16_le(self.status);
         out.put_u8(source_code(source));
-        out.put_u8(flags.0);
+        // No search asks for the second byte.
+        out.put_u8(flags.0.to_le_bytes()[0]);
         let numbers = [self.length.unwrap_or(UNKNOWN), written_ms, age_ms, lifetime_ms, ms_of(self.received)];
         numbers.into_iter().for_each(|number| put_number(out, number));
         match &self.held {
@@ -170,7 +171,7 @@ impl Summary {
     pub(crate) fn read(cursor: &mut &[u8]) -> Option<Summary> {
         let status = cursor.try_get_u16_le().ok()?;
         let source = source_of(cursor.try_get_u8().ok()?)?;
-        let flags = StoredFlags(cursor.try_get_u8().ok()?);
+        let flags = StoredFlags(cursor.try_get_u8().ok()?.into());
         let length = Some(number(cursor)?).filter(|length| *length != UNKNOWN);
         let (written_ms, age_ms, lifetime_ms) = (number(cursor)?, number(cursor)?, number(cursor)?);
         let received = time_of(number(cursor)?);

@@ -18,7 +18,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::format::take;
 
 /// The version that is written.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The oldest version that is read. It has flags of one byte, and s-maxage is must-revalidate there.
+const VERSION_MIN: u8 = 1;
 /// How far the wall clock may have been set back without making everything stale.
 pub const SKEW_MAX: Duration = Duration::from_secs(60);
 /// An absent value.
@@ -32,7 +34,7 @@ pub enum Unreadable {
     #[error("the stored head is damaged")]
     Damaged,
     /// It was written by another version of Weir.
-    #[error("a stored head has format {0}, and this weir reads format {VERSION}")]
+    #[error("a stored head has format {0}, and this weir reads formats 1 to {VERSION}")]
     Version(u8),
 }
 
@@ -48,8 +50,7 @@ pub fn encode(stored: &Stored, now: Now) -> Vec<u8> {
     let mut out = Vec::with_capacity(text + 256);
     out.put_u8(VERSION);
     out.put_u8(source_code(stored.facts.source));
-    out.put_u8(stored.facts.flags.0);
-    out.put_u8(0);
+    out.put_u16_le(stored.facts.flags.0);
     out.put_u16_le(stored.status.as_u16());
     put_facts(&mut out, &stored.facts, now);
     out.put_u32_le(u32::try_from(stored.headers.len()).unwrap_or(u32::MAX));
@@ -81,13 +82,13 @@ pub fn decode(bytes: &Bytes, now: Now) -> Result<Stored, Unreadable> {
     if (&bytes[end..]).try_get_u64_le()? != xxh3_64(&bytes[..end]) {
         return Err(Unreadable::Damaged);
     }
-    if version != VERSION {
+    if !(VERSION_MIN..=VERSION).contains(&version) {
         return Err(Unreadable::Version(version));
     }
     let mut cursor: &[u8] = &bytes[1..end];
     let source = source_of(cursor.try_get_u8()?).ok_or(Unreadable::Damaged)?;
-    let flags = StoredFlags(cursor.try_get_u8()?);
-    cursor.try_get_u8()?;
+    let (low, high) = (cursor.try_get_u8()?, cursor.try_get_u8()?);
+    let flags = StoredFlags(u16::from_le_bytes([low, if version == VERSION_MIN { 0 } else { high }]));
     let status = StatusCode::from_u16(cursor.try_get_u16_le()?).map_err(|_| Unreadable::Damaged)?;
     let facts = facts(&mut cursor, source, flags, now)?;
     let mut headers = headers(&mut cursor, bytes)?;

@@ -53,7 +53,7 @@ fn sample(now: Now) -> Stored {
             received_wall: now.wall,
             while_revalidate: Duration::from_secs(30),
             if_error: DAY,
-            flags: StoredFlags(5),
+            flags: StoredFlags(0x205),
         },
     }
 }
@@ -75,11 +75,27 @@ fn same(left: &Stored, right: &Stored) {
 #[test]
 fn the_golden_file_is_what_is_written_and_read() {
     let now = at(1_800_000_000);
-    let golden = crate::testing::samples::golden("head-1.bin", &encode(&sample(now), now));
+    let golden = crate::testing::samples::golden("head-2.bin", &encode(&sample(now), now));
     assert_eq!(encode(&sample(now), now), golden);
     let read = decode(&Bytes::from(golden), now).unwrap();
     same(&read, &sample(now));
     assert_eq!(read.facts, sample(now).facts);
+}
+
+#[test]
+fn version_1_is_read_and_its_second_byte_of_flags_says_nothing() {
+    let now = at(1_800_000_000);
+    let golden = crate::testing::samples::golden("head-1.bin", &[]);
+    for second in [0, 0xff] {
+        let mut bytes = golden[..golden.len() - 8].to_vec();
+        bytes[3] = second;
+        let sum = xxhash_rust::xxh3::xxh3_64(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        let read = decode(&Bytes::from(bytes), now).unwrap();
+        same(&read, &sample(now));
+        let flags = StoredFlags(sample(now).facts.flags.0 & 0xff);
+        assert_eq!(read.facts, Facts { flags, ..sample(now).facts });
+    }
 }
 
 #[test]
@@ -117,8 +133,10 @@ fn wrong_bytes_under_a_correct_checksum_do_no_harm() {
         assert!(decode(&resum(bytes[..at].to_vec()), now).is_err(), "cut at {at}");
     }
     let mut newer = bytes[..end].to_vec();
-    newer[0] = 2;
-    assert_eq!(decode(&resum(newer), now).unwrap_err(), Unreadable::Version(2));
+    for version in [0, 3] {
+        newer[0] = version;
+        assert_eq!(decode(&resum(newer.clone()), now).unwrap_err(), Unreadable::Version(version));
+    }
 }
 
 #[test]
@@ -205,7 +223,7 @@ prop_compose! {
             ("[b-z][a-z-]{0,10}", proptest::option::of(proptest::collection::vec(any::<u8>(), 0..30))), 0..4),
         language in proptest::option::of(values()),
         source in 0u8..9,
-        flags in any::<u8>(),
+        flags in any::<u16>(),
         seconds in any::<[u32; 5]>(),
     ) -> (Stored, Now) {
         let now = at(1_800_000_000);
