@@ -1,11 +1,12 @@
 //! One request and its response: what the rooms of the walk hand to each other. It must not decide anything.
 
+mod circumstances;
+
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use http::{HeaderMap, StatusCode, header};
 use weir_clock::Now;
@@ -33,7 +34,7 @@ use crate::route::{DotSegment, Rewritten};
 use crate::seen;
 use crate::transform::client::client_of;
 use crate::transform::request::{CLIENT_CERT, From, known_id, scheme};
-use crate::values::{Circumstances, OfLog, OfRequest, OfResponse, Rendered, RouteWords};
+use crate::values::{OfLog, OfRequest, OfResponse, Rendered, RouteWords};
 use crate::warming::Warming;
 use weir_fill::OriginAnswer;
 use weir_fill::asks::Cause;
@@ -409,6 +410,7 @@ impl<'c> Note<'c> {
             address: self.request.peer.peer.ip(),
             client: self.client().and_then(|client| client.ip()),
             trust: self.request.peer.trust,
+            method: &self.request.method,
             protocol: self.request.protocol,
             scheme: self.scheme,
             host: self.request.host.as_str(),
@@ -431,32 +433,6 @@ impl<'c> Note<'c> {
     pub(crate) fn outcome(&mut self, outcome: Outcome, detail: &'static str) {
         self.facts.outcome = outcome;
         self.facts.detail = detail;
-    }
-}
-
-impl Circumstances for Note<'_> {
-    fn client(&self) -> Option<IpAddr> {
-        Note::client(self).unwrap_or(self.request.peer.peer).ip()
-    }
-
-    fn request_id(&self) -> &str {
-        Note::request_id(self)
-    }
-
-    fn came(&self) -> SystemTime {
-        self.now.wall
-    }
-
-    fn protocol(&self) -> &str {
-        self.request.protocol
-    }
-
-    fn listener_port(&self) -> Option<u16> {
-        self.request.peer.port
-    }
-
-    fn is_client_hidden(&self) -> bool {
-        Note::client(self).is_none()
     }
 }
 

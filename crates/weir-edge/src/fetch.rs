@@ -191,6 +191,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead, key: &CacheKey) 
     let Some(refetch) = outgoing::refetch(job.exchange, job.route) else {
         return local::no_upstream(job.exchange);
     };
+    job.sends(&refetch.headers);
     // A client that has used up its share leads no fill: joiners would wait for that share with it.
     let is_spent = refetch.upstream.is_spent(refetch.client);
     let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {

@@ -22,7 +22,7 @@ use crate::cache_status::CacheStatus;
 use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::late::{Late, is_of_route};
-use crate::plan::{Answered, Plan, Route, Site};
+use crate::plan::{Answered, Led, Plan, Route, Site, Torn};
 use crate::response::{self, Response};
 use crate::secured::{self, Unsecured};
 use crate::seen;
@@ -180,9 +180,14 @@ pub(crate) fn placed<'r>(
         };
         return Placed { site: Some(site), ..local(reply) };
     }
-    let Some(route) = site.route(view, path, port) else {
-        let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");
-        return Placed { site: Some(site), ..local(reply) };
+    let route = match site.lead(view, port, beside) {
+        Led::To(route) => route,
+        Led::Nowhere => {
+            let text = "no route of this site takes this path";
+            let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", text);
+            return Placed { site: Some(site), ..local(reply) };
+        }
+        Led::Torn(why) => return Placed { site: Some(site), ..local(torn(why)) },
     };
     if let Some(unfit) = route.limits.as_ref().and_then(|limits| limits.refuse(view)) {
         let reply = Reply::error(unfit.status, unfit.word, unfit.word);
@@ -212,6 +217,24 @@ fn purged_by<'r>(
         return None;
     }
     Some(of(&Method::GET))
+}
+
+/// The answer to a request that origins may read in ways that lead elsewhere.
+fn torn(why: Torn) -> Reply {
+    let (status, word, text) = match why {
+        Torn::Method => (
+            StatusCode::NOT_IMPLEMENTED,
+            "method-case",
+            "methods are case-sensitive, and this one is not known",
+        ),
+        Torn::Override => {
+            (StatusCode::BAD_REQUEST, "method-override", "fields override the method in two ways, or by none")
+        }
+        Torn::Path => {
+            (StatusCode::BAD_REQUEST, "path-ambiguous", "this path leads to different routes by its readings")
+        }
+    };
+    Reply::error(status, word, text)
 }
 
 fn local(reply: Reply) -> Routed<'static> {

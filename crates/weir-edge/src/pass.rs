@@ -129,7 +129,9 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
         Err(ContentError::Gone) => return Asked::Gone,
         Err(error) => return Asked::Body(error),
     };
-    let request = outgoing::noted(exchange, upstream, request(exchange, route, body));
+    let request = request(exchange, route, body);
+    exchange.sends(&request.headers);
+    let request = outgoing::noted(exchange, upstream, request);
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut answer = std::pin::pin!(upstream.send(request, outgoing::interim_sender(exchange, interim)));
     loop {

@@ -38,7 +38,8 @@ use weir_upstream::Pick;
 
 use self::answers::LocalAnswer;
 pub(crate) use self::choice::Choice;
-use self::clients::{Access, Clients};
+pub(crate) use self::clients::Access;
+use self::clients::Clients;
 pub(crate) use self::files::Served;
 use self::limits::Limits;
 use self::pattern::PathPattern;
@@ -294,6 +295,16 @@ impl Route {
             Unknown::Port => (place.has_host(view), !place.names_ports()),
             Unknown::HostAndPort => (true, !place.names_ports() && !place.names_hosts()),
         }
+    }
+
+    /// The methods that it takes; empty: every method.
+    pub(crate) fn methods(&self) -> &[Method] {
+        &self.methods
+    }
+
+    /// Whether Weir answers its requests itself.
+    pub(crate) fn answers_itself(&self) -> bool {
+        self.local.is_some()
     }
 
     /// Whether the route's own `method` names this one.

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use weir_fill::FillHead;
 use weir_observe::trace::{Company, Found, HeadWord, KEY_BYTES_MAX, Moment, Others, Step, Trace, Verdict};
 use weir_observe::{Outcome, SiteId, Storing, text};
@@ -16,6 +18,10 @@ use crate::lookup::{self, Held};
 use crate::notes::{extent, place};
 use crate::response::Response;
 use crate::shown;
+use crate::transform::request::lost;
+
+/// The most bytes of names of fields that a trace has, in bytes.
+const LOST_BYTES_MAX: usize = 1024;
 
 impl Note<'_> {
     /// Notes a step, where that is wanted.
@@ -73,6 +79,23 @@ impl Note<'_> {
     /// Notes that the request leads a fill, which others may join or not.
     pub(crate) fn leads(&mut self, company: Company) {
         self.step(|| Step::Led(company));
+    }
+
+    /// Notes which fields of the client's its request to the origin does not have.
+    #[inline]
+    pub(crate) fn sends(&mut self, fields: &HeaderMap) {
+        if self.notes.is_some() {
+            self.note_lost(fields);
+        }
+    }
+
+    #[cold]
+    fn note_lost(&mut self, fields: &HeaderMap) {
+        let mut lost = lost(&self.request.headers, fields).join(", ");
+        if !lost.is_empty() {
+            lost.truncate(lost.floor_char_boundary(LOST_BYTES_MAX));
+            self.step(|| Step::Lost(lost.into()));
+        }
     }
 
     /// Notes what the head of a fill means.

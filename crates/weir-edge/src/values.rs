@@ -17,6 +17,8 @@ use weir_observe::{Description, Facts};
 use weir_policy::value::{Known, Style, Time, Value, What, each_of_request, of_request};
 use weir_policy::{RequestView, read_path};
 
+use crate::route::Access;
+
 /// What a request's own head does not say.
 pub(crate) trait Circumstances {
     /// The client, as the log names it.
@@ -31,6 +33,8 @@ pub(crate) trait Circumstances {
     fn listener_port(&self) -> Option<u16>;
     /// Whether the client cannot be known, since a trusted proxy does not name it.
     fn is_client_hidden(&self) -> bool;
+    /// Whether the client gets no answer by these rules.
+    fn is_refused_by(&self, access: &Access) -> bool;
 }
 
 /// What a map says of a request.
@@ -255,6 +259,10 @@ impl Circumstances for Unasked {
     }
 
     fn is_client_hidden(&self) -> bool {
+        false
+    }
+
+    fn is_refused_by(&self, _: &Access) -> bool {
         false
     }
 }

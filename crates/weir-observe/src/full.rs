@@ -116,6 +116,7 @@ fn word(step: &Step) -> &'static str {
         Step::NotFound(_) => "not-found",
         Step::Decided(..) => "decided",
         Step::Passed(_) => "passed",
+        Step::Lost(_) => "fields-lost",
         Step::Refreshing => "refreshing",
         Step::Led(_) => "led",
         Step::Joined => "joined",
@@ -141,6 +142,7 @@ fn details<M: SerializeMap>(step: &Step, map: &mut M) -> Result<(), M::Error> {
             present(map, "why", why)
         }
         Step::Passed(why) | Step::NotStored(why) => present(map, "why", why),
+        Step::Lost(fields) => map.serialize_entry("fields", &**fields),
         Step::Missing(bytes) => map.serialize_entry("bytes", bytes),
         Step::Answered(head) => map.serialize_entry("head", head.word()),
         Step::Tried(tried) => of_tried(tried, map),

@@ -253,6 +253,17 @@ pub const REASONS: &[Reason] = {
              `fallback`: a name begins with a dot, the path could be read in two ways, a link leads out, it \
              is a device.",
         ),
+        row(
+            Local,
+            "method-case",
+            "501: the method is a known one but for its case (`post`), in which some programs read it.",
+        ),
+        row(Local, "method-override", "400: fields that override the method name two, or none."),
+        row(
+            Local,
+            "path-ambiguous",
+            "400: where the path leads depends on what `;` and `\\` mean to its origin.",
+        ),
         row(Local, "file-method", "405: files below a `root` are asked for with GET and HEAD."),
         row(Local, "file-denied", "403: Weir's user may not read this file below the route's `root`."),
         row(

@@ -46,6 +46,8 @@ pub enum Step {
     Decided(Verdict, &'static str),
     /// The request goes past the cache, for this reason.
     Passed(&'static str),
+    /// The request to the origin lacks these fields of the client's, separated by `, `.
+    Lost(Box<str>),
     /// The stored response is validated in the background.
     Refreshing,
     /// The request leads a fill.

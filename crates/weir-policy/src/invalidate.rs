@@ -36,7 +36,7 @@ pub fn invalidation(
 }
 
 /// Whether a method asks for no change (RFC 9110 §9.2.1). An unknown method is not safe.
-fn is_safe(method: &Method) -> bool {
+pub fn is_safe(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method)
         || matches!(method.as_str(), "PROPFIND" | "REPORT" | "SEARCH" | "QUERY")
 }

@@ -54,12 +54,12 @@ pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip
 pub use freshness::{Freshness, LifetimeSource, age_s, freshness, is_of_content};
 pub use glob::overlap as globs_overlap;
 pub use intervals::{Interval, Intervals};
-pub use invalidate::{InvalidationTargets, invalidation};
+pub use invalidate::{InvalidationTargets, invalidation, is_safe};
 pub use key::{Beginning, Beginnings, CacheKey, KeyParts};
 pub use key::{beginnings, forwarded, site_hash, write_key, write_url};
 pub use media::{MEDIA_TYPE_BYTES_MAX, media_type};
 pub use now::Now;
-pub use path::{has_dot_segment, read_escapes, read_path};
+pub use path::{Readings, TooMany, has_dot_segment, read_escapes, read_path, readings};
 pub use placed::is_placed;
 pub use range::{Asked, range_from_front, wanted_cold};
 pub use request::RequestView;

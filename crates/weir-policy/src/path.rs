@@ -2,7 +2,11 @@
 //! and conditions compare this reading, so that no spelling of a path goes round them. The key and the
 //! request to the origin keep the path as it was received. Pure.
 
+mod readings;
+
 use std::borrow::Cow;
+
+pub use readings::{Readings, TooMany, readings};
 
 /// The path as most origins read it; the path itself where it can be read in one way only.
 ///

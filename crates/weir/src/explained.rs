@@ -60,6 +60,7 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         origin_request: explanation.asked.map(|asked| OriginRequest {
             line: asked.line,
             headers: asked.headers,
+            lost: asked.lost,
             choice: asked.choice.map(choice),
         }),
         verdict: explanation.verdict.to_owned(),

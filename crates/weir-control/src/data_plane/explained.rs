@@ -131,6 +131,9 @@ pub struct OriginRequest {
     pub line: String,
     /// Its fields, without those that differ in each request.
     pub headers: Vec<(String, String)>,
+    /// Names of the request's fields that it does not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
     /// Which origin would get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<OriginChoice>,

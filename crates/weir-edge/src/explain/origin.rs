@@ -24,6 +24,8 @@ pub struct Asked {
     pub line: String,
     /// The fields, except those that are generated for each request.
     pub headers: Vec<(String, String)>,
+    /// Names of the request's fields that it does not have.
+    pub lost: Vec<String>,
     /// Which origin would get it; `None` where the upstream does not exist.
     pub choice: Option<OriginChoice>,
 }
@@ -87,6 +89,7 @@ pub(super) fn asked(
         address: of.client,
         client: of.client,
         trust: Trust::Untrusted,
+        method: &of.method,
         protocol: "HTTP/1.1",
         scheme: of.scheme(),
         host: of.host.as_str(),
@@ -128,9 +131,10 @@ pub(super) fn asked(
     if of.client.is_none() {
         headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("(the client's address)"));
     }
+    let lost = request::lost(&of.headers, &headers);
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    Asked { line: format!("{method} {target}"), headers, choice }
+    Asked { line: format!("{method} {target}"), headers, lost, choice }
 }
 
 /// Which origin would get it.

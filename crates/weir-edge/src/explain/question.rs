@@ -11,6 +11,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use weir_policy::RequestView;
 use weir_wire::{Host, Scheme, without_dots};
 
+use super::peer;
+use crate::route::Access;
 use crate::values::Circumstances;
 
 /// A request to explain.
@@ -118,5 +120,9 @@ impl Circumstances for Request {
 
     fn is_client_hidden(&self) -> bool {
         false
+    }
+
+    fn is_refused_by(&self, access: &Access) -> bool {
+        self.client.is_some_and(|client| !access.admits(Some(peer(client))))
     }
 }

@@ -17,6 +17,7 @@ use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::outgoing::{fill_permit, fill_request, refetch};
 use crate::plan::Route;
+use crate::transform::overrides::{Overridden, overridden};
 use crate::values::OfRequest;
 use weir_clock as clock;
 use weir_fill::ReaderGuard;
@@ -43,6 +44,10 @@ pub(crate) fn begin(
     response: &OriginResponse,
 ) -> Option<Posted> {
     if exchange.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
+        return None;
+    }
+    // What the origin has taken for another method says nothing about a GET.
+    if overridden(&exchange.request.method, &exchange.request.headers) != Overridden::No {
         return None;
     }
     // The origin's Content-Location is one of its own paths.

@@ -72,6 +72,10 @@ impl Circumstances for Nobody {
     fn is_client_hidden(&self) -> bool {
         false
     }
+
+    fn is_refused_by(&self, _: &Access) -> bool {
+        false
+    }
 }
 
 fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {

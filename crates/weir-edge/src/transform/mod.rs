@@ -1,7 +1,9 @@
-//! Changes to heads on their way: [`request`] towards the origin, [`response`] towards the client. [`client`]
-//! says who the client is. Pure functions; they must not know the cache.
+//! Changes to heads on their way: [`request`] towards the origin, [`response`] towards the client.
+//! [`client`] says who the client is, [`overrides`] what overrides the method. Pure functions; they must
+//! not know the cache.
 
 pub(crate) mod client;
+pub mod overrides;
 pub mod request;
 pub mod response;
 

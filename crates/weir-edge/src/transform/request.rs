@@ -8,13 +8,15 @@ use std::sync::Arc;
 use http::header::{ACCEPT_ENCODING, COOKIE, EXPECT, Entry, HOST, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use smallvec::SmallVec;
-use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, is_hop_by_hop, strip_named_by};
+use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, is_hop_by_hop, is_safe, strip_named_by};
 
 use super::Trust;
 use super::client::X_FORWARDED_FOR;
+use super::overrides::METHOD_OVERRIDES;
 
-/// Fields that are never forwarded. They name another URL, host, scheme or method than the request's own, so
-/// an origin that obeys them answers for something that is not in the key. `Proxy` would become `HTTP_PROXY`
+/// Fields that are not forwarded. They name another URL, host, scheme or method than the request's own, so
+/// an origin that obeys them answers for something that is not in the key. Those of [`METHOD_OVERRIDES`] go
+/// through with unsafe methods, which have no key. `Proxy` would become `HTTP_PROXY`
 /// in a CGI's environment; `Translate` asks IIS for the source of a page.
 pub const STRIPPED: [&str; 47] = [
     "client-cert",
@@ -160,6 +162,8 @@ pub struct From<'a> {
     pub client: Option<IpAddr>,
     /// Whether the peer is trusted.
     pub trust: Trust,
+    /// The request's method.
+    pub method: &'a Method,
     /// The protocol in which the request came: `HTTP/1.1`.
     pub protocol: &'a str,
     /// The scheme the client used.
@@ -270,6 +274,9 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 /// `Expect`.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     let mut out = copied(headers, from, |_| true);
+    if !is_safe(from.method) {
+        pass_overrides(headers, &mut out);
+    }
     if let Some(chain) = forwarded_for(headers, from) {
         out.insert(X_FORWARDED_FOR, chain);
     }
@@ -292,6 +299,24 @@ fn copied(headers: &HeaderMap, from: &From<'_>, is_sent: impl Fn(&HeaderName) ->
     }
     strip_named_by(headers, &mut out);
     out
+}
+
+/// Lets through what overrides the method, unless `Connection` names it.
+fn pass_overrides(headers: &HeaderMap, out: &mut HeaderMap) {
+    for name in &METHOD_OVERRIDES {
+        for value in headers.get_all(name) {
+            out.append(name, value.clone());
+        }
+    }
+    strip_named_by(headers, out);
+}
+
+/// Names of a request's fields that its request to the origin does not have, but for those of one connection.
+pub fn lost(headers: &HeaderMap, sent: &HeaderMap) -> Vec<String> {
+    let mut left = headers.clone();
+    weir_policy::strip_hop_by_hop(&mut left);
+    let is_lost = |name: &&HeaderName| !sent.contains_key(*name) && **name != HOST;
+    left.keys().filter(is_lost).map(ToString::to_string).collect()
 }
 
 /// Writes what every request to an origin has, but for `X-Forwarded-For`.

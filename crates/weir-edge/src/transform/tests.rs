@@ -30,6 +30,7 @@ fn from(trust: Trust) -> From<'static> {
         address: Some([192, 0, 2, 7].into()),
         client: None,
         trust,
+        method: &Method::GET,
         protocol: "HTTP/1.1",
         scheme: "http",
         host: "site.example",

@@ -116,6 +116,10 @@ fn show(question: &Question, explained: &Explained) -> String {
     if let Some(asked) = &explained.origin_request {
         let fields = asked.headers.iter().map(|(name, value)| format!("  {name}: {value}"));
         page.lines("origin gets", std::iter::once(asked.line.clone()).chain(fields));
+        if !asked.lost.is_empty() {
+            let names = asked.lost.join(", ");
+            page.line("fields lost", &format!("{names}  (the origin does not get what the client sent)"));
+        }
         page.lines("picked", asked.choice.iter().flat_map(choice_text));
     }
     for variant in &explained.stored {
@@ -393,7 +397,12 @@ GET http://a/
             origins: vec![shown("http://one:80", None), shown("http://two:80", Some("draining"))],
         };
         let headers = vec![("host".into(), "a".into())];
-        let asked = OriginRequest { line: "GET /?a=1".into(), headers, choice: Some(choice) };
+        let asked = OriginRequest {
+            line: "GET /?a=1".into(),
+            headers,
+            lost: texts(&["x-original-url", "range"]),
+            choice: Some(choice),
+        };
         let explained = Explained {
             settings: vec![setting],
             maps: texts(&["device=phone", "place"]),
@@ -429,6 +438,7 @@ GET http://a/?a=1&b=2 from 192.0.2.7
   not in key   user-agent
   origin gets  GET /?a=1
                  host: a
+  fields lost  x-original-url, range  (the origin does not get what the client sent)
   picked       asked first: calm (script); where they say nothing:
                http://one:80  (latency: least)
                not http://two:80: draining; 50 % of the requests, 3 under way

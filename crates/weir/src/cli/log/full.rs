@@ -61,6 +61,7 @@ fn said(step: &Plain<'_>) -> String {
             _ => "may not ask an origin",
         }),
         "passed" => because("goes past the cache"),
+        "fields-lost" => format!("asks without the client's {}", step.or_dash("fields")),
         "refreshing" => "validates it in the background".to_owned(),
         "led" if step.0["alone"] == true => "leads a fill for itself alone".to_owned(),
         "led" => "leads a fill".to_owned(),

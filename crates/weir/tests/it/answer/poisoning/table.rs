@@ -171,10 +171,11 @@ fn deception() -> Vec<Row> {
         "/static/.%2e/./account",
         "/static/%2e/../account",
     ] {
-        rows.push(
-            one(tail, ("unmarked, kept", personal_unmarked))
-                .site("[[site.route]]\npath = \"**/static/**\"\nttl = \"1h\""),
-        );
+        let kept = one(tail, ("unmarked, kept", personal_unmarked))
+            .site("[[site.route]]\npath = \"**/static/**\"\nttl = \"1h\"");
+        // Origins read these two in ways that lead to different routes.
+        let is_refused = tail.contains(';') || tail.contains("%5C");
+        rows.push(if is_refused { kept.sees(400, "") } else { kept });
     }
     let fragment = get("/account#x.css", "Cookie: session=secret\r\n");
     rows.push(

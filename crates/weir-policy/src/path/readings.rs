@@ -1,0 +1,191 @@
+//! All ways in which origins read a path with dot segments, or with separators behind a `;`. What `\`, `;`,
+//! an escape, an empty segment and a dot segment mean differs between servers, and so does where such a
+//! path leads. Pure; it must not know a route.
+
+use super::{has_dot_segment, is_plain, octets};
+
+/// The most kinds of doubt in one path. Each doubles the readings.
+const DOUBTS_MAX: u32 = 4;
+
+/// The ways in which a path may be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readings {
+    /// The paths, each begins with `/`. They may repeat.
+    pub paths: Vec<String>,
+    /// Whether a segment is one of dots only to origins that take `\` for `/`, or let `;` end a segment.
+    pub has_marked_dots: bool,
+}
+
+/// A path may be read in more ways than anybody would mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+/// What a path is made of, where origins may differ about it. The numbers are bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// `%2F` is a slash.
+    Slash = 1,
+    /// `\` is a slash.
+    Backslash = 2,
+    /// `%5C` is one.
+    EncodedBackslash = 4,
+    /// `;` ends the name of a segment.
+    Parameter = 8,
+    /// `%3B` does.
+    EncodedParameter = 16,
+    /// `%2E` is a dot.
+    Dot = 32,
+    /// Segments without a name are left out.
+    Merged = 64,
+}
+
+const ALL: u8 = 127;
+const MARKS: u8 = Doubt::Backslash as u8
+    | Doubt::EncodedBackslash as u8
+    | Doubt::Parameter as u8
+    | Doubt::EncodedParameter as u8;
+const PARAMETERS: u8 = Doubt::Parameter as u8 | Doubt::EncodedParameter as u8;
+const SEPARATORS: u8 = Doubt::Slash as u8 | Doubt::Backslash as u8 | Doubt::EncodedBackslash as u8;
+
+/// The ways in which origins may read a path that has a dot segment ([`has_dot_segment`]), or a `;` beside
+/// separators of which not all origins know, as it may swallow them. `None` for others: no reading of them
+/// has more above a segment than [`read_path`](super::read_path) finds. Each way is read with its dot
+/// segments resolved, and with them kept, as by programs that normalise nothing.
+///
+/// # Errors
+/// There are too many.
+pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
+    if is_plain(path.as_bytes()) {
+        return Ok(None);
+    }
+    let pieces: Vec<Piece> = octets(path.as_bytes()).map(Piece::of).collect();
+    let mut doubts =
+        pieces.iter().fold(0, |doubts, piece| doubts | piece.doubt.map_or(0, |doubt| doubt as u8));
+    let may_swallow = doubts & PARAMETERS != 0 && doubts & SEPARATORS != 0;
+    if !may_swallow && !has_dot_segment(path) {
+        return Ok(None);
+    }
+    let widest = segments(&pieces, ALL & !(Doubt::Merged as u8));
+    // The first is what stands before the path's first slash.
+    if widest.iter().skip(1).any(String::is_empty) {
+        doubts |= Doubt::Merged as u8;
+    }
+    if doubts.count_ones() > DOUBTS_MAX {
+        return Err(TooMany);
+    }
+    let dots = |reading| segments(&pieces, reading).iter().filter(|name| is_dots(name)).count();
+    let mut paths = Vec::with_capacity(2 << doubts.count_ones());
+    // All subsets of the doubts, from all to none.
+    let mut reading = doubts;
+    loop {
+        let segments = segments(&pieces, reading);
+        paths.push(joined(&segments));
+        paths.push(joined(&resolved(&segments)));
+        if reading == 0 {
+            break;
+        }
+        reading = (reading - 1) & doubts;
+    }
+    Ok(Some(Readings { paths, has_marked_dots: dots(ALL) > dots(ALL & !MARKS) }))
+}
+
+/// A character of a path.
+struct Piece {
+    /// Decoded, where it is visible ASCII.
+    byte: u8,
+    /// As it is where it means nothing.
+    written: [u8; 3],
+    written_bytes: usize,
+    doubt: Option<Doubt>,
+}
+
+impl Piece {
+    fn of((byte, as_written): (u8, &[u8])) -> Piece {
+        let is_encoded = as_written.len() > 1;
+        let doubt = match (byte, is_encoded) {
+            (b'/', true) => Some(Doubt::Slash),
+            (b'\\', false) => Some(Doubt::Backslash),
+            (b'\\', true) => Some(Doubt::EncodedBackslash),
+            (b';', false) => Some(Doubt::Parameter),
+            (b';', true) => Some(Doubt::EncodedParameter),
+            (b'.', true) => Some(Doubt::Dot),
+            _ => None,
+        };
+        let is_decoded = is_encoded && byte.is_ascii_graphic() && !matches!(byte, b'%' | b'?' | b'#' | b'*');
+        // What is encoded and means nothing stays encoded, but for `\` and `;`.
+        let stays = matches!(doubt, Some(Doubt::Slash | Doubt::Dot)) || !is_decoded;
+        let mut written = [byte, 0, 0];
+        let mut written_bytes = 1;
+        if is_encoded && stays {
+            written_bytes = as_written.len().min(3);
+            written[..written_bytes].copy_from_slice(&as_written[..written_bytes]);
+            written.make_ascii_uppercase();
+        }
+        Piece { byte, written, written_bytes, doubt }
+    }
+}
+
+/// The names of the segments by one reading; the first stands before the first slash.
+fn segments(pieces: &[Piece], reading: u8) -> Vec<String> {
+    let mut all: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut is_parameter = false;
+    for piece in pieces {
+        let counts = piece.doubt.is_none_or(|doubt| reading & doubt as u8 != 0);
+        let byte = if counts { piece.byte } else { 0 };
+        match (byte, piece.doubt) {
+            (b'/' | b'\\', Some(_)) | (b'/', None) => {
+                is_parameter = false;
+                all.push(Vec::new());
+            }
+            (b';', Some(_)) => is_parameter = true,
+            _ if is_parameter => {}
+            (b'.', _) => all.last_mut().into_iter().for_each(|name| name.push(b'.')),
+            _ => {
+                let written = &piece.written[..piece.written_bytes];
+                all.last_mut().into_iter().for_each(|name| name.extend_from_slice(written));
+            }
+        }
+    }
+    let last = all.len() - 1;
+    let is_left = |at: usize, name: &[u8]| {
+        at == 0 || at == last || !name.is_empty() || reading & Doubt::Merged as u8 == 0
+    };
+    let kept = all.iter().enumerate().filter(|(at, name)| is_left(*at, name));
+    // Invariant: what is not ASCII stays encoded.
+    kept.map(|(_, name)| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
+/// The segments without those of dots (RFC 3986 §5.2.4).
+fn resolved(segments: &[String]) -> Vec<String> {
+    let mut left: Vec<String> = vec![String::new()];
+    let last = segments.len() - 1;
+    for (at, name) in segments.iter().enumerate().skip(1) {
+        match name.as_str() {
+            ".." if left.len() > 1 => drop(left.pop()),
+            "." | ".." => {}
+            _ => {
+                left.push(name.clone());
+                continue;
+            }
+        }
+        if at == last {
+            left.push(String::new());
+        }
+    }
+    if left.len() == 1 {
+        left.push(String::new());
+    }
+    left
+}
+
+fn joined(segments: &[String]) -> String {
+    let text = segments.join("/");
+    if text.starts_with('/') { text } else { format!("/{text}") }
+}
+
+fn is_dots(name: &str) -> bool {
+    matches!(name, "." | "..")
+}
+
+#[cfg(test)]
+mod tests;
