@@ -97,6 +97,11 @@ impl CacheStatus {
         self.detail == PassReason::Uncacheable.word()
     }
 
+    /// Whether the request goes as it came only until its key is known to be public.
+    pub(crate) fn is_of_signature(&self) -> bool {
+        self.detail == PassReason::Signed.word()
+    }
+
     /// Whether it came from the store, so that it must have an `Age`.
     pub(crate) fn is_from_store(&self) -> bool {
         matches!(self.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)

@@ -279,7 +279,8 @@ fn judge(
         Decision::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
         _ => found.as_ref(),
     };
-    if let Some(reason) = unkept(&ask, &judged) {
+    let signed = || unchanged(&view, route, &judged).filter(|_| !recent.was_storable(digest, now.mono));
+    if let Some(reason) = unkept(&ask, &judged).or_else(signed) {
         return past(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
     }
     explanation.asked = Some(asked(way, (&sent, asked_for), request, Towards::Fill(validated)));
@@ -308,6 +309,14 @@ fn beside(route: &Route, request: &Request, (known, bypass): (&OfRequest<'_>, Fu
 fn unkept(ask: &Ask, judged: &Decision) -> Option<PassReason> {
     let is_held = matches!(judged, Decision::Serve(_) | Decision::GatewayTimeout);
     (ask.is_no_store() && !is_held).then_some(PassReason::RouteNoStore)
+}
+
+/// Why a request goes past the cache as it came, where no answer for its key was public yet.
+fn unchanged(view: &RequestView<'_>, route: &Route, judged: &Decision) -> Option<PassReason> {
+    let fills_head = || *view.method == http::Method::HEAD && route.rules.head == HeadRequests::Fill;
+    let is_other = || weir_policy::changes_fields(view) || fills_head();
+    let is_signed = matches!(judged, Decision::Fetch(_)) && weir_policy::may_be_signed(view) && is_other();
+    is_signed.then_some(PassReason::Signed)
 }
 
 /// Says so where the route wants more requests before it stores anything of the key.

@@ -3,6 +3,7 @@
 //! (collapsed requests), §4.2.4.
 
 mod range;
+mod signed;
 pub(crate) mod stale;
 mod waiting;
 
@@ -38,6 +39,7 @@ use weir_observe::trace::{HeadWord, Step};
 
 pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
+use self::signed::Asks;
 use self::stale::{slow_at, stale_instead, stale_out, usable};
 use self::waiting::{Waited, lead_head, wait_head};
 
@@ -131,10 +133,13 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     passed(job).await
 }
 
-/// How a response comes about that is not to be stored: its key was not asked for often enough, it is one
-/// visitor's, or those of its key were found not to be storable a moment ago. The request then leads no fill
-/// that others would wait for, and joins none.
+/// How a response comes about that is not to be stored: its request may be signed, its key was not asked for
+/// often enough, it is one visitor's, or those of its key were found not to be storable a moment ago. The
+/// request then leads no fill that others would wait for, and joins none.
 fn by_itself(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<CacheStatus> {
+    if signed::goes_as_it_came(job, key) {
+        return Some(CacheStatus::pass(PassReason::Signed));
+    }
     if !is_earned(job, key) {
         return Some(job.cache_status.not_stored(NotStored::MinUses));
     }
@@ -201,6 +206,8 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead, key: &CacheKey) 
     let mut fill_request = outgoing::fill_request(job.exchange, job.route, sharing, (refetch.clone(), among));
     fill_request.validating.clone_from(&job.validating);
     fill_request.cold = cold(job, key);
+    let asks = signed::asks(job, fill_request.cold);
+    fill_request.is_changed = asks == Asks::Otherwise;
     let asked_for = if fill_request.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let Some(guard) = place.begin() else { return local::internal(job.exchange, "no-seat") };
     let parked = fill_request.parked.clone();
@@ -224,7 +231,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead, key: &CacheKey) 
     job.origin = guard.fill().origin().cloned();
     job.answered = guard.fill().answered();
     match head {
-        FillHead::Declined(reason, status) => declined(job, (reason, status), led).await,
+        FillHead::Declined(reason, status) => declined(job, (reason, status), (led, asks)).await,
         FillHead::Part(generation) => {
             job.own_fields = own_fields(&mut led).map(Box::new);
             job.cache_status = job.cache_status.answered(asked_for);
@@ -272,7 +279,7 @@ async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reu
 async fn declined(
     job: &mut Job<'_, '_, '_>,
     (reason, status): (NotStored, StatusCode),
-    mut led: Led,
+    (mut led, asks): (Led, Asks),
 ) -> Response {
     job.cache_status = job.cache_status.answered(status);
     let for_lead = match (&mut led.for_lead).await {
@@ -291,6 +298,8 @@ async fn declined(
         Some(after) => after,
         // The response is not what the client asked for, or the fill asked in another way.
         None if is_for_nobody(job.exchange, status) => passed(job).await,
+        // What the client has signed was changed: it is asked again as it came.
+        None if asks == Asks::Otherwise && signed::is_refusal(status) => passed(job).await,
         // A fill follows no session: what an origin said that has none with this client is not for it.
         None if is_of_another(job, &for_lead) => passed(job).await,
         None => handed_over(job, for_lead).await,

@@ -58,6 +58,7 @@ mod walk;
 mod warm;
 mod warmer;
 mod warming;
+mod ways;
 
 pub use content::orders::{
     ContentError, ContentLaid, ContentOrder, ContentShown, ContentSites, ContentUpload, ContentWanted,

@@ -22,13 +22,14 @@ use crate::cache_status::CacheStatus;
 use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::late::{Late, is_of_route};
-use crate::plan::{Answered, Led, Plan, Route, Site, Torn};
+use crate::plan::{Answered, Plan, Route, Site};
 use crate::response::{self, Response};
 use crate::secured::{self, Unsecured};
 use crate::seen;
 use crate::shared::Shared;
 use crate::transform::request::{ends_here, is_loop};
 use crate::values::{Circumstances, OfLog, OfRequest};
+use crate::ways::{Led, Torn, lead};
 use weir_fill::OriginFailure;
 
 /// A response that Weir makes itself.
@@ -180,7 +181,7 @@ pub(crate) fn placed<'r>(
         };
         return Placed { site: Some(site), ..local(reply) };
     }
-    let route = match site.lead(view, port, beside) {
+    let route = match lead(site.routes(), view, port, beside) {
         Led::To(route) => route,
         Led::Nowhere => {
             let text = "no route of this site takes this path";

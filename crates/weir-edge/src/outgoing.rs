@@ -169,6 +169,7 @@ pub(crate) fn fill_request(
         cold: None,
         waiting: if exchange.warming.is_some() { Waiting::Warming } else { Waiting::Client },
         hurry: exchange.warming.map(|warming| warming.hurry.clone()),
+        is_changed: false,
         parked: Arc::default(),
         permit: Mutex::new(Some(permit)),
     })

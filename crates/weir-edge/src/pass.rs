@@ -339,14 +339,16 @@ fn learn(
             HeadEffect::Invalidate => shared.store.retire(&held),
         }
     } else if exchange.request.method == Method::GET
-        && (cache_status.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
+        && (cache_status.is_of_memory()
+            || cache_status.is_of_signature()
+            || response.status == StatusCode::PARTIAL_CONTENT)
     {
         let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
         let view = ResponseView { body_end, ..ResponseView::new(status, &headers, exchange.now, now) };
         let judged = storable(&exchange.view(), &view, &route.rules);
         let digest = lookup::key(exchange, route).digest;
-        if judged.is_ok() && cache_status.is_of_memory() {
+        if judged.is_ok() && (cache_status.is_of_memory() || cache_status.is_of_signature()) {
             shared.inflight.recent.accept(digest, now.mono);
             if has_unkeyed(&exchange.request.headers, &route.rules.key) {
                 shared.inflight.recent.accept(digest_of_visitors(digest), now.mono);

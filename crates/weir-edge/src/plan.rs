@@ -7,7 +7,6 @@ pub(crate) mod picks;
 mod places;
 pub(crate) mod renamed;
 mod upstreams;
-mod ways;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,7 +27,6 @@ use weir_observe::SiteId;
 
 use self::naming::Naming;
 pub use self::picks::WrittenPicks;
-pub(crate) use self::ways::{Led, Torn};
 use crate::route::asks_alike;
 pub use crate::route::{Answered, Page, Route};
 use crate::route::{Choice, Unknown};

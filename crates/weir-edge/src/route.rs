@@ -3,7 +3,7 @@
 
 mod answers;
 mod choice;
-mod clients;
+pub(crate) mod clients;
 mod edits;
 mod files;
 mod limits;
@@ -38,8 +38,7 @@ use weir_upstream::Pick;
 
 use self::answers::LocalAnswer;
 pub(crate) use self::choice::Choice;
-pub(crate) use self::clients::Access;
-use self::clients::Clients;
+use self::clients::{Access, Clients};
 pub(crate) use self::files::Served;
 use self::limits::Limits;
 use self::pattern::PathPattern;

@@ -17,7 +17,7 @@ use weir_observe::{Description, Facts};
 use weir_policy::value::{Known, Style, Time, Value, What, each_of_request, of_request};
 use weir_policy::{RequestView, read_path};
 
-use crate::route::Access;
+use crate::route::clients::Access;
 
 /// What a request's own head does not say.
 pub(crate) trait Circumstances {

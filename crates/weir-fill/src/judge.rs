@@ -149,6 +149,9 @@ impl FillRequest {
     /// Whether a response is stored. One in whose place a stored response may still be served stale never
     /// replaces that (RFC 5861 §4). Nor does a server error of which only the origin says how long it lives.
     fn judged(&self, view: &ResponseView<'_>) -> Result<Storable, NotStored> {
+        if self.is_changed && matches!(view.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(NotStored::Refused);
+        }
         let rules = self.settings.rules();
         let judged = storable(&self.view(), view, rules);
         let Some(held) = &self.validating else { return judged };

@@ -243,6 +243,11 @@ impl RecentOutcomes {
         self.storable.put(digest, now + STORABLE_FOR, ());
     }
 
+    /// Whether one of the key's last responses was storable, and so public.
+    pub fn was_storable(&self, digest: u128, now: Instant) -> bool {
+        self.storable.find(digest, now).is_some()
+    }
+
     /// The key's recent failure.
     pub fn failed(&self, digest: u128, now: Instant) -> Option<OriginFailure> {
         self.failed.find(digest, now)

@@ -73,6 +73,9 @@ pub struct FillRequest {
     pub waiting: Waiting,
     /// Told when a client waits for what a warming has begun.
     pub hurry: Option<Arc<Hurry>>,
+    /// Whether its client may have signed fields that it has otherwise: a refusal (401, 403) then says
+    /// nothing of the client's own request.
+    pub is_changed: bool,
     /// Keeps a detached fill alive.
     pub parked: ParkedGuard,
     /// Counts among the fills at its upstream.

@@ -142,6 +142,9 @@ pub enum PassReason {
     DotSegment,
     /// The request may have been replayed (RFC 8470): others must not get what it brings.
     EarlyData,
+    /// Its credentials may cover fields that a fill would change, and no answer for its key was public a
+    /// moment ago. The edge remembers this.
+    Signed,
     /// Responses for this key were found not to be storable a moment ago. The edge remembers this.
     Uncacheable,
 }
@@ -164,6 +167,7 @@ impl PassReason {
             PassReason::RouteNoStore => "route-no-store",
             PassReason::DotSegment => "dot-segment",
             PassReason::EarlyData => "early-data",
+            PassReason::Signed => "signed",
             PassReason::Uncacheable => "uncacheable",
         }
     }

@@ -36,6 +36,7 @@ mod request;
 mod response;
 mod rules;
 pub mod set_cookie;
+mod signed;
 mod storable;
 mod stored;
 pub mod tags;
@@ -69,6 +70,7 @@ pub use rules::{
     KeySources, MapTrigger, MinUses, PairTrigger, QueryOrder, QueryRule, RangeRules, SetCookie, StaleRules,
     Surrogate, Triggers,
 };
+pub use signed::{changes_fields, may_be_signed};
 pub use storable::{NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;

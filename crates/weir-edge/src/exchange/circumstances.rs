@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use super::Note;
-use crate::route::Access;
+use crate::route::clients::Access;
 use crate::values::Circumstances;
 
 impl Circumstances for Note<'_> {

@@ -3,16 +3,16 @@
 
 use std::str::FromStr;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use weir_front::listen::Peer;
 use weir_policy::RequestView;
 use weir_wire::{Host, Scheme, without_dots};
 
-use super::peer;
-use crate::route::Access;
+use crate::route::clients::Access;
 use crate::values::Circumstances;
 
 /// A request to explain.
@@ -123,6 +123,6 @@ impl Circumstances for Request {
     }
 
     fn is_refused_by(&self, access: &Access) -> bool {
-        self.client.is_some_and(|client| !access.admits(Some(peer(client))))
+        self.client.is_some_and(|client| !access.admits(Some(Peer::at(SocketAddr::new(client, 0)))))
     }
 }

@@ -250,6 +250,9 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
         PassReason::Session => "the request has a session, which its upstream answers past the cache",
         PassReason::RouteNoStore => "nothing held answers it, and the route's no_store names this request",
         PassReason::Uncacheable => "responses to this key were not storable a moment ago",
+        PassReason::Signed => {
+            "it may be signed, and a fill would change it: it goes as it came until an answer was public"
+        }
         PassReason::EarlyData => "the request may have been replayed (`Early-Data`)",
         PassReason::DotSegment => "the path has a dot segment, which origins may resolve",
     }

@@ -21,6 +21,7 @@ mod ranges;
 mod readings;
 mod rules;
 mod sessions;
+mod signed;
 mod statuses;
 mod targeted;
 mod unreachable;

@@ -51,6 +51,7 @@ mod answer {
     mod one_key;
     mod places;
     mod poisoning;
+    mod readings;
     mod staleness;
     mod structured;
     mod unreachable;

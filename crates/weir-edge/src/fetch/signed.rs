@@ -1,0 +1,44 @@
+//! Requests that may be signed: a fill changes fields that the signature covers, and the origin refuses it.
+//! So they go as they came until it is known that the answer is for all. It must not check a signature.
+
+use http::StatusCode;
+use weir_fill::cold::Cold;
+use weir_policy::{AskKind, CacheKey, changes_fields, may_be_signed};
+
+use crate::job::Job;
+
+/// Whether a request goes past the cache as it came, since no answer for its key was public yet.
+pub(super) fn goes_as_it_came(job: &Job<'_, '_, '_>, key: &CacheKey) -> bool {
+    job.validating.is_none()
+        && (changes_fields(&job.view()) || job.ask.kind == AskKind::Head)
+        && may_be_signed(&job.view())
+        && !job.core.shared.inflight.recent.was_storable(key.digest, job.now.mono)
+}
+
+/// What a fill asks, beside what its client has asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// The same, or nobody can have signed it.
+    Alike,
+    /// Otherwise, and the client may have signed what it asks.
+    Otherwise,
+}
+
+/// What a fill asks that begins with these chunks.
+pub(super) fn asks(job: &Job<'_, '_, '_>, cold: Option<Cold>) -> Asks {
+    let is_other = || {
+        cold.is_some()
+            || job.validating.is_some()
+            || job.ask.kind == AskKind::Head
+            || changes_fields(&job.view())
+    };
+    match may_be_signed(&job.view()) && is_other() {
+        true => Asks::Otherwise,
+        false => Asks::Alike,
+    }
+}
+
+/// Whether a response may be a refusal of what was changed.
+pub(super) fn is_refusal(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
