@@ -26,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 /// How long a caller waits for a look.
 const ASK_PATIENCE: Duration = Duration::from_secs(1);
+/// How long leaving the files to another process may take. No request begins meanwhile.
+const STEP_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at a file that another process may be writing.
 const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// How many months with traffic keep their days; older months keep their sums.
@@ -170,12 +172,13 @@ impl Accounts {
     /// well, so that it is counted once. Blocks.
     ///
     /// # Errors
-    /// The counts cannot be written. Then nothing has changed.
+    /// The counts cannot be written, or their drive does not answer. Then nothing has changed, or own files
+    /// are begun later, which changes no count.
     pub fn step_aside(&self) -> Result<(), String> {
         let (done, stepped) = bounded(1);
-        let gone = |_| "the accounts' thread has ended".to_owned();
-        self.orders.send(Order::StepAside(done)).map_err(|_| gone(()))?;
-        stepped.recv().map_err(|_| gone(()))?
+        let silent = "the accounts cannot be written: the drive of the state folder does not answer";
+        self.orders.send_timeout(Order::StepAside(done), STEP_PATIENCE).map_err(|_| silent.to_owned())?;
+        stepped.recv_timeout(STEP_PATIENCE).map_err(|_| silent.to_owned())?
     }
 
     /// What each account has used, from a day on or over all time. Blocks for a short time: it waits for a

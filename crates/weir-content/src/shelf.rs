@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use weir_disk::{Disk, DiskFile, read_exact_at};
@@ -29,6 +29,9 @@ pub(crate) const UNFINISHED: &str = "new-";
 const GAP_MAX: u64 = 1 << 32;
 /// So many files of what was replaced stay for another process that still reads.
 const STAY_MAX: usize = 256;
+/// How long leaving the folder to another process may take, and taking it back. No request begins meanwhile.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
+const RESUME_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The bytes of a piece that have a sum of their own.
 pub const BLOCK_BYTES: usize = 64 << 10;
@@ -59,6 +62,9 @@ pub enum ShelfError {
     /// Another process has the folder now.
     #[error("another process has the folder now")]
     Released,
+    /// The drive does not answer.
+    #[error("the folder of the content cannot be written: its drive does not answer")]
+    Silent,
     /// The file system has no room.
     #[error("the file system has no room left")]
     DiskFull(#[source] io::Error),
@@ -393,7 +399,7 @@ impl Shelf {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn sums(&self, entry: &Entry) -> io::Result<Option<Vec<u64>>> {
+    pub fn sums(&self, entry: &Entry, get_on: &dyn Fn()) -> io::Result<Option<Vec<u64>>> {
         let file = self.disk.open(&entry.file_name())?;
         let mut buffer = vec![0; BLOCK_BYTES];
         let (mut hash, mut at, mut sums) = (Xxh3::new(), 0, Vec::new());
@@ -404,19 +410,28 @@ impl Shelf {
             hash.update(piece);
             sums.push(xxh3_64(piece));
             at += piece.len() as u64;
+            get_on();
         }
         Ok((hash.digest128() == entry.digest).then_some(sums))
     }
 
     /// Leaves the folder to another process: nothing is written from now on. Blocks until what is being
-    /// written is.
-    pub fn release(&self) {
-        self.writing.lock().is_released = true;
+    /// written is, for a bounded time.
+    ///
+    /// # Errors
+    /// An upload is being made durable, and its drive does not answer.
+    pub fn release(&self) -> Result<(), ShelfError> {
+        let mut writing = self.writing.try_lock_for(RELEASE_TIME_MAX).ok_or(ShelfError::Silent)?;
+        writing.is_released = true;
+        Ok(())
     }
 
     /// Takes the folder back: the other process has not taken over.
     pub fn resume(&self) {
-        self.writing.lock().is_released = false;
+        // Where a drive holds the lock the folder was not left.
+        if let Some(mut writing) = self.writing.try_lock_for(RESUME_TIME_MAX) {
+            writing.is_released = false;
+        }
     }
 
     pub(crate) fn reserve(

@@ -80,7 +80,10 @@ pub(crate) fn check_origin(control: &Control, peer: &Peer, head: &Parts) -> Resu
 ///
 /// # Errors
 /// 401 without a token that is good, 429 after many wrong ones.
-pub(crate) fn caller(control: &Control, peer: &Peer, head: &Parts) -> Result<Caller, Refusal> {
+///
+/// # Cancel safety
+/// Safe.
+pub(crate) async fn caller(control: &Control, peer: &Peer, head: &Parts) -> Result<Caller, Refusal> {
     let address = match peer {
         Peer::User(_) => {
             let (actor, role, door) = (peer.actor(), Role::Admin, Door::Socket);
@@ -94,6 +97,9 @@ pub(crate) fn caller(control: &Control, peer: &Peer, head: &Parts) -> Result<Cal
         (Some(value), None) => bearer(value),
         (Some(_), Some(_)) => None,
     };
+    if presented.is_some() {
+        control.tokens().read_again().await;
+    }
     let looked = presented.map_or(Presented::Unknown, |text| control.tokens().look(text, clock::wall()));
     match looked {
         Presented::Good(token, identity) => {

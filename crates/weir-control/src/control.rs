@@ -1,16 +1,16 @@
 //! The commands of the control plane, from the API and from signals: reload, status, explain, purge.
 
+mod reload;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use weir_config::Mistakes;
 use weir_config::value::HostPattern;
-use weir_observe::{Entry, HistoryState, Observatory, RECORD_PATIENCE, Snapshot};
+use weir_observe::{Entry, HistoryState, MARK_PATIENCE, Observatory, RECORD_PATIENCE, SILENT_DRIVE, Snapshot};
 
 use crate::answer::Refusal;
 use crate::call::{Caller, Door};
@@ -27,9 +27,10 @@ use crate::metrics::Seen;
 use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
 use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
+use crate::reloads::{Figures, Reloads};
 use crate::retentions;
 use crate::sites::{Sites, SitesOrder};
-use crate::status::{LastReload, Status, rfc3339};
+use crate::status::{Status, rfc3339};
 use crate::streams::{Form, Sending, Stream, Streams};
 use crate::tokens::Tokens;
 use crate::turns::Turns;
@@ -85,6 +86,16 @@ pub enum ReloadError {
     /// The file has no mistakes and cannot be put in force.
     #[error(transparent)]
     Swap(#[from] SwapError),
+    /// It takes longer than anybody waits.
+    #[error(
+        "the configuration is not loaded within {} s: it, or a file that it names, may lie on a drive that \
+         does not answer; the old one stays in force until it is loaded",
+        reload::TIME_MAX.as_secs()
+    )]
+    Hangs,
+    /// There is no thread for it.
+    #[error("no thread can be started for it: {0}")]
+    Thread(#[source] io::Error),
 }
 
 /// A purge that failed, or will not outlast a restart.
@@ -112,7 +123,7 @@ pub struct Control {
     data_plane: Arc<dyn DataPlane>,
     source: Source,
     started: (Instant, SystemTime),
-    reloads: Mutex<Reloads>,
+    reloads: Arc<Reloads>,
     state: PathBuf,
     tokens: Tokens,
     guesses: Guesses,
@@ -122,18 +133,11 @@ pub struct Control {
     searches: Turns,
 }
 
-#[derive(Default)]
-struct Reloads {
-    done: u64,
-    refused: u64,
-    last: Option<LastReload>,
-}
-
 impl Control {
     /// The control plane over a running data plane, with its state folder.
     pub fn new(data_plane: Arc<dyn DataPlane>, source: Source, state: &Path) -> Arc<Control> {
         let started = (clock::mono(), clock::wall());
-        let (reloads, guesses) = (Mutex::default(), Guesses::default());
+        let (reloads, guesses) = (Arc::default(), Guesses::default());
         let (tokens, state) = (Tokens::of(state), state.to_owned());
         let (jobs, streams) = (Jobs::default(), Arc::default());
         let (turns, searches) = (Turns::default(), Turns::default());
@@ -184,7 +188,13 @@ impl Control {
     ) -> Result<(Sending, Stream), Refusal> {
         let (control, identity) = (self.clone(), caller.identity.clone());
         let is_user = caller.door == Door::Socket;
-        let is_good = move || is_user || control.tokens.is_good(&identity, clock::wall());
+        let is_good = move || {
+            // The next look hears of what is read now.
+            if !is_user {
+                control.tokens.read_soon();
+            }
+            is_user || control.tokens.is_good(&identity, clock::wall())
+        };
         self.streams.open(caller, form, is_good)
     }
 
@@ -253,56 +263,9 @@ impl Control {
         self.data_plane.site_of_url(url)
     }
 
-    /// Loads the file again and puts it in force. One reload at a time. Blocks.
-    ///
-    /// # Errors
-    /// When there is no file, it has mistakes or cannot be put in force; then the old configuration stays.
-    pub fn reload(&self) -> Result<Reloaded, ReloadError> {
-        let mut reloads = self.reloads.lock();
-        let begun = clock::mono();
-        let result = self.load_and_swap();
-        match &result {
-            Ok(warnings) => {
-                reloads.done += 1;
-                tracing::info!("configuration reloaded");
-                warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-            }
-            Err(error) => {
-                reloads.refused += 1;
-                tracing::error!("configuration not reloaded; the old one stays in force:\n{error}");
-            }
-        }
-        let refused = result.as_ref().err().map(|error| match error {
-            ReloadError::Mistakes { sentences, .. } => sentences.clone(),
-            error => error.to_string(),
-        });
-        reloads.last = Some(LastReload::at(clock::wall(), refused));
-        drop(reloads);
-        let warnings = result?;
-        let Inventory { plan, sites, routes, .. } = self.data_plane.inventory();
-        let took = clock::mono().saturating_duration_since(begun);
-        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        Ok(Reloaded { plan, sites, routes, took_ms, warnings })
-    }
-
-    fn load_and_swap(&self) -> Result<Vec<String>, ReloadError> {
-        let Source::File(path) = &self.source else { return Err(ReloadError::NoFile) };
-        let loaded = weir_config::load(path).and_then(|loaded| {
-            self.data_plane.fits(&loaded)?;
-            Ok(loaded)
-        });
-        let loaded = loaded.map_err(|mistakes| ReloadError::Mistakes {
-            mistakes: mistakes.to_string().trim_end().to_owned(),
-            sentences: without_lines(&mistakes),
-        })?;
-        Ok(self.data_plane.swap(loaded)?.warnings)
-    }
-
     /// Everything that `weir status` shows.
     pub fn status(&self) -> Status {
-        let reloads = self.reloads.lock();
-        let (done, refused, last) = (reloads.done, reloads.refused, reloads.last.clone());
-        drop(reloads);
+        let Figures { done, refused, last } = self.reloads.figures();
         let uptime = clock::mono().saturating_duration_since(self.started.0);
         let mut status = Status::of(&self.snapshot(), self.inventory(), self.phase());
         status.config = self.file().map(|path| path.display().to_string());
@@ -366,11 +329,7 @@ impl Control {
         let lifetime = Duration::from_secs(lifetime_s);
         let until = rfc3339(clock::wall() + lifetime);
         self.data_plane.retain(&scopes, lifetime, Box::new(tell)).map_err(RetainError::Refused)?;
-        let mark = match done.await {
-            Ok(Ok(mark)) => mark,
-            Ok(Err(why)) => return Err(RetainError::Unwritten(why)),
-            Err(_) => return Err(RetainError::Unwritten("the ledger's thread has ended".to_owned())),
-        };
+        let mark = durable(done).await.map_err(RetainError::Unwritten)?;
         tracing::info!(mark, ?scopes, lifetime_s, "retained");
         Ok(Retained { mark, scopes, lifetime_s, until })
     }
@@ -386,11 +345,7 @@ impl Control {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
         let taken = self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
-        let mark = match done.await {
-            Ok(Ok(mark)) => mark,
-            Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
-            Err(_) => return Err(PurgeError::Unwritten("the ledger's thread has ended".to_owned())),
-        };
+        let mark = durable(done).await.map_err(PurgeError::Unwritten)?;
         let by_hand = self.data_plane.content_within(&order);
         let scopes: Vec<_> = order.all().cloned().collect();
         let Taken { held, wider } = taken;
@@ -557,14 +512,13 @@ impl Control {
 
     /// What a scrape of the metrics sees.
     pub(crate) fn seen(&self) -> Seen {
-        let reloads = self.reloads.lock();
-        let reloads = (reloads.done, reloads.refused);
+        let Figures { done, refused, .. } = self.reloads.figures();
         let since_epoch = self.started.1.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Seen {
             snapshot: self.snapshot(),
             inventory: self.inventory(),
             held: self.data_plane.held(),
-            reloads,
+            reloads: (done, refused),
             started_s: since_epoch.as_secs_f64(),
             is_serving: self.phase() == Phase::Serving,
         }
@@ -578,11 +532,14 @@ impl Control {
     }
 }
 
-/// The mistakes of a file without its lines, a line each.
-fn without_lines(mistakes: &Mistakes) -> String {
-    let sentence = |(place, sentence): (Option<weir_config::Place>, String)| match place {
-        Some(place) => format!("{place}: {sentence}"),
-        None => sentence,
-    };
-    mistakes.sentences().into_iter().map(sentence).collect::<Vec<_>>().join("\n")
+/// The number of marks, once they are durable.
+///
+/// # Errors
+/// They are not, or not for so long that nobody waits.
+async fn durable(done: oneshot::Receiver<Result<u64, String>>) -> Result<u64, String> {
+    match tokio::time::timeout(MARK_PATIENCE, done).await {
+        Ok(Ok(written)) => written,
+        Ok(Err(_)) => Err("the ledger's thread has ended".to_owned()),
+        Err(_) => Err(SILENT_DRIVE.to_owned()),
+    }
 }

@@ -22,10 +22,12 @@ use crate::history::act_of;
 use crate::open;
 use crate::places::{Place, Work};
 use crate::streams::Form;
-use crate::turns::Turn;
+use crate::turns::{Kind, Turn};
 
 /// How long the content of a request may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// How long an operation that blocks may take: an upgrade takes less.
+const ACT_TIME_MAX: Duration = Duration::from_secs(150);
 /// The longest request line in an entry of the history, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
@@ -70,7 +72,8 @@ impl Asking {
         let control = self.control.clone();
         access::check_origin(&control, &self.peer, head)?;
         if open::is_open(head.uri.path()) {
-            let (head, turn) = (head.clone(), control.turns().take(self.peer.door(), "").await);
+            let (head, door) = (head.clone(), self.peer.door());
+            let turn = control.turns().take(door, Kind::Shown, "").await?;
             let _work = worked(place)?;
             return blocking(turn, move || open::answer(&control, &head)).await;
         }
@@ -78,7 +81,7 @@ impl Asking {
         if !head.uri.path().starts_with(api::VERSION) {
             api::find(&head.method, head.uri.path())?;
         }
-        let caller = access::caller(&control, &self.peer, head)?;
+        let caller = access::caller(&control, &self.peer, head).await?;
         self.caller = Some(caller.clone());
         let (operation, name) = api::find(&head.method, head.uri.path())?;
         if let Some(needed) = operation.role {
@@ -113,8 +116,9 @@ impl Asking {
                 let _work = worked(place)?;
                 finished(tokio::spawn(act(control, call))).await
             }
-            Act::Blocks(act) => {
-                let turn = control.turns().take(call.caller.door, &call.caller.identity).await;
+            Act::Shows(act) | Act::Blocks(act) => {
+                let kind = if matches!(operation.act, Act::Shows(_)) { Kind::Shown } else { Kind::Done };
+                let turn = control.turns().take(call.caller.door, kind, &call.caller.identity).await?;
                 let _work = worked(place)?;
                 blocking(turn, move || act(&control, &call)).await
             }
@@ -163,7 +167,12 @@ async fn blocking(
         let _turn = turn;
         act()
     };
-    finished(tokio::task::spawn_blocking(act)).await
+    let acting = finished(tokio::task::spawn_blocking(act));
+    tokio::time::timeout(ACT_TIME_MAX, acting).await.unwrap_or_else(|_| {
+        let message = format!("it has not ended within {} s, and goes on", ACT_TIME_MAX.as_secs());
+        Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, "hangs", message)
+            .help("look whether the drive of the state folder answers"))
+    })
 }
 
 async fn finished(work: JoinHandle<Result<Answer, Refusal>>) -> Result<Answer, Refusal> {

@@ -39,6 +39,7 @@ mod past;
 mod places;
 mod progress;
 pub mod readings;
+mod reloads;
 mod retentions;
 mod socket;
 mod streams;

@@ -1,12 +1,16 @@
 //! The tokens that open the admin listener: made here, shown once, and kept as SHA-256 in the file `tokens`
 //! of the state folder.
 //!
-//! Each look compares the file's identity with what was read, so that a change counts at once, also where
-//! another process made it in an upgrade. A file that cannot be read admits nobody.
+//! Each request has the file's identity compared with what was read, so that a change counts at once, also
+//! where another process made it in an upgrade. A file that cannot be read admits nobody. Where its file
+//! system hangs, what was read last counts ([`looker`]).
+
+mod looker;
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::{constant_time, digest, rand};
@@ -14,6 +18,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use self::looker::Looker;
 use crate::call::Role;
 use crate::files::{content, replace};
 use crate::status::rfc3339;
@@ -80,7 +85,7 @@ pub struct TokenMade {
 
 /// A token as it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept {
+struct Line {
     #[serde(flatten)]
     shown: TokenShown,
     /// Of the whole token, in hexadecimal digits.
@@ -89,7 +94,7 @@ struct Kept {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Page {
-    tokens: Vec<Kept>,
+    tokens: Vec<Line>,
 }
 
 /// Why a token is not made or removed.
@@ -127,7 +132,16 @@ pub(crate) enum Presented {
 /// The tokens of a state folder.
 #[derive(Debug)]
 pub struct Tokens {
+    kept: Arc<Kept>,
+    looker: Arc<Looker>,
+}
+
+/// The file, and what was read of it.
+#[derive(Debug)]
+struct Kept {
     path: PathBuf,
+    /// Held while the file is looked at, read or written, which may take long.
+    file: Mutex<()>,
     known: Mutex<Known>,
 }
 
@@ -135,6 +149,8 @@ pub struct Tokens {
 struct Known {
     identity: Option<Identity>,
     page: Page,
+    /// The file could not be read: nobody is admitted.
+    is_unread: bool,
 }
 
 /// Inode, length, and the time of the last change: another file has another.
@@ -143,7 +159,23 @@ type Identity = (u64, u64, i64, i64);
 impl Tokens {
     /// Those of a state folder.
     pub fn of(state: &Path) -> Tokens {
-        Tokens { path: state.join(TOKENS), known: Mutex::default() }
+        let kept = Kept { path: state.join(TOKENS), file: Mutex::default(), known: Mutex::default() };
+        Tokens { kept: Arc::new(kept), looker: Arc::default() }
+    }
+
+    /// Reads the file where it has changed, on a thread. Waits for that for a bounded time.
+    ///
+    /// # Cancel safety
+    /// Safe: it is read all the same.
+    pub(crate) async fn read_again(&self) {
+        let kept = Arc::clone(&self.kept);
+        Looker::look(&self.looker, move || kept.look()).await;
+    }
+
+    /// As [`Tokens::read_again`], without waiting.
+    pub(crate) fn read_soon(&self) {
+        let kept = Arc::clone(&self.kept);
+        let _ = Looker::begin(&self.looker, move || kept.look());
     }
 
     /// Makes a token. Durable when this returns. Blocks.
@@ -160,14 +192,14 @@ impl Tokens {
         let (token, sha256) = fresh()?;
         let created = rfc3339(now);
         let shown = TokenShown { name, role, sites, created, expires, expired: false };
-        self.change(|page| {
+        self.kept.change(|page| {
             if page.tokens.iter().any(|kept| kept.shown.name == shown.name) {
                 return Err(TokenError::Taken(shown.name.clone()));
             }
             if page.tokens.len() >= TOKENS_MAX {
                 return Err(TokenError::TooMany);
             }
-            page.tokens.push(Kept { shown: shown.clone(), sha256 });
+            page.tokens.push(Line { shown: shown.clone(), sha256 });
             Ok(())
         })?;
         Ok(TokenMade { token, shown })
@@ -179,7 +211,7 @@ impl Tokens {
     /// See [`TokenError`].
     pub(crate) fn remove(&self, name: &str, now: SystemTime) -> Result<TokenShown, TokenError> {
         let mut removed = None;
-        self.change(|page| {
+        self.kept.change(|page| {
             let at = page.tokens.iter().position(|kept| kept.shown.name == name);
             let at = at.ok_or_else(|| TokenError::Unknown(name.to_owned()))?;
             removed = Some(page.tokens.remove(at).shown);
@@ -193,20 +225,17 @@ impl Tokens {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn list(&self, now: SystemTime) -> Result<Vec<TokenShown>, TokenError> {
-        let mut known = self.known.lock();
-        self.refresh(&mut known)?;
+        let _file = self.kept.file.lock();
+        self.kept.refresh()?;
+        let known = self.kept.known.lock();
         Ok(known.page.tokens.iter().map(|kept| aged(kept.shown.clone(), now)).collect())
     }
 
-    /// What a presented text is. Reads the file where it has changed.
+    /// What a presented text is, by what was read last. Never waits for the file.
     pub(crate) fn look(&self, presented: &str, now: SystemTime) -> Presented {
-        let mut known = self.known.lock();
-        if let Err(error) = self.refresh(&mut known) {
-            tracing::error!("{error}; no token is good until it can be read");
-            return Presented::Unknown;
-        }
         let hash = hash_of(presented);
-        let is_it = |kept: &&Kept| {
+        let known = self.kept.known.lock();
+        let is_it = |kept: &&Line| {
             constant_time::verify_slices_are_equal(kept.sha256.as_bytes(), hash.as_bytes()).is_ok()
         };
         match known.page.tokens.iter().find(is_it).map(|kept| aged(kept.shown.clone(), now)) {
@@ -216,40 +245,70 @@ impl Tokens {
         }
     }
 
-    /// Whether the token with this SHA-256 is good still. A file that cannot be read admits nobody.
+    /// Whether the token with this SHA-256 is good still, by what was read last.
     pub(crate) fn is_good(&self, sha256: &str, now: SystemTime) -> bool {
-        let mut known = self.known.lock();
-        let is_it = |kept: &&Kept| kept.sha256 == sha256;
-        self.refresh(&mut known).is_ok()
-            && known.page.tokens.iter().find(is_it).is_some_and(|kept| !aged(kept.shown.clone(), now).expired)
+        let known = self.kept.known.lock();
+        let is_it = |kept: &&Line| kept.sha256 == sha256;
+        known.page.tokens.iter().find(is_it).is_some_and(|kept| !aged(kept.shown.clone(), now).expired)
+    }
+}
+
+impl Kept {
+    /// Reads the file where it has changed. A file that cannot be read admits nobody.
+    fn look(&self) {
+        let _file = self.file.lock();
+        if let Err(error) = self.refresh()
+            && !std::mem::replace(&mut self.known.lock().is_unread, true)
+        {
+            tracing::error!("{error}; no token is good until it can be read");
+        }
     }
 
-    /// Reads the file if it is another than the one that was read.
-    fn refresh(&self, known: &mut Known) -> io::Result<()> {
-        let identity = match std::fs::metadata(&self.path) {
-            Ok(found) => Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
+    /// Reads the file if it is another than the one that was read. Call it with the file's lock.
+    fn refresh(&self) -> io::Result<()> {
+        let found = match std::fs::metadata(&self.path) {
+            Ok(found) => Ok(Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         };
-        if identity == known.identity && (identity.is_some() || known.page.tokens.is_empty()) {
-            return Ok(());
+        {
+            let known = self.known.lock();
+            if !known.is_unread
+                && found.as_ref().is_ok_and(|identity| *identity == known.identity)
+                && (known.identity.is_some() || known.page.tokens.is_empty())
+            {
+                return Ok(());
+            }
         }
-        *known = Known::default();
-        if identity.is_some() {
-            let page = serde_json::from_slice(&content(&self.path)?)?;
-            *known = Known { identity, page };
+        let read = found.and_then(|identity| match identity {
+            None => Ok(Known::default()),
+            Some(_) => {
+                let page = serde_json::from_slice(&content(&self.path)?)?;
+                Ok(Known { identity, page, is_unread: false })
+            }
+        });
+        let mut known = self.known.lock();
+        let was_unread = known.is_unread;
+        match read {
+            Ok(read) => {
+                *known = read;
+                Ok(())
+            }
+            Err(error) => {
+                *known = Known { is_unread: was_unread, ..Known::default() };
+                Err(error)
+            }
         }
-        Ok(())
     }
 
     fn change(&self, change: impl FnOnce(&mut Page) -> Result<(), TokenError>) -> Result<(), TokenError> {
-        let mut known = self.known.lock();
-        self.refresh(&mut known)?;
-        let mut page = known.page.clone();
+        let _file = self.file.lock();
+        self.refresh()?;
+        let mut page = self.known.lock().page.clone();
         change(&mut page)?;
         let text = serde_json::to_vec_pretty(&page).map_err(io::Error::from)?;
         replace(&self.path, &text)?;
-        self.refresh(&mut known)?;
+        self.refresh()?;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method};
 use weir_files::{Failed, Finding, Found, Hidden, Sums, Way};
-use weir_policy::{RequestView, write_url};
+use weir_policy::{RequestView, http_date, write_url};
 
 use crate::exchange::Exchange;
 use crate::files::{self, Purpose, Sending};
@@ -142,10 +142,11 @@ pub(crate) fn explained(
     if laid.entry.is_over(now) || laid.is_damaged() {
         return None;
     }
-    let laid_at = httpdate::fmt_http_date(laid.entry.laid);
+    let date = |at| http_date(at).unwrap_or_else(|| "at a time that has no date".to_owned());
+    let laid_at = date(laid.entry.laid);
     let until = match laid.entry.ends {
         None => "until it is reset".to_owned(),
-        Some(ends) => format!("until {}", httpdate::fmt_http_date(ends)),
+        Some(ends) => format!("until {}", date(ends)),
     };
     Some((files::BY_HAND, format!("content by hand, laid {laid_at}, {until}; see `weir content list`")))
 }

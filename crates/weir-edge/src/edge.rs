@@ -514,11 +514,7 @@ impl Keeper {
             let (store, mut failure) = (shared.store.clone(), None);
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
-                let own = shared.clone();
-                // What ends is not served from then on, whenever its file goes.
-                if content::has_over(&shared) {
-                    let _ = shared.files.apart(move || content::end_over(&own)).await;
-                }
+                content::remove_over(&shared).await;
                 let now = store.ledger().state().failure;
                 match (&failure, &now) {
                     (None, Some(why)) => {

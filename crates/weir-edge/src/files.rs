@@ -32,6 +32,9 @@ pub(crate) const WORD: &str = "file";
 /// The same for content by hand.
 pub(crate) const BY_HAND: &str = "by-hand";
 
+/// When a device that hangs may be asked again, in seconds.
+const HANG_RETRY_S: u64 = 5;
+
 /// The path that is looked for below the root.
 pub(crate) fn path_of(target: &str) -> &str {
     target.split('?').next().unwrap_or_default()
@@ -66,10 +69,12 @@ pub(crate) async fn respond(
         return match (served.asks_upstream(), way) {
             (false, _) => Some(not_allowed(exchange)),
             (true, Err(unfit)) if unfit != Unfit::TooLong => Some(no_file(exchange)),
-            (true, Ok(way)) if exchange.core.shared.files.refuses(&served.root, &way).await => {
-                Some(no_file(exchange))
-            }
-            (true, _) => None,
+            (true, Ok(way)) => match exchange.core.shared.files.refuses(&served.root, &way).await {
+                Ok(true) => Some(no_file(exchange)),
+                Ok(false) => None,
+                Err(failed) => Some(refused(exchange, failed)),
+            },
+            (true, Err(_)) => None,
         };
     }
     let finding = match way {
@@ -108,6 +113,16 @@ pub(crate) fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Respon
         Failed::Crowded => {
             let text = "too many files are being sent";
             Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-crowded", text).retry_after(1)
+        }
+        Failed::Hangs => {
+            tracing::warn!(path = path(exchange), "the device of a file does not answer");
+            let text = "the device of this file does not answer";
+            Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-hangs", text).retry_after(HANG_RETRY_S)
+        }
+        Failed::Panicked => {
+            exchange.core.observer.counters().panicked();
+            let text = "this file cannot be read";
+            Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "file-failed", text)
         }
         Failed::System(errno) => {
             tracing::warn!(errno, path = path(exchange), "a file cannot be read");

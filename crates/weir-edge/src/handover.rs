@@ -80,6 +80,15 @@ impl Edge {
         self.shared.store.ledger().release()
     }
 
+    /// Finds out whether the drive of the state folder answers: writes the ledger. Blocks, for a bounded
+    /// time.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn prove_ledger(&self) -> Result<(), Unwritten> {
+        self.shared.store.ledger().prove()
+    }
+
     /// Takes the ledger's file back after [`Edge::release_ledger`].
     pub fn resume_ledger(&self) {
         self.shared.store.ledger().resume();

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderName;
 use weir_front::Fields;
-use weir_policy::{CacheKey, cache_status};
+use weir_policy::{CacheKey, cache_status, http_date};
 
 use crate::values::Rendered;
 
@@ -96,14 +96,16 @@ thread_local! {
     static DATE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
 }
 
-/// Prints a date (RFC 9110 §5.6.7); each second's is made once.
-fn date(now: SystemTime, out: &mut Vec<u8>) {
+/// Adds a date (RFC 9110 §5.6.7), where there is one for the time; each second's is made once.
+fn add_date(now: SystemTime, to: &mut impl Fields) {
     let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     DATE.with_borrow_mut(|(printed, text)| {
         if *printed != second || text.is_empty() {
-            (*printed, *text) = (second, httpdate::fmt_http_date(now));
+            (*printed, *text) = (second, http_date(now).unwrap_or_default());
         }
-        out.extend_from_slice(text.as_bytes());
+        if !text.is_empty() {
+            to.add("date", |out| out.extend_from_slice(text.as_bytes()));
+        }
     });
 }
 
@@ -123,7 +125,7 @@ impl weir_front::Late for Late {
                 to.add("cache-status", |out| cache_status.print(out, self.key.as_deref()))
             }
             Came::File(word, now) => {
-                to.add("date", |out| date(*now, out));
+                add_date(*now, to);
                 to.add("cache-status", |out| cache_status::local(out, word));
             }
             Came::Local(word) => to.add("cache-status", |out| cache_status::local(out, word)),

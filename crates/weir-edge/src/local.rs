@@ -15,7 +15,7 @@ use weir_front::{ContentError, Done, Refused};
 use weir_observe::{Completion, Description, Facts, Outcome};
 use weir_policy::purge::is_purge;
 use weir_policy::value::Style;
-use weir_policy::{ContentRange, RequestView};
+use weir_policy::{ContentRange, RequestView, http_date};
 use weir_wire::{Host, Refusal};
 
 use crate::cache_status::CacheStatus;
@@ -79,15 +79,12 @@ impl Reply {
 
     fn into_response(self, method: &Method, own_id: &str) -> Response {
         let mut fields = HeaderMap::with_capacity(self.headers.len() + 2);
-        let date = httpdate::fmt_http_date(clock::now().wall);
         // Invariant: a date and our own name contain only bytes that a field may have.
-        if let (Ok(date), Ok(via)) =
-            (HeaderValue::try_from(date), HeaderValue::try_from(format!("1.1 {own_id}")))
-        {
-            fields.insert(DATE, date);
-            fields.extend(self.headers);
-            fields.insert(VIA, via);
-        }
+        let date = http_date(clock::now().wall).and_then(|date| HeaderValue::try_from(date).ok());
+        fields.extend(date.map(|date| (DATE, date)));
+        fields.extend(self.headers);
+        let via = HeaderValue::try_from(format!("1.1 {own_id}"));
+        fields.extend(via.ok().map(|via| (VIA, via)));
         let made = response::made(self.status, fields, Late::local(self.word, self.proxy_status));
         response::with_bytes(made, method, self.body)
     }

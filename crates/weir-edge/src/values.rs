@@ -225,7 +225,7 @@ fn time(out: &mut Vec<u8>, form: Time, wall: SystemTime) -> bool {
     match form {
         Time::Unix => number(out, since.as_secs()),
         Time::UnixMs => number(out, u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
-        Time::Http => shown(out, httpdate::fmt_http_date(wall)),
+        Time::Http => weir_policy::http_date(wall).is_some_and(|date| shown(out, date)),
         Time::Iso => shown(out, format_args!("{:.3}", stamp())),
         Time::Log => {
             let zoned = stamp().to_zoned(jiff::tz::TimeZone::system());

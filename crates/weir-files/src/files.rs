@@ -15,7 +15,7 @@ use crate::hot::{Hot, HotLimits, write_key};
 use crate::listing::{Listing, ListingForm, Room};
 use crate::load::{Hold, LoadError, SEALED_BYTES_MIN, load};
 use crate::look::{Looked, LookedFile, look};
-use crate::pool::Pool;
+use crate::pool::{On, Pool, Pulse, Unanswered};
 use crate::root::{OpenError, Root, Wait};
 use crate::stamp::{Age, GRAIN};
 use crate::way::Way;
@@ -66,6 +66,12 @@ pub enum Failed {
     /// So many files are open that no more may be.
     #[error("too many files are open")]
     Crowded,
+    /// Its device does not answer, or too many wait for it.
+    #[error("its device does not answer")]
+    Hangs,
+    /// What was done for it has panicked.
+    #[error("reading it has panicked")]
+    Panicked,
     /// The system failed: its number of the error.
     #[error("reading a file failed with error {0}")]
     System(i32),
@@ -84,6 +90,16 @@ pub enum Looking {
     NotThere,
     /// Something that is not served: what is behind a link out of the root, a device.
     Refused,
+}
+
+impl From<Unanswered> for Failed {
+    fn from(why: Unanswered) -> Failed {
+        match why {
+            Unanswered::Hangs | Unanswered::Crowded => Failed::Hangs,
+            Unanswered::Panicked => Failed::Panicked,
+            Unanswered::NoThread => Failed::System(0),
+        }
+    }
 }
 
 /// Why one try came to nothing.
@@ -137,13 +153,21 @@ impl Files {
         self.0.hot.used_bytes()
     }
 
-    /// Does what may wait for a device on a thread for that. None where there is none and none can be
-    /// started.
+    /// Does what may wait for the device of a root on a thread for that. `act` calls what it is given
+    /// whenever it has got on.
+    ///
+    /// # Errors
+    /// The device does not answer, or there is no thread.
     ///
     /// # Cancel safety
     /// Safe: what was begun is done, and its result dropped.
-    pub async fn apart<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        self.0.pool.run(act).await
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        root: &Root,
+        act: impl FnOnce(&dyn Fn()) -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let act = move |pulse: &Pulse| act(&|| pulse.beat());
+        Ok(self.0.pool.run(root.on(), act).await?)
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -179,9 +203,16 @@ impl Files {
         for _ in 0..TRIES {
             let tried = match self.0.once(&query, Wait::Never, clock::now()) {
                 Err(Miss::WouldWait) => {
-                    let (inner, query, now) = (Arc::clone(&self.0), Arc::clone(&query), clock::now());
-                    let done = self.0.pool.run(move || inner.once(&query, Wait::May, now)).await;
-                    done.unwrap_or(Err(Miss::Failed(Failed::System(0))))
+                    let (inner, own, now) = (Arc::clone(&self.0), Arc::clone(&query), clock::now());
+                    let done = self.0.pool.run(root.on(), move |_| inner.once(&own, Wait::May, now)).await;
+                    match (done, self.0.hot.known(&query.key)) {
+                        (Ok(tried), _) => tried,
+                        // What is in memory is sent a little longer.
+                        (Err(Unanswered::Hangs | Unanswered::Crowded), Some(known)) => {
+                            Ok(Finding::File(known))
+                        }
+                        (Err(why), _) => Err(Miss::Failed(why.into())),
+                    }
                 }
                 tried => tried,
             };
@@ -204,16 +235,19 @@ impl Files {
     /// Safe.
     pub async fn written(&self, listing: Listing, form: ListingForm, path: &str) -> Result<Bytes, Failed> {
         let path = path.to_owned();
-        let written = self.0.pool.run(move || listing.text(form, &path)).await;
-        written.flatten().ok_or(Failed::Crowded)
+        let written = self.0.pool.run(On::Nothing, move |_| listing.text(form, &path)).await?;
+        written.ok_or(Failed::Crowded)
     }
 
     /// Whether what a way leads to is not served, or may not be read, or is not to be found out. It
     /// waits for a device on a thread.
     ///
+    /// # Errors
+    /// The device does not answer.
+    ///
     /// # Cancel safety
     /// Safe.
-    pub async fn refuses(&self, root: &Arc<Root>, way: &Way<'_>) -> bool {
+    pub async fn refuses(&self, root: &Arc<Root>, way: &Way<'_>) -> Result<bool, Failed> {
         let now = clock::mono();
         let asked = (way.names(), way.is_folder());
         let refused = |looked: Result<Looked, OpenError>| {
@@ -221,11 +255,11 @@ impl Files {
         };
         match look(root, asked, Wait::Never, now) {
             Err(OpenError::WouldWait) => {}
-            looked => return refused(looked),
+            looked => return Ok(refused(looked)),
         }
-        let (root, names, is_folder) = (Arc::clone(root), Box::<[u8]>::from(asked.0), asked.1);
-        let looked = self.0.pool.run(move || look(&root, (&names, is_folder), Wait::May, now)).await;
-        looked.is_none_or(refused)
+        let (own, names, is_folder) = (Arc::clone(root), Box::<[u8]>::from(asked.0), asked.1);
+        let look = move |_: &Pulse| look(&own, (&names, is_folder), Wait::May, now);
+        Ok(refused(self.0.pool.run(root.on(), look).await?))
     }
 
     /// What a way leads to, without reading it. It may wait for a device.

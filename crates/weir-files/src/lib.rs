@@ -37,3 +37,4 @@ pub use reading::{Broken, Reading};
 pub use root::{Hidden, Root, RootRules, Siblings, Symlinks};
 pub use sums::Sums;
 pub use way::{Unfit, Way};
+pub use weir_policy::http_date;

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
+use weir_policy::http_date;
 
 use crate::root::{RootRules, Symlinks};
+use crate::stamp::time;
 use crate::way::is_served;
 
 /// The most entries that are shown.
@@ -115,8 +117,7 @@ impl Listing {
                 listing.is_cut = true;
                 break;
             }
-            let modified = u64::try_from(stat.st_mtime).ok().map(Duration::from_secs);
-            let modified = modified.and_then(|since| UNIX_EPOCH.checked_add(since));
+            let modified = time(stat.st_mtime);
             listing.entries.push(Entry { is_file, name: name.to_vec(), length, modified });
         }
         let key = |entry: &Entry| (entry.is_file, entry.name.clone());
@@ -146,7 +147,7 @@ impl Listing {
         }
         for entry in &self.entries {
             let slash = if entry.is_file { "" } else { "/" };
-            let modified = entry.modified.map(httpdate::fmt_http_date).unwrap_or_default();
+            let modified = entry.modified.and_then(http_date).unwrap_or_default();
             let length = entry.length.map(|length| length.to_string()).unwrap_or_default();
             // Invariant: writing to a string does not fail.
             let _ = writeln!(
@@ -179,8 +180,8 @@ impl Listing {
             if let Some(length) = entry.length {
                 let _ = write!(out, ",\"size\":{length}");
             }
-            if let Some(modified) = entry.modified {
-                let _ = write!(out, ",\"modified\":\"{}\"", httpdate::fmt_http_date(modified));
+            if let Some(modified) = entry.modified.and_then(http_date) {
+                let _ = write!(out, ",\"modified\":\"{modified}\"");
             }
             out.push('}');
         }

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rustix::fs::{fstat, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use weir_clock::Now;
-use weir_policy::Stored;
+use weir_policy::{Stored, http_date};
 use weir_sealed::{Draft, Sealed};
 
 use crate::coding::Coding;
@@ -118,7 +118,7 @@ fn fields(stamp: &Stamp, age: Age, form: &Form, wall: SystemTime) -> HeaderMap {
     if let Some(coding) = coding {
         fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     }
-    let modified = stamp.modified(wall).map(httpdate::fmt_http_date);
+    let modified = stamp.modified(wall).and_then(http_date);
     let texts = [(header::ETAG, Some(stamp.tag(age))), (header::LAST_MODIFIED, modified)];
     for (name, text) in texts {
         // Invariant: tags and dates have only bytes that a field may have.

@@ -12,6 +12,7 @@ use weir_sealed::SealedPart;
 use crate::file::{Content, File};
 use crate::files::Files;
 use crate::load::read_at;
+use crate::pool::{On, Unanswered};
 use crate::root::Wait;
 use crate::stamp::Stamp;
 use crate::sums::Sums;
@@ -28,6 +29,18 @@ pub enum Broken {
     /// The system failed.
     #[error("the file could not be read")]
     System,
+    /// Its device does not answer.
+    #[error("the device of the file does not answer")]
+    Hangs,
+}
+
+impl From<Unanswered> for Broken {
+    fn from(why: Unanswered) -> Broken {
+        match why {
+            Unanswered::Hangs | Unanswered::Crowded => Broken::Hangs,
+            Unanswered::Panicked | Unanswered::NoThread => Broken::System,
+        }
+    }
 }
 
 /// Bytes of a version, from one place to another.
@@ -110,23 +123,35 @@ impl Reading {
             Err(fd) => {
                 let buffer = room(std::mem::take(&mut self.buffer), wanted);
                 let (count, buffer) = match read(fd, buffer, (self.at, wanted), Wait::Never) {
-                    Err(Stop::Wait) => {
-                        let (file, at) = (Arc::clone(&self.file), self.at);
-                        let job = move || match file.content.at_hand() {
-                            Err(fd) => read(fd, BytesMut::zeroed(wanted), (at, wanted), Wait::May),
-                            Ok(_) => Err(Stop::Broken(Broken::System)),
-                        };
-                        self.files.pool().run(job).await.ok_or(Broken::System)??
+                    Err(Stop::Wait) => self.read_apart(wanted).await?,
+                    read => {
+                        let read = read?;
+                        check(fd, &self.file.stamp)?;
+                        read
                     }
-                    read => read?,
                 };
-                check(fd, &self.file.stamp)?;
                 self.buffer = buffer;
                 self.buffer.slice(..count)
             }
         };
         self.at += bytes.len() as u64;
         Ok(Some(bytes))
+    }
+
+    /// Reads on a thread of the file's device.
+    async fn read_apart(&self, wanted: usize) -> Result<(usize, Bytes), Broken> {
+        let (file, at) = (Arc::clone(&self.file), self.at);
+        let job = move || {
+            let Err(fd) = file.content.at_hand() else { return Err(Stop::Broken(Broken::System)) };
+            let read = read(fd, BytesMut::zeroed(wanted), (at, wanted), Wait::May)?;
+            check(fd, &file.stamp).map_err(Stop::Broken)?;
+            Ok(read)
+        };
+        Ok(self.files.pool().run(self.on(), move |_| job()).await??)
+    }
+
+    fn on(&self) -> On {
+        On::Device(self.file.stamp.device)
     }
 
     fn unchecked(&self) -> Option<&Content> {
@@ -158,7 +183,7 @@ impl Reading {
                         Err(fd) => read_whole(fd, (start, length), Wait::May),
                         Ok(_) => Err(Stop::Broken(Broken::System)),
                     };
-                    self.files.pool().run(job).await.ok_or(Broken::System)??
+                    self.files.pool().run(self.on(), move |_| job()).await??
                 }
                 read => read?,
             },

@@ -4,14 +4,17 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2, statat,
+};
 use rustix::io::Errno;
 
 use crate::gone;
+use crate::pool::On;
 
 /// So long a root's folder is held: one that is replaced, as by a link to a new release, is seen then.
 const HELD: Duration = Duration::from_millis(900);
@@ -68,6 +71,10 @@ pub struct Root {
     pub rules: RootRules,
     /// A number for the same path with the same rules, in any plan.
     pub(crate) mark: u64,
+    /// The device of its folder; 0 while that is not known.
+    device: AtomicU64,
+    /// What even the kernel's caches do not answer without the device.
+    is_remote: AtomicBool,
     folder: Mutex<Option<(Instant, Arc<OwnedFd>)>>,
 }
 
@@ -108,12 +115,21 @@ impl Root {
     /// A root at `path`; nothing is opened yet.
     pub fn new(path: PathBuf, rules: RootRules) -> Root {
         let mark = xxhash_rust::xxh3::xxh3_64(format!("{path:?} {rules:?}").as_bytes());
-        Root { path, rules, mark, folder: Mutex::default() }
+        let (device, is_remote) = (AtomicU64::new(0), AtomicBool::new(false));
+        Root { path, rules, mark, device, is_remote, folder: Mutex::default() }
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What looking below it may wait for.
+    pub(crate) fn on(&self) -> On {
+        match self.device.load(Ordering::Relaxed) {
+            0 => On::Root(self.mark),
+            device => On::Device(device),
+        }
     }
 
     /// Opens what `names` lead to, for reading; the root itself where there are none.
@@ -122,6 +138,9 @@ impl Root {
     /// It cannot be read, or is not below the root.
     pub(crate) fn open(&self, names: &[u8], wait: Wait, now: Instant) -> Result<OwnedFd, OpenError> {
         let folder = self.folder(wait, now)?;
+        if wait == Wait::Never && self.is_remote.load(Ordering::Relaxed) {
+            return Err(OpenError::WouldWait);
+        }
         match STEPS.load(Ordering::Relaxed) {
             false => self.open_beneath(&folder, names, wait),
             true if wait == Wait::Never => Err(OpenError::WouldWait),
@@ -179,10 +198,32 @@ impl Root {
             Err(_) => {}
         }
         let opened = opened?;
+        self.device.store(fstat(&opened).map_or(0, |stat| stat.st_dev), Ordering::Relaxed);
+        self.is_remote.store(is_remote(&opened), Ordering::Relaxed);
         let opened = Arc::new(opened);
         *self.folder.lock() = Some((now, Arc::clone(&opened)));
         Ok(opened)
     }
+}
+
+/// Whether a folder's file system asks somebody else about opening a file whose way is in the kernel's
+/// caches: a server or another process, which may not answer.
+fn is_remote(folder: &OwnedFd) -> bool {
+    /// The numbers of NFS, FUSE, CIFS, SMB, SMB 2, 9P, Ceph, AFS (two), Coda and OCFS2 (statfs(2)).
+    const REMOTE: [u64; 11] = [
+        0x6969,
+        0x6573_5546,
+        0xff53_4d42,
+        0x517b,
+        0xfe53_4d42,
+        0x0102_1997,
+        0x00c3_6400,
+        0x5346_414f,
+        0x6b41_4653,
+        0x7375_7245,
+        0x7461_636f,
+    ];
+    fstatfs(folder).is_ok_and(|found| REMOTE.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
 /// Neither a device nor a FIFO makes this wait, and no terminal becomes that of the process.

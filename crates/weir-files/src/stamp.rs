@@ -15,7 +15,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// What tells two versions of a file apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
-    device: u64,
+    pub(crate) device: u64,
     inode: u64,
     /// In bytes.
     pub(crate) length: u64,
@@ -35,6 +35,9 @@ pub(crate) enum Age {
     /// Long enough.
     Settled,
 }
+
+/// The year 10000, in seconds since 1970.
+const YEAR_10000_S: u64 = 253_402_300_800;
 
 impl Stamp {
     /// The version that `stat` tells of.
@@ -70,8 +73,7 @@ impl Stamp {
 
     /// When its bytes changed last; none where that lies before 1970 or after `wall` (RFC 9110 §8.8.2.1).
     pub(crate) fn modified(&self, wall: SystemTime) -> Option<SystemTime> {
-        let seconds = u64::try_from(self.modified_ns / 1_000_000_000).ok()?;
-        let modified = UNIX_EPOCH.checked_add(Duration::from_secs(seconds))?;
+        let modified = time(i64::try_from(self.modified_ns.div_euclid(1_000_000_000)).ok()?)?;
         (modified <= wall).then_some(modified)
     }
 
@@ -92,6 +94,12 @@ impl Stamp {
         let weak = if age == Age::Settled { "" } else { "W/" };
         format!("{weak}\"{:x}-{:016x}\"", self.length, xxh3_64(&bytes))
     }
+}
+
+/// The time so many seconds after 1970, where a field can say it (RFC 9110 §5.6.7: four digits of a year).
+pub(crate) fn time(seconds: i64) -> Option<SystemTime> {
+    let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds < YEAR_10000_S)?;
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

@@ -40,6 +40,10 @@ pub const AUDIT_PURGES: &str = "audit-purges";
 pub const AUDIT_SITES: &str = "audit-sites";
 /// How long an act waits for its entry. A disk that hangs holds up nothing for longer.
 pub const RECORD_PATIENCE: Duration = Duration::from_secs(2);
+/// How long an act waits until its mark is durable. It is in force at once.
+pub const MARK_PATIENCE: Duration = Duration::from_secs(10);
+/// What is said of a mark that has become durable by then neither way.
+pub const SILENT_DRIVE: &str = "the drive of the state folder does not answer";
 /// Entries that may wait for the thread.
 const QUEUE_MAX: usize = 16 << 10;
 /// Bytes of lines that may wait for the thread.

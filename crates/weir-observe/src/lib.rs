@@ -35,7 +35,7 @@ pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, PurgeTold, States};
 pub use history::{
     AUDIT_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_PURGES, AUDIT_SITES, AUDITS, Act, Actor, Entry, History,
-    HistoryState, RECORD_PATIENCE, Written,
+    HistoryState, MARK_PATIENCE, RECORD_PATIENCE, SILENT_DRIVE, Written,
 };
 pub use latency::{Latency, bounds_us};
 pub use lines::{Colour, escaped, plain_json, steers};

@@ -1,8 +1,8 @@
 //! Reads dates of fields as a recipient should (RFC 9110 §5.6.7): all three forms, with names and zone in any
-//! case (RFC 9111 §4.2). It must not read a clock.
+//! case (RFC 9111 §4.2). Prints them in the one form that senders use. It must not read a clock.
 
 use http::HeaderValue;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The names of the days. The name may be wrong for the date; the date counts.
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -14,6 +14,16 @@ const RFC850_REST_BYTES: usize = 24;
 const DATE_BYTES_MAX: usize = 9 + FIXDATE_REST_BYTES;
 /// A year of two digits that would lie further ahead than this lies in the past (RFC 9110 §5.6.7).
 const AHEAD_MAX: Duration = Duration::from_secs(50 * 31_556_952);
+
+/// The first moment that this form cannot say, whose years have four digits: in seconds since 1970.
+const YEAR_10000_S: u64 = 253_402_300_800;
+
+/// Prints a date (RFC 9110 §5.6.7); `None` where it lies before 1970 or after the year 9999. A field with it
+/// is then left out: a clock that is wrong, or a file of the far future, is no error of a request.
+pub fn http_date(at: SystemTime) -> Option<String> {
+    let since = at.duration_since(UNIX_EPOCH).ok()?;
+    (since.as_secs() < YEAR_10000_S).then(|| httpdate::fmt_http_date(at))
+}
 
 /// Reads a date; `None` if the value is not one. `near` is about now and decides the century of a year of two
 /// digits.

@@ -3,6 +3,7 @@
 use crate::by_status::{is_never_stored, is_of_request};
 use crate::control::{Directives, RequestDirectives, ResponseControl};
 use crate::cookies::{self, cookies, has_unkeyed};
+use crate::date::http_date;
 use crate::fields::{is_respelled, strip_hop_by_hop};
 use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
@@ -410,7 +411,7 @@ pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &
     rules.strip_cookies(headers);
     rules.strip_cookies_of_one(headers);
     if !headers.contains_key(header::DATE)
-        && let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(received.wall))
+        && let Some(Ok(date)) = http_date(received.wall).map(HeaderValue::try_from)
     {
         headers.insert(header::DATE, date);
     }

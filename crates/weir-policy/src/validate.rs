@@ -2,6 +2,7 @@
 //! and what a HEAD says about a stored response (§4.3.5).
 
 use crate::cookies::has_unkeyed;
+use crate::date::http_date;
 use crate::fields::strip_hop_by_hop;
 use crate::response::ResponseView;
 use crate::rules::{CacheRules, SetCookie};
@@ -156,7 +157,7 @@ fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Sto
     }
     // A 304 without a Date counts as generated when it arrived.
     if !news.contains_key(header::DATE)
-        && let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(received.wall))
+        && let Some(Ok(date)) = http_date(received.wall).map(HeaderValue::try_from)
     {
         headers.insert(header::DATE, date);
     }

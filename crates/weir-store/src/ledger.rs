@@ -32,6 +32,7 @@ use crate::volume::random;
 pub use asked::Asking;
 use asked::UnderWay;
 use book::Book;
+pub(crate) use book::on_thread;
 pub use book::{Acknowledge, Successor, Unwritten};
 pub use error::OpenError;
 use marks::Marks;
@@ -143,8 +144,17 @@ impl Ledger {
         if self.marks.raise(number)
             && let Some(book) = self.book.as_ref().filter(|_| !self.is_away())
         {
-            book.write_number();
+            // What cannot be written is in force, and written later.
+            let _ = book.write_number();
         }
+    }
+
+    /// Writes the whole file, to find out whether its drive answers. Blocks, for a bounded time.
+    ///
+    /// # Errors
+    /// It cannot be written, or the drive does not answer.
+    pub fn prove(&self) -> Result<(), Unwritten> {
+        self.book.as_ref().map_or(Ok(()), Book::write_number)
     }
 
     /// The current number. Take it before the origin request is sent.
@@ -254,10 +264,10 @@ impl Ledger {
     }
 
     /// Gives the file away, once all marks so far are in it: then another process may open it. Later marks
-    /// are in force here, and wait to become durable. Blocks.
+    /// are in force here, and wait to become durable. Blocks, for a bounded time.
     ///
     /// # Errors
-    /// The marks cannot be written; then the file is kept.
+    /// The marks cannot be written, or the drive does not answer. Then [`Ledger::resume`] keeps the file.
     pub fn release(&self) -> Result<(), Unwritten> {
         self.is_away.store(true, Ordering::Release);
         self.book.as_ref().map_or(Ok(()), Book::release)

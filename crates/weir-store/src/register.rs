@@ -8,15 +8,18 @@
 //! Otherwise what it holds is revalidated before it is used ([`Arrival::suspect_before`]), or is dead
 //! ([`Arrival::dead_before`]) where marks were dropped in its absence.
 
+mod desk;
 mod text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use weir_disk::Disk;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use self::desk::Desk;
 use crate::ledger::{Ledger, Past, Stamp};
 use crate::volume::{Bears, Opening, Reached, Volume, random};
 
@@ -31,11 +34,14 @@ const ANNOUNCED_MAX: usize = 16;
 /// The largest register, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The volumes that Weir knows.
+/// The volumes that Weir knows. No lock is held while the file is written.
 #[derive(Debug)]
 pub struct Register {
     disk: Arc<dyn Disk>,
+    desk: Desk,
     state: Mutex<State>,
+    /// What workers ask.
+    is_somebody_away: AtomicBool,
     own: Mutex<Announced>,
 }
 
@@ -70,8 +76,6 @@ struct State {
     /// The seeds announced by the last start, and by starts that ended before [`Register::call`].
     announced: Vec<u64>,
     volumes: BTreeMap<u128, Entry>,
-    /// The file may say less; not written.
-    is_unwritten: bool,
 }
 
 /// What is known of a volume.
@@ -192,7 +196,13 @@ impl Register {
     /// The file exists and cannot be read.
     pub fn open(disk: Arc<dyn Disk>) -> io::Result<(Register, bool)> {
         let (state, is_damaged) = load(&*disk)?;
-        let register = Register { disk, state: Mutex::new(state), own: Mutex::default() };
+        let register = Register {
+            desk: Desk::new(Arc::clone(&disk)),
+            disk,
+            is_somebody_away: AtomicBool::new(state.is_somebody_away()),
+            state: Mutex::new(state),
+            own: Mutex::default(),
+        };
         Ok((register, is_damaged))
     }
 
@@ -201,8 +211,10 @@ impl Register {
     /// # Errors
     /// As [`Register::open`].
     pub fn reload(&self) -> io::Result<()> {
+        let (found, _) = load(&*self.disk)?;
         let mut state = self.state.lock();
-        (*state, _) = load(&*self.disk)?;
+        self.is_somebody_away.store(found.is_somebody_away(), Ordering::Release);
+        *state = found;
         Ok(())
     }
 
@@ -210,13 +222,13 @@ impl Register {
     /// before it could write that a volume came, the next start knows the opening. If the announcement cannot
     /// be written, openings have random numbers.
     pub fn announce(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let (with, before) = (random::word(), state.announced.clone());
         let mut wanted = state.clone();
         let superfluous = (wanted.announced.len() + 1).saturating_sub(ANNOUNCED_MAX);
         wanted.announced.drain(..superfluous);
         wanted.announced.push(with);
-        let with = self.write(&mut state, wanted).is_ok().then_some(with);
+        let with = self.write(state, wanted).is_ok().then_some(with);
         *self.own.lock() = Announced { with, opened: BTreeSet::new(), before };
     }
 
@@ -239,7 +251,7 @@ impl Register {
 
     /// Whether the file may say less than is known.
     pub fn is_unwritten(&self) -> bool {
-        self.state.lock().is_unwritten
+        self.desk.is_unwritten()
     }
 
     /// Whether the last volume in a folder was on a drive of its own. Then an empty folder on the root's
@@ -271,16 +283,18 @@ impl Register {
     /// It can neither be written nor be noticed at the next start, or the volume has numbers that no ledger
     /// gave. Then the volume must not be used.
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
-        let mut state = self.state.lock();
-        let known = state.volumes.get(&volume.id);
-        let distrust = distrust(&volume, known, ledger, &self.own.lock().before);
-        let (suspect_before, dead_before) =
-            known.map_or((0, 0), |entry| (entry.suspect_before, entry.dead_before));
+        let before = self.state.lock().volumes.get(&volume.id).cloned();
+        let distrust = distrust(&volume, before.as_ref(), ledger, &self.own.lock().before);
+        let (suspect_before, dead_before) = numbers_of(before.as_ref());
         let largest = volume.bears.largest.max(suspect_before).max(dead_before);
         if largest >= NUMBER_MAX {
             return Err(io::Error::other("it bears numbers that no ledger gave"));
         }
+        // It waits for the drive: not under the lock.
         ledger.raise(largest);
+        let state = self.state.lock();
+        let known = state.volumes.get(&volume.id);
+        let (suspect_before, dead_before) = numbers_of(known);
         let (mut suspect_before, mut dead_before) = match volume.is_empty {
             // There is nothing to revalidate.
             true => (0, 0),
@@ -321,10 +335,10 @@ impl Register {
         wanted.ledger = wanted.ledger.max(ledger.state().durable);
         // If nothing can be written, the file must not say what would be believed at the next start.
         let is_announced = self.own.lock().has_announced(volume.id, volume.opening.own);
-        let is_another =
-            !state.is_unwritten && known.is_none_or(|entry| !entry.matches(volume.opening, is_announced));
+        let is_another = !self.desk.is_unwritten()
+            && known.is_none_or(|entry| !entry.matches(volume.opening, is_announced));
         let is_safe = is_another || volume.opening.is_new() && !is_announced;
-        match self.write(&mut state, wanted) {
+        match self.write(state, wanted) {
             Err(error) if !is_safe => return Err(error),
             Ok(()) | Err(_) => {}
         }
@@ -366,7 +380,7 @@ impl Register {
     /// # Errors
     /// As [`Register::leave`].
     pub fn call(&self, expected: &[&str], present: &[u128]) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let mut wanted = state.clone();
         for (id, entry) in &mut wanted.volumes {
             entry.is_expected &= expected.contains(&entry.path.as_str());
@@ -374,12 +388,13 @@ impl Register {
         }
         let superfluous = wanted.announced.len().saturating_sub(1);
         wanted.announced.drain(..superfluous);
-        self.write(&mut state, wanted)
+        self.write(state, wanted)
     }
 
     /// Whether an expected volume is away or still being opened: marks are kept for it while there is room.
+    /// Waits for nothing.
     pub(crate) fn is_somebody_away(&self) -> bool {
-        self.state.lock().volumes.values().any(|entry| entry.is_expected && !entry.is_here)
+        self.is_somebody_away.load(Ordering::Acquire)
     }
 
     /// Notes, before marks are dropped, that what was not swept by them is dead: all volumes that are not
@@ -403,33 +418,41 @@ impl Register {
     /// # Errors
     /// It was not written.
     pub fn note(&self, reached: &[(u128, Reached)], numbers: u64, ledger: &Ledger) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let durable = ledger.state().durable;
+        let state = self.state.lock();
         let mut wanted = state.clone();
         wanted.numbers = wanted.numbers.max(numbers);
-        wanted.ledger = wanted.ledger.max(ledger.state().durable);
+        wanted.ledger = wanted.ledger.max(durable);
         note(&mut wanted.volumes, reached);
-        self.write(&mut state, wanted)
+        self.write(state, wanted)
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<u128, Entry>)) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let mut wanted = state.clone();
         change(&mut wanted.volumes);
-        self.write(&mut state, wanted)
+        self.write(state, wanted)
     }
 
-    /// Writes the wanted state, if it is new. In memory it holds in either case, so that this process does
-    /// not forget it.
-    fn write(&self, state: &mut State, mut wanted: State) -> io::Result<()> {
+    /// Writes the wanted state, if it is new, and waits for that, for a bounded time. In memory it holds in
+    /// either case and at once, so that this process does not forget it.
+    fn write(&self, mut state: MutexGuard<'_, State>, mut wanted: State) -> io::Result<()> {
         wanted.forget();
-        if *state == wanted && !state.is_unwritten {
+        if *state == wanted && !self.desk.is_unwritten() {
             return Ok(());
         }
-        *state = State { is_unwritten: true, ..wanted };
-        self.disk.replace(NAME, state.to_text().as_bytes())?;
-        state.is_unwritten = false;
-        Ok(())
+        *state = wanted;
+        self.is_somebody_away.store(state.is_somebody_away(), Ordering::Release);
+        // Under the lock: texts come in the order of what they say.
+        let number = self.desk.ask(state.to_text());
+        drop(state);
+        self.desk.wait(number)
     }
+}
+
+/// What is asked about before it is used, and what is dead.
+fn numbers_of(known: Option<&Entry>) -> (u64, u64) {
+    known.map_or((0, 0), |entry| (entry.suspect_before, entry.dead_before))
 }
 
 /// Why a volume is not believed. What it says of this ledger counts even if it is empty or was away.
@@ -488,6 +511,10 @@ fn note(volumes: &mut BTreeMap<u128, Entry>, reached: &[(u128, Reached)]) {
 }
 
 impl State {
+    fn is_somebody_away(&self) -> bool {
+        self.volumes.values().any(|entry| entry.is_expected && !entry.is_here)
+    }
+
     /// Forgets the oldest volumes that nobody expects.
     fn forget(&mut self) {
         let unexpected: Vec<u128> =

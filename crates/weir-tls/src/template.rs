@@ -80,11 +80,22 @@ pub enum PairError {
     #[error("its key does not belong to the certificate")]
     Unfit,
     /// The certificate's time is over.
-    #[error("its certificate has expired on {}", httpdate::fmt_http_date(*.0))]
+    #[error("its certificate has expired on {}", date(*.0))]
     Expired(SystemTime),
     /// The certificate's time has not begun.
-    #[error("its certificate is not valid before {}", httpdate::fmt_http_date(*.0))]
+    #[error("its certificate is not valid before {}", date(*.0))]
     NotYet(SystemTime),
+}
+
+/// A date for people.
+fn date(at: SystemTime) -> String {
+    /// The year 10000, in seconds since 1970.
+    const YEAR_10000_S: u64 = 253_402_300_800;
+    match at.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) if since.as_secs() < YEAR_10000_S => httpdate::fmt_http_date(at),
+        Ok(_) => "a day after the year 9999".to_owned(),
+        Err(_) => "a day before 1970".to_owned(),
+    }
 }
 
 impl PairError {

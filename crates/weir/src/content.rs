@@ -153,6 +153,8 @@ fn refused(error: ShelfError) -> ContentRefusal {
         ShelfError::DiskFull(_) => {
             ContentRefusal::DiskFull("the drive of the state folder has no room left".to_owned())
         }
-        ShelfError::NoNumber(_) | ShelfError::Disk(_) => ContentRefusal::Failed(error.to_string()),
+        ShelfError::NoNumber(_) | ShelfError::Disk(_) | ShelfError::Silent => {
+            ContentRefusal::Failed(error.to_string())
+        }
     }
 }

@@ -14,6 +14,7 @@ pub(super) const ALL: &[fn(&Source) -> Vec<Offence>] = &[
     card,
     absences,
     spawning,
+    dates,
     serialization,
     unsafe_code,
     file_names,
@@ -248,6 +249,29 @@ pub(super) fn spawning(source: &Source) -> Vec<Offence> {
     source
         .code()
         .filter(|(_, line)| in_room && spawns(line))
+        .map(|(at, _)| source.offence(at, what))
+        .collect()
+}
+
+/// The files that may print a date by a function that panics before 1970 and after 9999. Loads and doubles
+/// run on a clock of today.
+const DATERS: &[&str] = &[
+    "crates/weir-policy/src/date.rs",
+    "crates/weir-tls/src/template.rs",
+    "crates/weir-stress/src/",
+    "crates/weir-testkit/src/",
+];
+
+/// A wrong clock, or a file of the far future, is no error of a request.
+pub(super) fn dates(source: &Source) -> Vec<Offence> {
+    let in_room = source.path.starts_with("crates/") && source.is_rust() && !source.is_test();
+    if !in_room || DATERS.iter().any(|folder| source.path.starts_with(folder)) {
+        return Vec::new();
+    }
+    let what = "prints a date that may not be one; `weir_policy::http_date` says whether it is";
+    source
+        .code()
+        .filter(|(_, line)| line.contains("fmt_http_date"))
         .map(|(at, _)| source.offence(at, what))
         .collect()
 }

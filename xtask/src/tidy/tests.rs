@@ -94,6 +94,13 @@ fn spawning_offends_outside_its_list() {
 }
 
 #[test]
+fn dates_that_may_panic_offend_outside_their_list() {
+    check(rules::dates, "crates/weir-edge/src/a.rs", "let a = httpdate::fmt_http_date(b);", &[1]);
+    check(rules::dates, "crates/weir-edge/tests/walk/a.rs", "httpdate::fmt_http_date(b)", &[]);
+    check(rules::dates, "crates/weir-policy/src/date.rs", "httpdate::fmt_http_date(b)", &[]);
+}
+
+#[test]
 fn serialization_offends_outside_its_list() {
     check(rules::serialization, "crates/weir-store/src/a.rs", "#[derive(Serialize)]", &[1]);
     check(rules::serialization, "crates/weir-observe/src/record.rs", "#[derive(Serialize)]", &[]);

@@ -49,7 +49,7 @@ fn lay(shelf: &Arc<Shelf>, url: &str, bytes: &[u8]) -> Result<Laid, ShelfError> 
 /// The bytes of what is laid over a URL, checked.
 fn content(disk: &CrashDisk, shelf: &Shelf, url: &str) -> Option<Vec<u8>> {
     let entry = shelf.find(url)?;
-    assert!(shelf.sums(&entry).unwrap().is_some(), "{url}");
+    assert!(shelf.sums(&entry, &|| {}).unwrap().is_some(), "{url}");
     let mut bytes = disk.content(&entry.file_name()).unwrap();
     bytes.truncate(usize::try_from(entry.body_bytes).unwrap());
     Some(bytes)
@@ -141,7 +141,7 @@ fn a_damaged_file_is_told_of_and_left_where_it_is() {
         Shelf::open(Arc::new(disk.process()), SIZE, at(0)).unwrap()
     };
     let (shelf, troubles) = damaged(2000);
-    assert!(troubles.is_empty() && shelf.sums(&shelf.find("a/x").unwrap()).unwrap().is_none());
+    assert!(troubles.is_empty() && shelf.sums(&shelf.find("a/x").unwrap(), &|| {}).unwrap().is_none());
     let (shelf, troubles) = damaged(5001);
     assert_eq!(troubles, [Trouble { file: file.clone(), why: "its description is damaged".into() }]);
     assert!(shelf.find("a/x").is_none() && shelf.find("a/y").is_some() && disk.paths().contains(&file));
@@ -225,7 +225,7 @@ fn a_released_folder_is_only_read() {
     lay(&shelf, "a/x", b"old").unwrap();
     let mut under_way = Upload::begin(&shelf, wanted("a/x")).unwrap();
     under_way.write(b"late").unwrap();
-    shelf.release();
+    shelf.release().unwrap();
     let new = open(&disk, at(0));
     lay(&new, "a/x", b"new").unwrap();
     assert!(matches!(under_way.finish(at(0)), Err(ShelfError::Released)));
@@ -344,7 +344,7 @@ fn what_is_replaced_stays_for_a_process_that_still_reads() {
     let old = open(&disk, at(0));
     lay(&old, "a.test/x", b"one").unwrap();
     lay(&old, "a.test/y", b"one").unwrap();
-    old.release();
+    old.release().unwrap();
     let (shelf, _) = Shelf::open_beside(Arc::new(disk.process()), SIZE, at(0)).unwrap();
     let shelf = Arc::new(shelf);
     lay(&shelf, "a.test/x", b"two").unwrap();

@@ -27,6 +27,9 @@ pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refu
         ReloadError::Mistakes { sentences, .. } if call.caller.door == Door::Listener => {
             Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", sentences)
         }
+        error @ ReloadError::Hangs => {
+            Refusal::new(StatusCode::GATEWAY_TIMEOUT, "hangs", error.to_string())
+        }
         error => Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", error.to_string()),
     });
     settled(control, entry(call, "reload"), reloaded)

@@ -19,13 +19,12 @@ use crate::data_plane::{ListOrder, Listing};
 use crate::progress::{Ends, Progress};
 use crate::query;
 use crate::streams::Sending;
+use crate::turns::Kind;
 
 /// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 /// A refusal that comes so soon is an answer of its own, and no line of a stream.
 const REFUSED_WITHIN: Duration = Duration::from_millis(200);
-/// How long a search waits for its turn.
-const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The nice value of the thread: requests go first where both share a core.
 const NICENESS: i32 = 10;
 
@@ -78,11 +77,7 @@ async fn begin(
     order: ListOrder,
     progress: &Arc<Progress>,
 ) -> Result<oneshot::Receiver<Found>, Refusal> {
-    let turn = control.searches().take(caller.door, &caller.identity);
-    let turn = timeout(TURN_TIME_MAX, turn).await.map_err(|_| {
-        let message = "too many searches are under way";
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).help("try again when one has ended")
-    })?;
+    let turn = control.searches().take(caller.door, Kind::Done, &caller.identity).await?;
     let (say, found) = oneshot::channel();
     let (own, progress, is_limited) = (control.clone(), progress.clone(), caller.sites.is_some());
     let work = move || {

@@ -83,7 +83,9 @@ impl SchemaOf {
 /// How an operation is done.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
-    /// It may block, and gets a thread beside the runtime.
+    /// It shows what is in memory, and waits for no drive. It gets a thread beside the runtime.
+    Shows(fn(&Arc<Control>, &Call) -> Result<Answer, Refusal>),
+    /// It may wait for a drive, and gets a thread beside the runtime.
     Blocks(fn(&Arc<Control>, &Call) -> Result<Answer, Refusal>),
     /// It waits without a thread.
     Waits(fn(Arc<Control>, Call) -> Waiting),

@@ -36,7 +36,7 @@ pub(crate) static TABLE: &[Operation] = &[
         query: &[],
         input: None,
         output: done("The OpenAPI document.", ANY),
-        act: Act::Blocks(openapi::show),
+        act: Act::Shows(openapi::show),
     },
     Operation {
         method: Method::GET,
@@ -47,7 +47,7 @@ pub(crate) static TABLE: &[Operation] = &[
         query: &[],
         input: None,
         output: done("The status.", SchemaOf::of::<Status>()),
-        act: Act::Blocks(views::status),
+        act: Act::Shows(views::status),
     },
     Operation {
         method: Method::GET,
@@ -61,7 +61,7 @@ pub(crate) static TABLE: &[Operation] = &[
             "All certificates, those included that cannot be used.",
             SchemaOf::of::<Vec<CertificateUse>>(),
         ),
-        act: Act::Blocks(views::certificates),
+        act: Act::Shows(views::certificates),
     },
     Operation {
         method: Method::GET,
@@ -72,7 +72,7 @@ pub(crate) static TABLE: &[Operation] = &[
         query: &[],
         input: None,
         output: done("The volumes.", SchemaOf::of::<Vec<VolumeUse>>()),
-        act: Act::Blocks(views::volumes),
+        act: Act::Shows(views::volumes),
     },
     Operation {
         method: Method::GET,
@@ -83,7 +83,7 @@ pub(crate) static TABLE: &[Operation] = &[
         query: &[],
         input: None,
         output: done("The upstreams with their origins.", SchemaOf::of::<Vec<OriginsOf>>()),
-        act: Act::Blocks(origins::list),
+        act: Act::Shows(origins::list),
     },
     Operation {
         method: Method::POST,
@@ -106,7 +106,7 @@ pub(crate) static TABLE: &[Operation] = &[
         query: &[],
         input: None,
         output: done("The sources and the origins.", SchemaOf::of::<MetricsShown>()),
-        act: Act::Blocks(origins::metrics),
+        act: Act::Shows(origins::metrics),
     },
     Operation {
         method: Method::POST,
@@ -316,7 +316,7 @@ pub(crate) static TABLE: &[Operation] = &[
         query: &[],
         input: None,
         output: done("The jobs.", SchemaOf::of::<Vec<JobShown>>()),
-        act: Act::Blocks(jobs::list),
+        act: Act::Shows(jobs::list),
     },
     Operation {
         method: Method::GET,

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OnceCell;
 use weir_content::{BLOCK_BYTES, Entry, Shelf};
 use weir_files::{Files, Hidden, Printed, Root, RootRules, Siblings, Sums, Symlinks};
-use weir_policy::Stored;
+use weir_policy::{Stored, http_date};
 
 use super::named;
 use crate::plan::Plan;
@@ -34,14 +34,13 @@ pub(crate) struct Laid {
 
 impl Laid {
     pub(super) fn new(entry: Arc<Entry>) -> Laid {
-        let modified = httpdate::fmt_http_date(entry.laid);
         let texts = [
-            (CONTENT_TYPE, entry.content_type.to_string()),
-            (ETAG, entry.tag()),
-            (LAST_MODIFIED, modified),
-            (CACHE_CONTROL, "no-cache".to_owned()),
+            (CONTENT_TYPE, Some(entry.content_type.to_string())),
+            (ETAG, Some(entry.tag())),
+            (LAST_MODIFIED, http_date(entry.laid)),
+            (CACHE_CONTROL, Some("no-cache".to_owned())),
         ];
-        let value = |(name, text)| Some((name, HeaderValue::try_from(text).ok()?));
+        let value = |(name, text): (_, Option<String>)| Some((name, HeaderValue::try_from(text?).ok()?));
         let fields: HeaderMap = texts.into_iter().filter_map(value).collect();
         let stored = Stored::of_own(StatusCode::OK, fields, weir_clock::now());
         let (printed, sums) = (ArcSwapOption::empty(), OnceCell::new());
@@ -69,12 +68,12 @@ impl Laid {
 
     async fn look(&self, shelved: &Shelved, files: &Files) -> Option<&Option<Arc<Sums>>> {
         let (shelf, entry) = (Arc::clone(&shelved.shelf), Arc::clone(&self.entry));
-        let of = move || {
+        let of = move |get_on: &dyn Fn()| {
             let bytes = entry.body_bytes;
-            let sums = shelf.sums(&entry).ok()?;
+            let sums = shelf.sums(&entry, get_on).ok()?;
             Some(sums.map(|sums| Arc::new(Sums::new(sums, BLOCK_BYTES, bytes))))
         };
-        let look = || async { files.apart(of).await.flatten().ok_or(()) };
+        let look = || async { files.apart(&shelved.root, of).await.ok().flatten().ok_or(()) };
         // A drive that fails for a moment is asked again.
         self.sums.get_or_try_init(look).await.ok()
     }

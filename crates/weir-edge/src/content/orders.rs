@@ -252,11 +252,13 @@ impl Edge {
         }
     }
 
-    /// Leaves the folder of the content to another process. Blocks until what is being written is.
-    pub fn release_content(&self) {
-        if let Some(shelf) = self.shared.content.shelf() {
-            shelf.release();
-        }
+    /// Leaves the folder of the content to another process. Blocks until what is being written is, for a
+    /// bounded time.
+    ///
+    /// # Errors
+    /// Its drive does not answer.
+    pub fn release_content(&self) -> Result<(), ShelfError> {
+        self.shared.content.shelf().map_or(Ok(()), |shelf| shelf.release())
     }
 
     /// Takes it back.
@@ -278,13 +280,19 @@ impl Edge {
     }
 }
 
-/// Whether something has ended by itself, and was not taken out.
-pub(crate) fn has_over(shared: &Shared) -> bool {
-    shared.content.shelf().is_some_and(|shelf| shelf.has_over(weir_clock::now().wall))
+/// Takes out what has ended by itself, on a thread for what may wait for a drive. It is not served from then
+/// on, whenever its file goes.
+pub(crate) async fn remove_over(shared: &Arc<Shared>) {
+    let Some(shelved) = shared.content.shelved() else { return };
+    if shelved.shelf.has_over(weir_clock::now().wall) {
+        let own = Arc::clone(shared);
+        // A drive that does not answer is asked again.
+        let _ = shared.files.apart(&shelved.root, move |_| end_over(&own)).await;
+    }
 }
 
-/// Takes out what has ended by itself. Blocks where something has.
-pub(crate) fn end_over(shared: &Shared) {
+/// Blocks.
+fn end_over(shared: &Shared) {
     let content = &shared.content;
     let Some(shelf) = content.shelf() else { return };
     let still = content.still();

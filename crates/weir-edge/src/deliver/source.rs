@@ -184,6 +184,7 @@ impl Body for Source {
                 Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
                 Err(Broken::Changed) => Err(Cut { word: "file-changed" }),
                 Err(Broken::System) => Err(Cut { word: "file-failed" }),
+                Err(Broken::Hangs) => Err(Cut { word: "file-hangs" }),
             },
             Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(passed) => match passed.body.next().await {

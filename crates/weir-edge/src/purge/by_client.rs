@@ -6,7 +6,7 @@ use http::header::ALLOW;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use weir_clock as clock;
-use weir_observe::{Act, Actor, Count, Entry, RECORD_PATIENCE};
+use weir_observe::{Act, Actor, Count, Entry, MARK_PATIENCE, RECORD_PATIENCE, SILENT_DRIVE};
 use weir_policy::purge::read;
 use weir_store::{Mark, Scope, Stamp, Unwritten};
 
@@ -82,7 +82,8 @@ async fn carried_out(shared: &Arc<Shared>, marks: &[Mark], mut entry: Entry) -> 
         observatory.history.record_then(entry, Box::new(move |result| drop(noted.send(result))));
     };
     shared.store.purge(marks, clock::now(), Box::new(acknowledge));
-    let written = written.await.map_err(|_| "the ledger's thread has ended".to_owned())?;
+    let written = tokio::time::timeout(MARK_PATIENCE, written).await.map_err(|_| SILENT_DRIVE.to_owned())?;
+    let written = written.map_err(|_| "the ledger's thread has ended".to_owned())?;
     let _ = tokio::time::timeout(RECORD_PATIENCE, recorded).await;
     written.map_err(|error| error.to_string())
 }

@@ -162,6 +162,12 @@ impl Weir {
         });
     }
 
+    /// Sets the wall clock, which goes on from there.
+    pub fn set_wall(&self, to: std::time::SystemTime) {
+        let _clock = self.runtime.enter();
+        weir_edge::simulated::set_wall(to);
+    }
+
     /// The counters so far.
     pub fn snapshot(&self) -> Snapshot {
         self.alone.snapshot()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::{Failed, Files, Finding};
+use super::{Failed, Files, Finding, ListingForm};
 use crate::file::{Content, Found};
 use crate::hot::HotLimits;
 use crate::reading::{Broken, Reading};
@@ -234,4 +234,47 @@ async fn all_readers_of_a_version_share_one_open_file() {
     assert_eq!(before.strong_count(), 0, "nobody keeps it open");
     room.write("long.bin", &pattern(6 << 20));
     assert_eq!(room.file("/long.bin").await.plain().length(), 6 << 20);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_of_the_far_future_has_no_date_and_ends_no_thread() {
+    // A file system that keeps such a time: most do not.
+    let path = PathBuf::from(format!("/dev/shm/weir-files-far-{}", std::process::id()));
+    if std::fs::create_dir_all(&path).is_err() {
+        eprintln!("skipped: there is no file system in memory here");
+        return;
+    }
+    let file = std::fs::File::create(path.join("far.txt")).unwrap();
+    let year_10000 = std::time::UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+    file.set_modified(year_10000).unwrap();
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), year_10000);
+    let rules = RootRules { lists: true, ..Room::new(0).root.rules.clone() };
+    let (files, root) = (
+        Files::new(HotLimits { memory_bytes: 0, file_bytes_max: 0 }),
+        Arc::new(Root::new(path.clone(), rules)),
+    );
+    let find = async |way: &str| files.find(&root, &Way::read(way, Hidden::NotServed).unwrap()).await;
+    for form in [ListingForm::Html, ListingForm::Json] {
+        // More of them than there are threads.
+        for _ in 0..20 {
+            let Ok(Finding::Listing(listing)) = find("/").await else { panic!("no list") };
+            let text = files.written(listing, form, "/").await.unwrap();
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            assert!(text.contains("far.txt") && !text.contains("GMT"), "{text}");
+        }
+    }
+    let Ok(Finding::File(found)) = find("/far.txt").await else { panic!("no file") };
+    assert!(!found.plain().stored.headers.contains_key(http::header::LAST_MODIFIED));
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_panics_for_a_file_is_told_and_others_go_on() {
+    let room = Room::new(0);
+    room.write("a.txt", b"a");
+    for _ in 0..20 {
+        assert_eq!(room.files.apart(&room.root, |_| panic!("a job")).await, Err::<(), _>(Failed::Panicked));
+    }
+    assert_eq!(room.files.apart(&room.root, |_| 7).await, Ok(7));
+    assert_eq!(room.read(&*room.file("/a.txt").await).await.unwrap(), b"a");
 }

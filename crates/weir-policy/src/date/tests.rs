@@ -1,9 +1,9 @@
 //! The forms of a date, as senders write them and as they do not.
 
-use super::date_of;
+use super::{date_of, http_date};
 use http::HeaderValue;
 use proptest::prelude::*;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT.
 const THEN_S: u64 = 784_111_777;
@@ -142,5 +142,24 @@ proptest! {
             *place = byte;
         }
         read(std::str::from_utf8(&text).unwrap());
+    }
+}
+
+proptest! {
+    /// Any time is printed, or has no date; what is printed is read as the same second.
+    #[test]
+    fn every_time_has_a_date_or_none(seconds in any::<i64>(), is_near in any::<bool>()) {
+        let seconds = if is_near { seconds % 300_000_000_000 } else { seconds };
+        let length = Duration::from_secs(seconds.unsigned_abs());
+        let at = match seconds < 0 {
+            true => UNIX_EPOCH.checked_sub(length),
+            false => UNIX_EPOCH.checked_add(length),
+        };
+        let Some(at) = at else { return Ok(()) };
+        let printed = http_date(at);
+        prop_assert_eq!(printed.is_some(), (0..253_402_300_800).contains(&seconds));
+        if let Some(printed) = printed {
+            prop_assert_eq!(httpdate::parse_http_date(&printed).unwrap(), at);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One volume under supervision: who has its files, what a look at it says, and what is told of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::breaker::{CircuitBreaker, Event, STUCK_MAX};
@@ -198,20 +198,39 @@ impl Drive {
         Some(why.map_or(Change::Storing, Change::Unstoring))
     }
 
-    /// What is told of it.
-    pub(super) fn report(&self, now: Duration) -> DriveReport {
-        let state = self.state();
+    /// What is told of it, but for what the volume itself says.
+    pub(super) fn told(&self, now: Duration) -> Told {
         let drain = match self.emptying {
             Emptying::Done => Drain::Drained,
             Emptying::Due(_) | Emptying::Passing => Drain::Draining,
         };
-        DriveReport {
+        let report = DriveReport {
             name: self.name(),
-            state,
-            why: self.why.clone().filter(|_| state != VolumeState::Up),
+            state: self.breaker.state(),
+            why: self.why.clone(),
             rests_for: self.breaker.rests_for(now).filter(|rest| !rest.is_zero()),
             drain: self.wanted.is_drained.then_some(drain),
-            held: self.tier().map(|tier| tier.report()).or_else(|| self.last.clone()),
+            held: self.last.clone(),
+        };
+        Told { report, tier: self.tier().map(Arc::downgrade) }
+    }
+}
+
+/// What a drive said when it was looked at. It keeps no volume open.
+#[derive(Debug, Clone)]
+pub(super) struct Told {
+    report: DriveReport,
+    tier: Option<Weak<VolumeTier>>,
+}
+
+impl Told {
+    /// The same with what the volume says now.
+    pub(super) fn report(self) -> DriveReport {
+        let Told { mut report, tier } = self;
+        if let Some(tier) = tier.and_then(|tier| tier.upgrade()) {
+            (report.state, report.held) = (tier.state(), Some(tier.report()));
         }
+        report.why = report.why.filter(|_| report.state != VolumeState::Up);
+        report
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::breaker::{Act, CircuitBreaker, Event};
-use super::drive::{Drive, DriveReport, Emptying, Files};
+use super::drive::{Drive, DriveReport, Emptying, Files, Told};
 use super::machine::{Change, Machine, RegisterChange};
 use super::opening::{Blame, Opened, Opener, Share, Unopened};
 use super::settings::{Begin, Settings, Wanted};
@@ -43,6 +43,10 @@ pub(super) struct Supervisor {
     /// How many volumes share the memory.
     count: AtomicUsize,
     state: Mutex<State>,
+    /// What is told of the volumes while they are being looked at: that may wait for the state folder.
+    told: Mutex<Vec<Told>>,
+    /// It was told that the register cannot be written.
+    is_unwritten: AtomicBool,
     bell: Condvar,
     done: Sender<Done>,
 }
@@ -91,6 +95,8 @@ impl Supervisor {
             settings,
             count: AtomicUsize::new(0),
             state: Mutex::new(state),
+            told: Mutex::default(),
+            is_unwritten: AtomicBool::new(false),
             bell: Condvar::new(),
             done,
         })
@@ -127,6 +133,7 @@ impl Supervisor {
             }
         }
         self.open_free(&mut state);
+        self.tell_apart(&state);
         drop(state);
         self.bell.notify_one();
     }
@@ -203,6 +210,7 @@ impl Supervisor {
                 Err(_) => {}
             }
         }
+        self.tell_apart(&state);
         if !state.waits {
             self.call(&state);
         }
@@ -225,9 +233,7 @@ impl Supervisor {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tiers = state.drives.iter().filter_map(Drive::tier);
         let present: Vec<u128> = tiers.map(|tier| tier.volume().id()).collect();
-        if let Err(error) = self.register.call(&names, &present) {
-            self.machine().register_changed(&RegisterChange::Unwritten(error));
-        }
+        self.tell_register(self.register.call(&names, &present));
     }
 
     /// Starts the thread that looks at everything, until the volumes are closed or nobody has the supervisor
@@ -261,6 +267,7 @@ impl Supervisor {
 
     /// One look at everything.
     fn look(&self, state: &mut State) {
+        self.tell_apart(state);
         while let Ok(done) = state.heard.try_recv() {
             self.hear(state, done);
         }
@@ -371,9 +378,7 @@ impl Supervisor {
 
     /// Writes down that a volume is not there from now on.
     pub(super) fn leave(&self, id: u128, is_expected: bool) {
-        if let Err(error) = self.register.leave(id, is_expected) {
-            self.machine().register_changed(&RegisterChange::Unwritten(error));
-        }
+        self.tell_register(self.register.leave(id, is_expected));
     }
 
     /// Closes a volume that was opened while nothing could be written, and now it could; it is opened again
@@ -427,7 +432,8 @@ impl Supervisor {
 
     /// How often it is written down.
     fn note_every(&self) -> Duration {
-        if self.register.is_unwritten() { NOTE_AGAIN } else { NOTE_EVERY }
+        let is_due = self.register.is_unwritten() || self.is_unwritten.load(Ordering::Relaxed);
+        if is_due { NOTE_AGAIN } else { NOTE_EVERY }
     }
 
     /// Writes down how far the volumes have come.
@@ -435,11 +441,16 @@ impl Supervisor {
         let volumes = state.drives.iter().filter_map(Drive::tier).map(|tier| tier.volume());
         let reached: Vec<_> = volumes.map(|volume| (volume.id(), volume.reached())).collect();
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
-        let was_unwritten = self.register.is_unwritten();
-        match (self.register.note(&reached, numbers, self.store.ledger()), was_unwritten) {
+        self.tell_register(self.register.note(&reached, numbers, self.store.ledger()));
+    }
+
+    /// Says when the register cannot be written, and when it can again.
+    fn tell_register(&self, written: io::Result<()>) {
+        let was_unwritten = self.is_unwritten.swap(written.is_err(), Ordering::Relaxed);
+        match (written, was_unwritten) {
             (Err(error), false) => self.machine().register_changed(&RegisterChange::Unwritten(error)),
             (Ok(()), true) => self.machine().register_changed(&RegisterChange::Written),
-            _ => {}
+            (Err(_), true) | (Ok(()), false) => {}
         }
     }
 
@@ -512,9 +523,23 @@ impl Supervisor {
         self.bell.notify_one();
     }
 
+    /// Waits for nothing: what is told is at most as old as the last look.
     pub(super) fn reports(&self) -> Vec<DriveReport> {
+        let told = match self.state.try_lock() {
+            Some(state) => self.told_of(&state),
+            None => self.told.lock().clone(),
+        };
+        told.into_iter().map(Told::report).collect()
+    }
+
+    fn told_of(&self, state: &State) -> Vec<Told> {
         let now = self.now();
-        self.state.lock().drives.iter().map(|drive| drive.report(now)).collect()
+        state.drives.iter().map(|drive| drive.told(now)).collect()
+    }
+
+    /// Before anything is done that may wait for the state folder.
+    fn tell_apart(&self, state: &State) {
+        *self.told.lock() = self.told_of(state);
     }
 
     #[cfg(test)]

@@ -346,3 +346,23 @@ proptest! {
         world.end();
     }
 }
+
+#[test]
+fn what_is_told_of_volumes_waits_for_no_state_folder() {
+    let world = with_an_object();
+    world.power.hold();
+    // A note is due.
+    world.advance(s(11));
+    let (supervisor, looked) = (world.supervisor.clone(), std::sync::mpsc::channel());
+    let look = std::thread::spawn(move || supervisor.look_after(Duration::ZERO));
+    while !look.is_finished() {
+        let (supervisor, say) = (world.supervisor.clone(), looked.0.clone());
+        std::thread::spawn(move || say.send(supervisor.reports()));
+        let told = looked.1.recv_timeout(s(60)).expect("the reports wait");
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].held.as_ref().map(|held| held.usage.objects), Some(1));
+    }
+    assert_eq!(world.rig.said_of_register(), ["unwritten"]);
+    world.power.let_go();
+    world.pass_until("it is written", s(1), |world| world.rig.said_of_register() == ["written"]);
+}

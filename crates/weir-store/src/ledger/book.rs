@@ -96,6 +96,9 @@ enum Pace {
 /// How long a caller waits until a number is written.
 const NUMBER_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// How long the file may take to be given away. No request begins meanwhile.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// How long a caller that marks waits for the other process.
 const PASS_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -236,25 +239,31 @@ impl Book {
     }
 
     /// Writes the ledger with its current number, and waits for that, for a bounded time.
-    pub(super) fn write_number(&self) {
+    ///
+    /// # Errors
+    /// It cannot be written, or the drive does not answer; then it is written later.
+    pub(super) fn write_number(&self) -> Result<(), Unwritten> {
         let (tell, told) = std::sync::mpsc::channel();
         {
             let mut queue = self.desk.queue.lock();
             queue.is_shorter = true;
-            let acknowledge = move |_| {
-                let _ = tell.send(());
+            let acknowledge = move |written: Result<Stamp, Unwritten>| {
+                let _ = tell.send(written.map(drop));
             };
             queue.waiting.push((Stamp(0), Box::new(acknowledge)));
         }
         self.desk.entered.notify_one();
-        let _ = told.recv_timeout(NUMBER_TIME_MAX);
+        told.recv_timeout(NUMBER_TIME_MAX).unwrap_or_else(|_| Err(silent()))
     }
 
-    /// Stops writing, once all marks so far are durable. Blocks.
+    /// Stops writing, once all marks so far are durable. Blocks, for a bounded time.
+    ///
+    /// # Errors
+    /// The marks cannot be written, or the drive does not answer. Then [`Book::resume`] must follow.
     pub(super) fn release(&self) -> Result<(), Unwritten> {
         let (tell, told) = std::sync::mpsc::channel();
         self.turn(Turn::Release(tell));
-        told.recv().unwrap_or_else(|_| Err(Unwritten::from(io::Error::from(io::ErrorKind::BrokenPipe))))
+        told.recv_timeout(RELEASE_TIME_MAX).unwrap_or_else(|_| Err(silent()))
     }
 
     /// Writes again.
@@ -296,6 +305,19 @@ impl Book {
         let queue = self.desk.queue.lock();
         (queue.durable, queue.failure.clone())
     }
+}
+
+/// Does what may wait for a drive on a thread of its own, which ends with it.
+///
+/// # Errors
+/// There is no thread.
+pub(crate) fn on_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// A drive that does not answer.
+fn silent() -> Unwritten {
+    io::Error::new(io::ErrorKind::TimedOut, "the drive of the state folder does not answer").into()
 }
 
 impl Drop for Book {

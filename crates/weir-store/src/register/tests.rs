@@ -1,6 +1,7 @@
 //! Which volumes were there all the time, and which were not.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use weir_disk::OsDisk;
 
@@ -141,7 +142,7 @@ fn the_golden_text_is_what_is_written_and_read() {
     };
     let volumes = std::collections::BTreeMap::from([(0xfe, entry)]);
     let (ledger, announced) = (0x1234_5678_9abc_def0, vec![1, 0xfedc_ba98_7654_3210]);
-    let state = State { numbers: 5, ledger, announced, volumes, is_unwritten: false };
+    let state = State { numbers: 5, ledger, announced, volumes };
     assert_eq!(state.to_text(), golden);
     assert_eq!(State::read(golden.as_bytes()), Some(state.clone()));
     // The version before knows no ledger.
@@ -384,4 +385,48 @@ fn a_start_that_was_killed_before_it_wrote_that_a_volume_came_is_known() {
     late.announce();
     let distrust = late.arrive(Arriving { opening: elsewhere, ..volume(7, 3) }, &ledger).unwrap().distrust;
     assert_eq!(distrust, Some(Distrust::Away), "another volume's number, of a start long ago");
+}
+
+/// What `ask` says, or nothing where it waits.
+fn at_once<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    const LONG: Duration = Duration::from_secs(60);
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || say.send(ask()));
+    said.recv_timeout(LONG).ok()
+}
+
+#[test]
+fn a_drive_that_hangs_keeps_no_worker_waiting_and_a_writer_once() {
+    let (disk, ledger) = (CrashDisk::new(1), Arc::new(Ledger::default()));
+    let register = Arc::new(Register::open(Arc::new(disk.process())).unwrap().0);
+    register.arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
+    disk.hold();
+    let own = Arc::clone(&register);
+    let first = std::thread::spawn(move || own.leave(7, true));
+    let own = Arc::clone(&register);
+    // It is known at once, while the file is being written.
+    let known = at_once(move || {
+        while !own.is_somebody_away() {
+            std::thread::yield_now();
+        }
+        (own.knows("/drives/a b"), own.numbers(), own.is_unwritten())
+    });
+    assert_eq!(known, Some((true, 0, true)));
+    let why = first.join().unwrap().unwrap_err();
+    assert_eq!(why.to_string(), "the drive of the state folder does not answer");
+    // Nobody waits for the same write again.
+    let (own, with) = (Arc::clone(&register), Arc::clone(&ledger));
+    let later = at_once(move || {
+        let noted = (0..1000).all(|number| own.note(&[], 5 + number, &with).is_err());
+        (noted, own.arrive(Arriving { path: "/b", ..volume(8, 3) }, &with).is_err())
+    });
+    assert_eq!(later, Some((true, true)), "nor is a volume used that the next start would believe");
+    disk.let_go();
+    // The write that hung ends first.
+    while register.note(&[], 2000, &ledger).is_err() {
+        std::thread::yield_now();
+    }
+    assert!(!register.is_unwritten());
+    let again = Register::open(Arc::new(disk.process())).unwrap().0;
+    assert_eq!((again.numbers(), again.is_somebody_away()), (2000, true));
 }

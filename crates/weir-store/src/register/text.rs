@@ -52,7 +52,7 @@ impl State {
         let ledger = if has_ledger { lines.next()?.strip_prefix("ledger ")?.parse().ok()? } else { 0 };
         let announced = if has_ledger { announced(lines.next()?)? } else { Vec::new() };
         let volumes = lines.map(|line| entry(line, has_ledger)).collect::<Option<_>>()?;
-        Some(State { numbers, ledger, announced, volumes, is_unwritten: false })
+        Some(State { numbers, ledger, announced, volumes })
     }
 }
 

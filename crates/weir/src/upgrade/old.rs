@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -41,6 +41,8 @@ const MARKS_TIME_MAX: Duration = Duration::from_secs(10);
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a failing process may take to say why, and to end.
 const LAST_WORDS_TIME_MAX: Duration = Duration::from_millis(500);
+/// How long a process that was killed is waited for.
+const GONE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Between two looks whether the process has ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Marks in one message.
@@ -92,6 +94,8 @@ impl Upgrader {
         let since = |from: std::time::Instant| {
             u64::try_from((weir_clock::now().mono - from).as_millis()).unwrap_or(u64::MAX)
         };
+        // Before the gates are shut: a drive that hangs would keep all requests waiting behind them.
+        self.server.prove_state()?;
         let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
         let link = Arc::new(link);
         let mut child = Started::start(&self.invocation, order.program.as_deref(), there)?;
@@ -287,12 +291,25 @@ impl Started {
             }
         };
         let _ = child.kill();
-        let how = ended
-            .map_or_else(|| child.wait(), Ok)
-            .map_or_else(|error| error.to_string(), |how| how.to_string());
+        let how = ended.or_else(|| gone(&mut child)).map_or_else(
+            || "it waits for a drive, and ends when that answers".to_owned(),
+            |how| how.to_string(),
+        );
         match why.is_empty() {
             true => format!("the new process ended before it was ready ({how}); the old one goes on"),
             false => format!("the new process did not start, the old one goes on: {}", why.trim_end()),
+        }
+    }
+}
+
+/// Waits for the end of a process that was killed. One that waits for a drive in the kernel may take long,
+/// and does nothing more than that.
+fn gone(child: &mut Child) -> Option<ExitStatus> {
+    let until = weir_clock::now().mono + GONE_TIME_MAX;
+    loop {
+        match child.try_wait() {
+            Ok(None) if weir_clock::now().mono < until => std::thread::sleep(LOOK_PAUSE),
+            ended => return ended.ok().flatten(),
         }
     }
 }

@@ -26,6 +26,14 @@ impl Server {
         self.edge.copy_listeners()
     }
 
+    /// Finds out whether what an upgrade hands over can be written. Blocks, for a bounded time.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn prove_state(&self) -> Result<(), String> {
+        self.edge.prove_ledger().map_err(|error| sentence(&error.into()))
+    }
+
     /// Lets no request begin. Returns whether that succeeded. Blocks.
     pub(crate) fn shut(&self, patience: Duration) -> bool {
         self.ordering.stop();
@@ -37,7 +45,7 @@ impl Server {
     /// process. Blocks.
     pub(crate) fn release_ledger(&self) -> Result<(), String> {
         self.accounts.step_aside()?;
-        self.edge.release_content();
+        self.edge.release_content().map_err(|error| error.to_string())?;
         self.edge.release_ledger().map_err(|error| sentence(&error.into()))
     }
 

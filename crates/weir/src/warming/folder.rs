@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
+use weir_files::http_date;
 use weir_upstream::{OriginAddress, Upstream, UpstreamSettings};
 
 /// What is read of a file at once, in bytes.
@@ -105,9 +106,8 @@ fn answer(root: &File, path: &str) -> Response<Content> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, stamp.bytes.into());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(weir_files::media_type(path.as_bytes())));
-    let modified = httpdate::fmt_http_date(stamp.modified());
-    for (name, text) in [(LAST_MODIFIED, modified), (ETAG, stamp.tag())] {
-        if let Ok(value) = HeaderValue::try_from(text) {
+    for (name, text) in [(LAST_MODIFIED, http_date(stamp.modified())), (ETAG, Some(stamp.tag()))] {
+        if let Some(Ok(value)) = text.map(HeaderValue::try_from) {
             headers.insert(name, value);
         }
     }

@@ -162,6 +162,7 @@ mod send {
 mod files {
     mod changing;
     mod fallback;
+    mod hanging;
     mod hostile;
     mod kit;
     mod many;
@@ -234,6 +235,7 @@ mod run {
     pub(crate) mod examples;
     mod exchanged;
     mod file_size;
+    mod frozen;
     mod instructions;
     #[cfg(not(all(feature = "dns", feature = "screen", feature = "script")))]
     mod lacking;

@@ -244,9 +244,14 @@ impl World {
         Ok(world)
     }
 
+    /// Time passes.
+    pub(super) fn advance(&self, pause: Duration) {
+        self.clock_ms.fetch_add(pause.as_millis() as u64, Ordering::SeqCst);
+    }
+
     /// Time passes, and a look is made.
     pub(super) fn pass(&self, pause: Duration) {
-        self.clock_ms.fetch_add(pause.as_millis() as u64, Ordering::SeqCst);
+        self.advance(pause);
         self.supervisor.look_after(Duration::ZERO);
     }
 

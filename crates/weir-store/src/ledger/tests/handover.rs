@@ -118,3 +118,24 @@ fn a_file_that_cannot_be_written_is_not_given_away() {
     drop(ledger);
     assert_eq!(judge(&open(&power).unwrap(), 1, before), Judged::Dead);
 }
+
+#[test]
+fn a_drive_that_hangs_ends_the_handover_and_loses_nothing() {
+    let power = CrashDisk::new(1);
+    let ledger = open(&power).unwrap();
+    let before = ledger.current();
+    ledger.prove().unwrap();
+    power.hold();
+    ledger.mark(&[site(1)], now());
+    let why = ledger.release().unwrap_err();
+    assert!(why.to_string().contains("does not answer"), "{why}");
+    assert!(ledger.is_away(), "until it is taken back");
+    ledger.resume();
+    power.let_go();
+    purge(&ledger, &[site(2)]).unwrap();
+    ledger.prove().unwrap();
+    power.cut(6);
+    drop(ledger);
+    let ledger = open(&power).unwrap();
+    assert_eq!([judge(&ledger, 1, before), judge(&ledger, 2, before)], [Judged::Dead; 2]);
+}
