@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod check;
+mod files;
 mod flags;
 mod from_tree;
 mod load;
@@ -37,6 +38,7 @@ mod upstreams;
 pub mod value;
 mod warnings;
 
+pub use files::{read as read_file, read_text as read_text_file};
 pub use flags::{Flags, from_flags};
 pub use load::{Loaded, load, load_with};
 pub use mistake::Mistakes;

@@ -1,12 +1,13 @@
 //! Reads a configuration: the file, what it includes, the environment, the checks; reports all mistakes at
-//! once. Only this file and `resolve.rs` open files. Steps: parse → include → expand → check → model →
+//! once. Only `files` and `resolve` open files. Steps: parse → include → expand → check → model →
 //! semantics → resolve.
 
 use crate::{
     check::{Checker, io_words},
-    from_tree, memory,
+    files, from_tree, memory,
     mistake::{Mistake, Mistakes},
     model::{Config, Map},
+    nearest::Bounded,
     resolve::{ResolvedSite, Resolver},
     semantics,
     shape::CONFIG,
@@ -17,7 +18,7 @@ use crate::{
     warnings,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     path::{Path, PathBuf},
 };
 
@@ -149,8 +150,14 @@ pub fn load(path: &Path) -> Result<Loaded, Mistakes> {
 /// # Errors
 /// Everything that is wrong with it, at once.
 pub fn load_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Mistakes> {
-    let mut reader =
-        Reader { environment, sources: Sources::default(), mistakes: Vec::new(), seen: Vec::new() };
+    let mut reader = Reader {
+        environment,
+        sources: Sources::default(),
+        mistakes: Vec::new(),
+        seen: HashSet::new(),
+        globs: HashSet::new(),
+        depth: 0,
+    };
     let Some(tree) = reader.read(path) else {
         return Err(Mistakes::new(reader.mistakes, reader.sources));
     };
@@ -164,6 +171,7 @@ pub(crate) fn finish(
     environment: Environment<'_>,
     mut mistakes: Vec<Mistake>,
 ) -> Result<Loaded, Mistakes> {
+    let _bounded = Bounded::begin();
     let is_broken = mistakes.iter().any(|mistake| mistake.is_syntax);
     let upstreams = Upstreams { names: names(&tree, "upstream"), is_complete: mistakes.is_empty() };
     tree::expand(&mut tree, environment, &mut mistakes);
@@ -201,17 +209,29 @@ fn names(tree: &Node, key: &str) -> BTreeSet<String> {
     table.into_iter().flat_map(|table| &table.entries).map(|entry| entry.key.clone()).collect()
 }
 
+/// The largest file of a configuration.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The most files of one.
+const FILES_MAX: usize = 20_000;
+/// The most files on the way from the first one to one that is included.
+const DEPTH_MAX: usize = 16;
+
 struct Reader<'a> {
     environment: Environment<'a>,
     sources: Sources,
     mistakes: Vec<Mistake>,
-    seen: Vec<PathBuf>,
+    /// The files that were read.
+    seen: HashSet<PathBuf>,
+    /// The folders and patterns that were looked up, so that what fits is included.
+    globs: HashSet<(PathBuf, String)>,
+    /// How many files include each other on the way here.
+    depth: usize,
 }
 
 impl Reader<'_> {
     /// The main file with all that it includes.
     fn read(&mut self, path: &Path) -> Option<Node> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match files::read_text(path, FILE_BYTES_MAX) {
             Ok(text) => text,
             Err(error) => {
                 let title = format!("cannot read the configuration {}: {}", path.display(), io_words(&error));
@@ -225,7 +245,7 @@ impl Reader<'_> {
     }
 
     fn parse(&mut self, name: &str, path: PathBuf, text: String) -> Node {
-        self.seen.push(path.canonicalize().unwrap_or_else(|_| path.clone()));
+        self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()));
         let source = Source::new(name, Some(path), text);
         let file = self.sources.0.len() as u32;
         let mut tree = tree::parse(&source, file, &mut self.mistakes);
@@ -246,6 +266,14 @@ impl Reader<'_> {
         let (folder, shown) =
             (source.folder().to_owned(), Path::new(&*source.name).parent().map(Path::to_owned));
         let is_glob = pattern.contains('*');
+        if is_glob && !self.globs.insert((folder.clone(), pattern.to_owned())) {
+            return;
+        }
+        if self.depth >= DEPTH_MAX {
+            let title = format!("files include each other more than {DEPTH_MAX} deep");
+            self.mistakes.push(Mistake::at(include.span, title));
+            return;
+        }
         let found = if is_glob { matching_files(&folder, pattern) } else { vec![PathBuf::from(pattern)] };
         for relative in found {
             let path = folder.join(&relative);
@@ -256,7 +284,7 @@ impl Reader<'_> {
                 }
                 continue;
             }
-            let text = match std::fs::read_to_string(&path) {
+            let text = match files::read_text(&path, FILE_BYTES_MAX) {
                 Ok(text) => text,
                 Err(error) => {
                     let title = format!("cannot read the file `{}`", relative.display());
@@ -264,8 +292,15 @@ impl Reader<'_> {
                     continue;
                 }
             };
+            if self.sources.0.len() >= FILES_MAX {
+                let title = format!("more than {FILES_MAX} files are included");
+                self.mistakes.push(Mistake::at(include.span, title));
+                return;
+            }
             let name = shown.as_ref().map_or(relative.clone(), |shown| shown.join(&relative));
+            self.depth += 1;
             let included = self.parse(&name.to_string_lossy(), path, text);
+            self.depth -= 1;
             if let (Value::Table(base), Value::Table(more)) = (&mut tree.value, included.value) {
                 tree::join(base, more, &mut self.mistakes);
             }

@@ -16,6 +16,9 @@ use crate::views::{ClientView, DenialView, Origin, OriginList, RequestView, Stat
 
 /// The largest script, in bytes.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
+/// The most `=>` of a script: the engine takes quadratic time for the cases of a `switch`. A map takes as
+/// many.
+const CASES_MAX: usize = 1024;
 /// The function that picks,
 const PICK: &str = "pick";
 /// and its arguments.
@@ -80,6 +83,11 @@ impl Program {
     pub fn compile(source: Source, settings: &[(String, Setting)]) -> Result<Program, Box<Mistake>> {
         if source.text.len() > SCRIPT_BYTES_MAX {
             let title = format!("a script has at most {} KiB", SCRIPT_BYTES_MAX >> 10);
+            return Err(Box::new(Mistake::new(&source, None, title)));
+        }
+        if source.text.matches("=>").nth(CASES_MAX).is_some() {
+            let title =
+                format!("a script has at most {CASES_MAX} cases of `switch`: look a value up in a map");
             return Err(Box::new(Mistake::new(&source, None, title)));
         }
         let compiled = catch_unwind(|| compiled(&source, settings));

@@ -110,7 +110,21 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, UpstreamErr
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, UpstreamError> {
-    std::fs::read(path).map_err(|source| UpstreamError::File { path: path.to_owned(), source })
+    /// More than all roots that browsers know.
+    const BYTES_MAX: u64 = 16 << 20;
+    let read = || {
+        // A device or a pipe might never end.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(std::io::Error::other("this is no file"));
+        }
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(
+            &mut std::io::Read::take(std::fs::File::open(path)?, BYTES_MAX),
+            &mut bytes,
+        )?;
+        Ok(bytes)
+    };
+    read().map_err(|source| UpstreamError::File { path: path.to_owned(), source })
 }
 
 fn unusable(error: rustls::Error) -> UpstreamError {

@@ -271,7 +271,9 @@ fn contacts(contacts: &[String]) -> Vec<String> {
 }
 
 fn roots(file: &FilePath) -> Result<String, String> {
-    std::fs::read_to_string(&file.0).map_err(|error| format!("cannot read {file}: {error}"))
+    /// More than all roots that browsers know.
+    const BYTES_MAX: u64 = 16 << 20;
+    weir_config::read_text_file(&file.0, BYTES_MAX).map_err(|error| format!("cannot read {file}: {error}"))
 }
 
 fn external(external: &model::ExternalAccount) -> ExternalAccount {

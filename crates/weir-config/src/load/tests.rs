@@ -205,3 +205,70 @@ fn names_against_patterns() {
         assert_eq!(name_fits(pattern, name), expected, "{pattern} {name}");
     }
 }
+
+#[test]
+fn files_that_include_each_other_are_read_once_each() {
+    const FILES: usize = 3000;
+    let one = |number: usize| {
+        let text =
+            format!("include = [\"*.toml\"]\n[[site]]\nhosts = [\"{number}.test\"]\nupstream = \"a\"\n");
+        (format!("more/{number}.toml"), text)
+    };
+    let files: Vec<(String, String)> = (0..FILES).map(one).collect();
+    let mut all: Vec<(&str, &str)> =
+        vec![("weir.toml", "include = [\"more/*.toml\"]\n[upstream.a]\norigins = [\"http://a\"]\n")];
+    all.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    assert_eq!(Folder::new("each-other", &all).good().sites.len(), FILES);
+}
+
+#[test]
+fn files_that_include_each_other_one_by_one_are_a_mistake() {
+    let one = |number: usize| (format!("{number}.toml"), format!("include = [\"{}.toml\"]\n", number + 1));
+    let files: Vec<(String, String)> = (0..40).map(one).collect();
+    let mut all: Vec<(&str, &str)> = vec![("weir.toml", "include = [\"0.toml\"]\n")];
+    all.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    let mistakes = Folder::new("deep", &all).load().unwrap_err().to_string();
+    assert!(mistakes.contains("files include each other more than 16 deep"), "{mistakes}");
+}
+
+#[test]
+fn what_is_no_file_and_never_ends_is_not_read() {
+    let text = "include = [\"/dev/zero\"]\n";
+    let mistakes = Folder::new("endless", &[("weir.toml", text)]).load().unwrap_err().to_string();
+    assert!(mistakes.contains("this is no file"), "{mistakes}");
+    let pipe = Folder::new("pipe", &[("weir.toml", "include = [\"pipe\"]\n")]);
+    let made = std::process::Command::new("mkfifo").arg(pipe.0.join("pipe")).status();
+    assert!(made.unwrap().success());
+    assert!(pipe.load().unwrap_err().to_string().contains("this is no file"));
+}
+
+#[test]
+fn each_expression_of_a_map_is_compiled_a_few_times_however_many_there_are() {
+    const RULES: usize = 400;
+    let rules: Vec<String> =
+        (0..RULES).map(|number| format!("[\"~^/old/{number}$\", \"{number}\"]")).collect();
+    let text = format!("{SITE}[map.paths]\nof = \"{{path}}\"\nrules = [{}]\n", rules.join(", "));
+    let folder = Folder::new("expressions", &[("weir.toml", &text)]);
+    let before = crate::value::map::COMPILED.get();
+    folder.good();
+    let compiled = crate::value::map::COMPILED.get() - before;
+    assert!((RULES..=4 * RULES).contains(&compiled), "{compiled}");
+}
+
+#[test]
+fn thousands_of_wrong_names_are_each_a_mistake_and_few_of_them_are_compared() {
+    use crate::nearest::{Bounded, COMPARED_MAX, nearest};
+    let known: Vec<String> = (0..5000).map(|number| format!("origin{number}")).collect();
+    let mut compared = 0;
+    let _bounded = Bounded::begin();
+    for number in 0..5000 {
+        let legal = known.iter().map(String::as_str).inspect(|_| compared += 1);
+        let _ = nearest(&format!("origni{number}"), legal);
+    }
+    assert!(compared <= COMPARED_MAX + 5000, "{compared}");
+    let routes: String = (0..1000)
+        .map(|number| format!("[[site.route]]\npath = \"/{number}\"\nupstream = \"x{number}\"\n"))
+        .collect();
+    let folder = Folder::new("unknown", &[("weir.toml", &format!("{SITE}{routes}"))]);
+    assert_eq!(folder.load().unwrap_err().count(), 1000);
+}

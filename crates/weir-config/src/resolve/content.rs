@@ -34,7 +34,7 @@ fn read(path: &Path) -> Result<PageContent, String> {
     if metadata.len() > FILE_BYTES_MAX {
         return Err("it is larger than 16 MiB: let an origin serve it".into());
     }
-    let body = std::fs::read(path).map_err(|error| io_words(&error))?;
+    let body = crate::files::read(path, FILE_BYTES_MAX).map_err(|error| io_words(&error))?;
     Ok(PageContent { content_type: content_type(path), body: Bytes::from(body) })
 }
 

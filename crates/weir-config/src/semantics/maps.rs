@@ -6,11 +6,12 @@ use crate::{
     maps::{chosen, no_map, results},
     mistake::Mistake,
     model::Config,
+    source::Span,
     tree::{Node, Value},
     upstreams::Upstreams,
     value::{
         ByteRate, MapMatch, MapOf, MapValue, RateLimit, UpstreamRule, check_map_result, check_pattern,
-        text::faults_of_map_result,
+        covering::Earlier, text::faults_of_map_result,
     },
 };
 use std::collections::HashMap;
@@ -115,9 +116,8 @@ pub(crate) fn rules(tree: &Node, mistakes: &mut Vec<Mistake>) {
     let maps = tree.get("map").and_then(Node::as_table);
     for node in maps.iter().flat_map(|maps| &maps.entries).map(|entry| &entry.node) {
         let of: Option<MapOf> = node.get("of").and_then(Node::as_text).and_then(|text| text.parse().ok());
-        let takes_all = |before: &str, now: &str| of.as_ref().is_some_and(|of| of.covers(before, now));
         let mut known = HashMap::new();
-        let mut earlier: Vec<(&str, &Node)> = Vec::new();
+        let mut earlier: Earlier<Span> = Earlier::default();
         for rule in node.list_of("rules") {
             let Value::List(pair) = &rule.value else { continue };
             let [pattern, result] = pair.as_slice() else {
@@ -132,19 +132,25 @@ pub(crate) fn rules(tree: &Node, mistakes: &mut Vec<Mistake>) {
                     format!("write `default = \"{gives}\"` beside `rules`; the text itself is `~^default$`");
                 mistakes.push(Mistake::at(pattern.span, title).help(help));
             }
-            if let Err(reason) = check_pattern(text, of.as_ref()) {
-                mistakes.push(Mistake::at(pattern.span, reason));
-            }
+            let of = of.as_ref();
+            let fault = check_pattern(text, of).err();
+            // What is wrong takes nothing, and nothing takes it.
+            let of = of.filter(|_| fault.is_none());
+            mistakes.extend(fault.map(|reason| Mistake::at(pattern.span, reason)));
             gives_text(result, mistakes);
             if let Some(first) = known.insert(text.to_owned(), pattern.span) {
                 let mistake = Mistake::at(pattern.span, format!("the pattern `{text}` stands twice"));
                 mistakes.push(mistake.label("here again").other(first, "first here"));
-            } else if let Some((_, first)) = earlier.iter().find(|(before, _)| takes_all(before, text)) {
+            } else if let Some(of) = of
+                && let Some(first) = earlier.covering(of, text)
+            {
                 let mistake = Mistake::at(pattern.span, "this rule is never reached");
                 let mistake = mistake.label("an earlier one takes all of its texts");
-                mistakes.push(mistake.other(first.span, "this one"));
+                mistakes.push(mistake.other(*first, "this one"));
             }
-            earlier.push((text, pattern));
+            if let Some(of) = of {
+                earlier.add(of, text, pattern.span);
+            }
         }
         node.get("default").into_iter().for_each(|default| gives_text(default, mistakes));
     }

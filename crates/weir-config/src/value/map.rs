@@ -40,7 +40,7 @@ impl fmt::Display for MapOf {
 
 impl MapOf {
     /// Whether it is an address, so that patterns are networks.
-    fn is_address(&self) -> bool {
+    pub(super) fn is_address(&self) -> bool {
         matches!(self.0.parts(), [Part::Of(only)] if only.what == What::ClientAddress && !only.is_filtered())
     }
 
@@ -88,43 +88,6 @@ impl fmt::Display for MapMatch {
     }
 }
 
-impl MapOf {
-    /// Whether a rule certainly takes every text that a later one would take. Whole texts are looked for
-    /// before expressions, wherever they stand.
-    pub(crate) fn covers(&self, before: &str, now: &str) -> bool {
-        let parsed = |text| Pattern::parse(text, self.is_address());
-        match (parsed(before), parsed(now)) {
-            (Ok(Pattern::Network(before)), Ok(Pattern::Network(now))) => before.contains(&now),
-            (Ok(Pattern::Regex(_)), Ok(Pattern::Regex(_))) => expression_covers(before, now),
-            _ => false,
-        }
-    }
-}
-
-/// Expressions are compared only where both are plain text, or the first takes everything.
-fn expression_covers(before: &str, now: &str) -> bool {
-    let split = |text: &str| {
-        let (bare, ignores_case) = match (text.strip_prefix("~*"), text.strip_prefix('~')) {
-            (Some(bare), _) => (bare, true),
-            (None, bare) => (bare.unwrap_or(text), false),
-        };
-        (if ignores_case { bare.to_ascii_lowercase() } else { bare.to_owned() }, ignores_case)
-    };
-    let ((before, ignores_case), (now, now_ignores_case)) = (split(before), split(now));
-    if ["", ".*", "^", "$", "^.*", ".*$", "^.*$"].contains(&before.as_str()) {
-        return true;
-    }
-    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " /_-%:;,".contains(c));
-    if !is_plain(&before) || !is_plain(&now) {
-        return false;
-    }
-    match (ignores_case, now_ignores_case) {
-        (true, _) => now.to_ascii_lowercase().contains(&before),
-        (false, false) => now.contains(&before),
-        (false, true) => false,
-    }
-}
-
 /// Checks the pattern of a rule; `of` is what its map looks at, where that is known.
 ///
 /// # Errors
@@ -154,6 +117,18 @@ pub(crate) fn check_result(text: &str) -> Result<(), String> {
     check_field_text(text)
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many expressions were compiled on this thread.
+    pub(crate) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A network, or one address; `None` where it is neither.
+pub(super) fn network(text: &str) -> Option<IpNet> {
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network.ok().map(canonical)
+}
+
 enum Pattern {
     Exact(String),
     Network(IpNet),
@@ -163,8 +138,7 @@ enum Pattern {
 impl Pattern {
     fn parse(text: &str, is_address: bool) -> Result<Pattern, String> {
         if is_address {
-            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-            return network.map(|network| Pattern::Network(canonical(network))).map_err(|_| {
+            return network(text).map(Pattern::Network).ok_or_else(|| {
                 format!("`{text}` is not an address or a network: `192.0.2.0/24`, `2001:db8::/32`")
             });
         }
@@ -173,6 +147,8 @@ impl Pattern {
             (None, Some(regex)) => (regex, false),
             (None, None) => return Ok(Pattern::Exact(text.to_owned())),
         };
+        #[cfg(test)]
+        COMPILED.with(|count| count.set(count.get() + 1));
         let built = RegexBuilder::new(regex)
             .unicode(false)
             .case_insensitive(ignores_case)

@@ -366,3 +366,16 @@ fn samples_let_useful_scripts_pass() {
         assert!(sampled.is_ok(), "{body}: {}", sampled.unwrap_err());
     }
 }
+
+#[test]
+fn a_switch_of_very_many_cases_is_a_mistake_and_one_of_a_thousand_is_none() {
+    let script = |count: usize| {
+        let cases: String = (0..count).map(|number| format!("\"{number}\" => {number},\n")).collect();
+        format!(
+            "fn pick(request, client, origins, state) {{ switch request.path {{\n{cases}_ => () }}; () }}"
+        )
+    };
+    assert!(compile(&script(1000)).is_ok());
+    let mistake = compile(&script(12_000)).unwrap_err().to_string();
+    assert!(mistake.contains("at most 1024 cases"), "{mistake}");
+}

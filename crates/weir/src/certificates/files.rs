@@ -181,7 +181,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     if found.len() > FILE_BYTES_MAX {
         return Err(format!("{}: it is larger than any certificate", path.display()));
     }
-    fs::read(path).map_err(|error| failed(&error))
+    weir_config::read_file(path, FILE_BYTES_MAX).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]
