@@ -5,10 +5,11 @@ use std::pin::Pin;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::{Either, Full};
+use http_body_util::Either;
 use serde::{Deserialize, Serialize};
 
 use crate::streams::Stream;
+use crate::unsent::Whole;
 
 /// The content type of JSON.
 pub(crate) const JSON: &str = "application/json";
@@ -20,7 +21,7 @@ pub(crate) type Answer = Response<Content>;
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
 
 /// The content of a response: all of it, or what comes in the course of time.
-pub(crate) type Content = Either<Full<Bytes>, Stream>;
+pub(crate) type Content = Either<Whole, Stream>;
 
 /// Why the API refuses a request: a word for programs, a sentence for people, and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +92,7 @@ impl Refusal {
 
 /// A response with a body of a content type.
 pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    of(status, content_type, Either::Left(Full::new(body.into())))
+    of(status, content_type, Either::Left(Whole::new(body)))
 }
 
 /// A response that goes on. Its connection ends with it.

@@ -1,5 +1,7 @@
 //! A request of the API after the checks: the caller and the content.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
@@ -8,6 +10,7 @@ use weir_observe::Actor;
 
 use crate::answer::Refusal;
 use crate::streams::Form;
+use crate::unsent::Moves;
 
 /// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +102,8 @@ pub(crate) struct Call {
     /// The fields of the request, without its token.
     pub(crate) fields: HeaderMap,
     pub(crate) body: Bytes,
+    /// What is known of its connection.
+    pub(crate) moves: Arc<Moves>,
     /// Of this request, in the history and the diagnostics.
     pub(crate) request_id: String,
 }

@@ -1,5 +1,6 @@
 //! The commands of the control plane, from the API and from signals: reload, status, explain, purge.
 
+mod marking;
 mod reload;
 
 use std::io;
@@ -10,15 +11,15 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_config::value::HostPattern;
-use weir_observe::{Entry, HistoryState, MARK_PATIENCE, Observatory, RECORD_PATIENCE, SILENT_DRIVE, Snapshot};
+use weir_observe::{Entry, HistoryState, Observatory, RECORD_PATIENCE, Snapshot};
 
 use crate::answer::Refusal;
 use crate::call::{Caller, Door};
 use crate::clock;
 use crate::data_plane::{
     ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
-    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, PurgeScope, Purged,
-    Question, Retained, RetentionRefusal, Retentions, SwapError, Taken, UpgradeOrder, Upgraded, Verified,
+    Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Question,
+    RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
@@ -26,14 +27,16 @@ use crate::jobs::Jobs;
 use crate::metrics::Seen;
 use crate::origins::{OriginChanged, OriginOrder, OriginRefusal, OriginsOf};
 use crate::progress::Progress;
+use crate::rates::Rates;
 use crate::readings::{MetricsOrder, MetricsPushed, MetricsShown};
 use crate::reloads::{Figures, Reloads};
 use crate::retentions;
 use crate::sites::{Sites, SitesOrder};
-use crate::status::{Status, rfc3339};
+use crate::status::Status;
 use crate::streams::{Form, Sending, Stream, Streams};
 use crate::tokens::Tokens;
 use crate::turns::Turns;
+use crate::unsent::Unsent;
 
 /// The state of a volume that will soon be up.
 const OPENING: &str = "probing";
@@ -131,6 +134,8 @@ pub struct Control {
     streams: Arc<Streams>,
     turns: Turns,
     searches: Turns,
+    rates: Rates,
+    unsent: [Arc<Unsent>; 2],
 }
 
 impl Control {
@@ -153,6 +158,8 @@ impl Control {
             streams,
             turns,
             searches,
+            rates: Rates::default(),
+            unsent: Default::default(),
         })
     }
 
@@ -170,6 +177,14 @@ impl Control {
 
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
+    }
+
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    pub(crate) fn unsent(&self, door: Door) -> &Arc<Unsent> {
+        &self.unsent[door as usize]
     }
 
     /// The turns of searches, which take long: no other operation waits for them.
@@ -314,43 +329,6 @@ impl Control {
     /// The history cannot be read.
     pub(crate) fn retentions(&self, own: Option<&Own<'_>>) -> io::Result<Retentions> {
         retentions::in_force(&self.state, clock::wall(), own)
-    }
-
-    /// Makes what the scopes name fresh for so many seconds from now on, and returns once that is durable.
-    ///
-    /// # Errors
-    /// See [`RetainError`].
-    ///
-    /// # Cancel safety
-    /// What was ordered stays ordered.
-    pub async fn retain(&self, scopes: Vec<PurgeScope>, lifetime_s: u64) -> Result<Retained, RetainError> {
-        let (told, done) = oneshot::channel();
-        let tell = move |result: Result<u64, String>| drop(told.send(result));
-        let lifetime = Duration::from_secs(lifetime_s);
-        let until = rfc3339(clock::wall() + lifetime);
-        self.data_plane.retain(&scopes, lifetime, Box::new(tell)).map_err(RetainError::Refused)?;
-        let mark = durable(done).await.map_err(RetainError::Unwritten)?;
-        tracing::info!(mark, ?scopes, lifetime_s, "retained");
-        Ok(Retained { mark, scopes, lifetime_s, until })
-    }
-
-    /// Purges, and returns once the purge is durable.
-    ///
-    /// # Errors
-    /// See [`PurgeError`].
-    ///
-    /// # Cancel safety
-    /// What was purged stays purged.
-    pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
-        let (told, done) = oneshot::channel();
-        let tell = move |result: Result<u64, String>| drop(told.send(result));
-        let taken = self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
-        let mark = durable(done).await.map_err(PurgeError::Unwritten)?;
-        let by_hand = self.data_plane.content_within(&order);
-        let scopes: Vec<_> = order.all().cloned().collect();
-        let Taken { held, wider } = taken;
-        tracing::info!(mark, ?scopes, soft = order.soft, ?wider, "purged");
-        Ok(Purged { mark, scopes, soft: order.soft, held, wider, by_hand })
     }
 
     /// Refuses an order that makes no sense.
@@ -529,17 +507,5 @@ impl Control {
             Source::File(path) => Some(path),
             Source::Flags => None,
         }
-    }
-}
-
-/// The number of marks, once they are durable.
-///
-/// # Errors
-/// They are not, or not for so long that nobody waits.
-async fn durable(done: oneshot::Receiver<Result<u64, String>>) -> Result<u64, String> {
-    match tokio::time::timeout(MARK_PATIENCE, done).await {
-        Ok(Ok(written)) => written,
-        Ok(Err(_)) => Err("the ledger's thread has ended".to_owned()),
-        Err(_) => Err(SILENT_DRIVE.to_owned()),
     }
 }

@@ -16,9 +16,11 @@ use weir_observe::{Act as Ended, Entry};
 use crate::access::{self, Peer};
 use crate::answer::{Answer, JSON, Refusal};
 use crate::api::{self, Act, BODY_BYTES_MAX, Reach};
-use crate::call::{Call, Caller};
+use crate::call::{Call, Caller, Door};
+use crate::clock;
 use crate::control::Control;
 use crate::history::act_of;
+use crate::jobs::beside;
 use crate::open;
 use crate::places::{Place, Work};
 use crate::streams::Form;
@@ -44,12 +46,20 @@ pub(crate) async fn respond(
     }
     let mut asking = Asking { control, peer, caller: None, content: Bytes::new(), request_id: request_id() };
     let refusal = match asking.answer(&head, body, &place).await {
-        Ok(answer) => {
-            if let Either::Right(stream) = answer.body() {
+        Ok(mut answer) => match answer.body_mut() {
+            Either::Right(stream) => {
                 place.leave(stream.cut());
+                return answer;
             }
-            return answer;
-        }
+            Either::Left(whole) => {
+                if whole.count(asking.control.unsent(asking.peer.door()), &asking.who(), place.moves()) {
+                    return answer;
+                }
+                let message = "long answers are unsent: their clients read nothing of them";
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+                    .help("read those that were asked for, and try again")
+            }
+        },
         Err(refusal) => refusal,
     };
     asking.note(&head, &refusal);
@@ -68,7 +78,13 @@ struct Asking {
 }
 
 impl Asking {
-    async fn answer(&mut self, head: &Parts, body: Incoming, place: &Place) -> Result<Answer, Refusal> {
+    /// Who it is, or from where it comes.
+    fn who(&self) -> String {
+        let stranger = || self.peer.actor().to_string();
+        self.caller.as_ref().map_or_else(stranger, |caller| caller.identity.clone())
+    }
+
+    async fn answer(&mut self, head: &Parts, body: Incoming, place: &Arc<Place>) -> Result<Answer, Refusal> {
         let control = self.control.clone();
         access::check_origin(&control, &self.peer, head)?;
         if open::is_open(head.uri.path()) {
@@ -83,12 +99,21 @@ impl Asking {
         }
         let caller = access::caller(&control, &self.peer, head).await?;
         self.caller = Some(caller.clone());
+        if caller.door == Door::Listener && !place.belongs_to(&caller.identity) {
+            let message = "this token has as many connections as it may have";
+            return Err(
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).help("close some of them")
+            );
+        }
         let (operation, name) = api::find(&head.method, head.uri.path())?;
         if let Some(needed) = operation.role {
             access::check_role(&caller, needed)?;
         }
         if operation.reach == Reach::Whole {
             access::check_whole(&caller)?;
+        }
+        if caller.sites.is_some() && !head.method.is_safe() {
+            control.rates().take(&caller.identity, clock::mono())?;
         }
         let query = head.uri.query().unwrap_or_default().to_owned();
         // What takes parameters says itself which it knows.
@@ -99,9 +124,11 @@ impl Asking {
         let form = Form::accepted(head.headers.get(ACCEPT));
         let mut fields = head.headers.clone();
         fields.remove(AUTHORIZATION);
-        let call = Call { caller, name, query, form, fields, body: Bytes::new(), request_id };
+        let moves = place.moves().clone();
+        let call = Call { caller, name, query, form, fields, body: Bytes::new(), moves, request_id };
         if let Act::Takes(act) = operation.act {
-            let _work = worked(place)?;
+            // It is not being answered while it arrives: who sends nothing gives its place to others.
+            drop(worked(place)?);
             return finished(tokio::spawn(act(control, call, body))).await;
         }
         check_content_type(head, &body)?;
@@ -163,11 +190,7 @@ async fn blocking(
     turn: Turn,
     act: impl FnOnce() -> Result<Answer, Refusal> + Send + 'static,
 ) -> Result<Answer, Refusal> {
-    let act = move || {
-        let _turn = turn;
-        act()
-    };
-    let acting = finished(tokio::task::spawn_blocking(act));
+    let acting = async { beside(turn, act).await? };
     tokio::time::timeout(ACT_TIME_MAX, acting).await.unwrap_or_else(|_| {
         let message = format!("it has not ended within {} s, and goes on", ACT_TIME_MAX.as_secs());
         Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, "hangs", message)

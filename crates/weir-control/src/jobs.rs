@@ -7,16 +7,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, panic, thread};
 
+use http::StatusCode;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_observe::plain_json;
 
+use crate::answer::Refusal;
 use crate::call::{Caller, Role};
 use crate::clock;
 use crate::progress::{Ends, Progress};
 use crate::status::rfc3339;
 use crate::streams::Sending;
+use crate::turns::Turn;
 
 /// Jobs that run at a time.
 const RUNNING_MAX: usize = 8;
@@ -303,6 +306,36 @@ impl Job {
             }
         });
     }
+}
+
+/// Does what may wait for a drive on a thread of its own, which ends with it.
+///
+/// # Errors
+/// There is no thread.
+pub(crate) fn on_thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Does what may take long on a thread beside the runtime, and keeps the turn until it is done.
+///
+/// # Errors
+/// 500 where it panics.
+///
+/// # Cancel safety
+/// What has begun is done.
+pub(crate) async fn beside<T: Send + 'static>(
+    turn: Turn,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let act = move || {
+        let _turn = turn;
+        act()
+    };
+    tokio::task::spawn_blocking(act).await.map_err(|error| {
+        tracing::error!(%error, "a control request panicked");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "an internal error")
+            .help("see the diagnostics of this Weir")
+    })
 }
 
 #[cfg(test)]

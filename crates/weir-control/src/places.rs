@@ -12,8 +12,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::unsent::Moves;
+
 /// Connections whose requests are answered at a time.
 pub(crate) const PLACES_MAX: usize = 64;
+/// Connections of the admin listener that one token may have.
+const OWN_MAX: usize = 16;
 /// Connections beyond these, while all of them have requests under way.
 const MORE_MAX: usize = 16;
 
@@ -22,15 +26,17 @@ const MORE_MAX: usize = 16;
 pub(crate) struct Places {
     taken: Mutex<Vec<Arc<Taken>>>,
     working: AtomicUsize,
-    turns: AtomicU64,
+    turns: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Taken {
-    /// The number of its last change between idle and working. The smallest has been idle for the longest.
-    since: AtomicU64,
     /// Its requests that are being answered.
     working: AtomicUsize,
+    /// Whose it is, once that is known.
+    owner: OnceLock<String>,
+    /// Its long answer, and since when it is idle.
+    moves: Arc<Moves>,
     closes: Notify,
     /// A stream has begun on it.
     streams: Notify,
@@ -59,7 +65,7 @@ impl Places {
         let mut all = self.taken.lock();
         if all.len() >= PLACES_MAX {
             let idle = all.iter().filter(|taken| taken.working.load(Ordering::Acquire) == 0);
-            match idle.min_by_key(|taken| taken.since.load(Ordering::Acquire)) {
+            match idle.min_by_key(|taken| taken.moves.since.load(Ordering::Acquire)) {
                 Some(idlest) => {
                     let idlest = Arc::clone(idlest);
                     all.retain(|taken| !Arc::ptr_eq(taken, &idlest));
@@ -69,10 +75,10 @@ impl Places {
                 None => {}
             }
         }
-        let since = AtomicU64::new(self.turn());
         let taken = Arc::new(Taken {
-            since,
             working: AtomicUsize::new(0),
+            owner: OnceLock::new(),
+            moves: Arc::new(Moves::new(&self.turns)),
             closes: Notify::new(),
             streams: Notify::new(),
             stream: OnceLock::new(),
@@ -85,13 +91,27 @@ impl Places {
     pub(crate) fn are_free(&self) -> bool {
         self.taken.lock().is_empty()
     }
-
-    fn turn(&self) -> u64 {
-        self.turns.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 impl Place {
+    /// Notes whose connection it is. Whether that one has no more than its share.
+    pub(crate) fn belongs_to(&self, identity: &str) -> bool {
+        let all = self.places.taken.lock();
+        let is_own = |taken: &&Arc<Taken>| taken.owner.get().is_some_and(|owner| owner == identity);
+        let others = all.iter().filter(is_own).filter(|taken| !Arc::ptr_eq(taken, &self.taken)).count();
+        let is_within = others < OWN_MAX;
+        if is_within {
+            // A connection that shows several tokens counts for the first.
+            let _ = self.taken.owner.set(identity.to_owned());
+        }
+        is_within
+    }
+
+    /// What is known of its long answer, and of what arrives on it.
+    pub(crate) fn moves(&self) -> &Arc<Moves> {
+        &self.taken.moves
+    }
+
     /// Notes that a request is being answered.
     pub(crate) fn work(&self) -> Work<'_> {
         self.taken.working.fetch_add(1, Ordering::AcqRel);
@@ -139,7 +159,7 @@ impl Place {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         let Place { places, taken } = self.place;
-        taken.since.store(places.turn(), Ordering::Release);
+        taken.moves.gets_on();
         taken.working.fetch_sub(1, Ordering::AcqRel);
         places.working.fetch_sub(1, Ordering::AcqRel);
     }
@@ -161,8 +181,8 @@ mod tests {
         closed.as_mut().poll(&mut cx).is_ready()
     }
 
-    #[test]
-    fn the_longest_idle_gives_way() {
+    #[tokio::test]
+    async fn the_longest_idle_gives_way() {
         let places = Arc::new(Places::default());
         let all: Vec<Place> = (0..PLACES_MAX).map(|_| places.take().unwrap()).collect();
         drop(all[0].work());
@@ -171,6 +191,24 @@ mod tests {
         let closed: Vec<usize> = (0..all.len()).filter(|index| is_closed(&all[*index])).collect();
         assert_eq!(closed, [2], "not the one that has just been used, nor the one that works");
         assert!(next.work().is_for_all);
+    }
+
+    #[tokio::test]
+    async fn one_token_has_a_share_of_the_places_and_stalled_uploads_give_way() {
+        let places = Arc::new(Places::default());
+        let own: Vec<Place> = (0..OWN_MAX + 4).map(|_| places.take().unwrap()).collect();
+        let within = own.iter().filter(|place| place.belongs_to("a")).count();
+        assert_eq!(within, OWN_MAX);
+        assert!(own[0].belongs_to("a"), "one that is known stays");
+        assert!(places.take().unwrap().belongs_to("b"));
+        drop(own);
+        // All places have an upload, one of which gets on.
+        let all: Vec<Place> = (0..PLACES_MAX).map(|_| places.take().unwrap()).collect();
+        all[0].moves().gets_on();
+        let more: Vec<Place> = (0..20).map(|_| places.take().unwrap()).collect();
+        assert!(more.iter().all(|place| place.work().is_for_all));
+        let closed: Vec<usize> = (0..all.len()).filter(|index| is_closed(&all[*index])).collect();
+        assert_eq!(closed, (1..=20).collect::<Vec<_>>());
     }
 
     #[tokio::test(start_paused = true)]
@@ -193,8 +231,8 @@ mod tests {
         assert!(places.are_free(), "a stream has no place");
     }
 
-    #[test]
-    fn where_all_work_there_are_some_for_health_alone() {
+    #[tokio::test]
+    async fn where_all_work_there_are_some_for_health_alone() {
         let places = Arc::new(Places::default());
         let all: Vec<Place> = (0..PLACES_MAX).map(|_| places.take().unwrap()).collect();
         let works: Vec<Work<'_>> = all.iter().map(Place::work).collect();

@@ -1,4 +1,4 @@
-//! Reloads: one at a time, and what came of them. Who asks for the figures never waits for a reload.
+//! Reloads: one at a time, and what came of them. The figures never wait for a reload.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -66,7 +66,9 @@ impl ControlThread {
         socket: StdUnixListener,
         certificates: Option<Certificates>,
     ) -> Result<ControlThread, ServeError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        // Two threads: health is answered also while the other one is busy with something.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
             .enable_all()
             .max_blocking_threads(turns::THREADS)
             .thread_name("weir-control-act")
@@ -259,6 +261,7 @@ async fn connection(stream: AnySocket, served: Served, control: Arc<Control>) {
     tokio::select! {
         () = ended => {}
         () = place.overdue(time) => {}
+        () = place.moves().stalled() => {}
         () = place.closed() => {}
     }
 }

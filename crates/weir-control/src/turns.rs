@@ -39,8 +39,8 @@ pub(crate) struct Turns {
     of: Mutex<HashMap<(Kind, String), Arc<Semaphore>>>,
 }
 
-/// A turn, given back when dropped.
-#[derive(Debug)]
+/// A turn, given back when dropped. The default is none: for what a turn was waited for before.
+#[derive(Debug, Default)]
 pub(crate) struct Turn {
     _held: Vec<OwnedSemaphorePermit>,
 }

@@ -1,6 +1,7 @@
 //! Content on its way from a request to the data plane: the connection reads, a thread of its own writes. At
 //! most a few pieces wait between the two.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::Refusal;
 use crate::data_plane::{ContentLaid, ContentRefusal, ContentUpload};
+use crate::unsent::Moves;
 
 /// Pieces that have been read and are not written yet.
 const PIECES_MAX: usize = 8;
@@ -32,6 +34,8 @@ enum Piece {
 /// What a request sends as its content.
 pub(crate) struct Sent {
     pub(crate) body: Incoming,
+    /// Its connection's place: what stands still gives way to others.
+    pub(crate) moves: Arc<Moves>,
     /// Whether it is sent only once it is asked for (RFC 9110 §10.1.1).
     pub(crate) waits: bool,
 }
@@ -50,10 +54,10 @@ pub(crate) async fn lay(begin: Begin, sent: Sent) -> Result<ContentLaid, Refusal
     };
     let thread = std::thread::Builder::new().name("weir-upload".to_owned()).spawn(write);
     thread.map_err(|error| refusal(ContentRefusal::Failed(format!("cannot start a thread: {error}"))))?;
-    let Sent { mut body, waits } = sent;
+    let Sent { mut body, moves, waits } = sent;
     // Nothing is read for one that is refused at once.
     let read = match is_begun.await {
-        Ok(()) => read(&mut body, pieces).await,
+        Ok(()) => read(&mut body, &moves, pieces).await,
         Err(_) => Read::Refused,
     };
     if let Read::Broken(refusal) = read {
@@ -76,7 +80,7 @@ enum Read {
     Broken(Refusal),
 }
 
-async fn read(body: &mut Incoming, pieces: mpsc::Sender<Piece>) -> Read {
+async fn read(body: &mut Incoming, moves: &Moves, pieces: mpsc::Sender<Piece>) -> Read {
     loop {
         let piece = match tokio::time::timeout(PIECE_TIME, body.frame()).await {
             Err(_) => {
@@ -86,7 +90,10 @@ async fn read(body: &mut Incoming, pieces: mpsc::Sender<Piece>) -> Read {
             Ok(Some(Err(_))) => return Read::Broken(Refusal::malformed("the content broke off")),
             Ok(None) => Piece::End,
             Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(bytes) => Piece::Bytes(bytes),
+                Ok(bytes) => {
+                    moves.gets_on();
+                    Piece::Bytes(bytes)
+                }
                 Err(_) => continue,
             },
         };

@@ -501,13 +501,7 @@ pub const REASONS: &[Reason] = {
             "The file could not be read: the drive failed, or its folder went away. Before the \
              head it is a 500.",
         ),
-        row(
-            Cut,
-            "file-hangs",
-            "The device of the file has not answered for ten seconds, or hundreds wait for it. Other devices \
-             are not concerned. Weir probes it, ever more rarely, and goes on when it answers. Before the \
-             head it is a 503.",
-        ),
+        row(Cut, "file-hangs", "The device of the file does not answer. Before the head it is a 503."),
         row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(

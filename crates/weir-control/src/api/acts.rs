@@ -14,6 +14,8 @@ use crate::call::{Call, Caller, Door};
 use crate::control::{Control, PurgeError, ReloadError, RetainError};
 use crate::data_plane::{PurgeOrder, PurgeScope, RetentionOrder, RetentionRefusal, SCOPES_MAX, UpgradeOrder};
 use crate::history::RETENTION;
+use crate::jobs::beside;
+use crate::turns::Kind;
 
 /// Why more went than was named.
 const WIDER: &str = "more than was asked for: it could not be told apart";
@@ -27,9 +29,7 @@ pub(super) fn reload(control: &Arc<Control>, call: &Call) -> Result<Answer, Refu
         ReloadError::Mistakes { sentences, .. } if call.caller.door == Door::Listener => {
             Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", sentences)
         }
-        error @ ReloadError::Hangs => {
-            Refusal::new(StatusCode::GATEWAY_TIMEOUT, "hangs", error.to_string())
-        }
+        error @ ReloadError::Hangs => Refusal::new(StatusCode::GATEWAY_TIMEOUT, "hangs", error.to_string()),
         error => Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", error.to_string()),
     });
     settled(control, entry(call, "reload"), reloaded)
@@ -53,21 +53,23 @@ pub(super) fn upgrade(control: &Arc<Control>, call: &Call) -> Result<Answer, Ref
     settled(control, entry, upgraded)
 }
 
-/// It waits for the disk without holding a thread.
+/// It waits for the disk without holding a thread. What is long in it (a thousand scopes) has one.
 pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
     Box::pin(async move {
-        let order = ordered(&call)?;
-        let mut entry = entry(&call, "purge");
-        entry.scope = serde_json::to_value(&order).unwrap_or_default();
-        entry.sites = sites_of(&control, &order);
-        let purged = match all_own(&control, &call.caller, &order) {
+        let turn = control.turns().take(call.caller.door, Kind::Done, &call.caller.identity).await?;
+        let (own, whose) = (control.clone(), call);
+        let begun = beside(turn, move || {
+            let order = ordered(&whose)?;
+            let mut entry = entry(&whose, "purge");
+            entry.scope = serde_json::to_value(&order).unwrap_or_default();
+            let begun = check(&own, &whose.caller, &order, &mut entry);
+            let begun = begun.and_then(|()| own.begin_purge(&order).map_err(unpurged));
+            Ok::<_, Refusal>((order, entry, begun))
+        });
+        let (order, mut entry, begun) = begun.await??;
+        let purged = match begun {
+            Ok(begun) => control.purged(order, begun).await.map_err(unpurged),
             Err(refusal) => Err(refusal),
-            Ok(()) => control.purge(order).await.map_err(|error| match error {
-                PurgeError::Order(sentence) => Refusal::unfit(sentence),
-                error @ PurgeError::Unwritten(_) => {
-                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", error.to_string())
-                }
-            }),
         };
         entry.mark = purged.as_ref().ok().map(|purged| purged.mark);
         if purged.as_ref().is_ok_and(|purged| !purged.wider.is_empty()) {
@@ -79,27 +81,60 @@ pub(super) fn purge(control: Arc<Control>, call: Call) -> Waiting {
     })
 }
 
+fn unpurged(error: PurgeError) -> Refusal {
+    match error {
+        PurgeError::Order(sentence) => Refusal::unfit(sentence),
+        error @ PurgeError::Unwritten(_) => {
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", error.to_string())
+        }
+    }
+}
+
 /// As [`purge`], for a retention.
 pub(super) fn retain(control: Arc<Control>, call: Call) -> Waiting {
     Box::pin(async move {
-        let order: RetentionOrder = call.content("a retention")?;
-        order.check().map_err(Refusal::unfit)?;
-        let lifetime_s = order.lifetime_s;
-        let meant = PurgeOrder { scope: order.scope, scopes: order.scopes, soft: false };
-        let meant = limited(&call.caller, meant)?;
-        let mut entry = entry(&call, RETENTION);
-        entry.sites = sites_of(&control, &meant);
-        let order = RetentionOrder { scope: meant.scope.clone(), scopes: meant.scopes.clone(), lifetime_s };
-        entry.scope = serde_json::to_value(&order).unwrap_or_default();
-        let retained = match all_own(&control, &call.caller, &meant) {
+        let turn = control.turns().take(call.caller.door, Kind::Done, &call.caller.identity).await?;
+        let (own, whose) = (control.clone(), call);
+        let begun = beside(turn, move || {
+            let order: RetentionOrder = whose.content("a retention")?;
+            order.check().map_err(Refusal::unfit)?;
+            let lifetime_s = order.lifetime_s;
+            let meant = PurgeOrder { scope: order.scope, scopes: order.scopes, soft: false };
+            let meant = limited(&whose.caller, meant)?;
+            let mut entry = entry(&whose, RETENTION);
+            let order =
+                RetentionOrder { scope: meant.scope.clone(), scopes: meant.scopes.clone(), lifetime_s };
+            entry.scope = serde_json::to_value(&order).unwrap_or_default();
+            let begun = check(&own, &whose.caller, &meant, &mut entry);
+            let scopes: Vec<_> = meant.all().cloned().collect();
+            let begun = begun.and_then(|()| own.begin_retention(&scopes, lifetime_s).map_err(unretained));
+            Ok::<_, Refusal>((scopes, lifetime_s, entry, begun))
+        });
+        let (scopes, lifetime_s, mut entry, begun) = begun.await??;
+        let retained = match begun {
+            Ok(begun) => control.retained(scopes, lifetime_s, begun).await.map_err(unretained),
             Err(refusal) => Err(refusal),
-            Ok(()) => control.retain(meant.all().cloned().collect(), lifetime_s).await.map_err(unretained),
         };
         entry.mark = retained.as_ref().ok().map(|retained| retained.mark);
         ended(&mut entry, &retained);
         control.record(entry).await;
         Ok(answer::ok(&retained.map_err(Refusal::recorded)?))
     })
+}
+
+/// Notes the sites of an order, and refuses one of which a scope goes beyond the caller's. Each scope is
+/// looked up once. No sites are noted where a scope is in no single one.
+pub(super) fn check(
+    control: &Control,
+    caller: &Caller,
+    order: &PurgeOrder,
+    entry: &mut Entry,
+) -> Result<(), Refusal> {
+    let sites: Vec<Option<String>> = order.all().map(|scope| site_of(control, scope)).collect();
+    let own = order.all().zip(&sites).try_for_each(|(scope, site)| own(caller, scope, site.as_deref()));
+    let known: Option<BTreeSet<String>> = sites.into_iter().collect();
+    entry.sites = known.unwrap_or_default().into_iter().collect();
+    own
 }
 
 fn unretained(error: RetainError) -> Refusal {
@@ -142,17 +177,6 @@ fn limited(caller: &Caller, mut order: PurgeOrder) -> Result<PurgeOrder, Refusal
         return Err(Refusal::unfit("name what is meant: `scope` or `scopes`".to_owned()));
     }
     Ok(order)
-}
-
-/// The sites of an order; none where one of its scopes is in no single site.
-fn sites_of(control: &Control, order: &PurgeOrder) -> Vec<String> {
-    let sites: Option<BTreeSet<String>> = order.all().map(|scope| site_of(control, scope)).collect();
-    sites.unwrap_or_default().into_iter().collect()
-}
-
-/// Refuses an order of which a scope goes beyond the caller's sites.
-pub(super) fn all_own(control: &Control, caller: &Caller, order: &PurgeOrder) -> Result<(), Refusal> {
-    order.all().try_for_each(|scope| own(caller, scope, site_of(control, scope).as_deref()))
 }
 
 /// The site that a scope is in, if it is in one.

@@ -94,7 +94,7 @@ async fn lay(
             let waits = call.fields.contains_key(http::header::EXPECT);
             let own = control.clone();
             let begin: Begin = Box::new(move || own.begin_content(&order));
-            upload::lay(begin, Sent { body, waits }).await
+            upload::lay(begin, Sent { body, moves: call.moves.clone(), waits }).await
         }
     };
     ended(&mut entry, &laid);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use weir_observe::Act as Ended;
+use weir_observe::{Act as Ended, Entry};
 
 use super::acts::{self, entry, settled};
 use super::operation::VERSION;
@@ -41,7 +41,7 @@ pub(super) fn verify(control: &Arc<Control>, call: &Call) -> Result<Answer, Refu
 /// Begins to count what a purge would take.
 pub(super) fn count_purged(control: &Arc<Control>, call: &Call) -> Result<Answer, Refusal> {
     let order = acts::ordered(call)?;
-    acts::all_own(control, &call.caller, &order)?;
+    acts::check(control, &call.caller, &order, &mut Entry::default())?;
     control.check_order(&order).map_err(Refusal::unfit)?;
     let own = control.clone();
     let work: Work = Box::new(move |progress| Ok(json!(own.count_purged(&order, progress)?)));

@@ -16,10 +16,11 @@ use crate::answer::{self, Refusal, Waiting};
 use crate::call::{Call, Caller};
 use crate::control::Control;
 use crate::data_plane::{ListOrder, Listing};
+use crate::jobs::beside;
 use crate::progress::{Ends, Progress};
 use crate::query;
 use crate::streams::Sending;
-use crate::turns::Kind;
+use crate::turns::{Kind, Turn};
 
 /// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
@@ -40,7 +41,9 @@ pub(super) fn list(control: Arc<Control>, call: Call) -> Waiting {
         let progress = Arc::new(Progress::default());
         let mut found = begin(&control, &call.caller, order, &progress).await?;
         let Some(form) = call.form else {
-            return Ok(answer::ok(&found.await.unwrap_or_else(gone).map_err(Refusal::unfit)?));
+            let found = found.await.unwrap_or_else(gone).map_err(Refusal::unfit)?;
+            // Ten thousand objects are long to write.
+            return beside(Turn::default(), move || answer::ok(&found)).await;
         };
         let at_once = timeout(REFUSED_WITHIN, &mut found).await.ok();
         let at_once = at_once.map(|found| found.unwrap_or_else(gone)).transpose().map_err(Refusal::unfit)?;

@@ -84,3 +84,76 @@ fn collect(value: &Value, found: &mut Vec<String>) {
         _ => {}
     }
 }
+
+/// Where the time of an operation is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    /// On a thread beside the runtime, in a turn of its token.
+    Turn,
+    /// On the runtime, where it is short: `why`.
+    Runtime(&'static str),
+}
+
+/// What bounds what a token of one site takes of others with an operation. Long answers are bounded where all
+/// leave (`unsent`), connections where all come (`places`), and content of requests by its length.
+struct Bound {
+    method: Method,
+    path: &'static str,
+    time: Time,
+}
+
+const fn bound(method: Method, path: &'static str, time: Time) -> Bound {
+    Bound { method, path, time }
+}
+
+const WAITS: &str = "it waits for lines or pieces, and handles one at a time";
+const BEGINS: &str = "its work has a thread of its own, and its answer is written beside";
+const BESIDE: &str = "what is long in it is done in a turn; then it waits for the disk";
+
+/// A row for each operation that a token of some sites may use.
+const BOUNDS: &[Bound] = &[
+    bound(Method::GET, "/v1/openapi.json", Time::Turn),
+    bound(Method::GET, "/v1/objects", Time::Runtime(BEGINS)),
+    bound(Method::GET, "/v1/sites", Time::Turn),
+    bound(Method::POST, "/v1/explain", Time::Turn),
+    bound(Method::POST, "/v1/purge", Time::Runtime(BESIDE)),
+    bound(Method::POST, "/v1/purge/dry-run", Time::Turn),
+    bound(Method::POST, "/v1/ttl", Time::Runtime(BESIDE)),
+    bound(Method::GET, "/v1/ttl", Time::Turn),
+    bound(Method::POST, "/v1/warm", Time::Turn),
+    bound(Method::POST, "/v1/warm/{id}", Time::Turn),
+    bound(Method::GET, "/v1/jobs", Time::Turn),
+    bound(Method::GET, "/v1/jobs/{id}", Time::Runtime(WAITS)),
+    bound(Method::DELETE, "/v1/jobs/{id}", Time::Turn),
+    bound(Method::GET, "/v1/events", Time::Runtime(WAITS)),
+    bound(Method::GET, "/v1/log", Time::Runtime(WAITS)),
+    bound(Method::GET, "/v1/log/past", Time::Turn),
+    bound(Method::GET, "/v1/top", Time::Runtime(WAITS)),
+    bound(Method::GET, "/v1/history", Time::Turn),
+    bound(Method::GET, "/v1/content", Time::Turn),
+    bound(Method::PUT, "/v1/content", Time::Runtime(WAITS)),
+    bound(Method::DELETE, "/v1/content", Time::Turn),
+    bound(Method::POST, "/cache/add/{uri}", Time::Runtime(WAITS)),
+    bound(Method::POST, "/cache/reset/{uri}", Time::Turn),
+    bound(Method::GET, "/cache/stats", Time::Turn),
+];
+
+#[test]
+fn what_a_token_of_one_site_takes_of_others_is_bounded_for_each_operation() {
+    let open = TABLE.iter().filter(|row| row.reach == Reach::OwnSites);
+    for row in open.clone() {
+        let name = format!("{} {}", row.method, row.path);
+        let rows: Vec<&Bound> =
+            BOUNDS.iter().filter(|bound| (&bound.method, bound.path) == (&row.method, row.path)).collect();
+        let [bound] = rows.as_slice() else { panic!("{name} has {} rows", rows.len()) };
+        let is_in_turn = matches!(row.act, Act::Shows(_) | Act::Blocks(_));
+        assert_eq!(is_in_turn, bound.time == Time::Turn, "{name}: {:?}", bound.time);
+        if let Time::Runtime(why) = bound.time {
+            assert!(!why.is_empty(), "{name}");
+        }
+        // What is recorded as done is no GET, so that it counts in the rate of its token.
+        let act = crate::history::act_of(&row.method, row.path);
+        assert!(!row.method.is_safe() || act.contains('/'), "{name} is recorded, and has no rate");
+    }
+    assert_eq!(open.count(), BOUNDS.len());
+}

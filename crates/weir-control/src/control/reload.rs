@@ -1,5 +1,5 @@
-//! Reloads, one at a time. Files of the configuration may lie on a drive that does not answer: each reload has
-//! a thread of its own, and whoever asks for it waits for a bounded time.
+//! Reloads, one at a time. Files of the configuration may lie on a drive that does not answer: each reload
+//! has a thread of its own, and the caller waits for a bounded time.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use weir_config::Mistakes;
 use super::{Control, ReloadError, Reloaded, Source};
 use crate::clock;
 use crate::data_plane::Inventory;
+use crate::jobs;
 use crate::status::LastReload;
 
 /// How long a reload is waited for.
@@ -34,11 +35,7 @@ impl Control {
             // Who no longer waits reads it in the log.
             let _ = say.send(done);
         };
-        std::thread::Builder::new()
-            .name("weir-reload".to_owned())
-            .spawn(work)
-            .map_err(ReloadError::Thread)
-            .inspect_err(tell)?;
+        jobs::on_thread("weir-reload", work).map_err(ReloadError::Thread).inspect_err(tell)?;
         let warnings = match said.recv_timeout(TIME_MAX) {
             Ok(done) => done?,
             Err(_) => return Err(ReloadError::Hangs).inspect_err(tell),

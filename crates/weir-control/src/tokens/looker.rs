@@ -7,10 +7,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::jobs;
+
 /// So long a request waits for a look at the file.
 pub(super) const LOOK_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// Who waits for a look.
+/// The requests that wait for a look.
 #[derive(Debug, Default)]
 pub(super) struct Looker(Mutex<Queue>);
 
@@ -51,8 +53,7 @@ impl Looker {
         queue.waiting.push(tell);
         if !std::mem::replace(&mut queue.has_thread, true) {
             let own = Arc::clone(this);
-            let thread = std::thread::Builder::new().name("weir-tokens".to_owned());
-            if thread.spawn(move || own.work(&look)).is_err() {
+            if jobs::on_thread("weir-tokens", move || own.work(&look)).is_err() {
                 (queue.has_thread, queue.waiting) = (false, Vec::new());
             }
         }

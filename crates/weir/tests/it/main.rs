@@ -224,6 +224,7 @@ mod operate {
     mod listing;
     mod live;
     mod observe;
+    mod shares;
     mod top;
     mod upstream_log;
     mod warming;
