@@ -104,7 +104,7 @@ impl Pace for NoPace {
         match *self {}
     }
 
-    fn turn(&mut self, _now: std::time::Instant, _wanted: u64) -> Turn {
+    fn turn(&mut self, _now: std::time::Instant, _wanted: u64, _least: u64) -> Turn {
         match *self {}
     }
 
@@ -154,6 +154,10 @@ impl Service for Small {
 
     fn plan(&self) {}
 
+    fn charge(&self, _bytes: u64) -> Option<Box<dyn std::any::Any>> {
+        None
+    }
+
     fn begin<'c>(&'c self, _plan: &'c (), request: &'c mut Request) -> Note<'c> {
         self.running.set(self.running.get() + 1);
         assert!(self.running.get() <= RUNNING_MAX, "{} requests at once", self.running.get());
@@ -170,7 +174,7 @@ impl Service for Small {
                 Response { head: Head::None, ..Small::whole(StatusCode::OK, "") }
             }
             "/early" => {
-                let _ = client.interim(StatusCode::EARLY_HINTS, &HeaderMap::new()).await;
+                let _ = client.interim(StatusCode::EARLY_HINTS, &HeaderMap::new());
                 Small::whole(StatusCode::OK, "early")
             }
             "/echo" => {
