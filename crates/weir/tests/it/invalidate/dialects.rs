@@ -276,8 +276,9 @@ fn no_row_takes_anything_where_its_client_may_not_purge() {
     for Row { sender, head, status, .. } in ROWS {
         for weir in [&weir, &bare.1] {
             let said = send(weir, head);
-            // That no site has a host is no secret: any request learns it.
-            let expect = if *status == 421 { 421 } else { 405 };
+            // That no site has a host is no secret: any request learns it. What its fields name is not read.
+            let is_lost = head.starts_with("PURGE") && head.contains("Host: {cache}");
+            let expect = if *status == 421 || is_lost { 421 } else { 405 };
             assert_eq!(said.status(), expect, "{sender}: {head}\n{}", said.text());
             assert!(expect == 421 || said.header("allow").is_some_and(|allow| allow.contains("GET")));
             assert_eq!(gone(weir, |answer| !answer.is_hit()), ["", ""], "{sender}: {head}");

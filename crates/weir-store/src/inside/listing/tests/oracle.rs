@@ -36,6 +36,8 @@ fn known(number: u64) -> impl Strategy<Value = Known> {
     let kinds = prop::sample::select(KINDS.to_vec());
     (statuses, lengths, ages, tags, kinds, any::<bool>()).prop_map(move |all| {
         let (status, length, (age_s, lifetime_s), tags, kind, is_old) = all;
+        // What is no success cannot be validated, and so is not stored once it is stale.
+        let age_s = if status == 200 || age_s < lifetime_s { age_s } else { 0 };
         Known { number, status, kind, length, age_s, lifetime_s, tags, is_old }
     })
 }
