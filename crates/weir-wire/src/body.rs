@@ -100,7 +100,7 @@ impl BodyReader {
                     return Ok(BodyPart::Data(data));
                 }
                 State::Data(_) => return Ok(self.join(buf).map_or(BodyPart::More, BodyPart::Data)),
-                State::DataEnd | State::Line { .. } => match self.to_content(buf)? {
+                State::DataEnd | State::Line { .. } => match self.reach_content(buf)? {
                     0 => return Ok(BodyPart::More),
                     bytes => buf.advance(bytes),
                 },
@@ -167,7 +167,7 @@ impl BodyReader {
             }
             self.state = State::DataEnd;
             while joined < JOINED_BYTES_MAX && matches!(self.state, State::DataEnd | State::Line { .. }) {
-                match self.to_content(&buf[read..]) {
+                match self.reach_content(&buf[read..]) {
                     Ok(0) => break,
                     Ok(bytes) => read += bytes,
                     Err(fault) => self.state = State::Failed(fault),
@@ -184,7 +184,7 @@ impl BodyReader {
 
     /// Takes one step from the end of a chunk's content to the next. How many bytes that takes; 0 if they
     /// have not arrived.
-    fn to_content(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+    fn reach_content(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         if let State::DataEnd = self.state {
             return match bytes {
                 [b'\r', b'\n', ..] => {

@@ -75,6 +75,7 @@ impl SchemaOf {
 
     /// That of a type, as serde reads and writes it.
     #[cfg(not(test))]
+    #[expect(clippy::extra_unused_type_parameters, reason = "the table names types for the tests' document")]
     pub(super) const fn of<T>() -> SchemaOf {
         SchemaOf {}
     }

@@ -191,7 +191,7 @@ impl World {
         let of_held = named.iter().filter(|at| matches!(held[**at], Some((_, true))));
         for at in of_held {
             let key = self.key(&self.all[*at]).unwrap();
-            if !listed.iter().any(|full| *full == key.as_bytes()) {
+            if !listed.contains(&key.as_bytes()) {
                 return Err(format!("list {prefix} lacks {}, of {}", key, self.all[*at]));
             }
         }

@@ -158,7 +158,7 @@ fn what_overrides_its_method_stores_nothing_and_invalidates() {
     origin.on("/x", |exchange| {
         exchange.body();
         let fields = [("Cache-Control", "max-age=60"), ("Content-Location", "/x")];
-        exchange.reply(200, &fields, &exchange.request.method.clone());
+        exchange.reply(200, &fields, exchange.request.method.clone());
     });
     let weir = server(&[&origin]).start();
     // Without one it is stored: it says so itself.
