@@ -299,7 +299,7 @@ async fn declined(
         // The response is not what the client asked for, or the fill asked in another way.
         None if is_for_nobody(job.exchange, status) => passed(job).await,
         // What the client has signed was changed: it is asked again as it came.
-        None if asks == Asks::Otherwise && signed::is_refusal(status) => passed(job).await,
+        None if asks == Asks::Otherwise && weir_policy::may_be_of_signature(status) => passed(job).await,
         // A fill follows no session: what an origin said that has none with this client is not for it.
         None if is_of_another(job, &for_lead) => passed(job).await,
         None => handed_over(job, for_lead).await,

@@ -95,9 +95,11 @@ pub(crate) fn lead<'r>(
         Overridden::By(method) => methods.push(method),
         Overridden::Unclear => return Led::Torn(Torn::Override),
     }
+    if routes.len() == 1 {
+        return Led::To(first);
+    }
     let found = match readings(view.path()) {
         Ok(None) if methods.is_empty() => return Led::To(first),
-        _ if routes.len() == 1 => return Led::To(first),
         Ok(found) => found,
         Err(_) => return Led::Torn(Torn::Path),
     };

@@ -10,7 +10,7 @@ use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{
     BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, can_be_validated,
-    may_freshen, outlasts, storable,
+    may_be_of_signature, may_freshen, outlasts, storable,
 };
 use weir_store::{Claim, Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
@@ -149,7 +149,7 @@ impl FillRequest {
     /// Whether a response is stored. One in whose place a stored response may still be served stale never
     /// replaces that (RFC 5861 §4). Nor does a server error of which only the origin says how long it lives.
     fn judged(&self, view: &ResponseView<'_>) -> Result<Storable, NotStored> {
-        if self.is_changed && matches!(view.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        if self.is_changed && may_be_of_signature(view.status) {
             return Err(NotStored::Refused);
         }
         let rules = self.settings.rules();

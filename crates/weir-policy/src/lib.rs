@@ -71,7 +71,7 @@ pub use rules::{
     KeySources, MapTrigger, MinUses, PairTrigger, QueryOrder, QueryRule, RangeRules, SetCookie, StaleRules,
     Surrogate, Triggers,
 };
-pub use signed::{changes_fields, may_be_signed};
+pub use signed::{changes_fields, may_be_of_signature, may_be_signed};
 pub use storable::{NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;

@@ -4,7 +4,7 @@
 
 use crate::request::RequestView;
 use crate::vary::accept_encoding;
-use http::{HeaderName, header};
+use http::{HeaderName, StatusCode, header};
 
 /// Parameters that hold a signature: of AWS, Google, Alibaba, Huawei, Volcano, Tencent; `Signature` is that
 /// of AWS Version 2 and of CloudFront, `sig` that of Azure.
@@ -75,6 +75,12 @@ fn names_coding(request: &RequestView<'_>) -> bool {
     let credentials = request.headers.get_all(header::AUTHORIZATION).iter();
     let query = request.path_and_query.split_once('?').map(|(_, query)| query).unwrap_or_default();
     credentials.map(|value| value.as_bytes()).chain([query.as_bytes()]).any(is_named)
+}
+
+/// Whether a response to a changed request may refuse its signature. Such a refusal says nothing of the
+/// request as its client has sent it.
+pub fn may_be_of_signature(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 #[cfg(test)]

@@ -60,6 +60,15 @@ fn names_its_build(report: &str) -> bool {
     report.contains(&format!("profile {PROFILE}")) && warning().is_none_or(|words| report.contains(words))
 }
 
+fn check_build(report: &str) {
+    let json: Value = serde_json::from_str(report).unwrap();
+    assert_eq!(
+        (&json["profile"], &json["shipped"]),
+        (&PROFILE.into(), &warning().is_none().into()),
+        "{json}"
+    );
+}
+
 #[test]
 fn a_report_of_one_url_names_the_build_that_measured() {
     let url = format!("http://{}/1KB", floor());
@@ -68,12 +77,7 @@ fn a_report_of_one_url_names_the_build_that_measured() {
     let warned = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(warned.contains("not the shipped build"), warning().is_some(), "{warned}");
     let done = stress(&[&url, "-n", "20", "-c", "2", "--json"]);
-    let json: Value = serde_json::from_str(&out(&done)).unwrap();
-    assert_eq!(
-        (&json["profile"], &json["shipped"]),
-        (&PROFILE.into(), &warning().is_none().into()),
-        "{json}"
-    );
+    check_build(&out(&done));
 }
 
 #[test]
@@ -93,12 +97,7 @@ fn a_report_of_a_scenario_names_the_build_in_each_form() {
     assert!(rows.starts_with("at_s,") && rows.lines().next().unwrap().ends_with(",profile"), "{rows}");
     assert!(rows.lines().skip(1).all(|row| row.ends_with(&format!(",{PROFILE}"))), "{rows}");
     let done = stress(&[file.path(), "-q", "--json"]);
-    let json: Value = serde_json::from_str(&out(&done)).unwrap();
-    assert_eq!(
-        (&json["profile"], &json["shipped"]),
-        (&PROFILE.into(), &warning().is_none().into()),
-        "{json}"
-    );
+    check_build(&out(&done));
 }
 
 #[test]

@@ -238,19 +238,22 @@ const SPAWNERS: &[&str] = &[
 ];
 
 pub(super) fn spawning(source: &Source) -> Vec<Offence> {
-    if !source.is_rust() || source.is_test() || SPAWNERS.contains(&source.path.as_str()) {
-        return Vec::new();
-    }
     let words = ["spawn(", "spawn_local(", "spawn_blocking(", ".spawn_on("];
     let spawns = |line: &str| words.iter().any(|w| line.contains(w)) && !line.contains("Command::new");
     let what =
         "starts a task or a thread; who owns it? The files that may are listed in xtask/src/tidy/rules.rs";
-    let in_room = source.path.starts_with("crates/");
-    source
-        .code()
-        .filter(|(_, line)| in_room && spawns(line))
-        .map(|(at, _)| source.offence(at, what))
-        .collect()
+    outside(SPAWNERS, source, what, spawns)
+}
+
+/// Lines of the crates, but for tests and for files that may have them. What ends with `/` is a folder.
+fn outside(may: &[&str], source: &Source, what: &str, is_one: impl Fn(&str) -> bool) -> Vec<Offence> {
+    let has = |entry: &&str| {
+        if entry.ends_with('/') { source.path.starts_with(entry) } else { source.path == **entry }
+    };
+    if !source.path.starts_with("crates/") || !source.is_rust() || source.is_test() || may.iter().any(has) {
+        return Vec::new();
+    }
+    source.code().filter(|(_, line)| is_one(line)).map(|(at, _)| source.offence(at, what)).collect()
 }
 
 /// The files that may print a date by a function that panics before 1970 and after 9999. Loads and doubles
@@ -264,16 +267,8 @@ const DATERS: &[&str] = &[
 
 /// A wrong clock, or a file of the far future, is no error of a request.
 pub(super) fn dates(source: &Source) -> Vec<Offence> {
-    let in_room = source.path.starts_with("crates/") && source.is_rust() && !source.is_test();
-    if !in_room || DATERS.iter().any(|folder| source.path.starts_with(folder)) {
-        return Vec::new();
-    }
     let what = "prints a date that may not be one; `weir_policy::http_date` says whether it is";
-    source
-        .code()
-        .filter(|(_, line)| line.contains("fmt_http_date"))
-        .map(|(at, _)| source.offence(at, what))
-        .collect()
+    outside(DATERS, source, what, |line| line.contains("fmt_http_date"))
 }
 
 /// The files that may serialize values. Elsewhere formats are written by hand, with a version. The
@@ -287,16 +282,8 @@ const SERIALIZERS: &[&str] = &[
 ];
 
 pub(super) fn serialization(source: &Source) -> Vec<Offence> {
-    let in_room = source.path.starts_with("crates/") && source.is_rust() && !source.is_test();
-    if !in_room || SERIALIZERS.iter().any(|folder| source.path.starts_with(folder)) {
-        return Vec::new();
-    }
     let what = "`Serialize` outside observe's records and control's API";
-    source
-        .code()
-        .filter(|(_, line)| line.contains("Serialize") && !line.contains("cfg_attr(test"))
-        .map(|(at, _)| source.offence(at, what))
-        .collect()
+    outside(SERIALIZERS, source, what, |line| line.contains("Serialize") && !line.contains("cfg_attr(test"))
 }
 
 /// STYLE.md 14.

@@ -1,7 +1,6 @@
 //! Requests that may be signed: a fill changes fields that the signature covers, and the origin refuses it.
 //! So they go as they came until it is known that the answer is for all. It must not check a signature.
 
-use http::StatusCode;
 use weir_fill::cold::Cold;
 use weir_policy::{AskKind, CacheKey, changes_fields, may_be_signed};
 
@@ -36,9 +35,4 @@ pub(super) fn asks(job: &Job<'_, '_, '_>, cold: Option<Cold>) -> Asks {
         true => Asks::Otherwise,
         false => Asks::Alike,
     }
-}
-
-/// Whether a response may be a refusal of what was changed.
-pub(super) fn is_refusal(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }

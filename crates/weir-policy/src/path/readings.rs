@@ -65,22 +65,23 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
     if !may_swallow && !has_dot_segment(path) {
         return Ok(None);
     }
-    let widest = segments(&pieces, ALL & !(Doubt::Merged as u8));
+    let widest = written(&pieces, ALL & !(Doubt::Merged as u8));
     // The first is what stands before the path's first slash.
-    if widest.iter().skip(1).any(String::is_empty) {
+    if widest.split('/').skip(1).any(str::is_empty) {
         doubts |= Doubt::Merged as u8;
     }
     if doubts.count_ones() > DOUBTS_MAX {
         return Err(TooMany);
     }
-    let dots = |reading| segments(&pieces, reading).iter().filter(|name| is_dots(name)).count();
+    let dots = |reading| written(&pieces, reading).split('/').filter(|name| is_dots(name)).count();
     let mut paths = Vec::with_capacity(2 << doubts.count_ones());
     // All subsets of the doubts, from all to none.
     let mut reading = doubts;
     loop {
-        let segments = segments(&pieces, reading);
-        paths.push(joined(&segments));
-        paths.push(joined(&resolved(&segments)));
+        let written = written(&pieces, reading);
+        let resolved = resolved(&written);
+        paths.push(if written.starts_with('/') { written } else { format!("/{written}") });
+        paths.push(resolved);
         if reading == 0 {
             break;
         }
@@ -125,9 +126,11 @@ impl Piece {
     }
 }
 
-/// The names of the segments by one reading; the first stands before the first slash.
-fn segments(pieces: &[Piece], reading: u8) -> Vec<String> {
-    let mut all: Vec<Vec<u8>> = vec![Vec::new()];
+/// The path by one reading, with its dot segments and a slash between any two segments. It is one text,
+/// since a path of many segments is read in many ways.
+fn written(pieces: &[Piece], reading: u8) -> String {
+    let merges = reading & Doubt::Merged as u8 != 0;
+    let mut text: Vec<u8> = Vec::with_capacity(pieces.len());
     let mut is_parameter = false;
     for piece in pieces {
         let counts = piece.doubt.is_none_or(|doubt| reading & doubt as u8 != 0);
@@ -135,52 +138,43 @@ fn segments(pieces: &[Piece], reading: u8) -> Vec<String> {
         match (byte, piece.doubt) {
             (b'/' | b'\\', Some(_)) | (b'/', None) => {
                 is_parameter = false;
-                all.push(Vec::new());
+                // A segment without a name is left out, but for what stands before the first slash.
+                if !merges || text.last() != Some(&b'/') {
+                    text.push(b'/');
+                }
             }
             (b';', Some(_)) => is_parameter = true,
             _ if is_parameter => {}
-            (b'.', _) => all.last_mut().into_iter().for_each(|name| name.push(b'.')),
-            _ => {
-                let written = &piece.written[..piece.written_bytes];
-                all.last_mut().into_iter().for_each(|name| name.extend_from_slice(written));
-            }
+            (b'.', _) => text.push(b'.'),
+            _ => text.extend_from_slice(&piece.written[..piece.written_bytes]),
         }
     }
-    let last = all.len() - 1;
-    let is_left = |at: usize, name: &[u8]| {
-        at == 0 || at == last || !name.is_empty() || reading & Doubt::Merged as u8 == 0
-    };
-    let kept = all.iter().enumerate().filter(|(at, name)| is_left(*at, name));
     // Invariant: what is not ASCII stays encoded.
-    kept.map(|(_, name)| String::from_utf8_lossy(name).into_owned()).collect()
+    String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The segments without those of dots (RFC 3986 §5.2.4).
-fn resolved(segments: &[String]) -> Vec<String> {
-    let mut left: Vec<String> = vec![String::new()];
-    let last = segments.len() - 1;
-    for (at, name) in segments.iter().enumerate().skip(1) {
-        match name.as_str() {
-            ".." if left.len() > 1 => drop(left.pop()),
-            "." | ".." => {}
+/// A path without its segments of dots (RFC 3986 §5.2.4). What stands before its first slash is left out.
+fn resolved(path: &str) -> String {
+    let mut left = String::with_capacity(path.len() + 1);
+    let mut names = path.split('/').skip(1).peekable();
+    while let Some(name) = names.next() {
+        match name {
+            ".." => left.truncate(left.rfind('/').unwrap_or(0)),
+            "." => {}
             _ => {
-                left.push(name.clone());
+                left.push('/');
+                left.push_str(name);
                 continue;
             }
         }
-        if at == last {
-            left.push(String::new());
+        if names.peek().is_none() {
+            left.push('/');
         }
     }
-    if left.len() == 1 {
-        left.push(String::new());
+    if left.is_empty() {
+        left.push('/');
     }
     left
-}
-
-fn joined(segments: &[String]) -> String {
-    let text = segments.join("/");
-    if text.starts_with('/') { text } else { format!("/{text}") }
 }
 
 fn is_dots(name: &str) -> bool {
