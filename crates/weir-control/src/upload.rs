@@ -18,6 +18,10 @@ use crate::unsent::Moves;
 const PIECES_MAX: usize = 8;
 /// How long the next bytes may take to arrive.
 const PIECE_TIME: Duration = Duration::from_secs(10);
+/// How long a file may take to be made, and a piece to be written.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long the whole may take to be durable, once it has come.
+const DURABLE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long what was refused is read on, so that its sender gets to read why.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
@@ -56,15 +60,21 @@ pub(crate) async fn lay(begin: Begin, sent: Sent) -> Result<ContentLaid, Refusal
     thread.map_err(|error| refusal(ContentRefusal::Failed(format!("cannot start a thread: {error}"))))?;
     let Sent { mut body, moves, waits } = sent;
     // Nothing is read for one that is refused at once.
-    let read = match is_begun.await {
-        Ok(()) => read(&mut body, &moves, pieces).await,
-        Err(_) => Read::Refused,
+    let read = match tokio::time::timeout(WRITE_TIME_MAX, is_begun).await {
+        Ok(Ok(())) => read(&mut body, &moves, pieces).await,
+        Ok(Err(_)) => Read::Refused,
+        Err(_) => Read::Broken(refusal(silent())),
     };
     if let Read::Broken(refusal) = read {
         return Err(refusal);
     }
-    let ended = "the thread that writes has ended".to_owned();
-    let result = laid.await.unwrap_or(Err(ContentRefusal::Failed(ended))).map_err(refusal);
+    let result = match tokio::time::timeout(DURABLE_TIME_MAX, laid).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(ContentRefusal::Failed("the thread that writes has ended".to_owned())),
+        // It may be laid yet, once the drive answers.
+        Err(_) => Err(silent()),
+    };
+    let result = result.map_err(refusal);
     if result.is_err() && !waits {
         let rest = async { while let Some(Ok(_)) = body.frame().await {} };
         let _ = tokio::time::timeout(LINGER_TIME, rest).await;
@@ -98,10 +108,11 @@ async fn read(body: &mut Incoming, moves: &Moves, pieces: mpsc::Sender<Piece>) -
             },
         };
         let is_last = matches!(piece, Piece::End);
-        match (pieces.send(piece).await, is_last) {
-            (Err(_), _) => return Read::Refused,
-            (Ok(()), true) => return Read::Whole,
-            (Ok(()), false) => {}
+        match (tokio::time::timeout(WRITE_TIME_MAX, pieces.send(piece)).await, is_last) {
+            (Err(_), _) => return Read::Broken(refusal(silent())),
+            (Ok(Err(_)), _) => return Read::Refused,
+            (Ok(Ok(())), true) => return Read::Whole,
+            (Ok(Ok(())), false) => {}
         }
     }
 }
@@ -122,6 +133,13 @@ fn write(
         }
     }
     Err(ContentRefusal::Unfit("the content broke off".to_owned()))
+}
+
+/// A drive that hangs is waited for a while; the thread goes on waiting (ADR 0101).
+fn silent() -> ContentRefusal {
+    ContentRefusal::Failed(
+        "the content cannot be written: the drive of the state folder does not answer".to_owned(),
+    )
 }
 
 /// What the API answers. RFC 4918 §11.5 has 507.

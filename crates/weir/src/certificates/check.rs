@@ -27,11 +27,11 @@ pub(crate) fn check(loaded: &Loaded) -> Findings {
     let handle = Certificates::default();
     let mut loader = Loader::new(Template::new(&Arc::new(Ring::new(now)), &PROTOCOLS), handle.clone());
     let mut findings = Findings::default();
-    let prepared = match loader.prepare(wanted) {
-        Ok(prepared) => prepared,
+    let found = match loader.reading(Some(wanted)).read(now).fit() {
+        Ok(found) => found,
         Err(why) => return Findings { mistakes: vec![why], ..findings },
     };
-    for change in loader.configure(prepared, now) {
+    for change in loader.configure(found, now) {
         match change {
             Change::Failed { why, .. } => findings.mistakes.push(why),
             Change::Aged(identity, _) => {

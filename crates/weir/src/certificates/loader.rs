@@ -1,26 +1,20 @@
-//! Loads the certificates that a configuration wants, and those that have changed since. A pair is taken up
-//! whole or not at all: while it cannot be used, the one before stays. It must not wait, log or read a clock.
+//! The certificates in use: those that a configuration wants, and what is new of their files (`reading`). A
+//! pair is taken up whole or not at all: while it cannot be used, the one before stays. It must not read a
+//! file, wait, log or read a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
-use weir_tls::{
-    Certificates, ClientAuth, ClientMode, Identity, Part, Pem, Set, SiteClients, Source, Template,
-    self_signed,
-};
+use weir_tls::{Certificates, Identity, Pem, Set, SiteClients, Source, Template, self_signed};
 
 use super::change::{Change, Stage};
-use super::files::{Files, Stamp, read};
+use super::files::{Files, Stamp};
+use super::reading::{Clients, Found, FoundPair, Known, Reading};
 use super::wanted::{Wanted, WantedSite};
 
 /// How long before its end a certificate of Weir's own is made again.
 const OWN_LEFT_MIN: Duration = Duration::from_secs(30 * 86_400);
-/// Fewer pairs than this are loaded by the caller alone.
-const PAIRS_A_THREAD_MIN: usize = 64;
-
 /// All certificates of this process, and where they come from.
 pub(super) struct Loader {
     template: Template,
@@ -36,6 +30,8 @@ pub(super) struct Loader {
     clients: BTreeMap<String, Clients>,
     /// Pairs and files of authorities that could not be used, each counted once.
     pub(super) failures: u64,
+    /// How many configurations have been put in force.
+    number: u64,
 }
 
 /// A certificate in use.
@@ -54,22 +50,6 @@ pub(super) struct Pair {
     pub(super) held: Option<Held>,
     /// Why the files cannot be used as they are.
     pub(super) failure: Option<String>,
-}
-
-/// What a site asks of its clients.
-#[derive(Clone)]
-struct Clients {
-    ca: PathBuf,
-    mode: ClientMode,
-    seen: Option<Stamp>,
-    auth: Arc<ClientAuth>,
-    failure: Option<String>,
-}
-
-/// A configuration whose certificates can be put in force.
-pub(crate) struct Prepared {
-    wanted: Wanted,
-    clients: BTreeMap<String, Clients>,
 }
 
 /// Whether pairs may go whose files are gone.
@@ -91,39 +71,32 @@ impl Loader {
             unsigned: BTreeSet::new(),
             clients: BTreeMap::new(),
             failures: 0,
+            number: 0,
         }
     }
 
-    /// Reads what sites ask of their clients. Nothing changes by it.
-    ///
-    /// # Errors
-    /// A file of authorities cannot be used: without it the site would be open.
-    pub(super) fn prepare(&self, wanted: Wanted) -> Result<Prepared, String> {
-        let mut clients = BTreeMap::new();
-        for site in &wanted.sites {
-            if let Some((ca, mode)) = &site.clients {
-                clients.insert(site.name.clone(), self.clients_of(&site.name, ca, *mode)?);
-            }
+    /// What is to be read for a configuration, or for the one in force. Nothing changes by it.
+    pub(super) fn reading(&self, wanted: Option<Wanted>) -> Reading {
+        let known = |pair: &Pair| Known {
+            is_default: pair.is_default,
+            seen: pair.seen,
+            is_good: pair.held.is_some() && pair.failure.is_none(),
+        };
+        Reading {
+            template: self.template.clone(),
+            wanted: wanted.unwrap_or_else(|| self.wanted.clone()),
+            pairs: self.pairs.iter().map(|(files, pair)| (files.clone(), known(pair))).collect(),
+            clients: self.clients.clone(),
+            number: self.number,
         }
-        Ok(Prepared { wanted, clients })
-    }
-
-    fn clients_of(&self, site: &str, ca: &PathBuf, mode: ClientMode) -> Result<Clients, String> {
-        let seen = Stamp::of(ca);
-        let held = self.clients.get(site);
-        if let Some(held) = held.filter(|held| (&held.ca, held.mode, held.seen) == (ca, mode, seen)) {
-            return Ok(Clients { failure: None, ..held.clone() });
-        }
-        let auth = self.template.client_auth(site, mode, &read(ca)?);
-        let auth = auth.map_err(|error| format!("{}: {error}", ca.display()))?;
-        Ok(Clients { ca: ca.clone(), mode, seen, auth, failure: None })
     }
 
     /// Puts a configuration in force. What it no longer wants leaves.
-    pub(super) fn configure(&mut self, prepared: Prepared, now: SystemTime) -> Vec<Change> {
-        let Prepared { wanted, clients } = prepared;
+    pub(super) fn configure(&mut self, found: Found, now: SystemTime) -> Vec<Change> {
+        let Found { wanted, listed, pairs, clients, .. } = found;
+        self.number += 1;
         self.wanted = wanted;
-        self.clients = clients;
+        self.clients = clients.into_iter().filter_map(|(site, read)| Some((site, read.ok()?))).collect();
         let wants =
             |name: &String| self.wanted.sites.iter().any(|site| site.name == *name && site.is_self_signed);
         self.own.retain(|site, _| wants(site));
@@ -135,23 +108,27 @@ impl Loader {
         self.unsigned.clear();
         let mut changes = Vec::new();
         // Files that are gone altogether are being replaced, or were lost: no listener is left without any.
-        let finds_any =
-            self.wanted.patterns.iter().any(|pattern| pattern.pairs().into_iter().next().is_some());
+        let finds_any = !listed.is_empty();
         let gone = if finds_any || self.wanted.patterns.is_empty() { Gone::Leave } else { Gone::Stay };
-        self.load_pairs(gone, now, &mut changes);
+        self.lose(&listed, gone, &mut changes);
+        self.take_up_all(pairs, &mut changes);
         self.sign(now, &mut changes);
         self.put();
         self.age(now, &mut changes);
         changes
     }
 
-    /// Takes up what has changed since.
-    pub(super) fn look(&mut self, now: SystemTime) -> Vec<Change> {
+    /// Takes up what has changed since. What was read for another configuration is not, and is read again.
+    pub(super) fn look(&mut self, found: Found, now: SystemTime) -> Vec<Change> {
         let mut changes = Vec::new();
+        if found.number != self.number {
+            return changes;
+        }
+        self.lose(&found.listed, Gone::Stay, &mut changes);
         let is_other = [
-            self.load_pairs(Gone::Stay, now, &mut changes),
+            self.take_up_all(found.pairs, &mut changes),
             self.sign(now, &mut changes),
-            self.load_clients(&mut changes),
+            self.take_up_clients(found.clients, &mut changes),
         ];
         if is_other.contains(&true) {
             self.put();
@@ -181,47 +158,10 @@ impl Loader {
         (changes, failures)
     }
 
-    /// Answers challenges for `name` with a certificate in DER.
-    ///
-    /// # Errors
-    /// Why it cannot be used.
-    pub(super) fn challenge(
-        &self,
-        name: &str,
-        pair: (Vec<u8>, &[u8]),
-        now: SystemTime,
-    ) -> Result<(), String> {
-        let (chain, key) = pair;
-        let identity = self.template.identity_from_der((vec![chain], key), Source::Challenge, now);
-        self.handle.challenge(name, &Arc::new(identity.map_err(|error| error.to_string())?));
-        Ok(())
-    }
-
-    /// Loads pairs that have changed or could not be used. Returns whether one is other than before.
-    fn load_pairs(&mut self, gone: Gone, now: SystemTime, changes: &mut Vec<Change>) -> bool {
-        let mut listed = BTreeSet::new();
-        let mut due = Vec::new();
-        for pattern in &self.wanted.patterns {
-            for files in pattern.pairs() {
-                if !listed.insert(files.clone()) {
-                    continue;
-                }
-                let pair = self.pairs.entry(files.clone()).or_default();
-                let seen = files.stamps();
-                let is_same = pair.held.is_some() && pair.failure.is_none() && pair.seen == seen;
-                if !is_same || pair.is_default != pattern.is_default {
-                    (pair.seen, pair.is_default) = (seen, pattern.is_default);
-                    due.push(files);
-                }
-            }
-        }
-        let mut is_other = false;
+    /// What happens to pairs whose files are gone.
+    fn lose(&mut self, listed: &BTreeSet<Files>, gone: Gone, changes: &mut Vec<Change>) {
         match gone {
-            Gone::Leave => {
-                let before = self.pairs.len();
-                self.pairs.retain(|files, _| listed.contains(files));
-                is_other |= self.pairs.len() != before;
-            }
+            Gone::Leave => self.pairs.retain(|files, _| listed.contains(files)),
             Gone::Stay => {
                 let left: Vec<Files> =
                     self.pairs.keys().filter(|files| !listed.contains(files)).cloned().collect();
@@ -231,30 +171,20 @@ impl Loader {
                 }
             }
         }
-        for (files, loaded) in self.load(due, now) {
-            match loaded {
+    }
+
+    /// Takes up pairs. Returns whether one is other than before.
+    fn take_up_all(&mut self, found: Vec<FoundPair>, changes: &mut Vec<Change>) -> bool {
+        let mut is_other = false;
+        for FoundPair { files, is_default, seen, identity } in found {
+            let pair = self.pairs.entry(files.clone()).or_default();
+            (pair.seen, pair.is_default) = (seen, is_default);
+            match identity {
                 Ok(identity) => is_other |= self.take_up(&files, identity, changes),
                 Err(why) => self.fail(&files, why, changes),
             }
         }
         is_other
-    }
-
-    /// Loads pairs, many at once on all cores.
-    fn load(&self, due: Vec<Files>, now: SystemTime) -> Vec<(Files, Result<Identity, String>)> {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let share = due.len().div_ceil(threads).max(PAIRS_A_THREAD_MIN);
-        let template = &self.template;
-        let all = |share: &[Files]| -> Vec<_> {
-            share.iter().map(|files| (files.clone(), load(template, files, now))).collect()
-        };
-        if due.len() <= share {
-            return all(&due);
-        }
-        thread::scope(|scope| {
-            let working: Vec<_> = due.chunks(share).map(|share| scope.spawn(move || all(share))).collect();
-            working.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-        })
     }
 
     fn take_up(&mut self, files: &Files, identity: Identity, changes: &mut Vec<Change>) -> bool {
@@ -320,21 +250,24 @@ impl Loader {
         is_other
     }
 
-    /// Reads files of authorities that have changed. Returns whether one is other than before.
-    fn load_clients(&mut self, changes: &mut Vec<Change>) -> bool {
+    /// Takes up what sites ask of their clients. Returns whether one is other than before.
+    fn take_up_clients(
+        &mut self,
+        found: Vec<(String, Result<Clients, String>)>,
+        changes: &mut Vec<Change>,
+    ) -> bool {
         let mut is_other = false;
-        let held: Vec<(String, Clients)> =
-            self.clients.iter().map(|(site, held)| (site.clone(), held.clone())).collect();
-        for (site, held) in held {
-            match self.clients_of(&site, &held.ca, held.mode) {
+        for (site, read) in found {
+            let Some(held) = self.clients.get_mut(&site) else { continue };
+            match read {
                 Ok(clients) => {
                     is_other |= !Arc::ptr_eq(&clients.auth, &held.auth);
-                    self.clients.insert(site, clients);
+                    *held = clients;
                 }
                 Err(why) if held.failure.as_ref() != Some(&why) => {
                     changes.push(Change::Failed { names: None, why: why.clone() });
                     self.failures += 1;
-                    self.clients.insert(site, Clients { failure: Some(why), ..held });
+                    held.failure = Some(why);
                 }
                 Err(_) => {}
             }
@@ -402,24 +335,6 @@ impl Held {
         self.stage = stage;
         is_later.then(|| Change::Aged(self.identity.clone(), stage))
     }
-}
-
-/// Makes an identity from two files.
-///
-/// # Errors
-/// A sentence that names the file.
-fn load(template: &Template, files: &Files, now: SystemTime) -> Result<Identity, String> {
-    let chain = read(&files.chain)?;
-    let other = (files.key != files.chain).then(|| read(&files.key)).transpose()?;
-    let pem = Pem { chain: &chain, key: other.as_ref().unwrap_or(&chain) };
-    let source = Source::Files { chain: files.chain.clone(), key: files.key.clone() };
-    template.identity(pem, source, now).map_err(|error| {
-        let path = match error.part() {
-            Part::Chain => &files.chain,
-            Part::Key => &files.key,
-        };
-        format!("{}: {error}", path.display())
-    })
 }
 
 fn own(template: &Template, site: &WantedSite, now: SystemTime) -> Result<Identity, String> {

@@ -5,6 +5,7 @@ mod change;
 mod check;
 mod files;
 mod loader;
+mod reading;
 mod wanted;
 
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use weir_observe::{Event, EventKind, Observatory};
 use weir_tls::{Certificates, Identity, KeyKind, Pem, Ring, Source, Template};
 
 use self::change::{Change, Stage};
-use self::loader::{Loader, Prepared};
+use self::loader::Loader;
+use self::reading::Found;
 use self::wanted::Wanted;
 
 pub(crate) use self::check::check;
@@ -41,7 +43,9 @@ pub(crate) struct Keeper {
 }
 
 struct Shared {
+    /// Held while no file is read: who looks at certificates does not wait for a drive.
     loader: Mutex<Loader>,
+    template: Template,
     handle: Certificates,
     ring: Arc<Ring>,
     observatory: Arc<Observatory>,
@@ -67,15 +71,15 @@ impl Keeper {
         }
         let handle = Certificates::default();
         let template = Template::new(&ring, &PROTOCOLS);
-        let mut loader = Loader::new(template, handle.clone());
-        let prepared = loader.prepare(Wanted::of(loaded)).map_err(anyhow::Error::msg)?;
-        let changes = loader.configure(prepared, now);
+        let mut loader = Loader::new(template.clone(), handle.clone());
+        let found = loader.reading(Some(Wanted::of(loaded))).read(now).fit().map_err(anyhow::Error::msg)?;
+        let changes = loader.configure(found, now);
         check::usable(&loader).map_err(anyhow::Error::msg)?;
         for warning in check::warnings(loaded, &loader, &handle.current()) {
             tracing::warn!("{warning}");
         }
-        let shared = Shared { loader: Mutex::new(loader), handle, ring, observatory: observatory.clone() };
-        let shared = Arc::new(shared);
+        let loader = Mutex::new(loader);
+        let shared = Arc::new(Shared { loader, template, handle, ring, observatory: observatory.clone() });
         shared.tell(&changes);
         let (_alive, ends) = mpsc::channel();
         let watched = Arc::clone(&shared);
@@ -99,18 +103,19 @@ impl Keeper {
         self.shared.ring.export()
     }
 
-    /// Reads what a configuration needs that must not fail. Nothing changes by it.
+    /// Reads what a configuration needs. Nothing changes by it. Blocks, as long as a drive does not answer.
     ///
     /// # Errors
-    /// A sentence.
-    pub(crate) fn prepare(&self, loaded: &Loaded) -> Result<Prepared, String> {
-        self.shared.loader.lock().prepare(Wanted::of(loaded))
+    /// What must not fail has: a sentence.
+    pub(crate) fn prepare(&self, loaded: &Loaded) -> Result<Found, String> {
+        let reading = self.shared.loader.lock().reading(Some(Wanted::of(loaded)));
+        reading.read(weir_clock::now().wall).fit()
     }
 
     /// Puts the certificates of a configuration in force, and returns warnings.
-    pub(crate) fn configure(&self, loaded: &Loaded, prepared: Prepared) -> Vec<String> {
+    pub(crate) fn configure(&self, loaded: &Loaded, found: Found) -> Vec<String> {
         let mut loader = self.shared.loader.lock();
-        let changes = loader.configure(prepared, weir_clock::now().wall);
+        let changes = loader.configure(found, weir_clock::now().wall);
         let mut warnings: Vec<String> = loader.broken().map(str::to_owned).collect();
         warnings.extend(check::usable(&loader).err());
         warnings.extend(check::warnings(loaded, &loader, &self.shared.handle.current()));
@@ -146,7 +151,10 @@ impl Keeper {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn challenge(&self, name: &str, chain: Vec<u8>, key: &[u8]) -> Result<(), String> {
-        self.shared.loader.lock().challenge(name, (chain, key), weir_clock::now().wall)
+        let now = weir_clock::now().wall;
+        let identity = self.shared.template.identity_from_der((vec![chain], key), Source::Challenge, now);
+        self.shared.handle.challenge(name, &Arc::new(identity.map_err(|error| error.to_string())?));
+        Ok(())
     }
 
     /// Answers no challenge for `name` any more.
@@ -178,7 +186,9 @@ impl Shared {
         if self.ring.turn(now) {
             tracing::debug!("a new key for session tickets");
         }
-        let changes = self.loader.lock().look(now);
+        let reading = self.loader.lock().reading(None);
+        let found = reading.read(now);
+        let changes = self.loader.lock().look(found, now);
         self.tell(&changes);
     }
 

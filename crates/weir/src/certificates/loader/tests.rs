@@ -1,6 +1,7 @@
 //! When certificates are taken up, and when those before stay.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
@@ -10,8 +11,9 @@ use weir_tls::{Certificates, ClientMode, Ring, Template};
 
 use super::super::change::{Change, Stage};
 use super::super::files::Pattern;
+use super::super::reading::Found;
 use super::super::wanted::{Wanted, WantedSite};
-use super::{Loader, PathBuf};
+use super::Loader;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -65,14 +67,19 @@ impl Bench {
     }
 
     fn configure(&mut self) -> Vec<String> {
-        let prepared = self.loader.prepare(self.wanted.clone()).unwrap();
-        let changes = self.loader.configure(prepared, self.now);
+        let found = self.read(Some(self.wanted.clone())).fit().unwrap();
+        let changes = self.loader.configure(found, self.now);
         self.said(&changes)
     }
 
     fn look(&mut self) -> Vec<String> {
-        let changes = self.loader.look(self.now);
+        let found = self.read(None);
+        let changes = self.loader.look(found, self.now);
         self.said(&changes)
+    }
+
+    fn read(&self, wanted: Option<Wanted>) -> Found {
+        self.loader.reading(wanted).read(self.now)
     }
 
     /// What happened, in words, without the folder.
@@ -270,7 +277,7 @@ fn a_site_whose_clients_cannot_be_verified_is_refused() {
     assert_eq!(bench.look(), ["failed ca.pem: there is no certificate in it"]);
     assert_eq!(bench.look(), nothing());
     assert!(Arc::ptr_eq(&first, &asked(&bench)));
-    let refused = bench.loader.prepare(bench.wanted.clone()).err().unwrap();
+    let refused = bench.read(Some(bench.wanted.clone())).fit().err().unwrap();
     assert_eq!(refused, format!("{}: there is no certificate in it", ca.display()));
     bench.file("ca.pem", Authority::new().pem());
     bench.look();

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use weir_testkit::{Drive, Hung, Origin, Resource, Setup, Weir, until};
+use weir_testkit::{Authority, Client, Drive, Hung, Origin, Resource, Setup, TlsClient, Weir, until};
 
+use crate::content::kit::{lay, put};
 use crate::server::{server, setup};
 
 const SILENT: &str = "does not answer";
@@ -96,6 +97,7 @@ fn a_state_folder_that_hangs_holds_up_what_needs_it_alone() {
     let origin = origin();
     let mut weir = server(&[&origin]).more(VOLUME).start_in(state_on(&drive));
     let token = weir.token("view", &[]);
+    lay(&weir, "http://localhost/laid", "by hand");
     let load = Load::begin(&weir);
     load.goes_on(&weir);
     let frozen = drive.freeze();
@@ -109,9 +111,15 @@ fn a_state_folder_that_hangs_holds_up_what_needs_it_alone() {
     assert!(purged.code != Some(0) && purged.stderr.contains(SILENT), "{purged:?}");
     let upgraded = weir.command(&["upgrade"]);
     assert!(upgraded.code != Some(0) && upgraded.stderr.contains(SILENT), "{upgraded:?}");
+    // Content by hand lies there, too: what is laid is answered, and no more is laid.
+    let laid = put(&weir, "http://localhost/more", "more", &[]);
+    assert!(laid.code != Some(0) && laid.stderr.contains(SILENT), "{laid:?}");
+    assert_eq!(weir.get("/laid").text(), "by hand");
     load.goes_on(&weir);
     drop(frozen);
     until("purges are durable", || weir.command(&["purge", "http://localhost/own"]).code == Some(0));
+    until("content is laid", || put(&weir, "http://localhost/more", "more", &[]).code == Some(0));
+    assert_eq!((weir.get("/laid").text(), weir.get("/more").text()), ("by hand".into(), "more".into()));
     load.goes_on(&weir);
     load.end();
     let upgraded = weir.upgrade(&[]);
@@ -157,7 +165,40 @@ fn hangs(weir: &Weir, folder: &Path) {
 }
 
 #[test]
-fn certificates_and_includes_that_hang_hold_up_no_request() {
+fn certificates_that_hang_hold_up_no_handshake() {
+    let origin = origin();
+    let (setup, authority) = (setup(), Authority::new());
+    std::fs::create_dir(setup.folder().join("pairs")).unwrap();
+    setup.certificate("pairs/live", &authority, &["localhost"]);
+    let tables = "[[listen]]\naddress = \"{tls}\"\ntls = true\nprotocols = [\"http/1.1\"]\n\
+                  [[certificate]]\nchain = \"{folder}/pairs/*.pem\"\nkey = \"{folder}/pairs/*.key\"\n";
+    let weir = server(&[&origin]).more(tables).start_in(setup);
+    let client = TlsClient::trusting(&authority);
+    let handshake = || {
+        let socket = client.clone().forgetful().connect(weir.tls(), "localhost").unwrap();
+        assert_eq!(Client::over(socket).get("localhost", "/own", &[]).status(), 200);
+    };
+    let load = Load::begin(&weir);
+    load.goes_on(&weir);
+    let folder = weir.folder().join("pairs");
+    let Some(hung) = Hung::over(&folder) else { return load.end() };
+    std::thread::scope(|scope| {
+        let reloaded = scope.spawn(|| weir.reload());
+        for _ in 0..10 {
+            handshake();
+            load.goes_on(&weir);
+        }
+        drop(hung);
+        reloaded.join().unwrap();
+    });
+    load.goes_on(&weir);
+    load.end();
+    until("a reload succeeds", || weir.reload().code == Some(0));
+    handshake();
+}
+
+#[test]
+fn includes_that_hang_hold_up_no_request() {
     let origin = origin();
     let setup = setup();
     std::fs::create_dir(setup.folder().join("more")).unwrap();
