@@ -1,7 +1,8 @@
 //! The project's chores. `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and
 //! ARCHITECTURE.md.
 //!
-//! A test of this crate makes the same judgement, so that `cargo test` fails on an untidy tree.
+//! A test of this crate makes the same judgement, so that `cargo test` fails on an untidy tree. [`HELP`] has
+//! the other chores.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +10,18 @@ mod simulate;
 mod tidy;
 
 use anyhow::{Result, bail};
+
+/// What is printed where no chore is named.
+const HELP: &str = "\
+cargo run -p xtask -- CHORE
+
+  tidy                    judge the tree
+  circles [PACKAGE]       which files import each other in circles
+  lines FOLDER            lines with avoided words, and lines that are too wide
+  product                 product lines of each crate: without blank lines, comments and tests
+  ratchet [TABLE ...]     write the tables in xtask/ratchets again, smaller
+  simulate [SEED [DIR]]   drive the decisions of the store
+  simulate origins [SEED] drive the picks";
 
 fn main() -> Result<()> {
     match std::env::args().nth(1).as_deref() {
@@ -31,6 +44,14 @@ fn main() -> Result<()> {
             tidy::lines(&tidy::root(), &folder)?.iter().for_each(|line| println!("{line}"));
             Ok(())
         }
+        Some("product") => {
+            print!("{}", tidy::product(&tidy::root())?);
+            Ok(())
+        }
+        Some("help" | "--help") => {
+            println!("{HELP}");
+            Ok(())
+        }
         Some("ratchet") => tidy::write_ratchets(&tidy::root(), &std::env::args().skip(2).collect::<Vec<_>>()),
         Some("simulate") if std::env::args().nth(2).as_deref() == Some("origins") => {
             let seed = std::env::args().nth(3).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
@@ -45,6 +66,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        other => bail!("say `tidy`, `circles`, `lines`, `ratchet` or `simulate`, not {other:?}"),
+        Some(other) => bail!("no chore `{other}`\n\n{HELP}"),
+        None => bail!("no chore\n\n{HELP}"),
     }
 }

@@ -6,12 +6,15 @@
 //! circles of imports ([`circles`]) and parameters ([`parameters`]), which do need syntax ([`syntax`]), and
 //! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]), and every loop that
 //! waits for a peer in a table ([`loops`]).
+//!
+//! [`product`] counts what is left without tests and comments, and judges nothing.
 
 mod circles;
 mod dependencies;
 mod indexes;
 mod loops;
 mod parameters;
+mod product;
 mod ratchet;
 mod rooms;
 mod rules;
@@ -85,4 +88,12 @@ pub(crate) fn lines(root: &Path, folder: &str) -> Result<Vec<Offence>> {
     let mut found = wording::places(&sources, &wording::avoided(root)?, folder);
     found.extend(wording::places(&sources, &wording::wide(), folder));
     Ok(found)
+}
+
+/// The product lines of each crate, and of all.
+///
+/// # Errors
+/// The tree cannot be read.
+pub(crate) fn product(root: &Path) -> Result<String> {
+    Ok(product::table(&product::count(&sources(root)?)))
 }

@@ -10,7 +10,7 @@ use super::parameters;
 use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
-use super::{dependencies, indexes, judge, loops, rooms, root, rules, wording};
+use super::{dependencies, indexes, judge, loops, product, rooms, root, rules, wording};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -398,4 +398,60 @@ fn a_loop_that_waits_has_a_row_on_its_page() {
     let all = [2, 3, 4].map(|line| ("crates/weir-front/src/a.rs", line));
     check(&row("`pulls`, `polls`, `lines`", "one | | all"), &[&all[..], &[("docs/loops.md", 1)]].concat());
     assert_eq!(loops::judge(&[file("a.md", "")]).unwrap().len(), 1, "there is such a page");
+}
+
+#[test]
+fn product_lines_are_those_of_code() {
+    let lines = |text: &str| product::product(text).lines;
+    assert_eq!(lines("//! A card.\n\nuse a; // b\n/// C\nfn d() {}\n"), 2);
+    assert_eq!(lines("/* a\nb /* c */ d\n*/ x();\ny();\n"), 2);
+    // What looks like a comment, a bracket or an end in a text is none.
+    assert_eq!(lines("a(\"// }\\\" {\");\nb(r#\"/* \" \"#);\nc('\"', '\\'', 'd');\n// e\n"), 3);
+    assert_eq!(lines("let a = \"b \\\n    // c\n\n    d\";\ne();\n"), 4);
+    let items = [
+        "mod tests {\n    fn a() {}\n\n    fn b() { \"{\" }\n}",
+        "mod tests;",
+        "use a::{\n    b,\n    c,\n};",
+        "#[derive(Debug)]\npub(crate) struct A<B, C>(\n    B,\n    C,\n);",
+        "const A: &str =\n    \"b\";",
+        "pub fn a<B>(\n    b: B,\n) -> bool\nwhere\n    B: C,\n{\n    b\n}",
+        "const A: B = {\n    c()\n};",
+    ];
+    for item in items {
+        for condition in ["test", "any(test, feature = \"testing\")"] {
+            let text = format!("fn a() {{}}\n#[cfg({condition})]\n{item}\nfn z() {{}}\n");
+            assert_eq!(lines(&text), 2, "{text}");
+        }
+        assert!(lines(&format!("fn a() {{}}\n#[cfg(not(test))]\n{item}\nfn z() {{}}\n")) > 3, "{item}");
+    }
+    let field = "struct A {\n    #[cfg(test)]\n    a: B<C, D>,\n    e: F,\n}\n";
+    assert_eq!(lines(field), 3);
+    let first = "#[cfg(test)]\nmod a;\n#[cfg(test)]\npub(crate) mod b;\n";
+    assert_eq!(product::product(first).tests, ["a", "b"]);
+}
+
+#[test]
+fn product_lines_are_counted_by_crate() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let sources = [
+        source(
+            "crates/weir-a/src/lib.rs",
+            "mod b;\n#[cfg(any(test, feature = \"testing\"))]\npub mod double;\n",
+        ),
+        source("crates/weir-a/src/double.rs", "a();\n"),
+        source("crates/weir-a/src/double/inside.rs", "a();\n"),
+        source("crates/weir-a/src/double_of.rs", "a();\n"),
+        source("crates/weir-a/src/b.rs", "a();\nb();\n#[cfg(test)]\nmod made;\n"),
+        source("crates/weir-a/src/b/made.rs", "a();\n"),
+        source("crates/weir-a/src/b/tests.rs", "a();\n"),
+        source("crates/weir-a/src/b/tests/c.rs", "a();\n"),
+        source("crates/weir-a/tests/it.rs", "a();\n"),
+        source("crates/weir-b/src/main.rs", "a();\n"),
+        source("crates/weir-testkit/src/lib.rs", "a();\n"),
+        source("xtask/src/main.rs", "a();\n"),
+    ];
+    let counts = product::count(&sources);
+    let expected = [("weir-a", 4), ("weir-b", 1)];
+    assert_eq!(counts, expected.map(|(name, lines)| (name.to_owned(), lines)).into());
+    assert_eq!(product::table(&counts), "       4 weir-a\n       1 weir-b\n       5 in all\n");
 }
