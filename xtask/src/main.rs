@@ -1,5 +1,5 @@
 //! The project's chores. `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and
-//! ARCHITECTURE.md.
+//! docs/files.md.
 //!
 //! A test of this crate makes the same judgement, so that `cargo test` fails on an untidy tree. [`HELP`] has
 //! the other chores.
@@ -19,6 +19,7 @@ cargo run -p xtask -- CHORE
   circles [PACKAGE]       which files import each other in circles
   lines FOLDER            lines with avoided words, and lines that are too wide
   product                 product lines of each crate: without blank lines, comments and tests
+  files                   write the map of all files in docs/files.md
   ratchet [TABLE ...]     write the tables in xtask/ratchets again, smaller
   simulate [SEED [DIR]]   drive the decisions of the store
   simulate origins [SEED] drive the picks";
@@ -48,6 +49,7 @@ fn main() -> Result<()> {
             print!("{}", tidy::product(&tidy::root())?);
             Ok(())
         }
+        Some("files") => tidy::write_map(&tidy::root()),
         Some("help" | "--help") => {
             println!("{HELP}");
             Ok(())

@@ -5,7 +5,8 @@
 //! syntax; rustfmt's layout makes that enough. Bounds with exceptions that may only shrink ([`ratchet`]) are:
 //! circles of imports ([`circles`]) and parameters ([`parameters`]), which do need syntax ([`syntax`]), and
 //! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]), and every loop that
-//! waits for a peer in a table ([`loops`]).
+//! waits for a peer in a table ([`loops`]). The pages for newcomers name what is there ([`pages`]), and show
+//! what the files' cards say ([`map`]).
 //!
 //! [`product`] counts what is left without tests and comments, and judges nothing.
 
@@ -13,6 +14,8 @@ mod circles;
 mod dependencies;
 mod indexes;
 mod loops;
+mod map;
+mod pages;
 mod parameters;
 mod product;
 mod ratchet;
@@ -51,6 +54,8 @@ pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
     }
     offences.extend(indexes::judge(&sources));
     offences.extend(loops::judge(&sources)?);
+    offences.extend(pages::judge(&sources));
+    offences.extend(map::judge(&sources));
     for (ratchet, found) in counted(root, &sources)? {
         offences.extend(ratchet.judge(&ratchet.read(root)?, &found));
     }
@@ -96,4 +101,12 @@ pub(crate) fn lines(root: &Path, folder: &str) -> Result<Vec<Offence>> {
 /// The tree cannot be read.
 pub(crate) fn product(root: &Path) -> Result<String> {
     Ok(product::table(&product::count(&sources(root)?)))
+}
+
+/// Writes the map of all files on its page.
+///
+/// # Errors
+/// The tree or the page cannot be read, or the page not written.
+pub(crate) fn write_map(root: &Path) -> Result<()> {
+    map::write(root, &sources(root)?)
 }

@@ -82,7 +82,7 @@ pub(super) fn card(source: &Source) -> Vec<Offence> {
     }
 }
 
-/// What a crate must not name: its folder, the words, and why. The absences of ARCHITECTURE.md.
+/// What a crate must not name: its folder, the words, and why. The absences of docs/files.md.
 const ABSENCES: &[(&str, &[&str], &str)] = &[
     (
         "crates/weir-policy/src/",

@@ -10,7 +10,7 @@ use super::parameters;
 use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
-use super::{dependencies, indexes, judge, loops, product, rooms, root, rules, wording};
+use super::{dependencies, indexes, judge, loops, map, pages, product, rooms, root, rules, wording};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -454,4 +454,76 @@ fn product_lines_are_counted_by_crate() {
     let expected = [("weir-a", 4), ("weir-b", 1)];
     assert_eq!(counts, expected.map(|(name, lines)| (name.to_owned(), lines)).into());
     assert_eq!(product::table(&counts), "       4 weir-a\n       1 weir-b\n       5 in all\n");
+}
+
+#[test]
+fn a_birds_eye_that_is_long_or_lacks_a_room_offends() {
+    let source = |text: &str| Source { path: "ARCHITECTURE.md".to_owned(), text: text.to_owned() };
+    let found = |text: &str| {
+        let offences = pages::birds_eye(&source(text), &["weir-a", "weir-ab"]);
+        offences.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let whole = "**`weir-a`** is. *Invariant:* it.\n**`weir-ab`** is. *Invariant:* it.\n";
+    let long = |lines: usize| whole.to_owned() + &"x\n".repeat(lines - 2);
+    assert!(found(&long(120)).is_empty());
+    assert_eq!(found(&long(121)), ["ARCHITECTURE.md:121: 121 lines; at most 120 (STYLE.md 29)"]);
+    let table = whole.to_owned() + "| a | b |\n";
+    assert_eq!(found(&table), ["ARCHITECTURE.md:3: prose has no table: docs/files.md has them"]);
+    let none = "**`weir-a`** is.\n**`weir-ab`** is. *Invariant:* it.\n";
+    assert_eq!(found(none), ["ARCHITECTURE.md:1: weir-a has 0 invariants, not one"]);
+    assert_eq!(
+        found("**`weir-a`** is. *Invariant:* it.\n"),
+        ["ARCHITECTURE.md:1: no paragraph begins with **`weir-ab`**"]
+    );
+}
+
+#[test]
+fn a_name_that_is_nowhere_offends() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let all = [
+        source("crates/weir-fill/src/reader/choose.rs", "fn choose() -> Next { Next::Wait }"),
+        source("docs/adr/README.md", ""),
+    ];
+    let code = pages::words(&all);
+    let lines = |text: &str| {
+        let found = pages::names(&source("ARCHITECTURE.md", text), &all, &code);
+        found.iter().map(|offence| offence.line).collect::<Vec<_>>()
+    };
+    let there = "`fill::reader`, `choose`, `Next::Wait`, `reader::choose`\n\
+                 `weir-fill/src/reader/choose.rs`, `reader/choose`, `docs/adr/`, `adr/README.md`\n\
+                 `make all`, `weir-worker-N`, `If-Range`, `a >= b`";
+    assert!(lines(there).is_empty(), "{:?}", lines(there));
+    assert_eq!(lines("`Next`\n`Nexts`\n`fill::gone`\n`gone::choose`\n`weir-fill/src/gone.rs`"), [2, 3, 4, 5]);
+}
+
+#[test]
+fn the_map_shows_the_first_sentence_of_each_card() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let file = |name: &str, text: &str| source(&format!("crates/weir-a/src/{name}"), text);
+    let cards = |card: &str| {
+        [
+            file("lib.rs", "//! The room.\n"),
+            file("b.rs", card),
+            file("b/c.rs", "//! Inside.\n"),
+            file("b/tests.rs", "//! Tests.\n"),
+            file("d/mod.rs", "//! Another\n//! one\n\nuse x;\n"),
+        ]
+    };
+    let first = cards("//! What [`b`] is ([`E`](mod@e)), a|b. And more.\n//!\n//! Below.\n");
+    let printed = map::map(&first);
+    assert_eq!(
+        printed,
+        "\n\n### `weir-a`\n\n| file | what it is |\n|---|---|\n\
+         | `b` | What `b` is (`E`), a\\|b. Inside: `c` |\n| `d` | Another one |\n"
+    );
+    let offences = |sources: &[Source], before: &str| {
+        let page =
+            format!("{before}\n<!-- printed from the files' cards: cargo run -p xtask -- files -->{printed}");
+        let files = sources.iter().map(|one| source(&one.path, &one.text));
+        map::judge(&files.chain([source("docs/files.md", &page)]).collect::<Vec<_>>())
+    };
+    assert!(offences(&first, "# Files").is_empty());
+    let found = offences(&cards("//! What it became.\n"), "# Files");
+    assert_eq!(found.iter().map(|offence| offence.line).collect::<Vec<_>>(), [8]);
+    assert_eq!(offences(&first[..4], "# Files").len(), 1);
 }
