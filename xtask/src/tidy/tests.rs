@@ -527,3 +527,40 @@ fn the_map_shows_the_first_sentence_of_each_card() {
     assert_eq!(found.iter().map(|offence| offence.line).collect::<Vec<_>>(), [8]);
     assert_eq!(offences(&first[..4], "# Files").len(), 1);
 }
+
+#[test]
+fn a_decision_without_a_true_status_offends() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let found = |rows: &[&str]| {
+        let sources = [
+            source("docs/README.md", ""),
+            source("examples/README.md", ""),
+            source("docs/adr/README.md", &rows.join("\n")),
+            source("docs/adr/0001-a.md", ""),
+            source("docs/adr/0002-b.md", ""),
+        ];
+        indexes::judge(&sources).iter().map(|offence| offence.line).collect::<Vec<_>>()
+    };
+    let row =
+        |number: &str, name: &str, status: &str| format!("| [{number}]({number}-{name}.md) | A | {status} |");
+    let second = row("0002", "b", "in force");
+    let first = |status: &str| row("0001", "a", status);
+    for status in ["in force", "in part: 0002 (its rates)", "superseded by 0002"] {
+        assert!(found(&[&first(status), &second]).is_empty(), "{status}");
+    }
+    let wrong = [
+        "",
+        "valid",
+        "in part",
+        "in part: later",
+        "in part: 0003",
+        "superseded by 0003",
+        "superseded by 0001",
+    ];
+    for status in wrong {
+        assert_eq!(found(&[&first(status), &second]), [1], "{status}");
+    }
+    assert_eq!(found(&[&first("in force"), &second, &second]), [3]);
+    // Listed, but in no row.
+    assert_eq!(found(&["[0001](0001-a.md)", &second]), [1]);
+}
