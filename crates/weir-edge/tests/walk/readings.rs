@@ -165,6 +165,7 @@ fn no_reading_of_a_path_goes_round_its_guard() {
             "/x/../admin/y",
             "/admin;a/../x/y",
             "/;/..;/admin/x",
+            "/%5c;%5cx/admin/y",
         ] {
             check(&weir, &origin, path, "GET");
             check(&weir, &origin, path, "DELETE");

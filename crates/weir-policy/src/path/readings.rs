@@ -6,6 +6,8 @@ use super::{has_dot_segment, is_plain, octets};
 
 /// The most kinds of doubt in one path. Each doubles the readings.
 const DOUBTS_MAX: u32 = 4;
+/// The most characters in all readings of a path together: what they cost grows with them.
+const CHARACTERS_MAX: usize = 32 << 10;
 
 /// The ways in which a path may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub struct Readings {
     pub has_marked_dots: bool,
 }
 
-/// A path may be read in more ways than anybody would mean.
+/// A path may be read in more ways than anybody would mean, or is too long for the ways that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
@@ -37,8 +39,11 @@ enum Doubt {
     Dot = 32,
     /// Segments without a name are left out.
     Merged = 64,
+    /// What follows a `;` ends at `/` alone: parameters are taken off before anything else is read as a slash.
+    Swallowed = 128,
 }
 
+/// The reading with the most segments.
 const ALL: u8 = 127;
 const MARKS: u8 = Doubt::Backslash as u8
     | Doubt::EncodedBackslash as u8
@@ -65,12 +70,15 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
     if !may_swallow && !has_dot_segment(path) {
         return Ok(None);
     }
+    if may_swallow {
+        doubts |= Doubt::Swallowed as u8;
+    }
     let widest = written(&pieces, ALL & !(Doubt::Merged as u8));
     // The first is what stands before the path's first slash.
     if widest.split('/').skip(1).any(str::is_empty) {
         doubts |= Doubt::Merged as u8;
     }
-    if doubts.count_ones() > DOUBTS_MAX {
+    if doubts.count_ones() > DOUBTS_MAX || pieces.len() << doubts.count_ones() > CHARACTERS_MAX {
         return Err(TooMany);
     }
     let dots = |reading| written(&pieces, reading).split('/').filter(|name| is_dots(name)).count();
@@ -129,13 +137,14 @@ impl Piece {
 /// The path by one reading, with its dot segments and a slash between any two segments. It is one text,
 /// since a path of many segments is read in many ways.
 fn written(pieces: &[Piece], reading: u8) -> String {
-    let merges = reading & Doubt::Merged as u8 != 0;
+    let (merges, swallows) = (reading & Doubt::Merged as u8 != 0, reading & Doubt::Swallowed as u8 != 0);
     let mut text: Vec<u8> = Vec::with_capacity(pieces.len());
     let mut is_parameter = false;
     for piece in pieces {
         let counts = piece.doubt.is_none_or(|doubt| reading & doubt as u8 != 0);
         let byte = if counts { piece.byte } else { 0 };
         match (byte, piece.doubt) {
+            (_, Some(_)) if is_parameter && swallows => {}
             (b'/' | b'\\', Some(_)) | (b'/', None) => {
                 is_parameter = false;
                 // A segment without a name is left out, but for what stands before the first slash.

@@ -34,6 +34,9 @@ fn a_path_with_dots_is_read_in_each_way() {
         &["/admin/x", "/b/admin/x", "//admin/x", "//b/admin/x", "/;\\b/admin/x", "/;/b/admin/x"],
         false,
     );
+    // And what stands before the `;` may be a slash all the same.
+    let found = readings("/%5c;%5cb/admin/x").unwrap().unwrap().paths;
+    assert!(found.contains(&"/admin/x".to_owned()), "{found:?}");
     check("/a;b%2fc", &["/a", "/a/c", "/a;b/c", "/a;b%2Fc"], false);
     check("/%61dmin;b/../x", &["/admin/../x", "/x", "/admin;b/../x"], false);
 }
@@ -44,7 +47,16 @@ fn a_path_without_dots_is_read_in_one_way_and_no_path_in_a_thousand() {
         assert_eq!(readings(path), Ok(None), "{path}");
     }
     assert_eq!(readings("/a%2fb\\c%5cd;e%3b/../f"), Err(TooMany));
-    assert_eq!(readings("/a//b%2fc;d\\../f").unwrap().unwrap().paths.len(), 32);
+    assert_eq!(readings("/a//b%2fc;d/../f").unwrap().unwrap().paths.len(), 32);
+    // What several readings cost is bounded, however long a path may be.
+    for (path, longest) in [("/../", 32 << 10), ("/a%2fb/../", 16 << 10), ("/a//b%2fc;d/../", 2 << 10)] {
+        let of = |characters: usize| {
+            let own = path.len() - 2 * path.matches('%').count();
+            readings(&format!("{path}{}", "x".repeat(characters - own)))
+        };
+        assert!(of(longest).unwrap().is_some(), "{path}");
+        assert_eq!(of(longest + 1), Err(TooMany), "{path}");
+    }
 }
 
 proptest! {
