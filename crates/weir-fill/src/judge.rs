@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE, VARY};
+use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, COOKIE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use weir_policy::cookies::has_own_cookies;
 use weir_policy::{
     BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, can_be_validated,
     may_be_of_signature, may_freshen, outlasts, storable,
@@ -404,12 +405,23 @@ impl FillRequest {
         true
     }
 
-    /// Retires what was to be revalidated where a response that is not stored has replaced it.
+    /// Whether the request has cookies on which the stored response does not depend.
+    fn has_own_cookies(&self, held: &Generation) -> bool {
+        self.refetch.headers.contains_key(COOKIE)
+            && has_own_cookies(&self.client_headers, &held.head().stored.variant, &self.settings.rules().key)
+    }
+
+    /// Retires what was to be revalidated where a response that is not stored has replaced it, unless the
+    /// client's own cookies may be the reason.
     fn supersede(&self, reason: NotStored, status: StatusCode) {
         let replaces = status.is_success()
             || status.is_redirection()
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         let Some(old) = &self.validating else { return };
+        // What a client's own cookie brought about says nothing of what others get.
+        if self.has_own_cookies(old) {
+            return;
+        }
         if replaces
             && (reason.is_of_response() || matches!(reason, NotStored::NoRoom | NotStored::VaryCookie))
         {

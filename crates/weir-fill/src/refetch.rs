@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, COOKIE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_observe::Purpose;
 use weir_policy::Interval;
@@ -179,6 +179,24 @@ impl Refetch {
         let mut refetch = Arc::clone(self);
         if refetch.headers.contains_key(AUTHORIZATION) {
             Arc::make_mut(&mut Arc::make_mut(&mut refetch).headers).remove(AUTHORIZATION);
+        }
+        refetch
+    }
+
+    /// The same with none of a client's cookies but those on which the stored response depends.
+    pub fn without_cookies(
+        self: &Arc<Self>,
+        generation: &Generation,
+        settings: &dyn Settings,
+    ) -> Arc<Refetch> {
+        let mut refetch = Arc::clone(self);
+        if refetch.headers.contains_key(COOKIE) {
+            let kept = settings.anonymous_fields(&refetch.headers, generation);
+            let headers = Arc::make_mut(&mut Arc::make_mut(&mut refetch).headers);
+            headers.remove(COOKIE);
+            for cookies in kept.get_all(COOKIE) {
+                headers.append(COOKIE, cookies.clone());
+            }
         }
         refetch
     }

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -191,10 +191,19 @@ pub fn begin(request: Box<FillRequest>, fill: Arc<Fill>, interim: Option<Interim
     Led { running: Some(Box::pin(run(request, fill, interim, to_lead))), for_lead }
 }
 
-/// Starts a fill that no client waits for: it parks its own reader guard. Its request carries no credentials.
+/// Starts a fill that no client waits for: it parks its own reader guard. Its request carries no credentials,
+/// and no cookies but those on which the stored response depends.
 pub fn start_in_background(mut request: Box<FillRequest>, guard: ReaderGuard) {
     request.client_headers.remove(AUTHORIZATION);
     request.refetch = request.refetch.anonymous();
+    if let Some(held) = request.validating.clone() {
+        let refetch = request.refetch.without_cookies(&held, &*request.settings);
+        match refetch.headers.get(COOKIE) {
+            Some(of_key) => drop(request.client_headers.insert(COOKIE, of_key.clone())),
+            None => drop(request.client_headers.remove(COOKIE)),
+        }
+        request.refetch = refetch;
+    }
     let (to_lead, _) = oneshot::channel();
     let fill = guard.fill().clone();
     request.refetch.expect(|| fill.asks());

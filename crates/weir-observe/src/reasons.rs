@@ -86,6 +86,13 @@ pub const REASONS: &[Reason] = {
         ),
         row(
             NotStored,
+            "signature",
+            "The same, where the query has a signature as object storages have them (`X-Amz-Signature`, \
+             `X-Goog-Signature`, `Signature` with a key's name, `sig` with `se`, ...): what it opens is not for \
+             who has no such link any more. `public` says that it may be stored.",
+        ),
+        row(
+            NotStored,
             "vary-cookie",
             "The response says `Vary: Cookie`, and the request has a cookie that is not in `key.cookies`. \
              `cookies` takes out those that the origin does not read; `weir explain` names them.",
@@ -224,6 +231,12 @@ pub const REASONS: &[Reason] = {
             "Past the cache: the path has a segment `..`, or one `.` that is encoded or the last (each `/./` \
              is removed before). An origin that resolves it answers for a path that did not choose the \
              route.",
+        ),
+        row(
+            NotHit,
+            "host-in-path",
+            "Past the cache: the path begins with two slashes. Some programs (PHP's `parse_url`, `URL` of Node) \
+             take what follows for a host, and answer for the path behind it.",
         ),
         row(
             NotHit,

@@ -4,7 +4,7 @@
 use crate::control::RequestDirectives;
 use crate::fields::is_respelled;
 use crate::glob;
-use crate::path::{has_dot_segment, read_path};
+use crate::path::{has_dot_segment, may_name_host, read_path};
 use crate::request::RequestView;
 use crate::rules::{CacheRules, HeaderTrigger, PairTrigger, Triggers};
 use crate::{cookies, query};
@@ -140,6 +140,8 @@ pub enum PassReason {
     /// The path has a segment `.` or `..`, plain or encoded. An origin that resolves it answers for another
     /// path than the one by which the route was chosen.
     DotSegment,
+    /// The path begins with two slashes, and so with a host to some programs.
+    HostInPath,
     /// The request may have been replayed (RFC 8470): others must not get what it brings.
     EarlyData,
     /// Its credentials may cover fields that a fill would change, and no answer for its key was public a
@@ -166,6 +168,7 @@ impl PassReason {
             PassReason::Session => "session",
             PassReason::RouteNoStore => "route-no-store",
             PassReason::DotSegment => "dot-segment",
+            PassReason::HostInPath => "host-in-path",
             PassReason::EarlyData => "early-data",
             PassReason::Signed => "signed",
             PassReason::Uncacheable => "uncacheable",
@@ -190,6 +193,9 @@ pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
     }
     if has_dot_segment(request.path()) {
         return Consult::Pass(PassReason::DotSegment);
+    }
+    if may_name_host(request.path()) {
+        return Consult::Pass(PassReason::HostInPath);
     }
     let (mut marks, has_directives) = scan(request.headers);
     let directives =

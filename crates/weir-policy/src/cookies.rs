@@ -10,6 +10,7 @@
 use crate::glob;
 use crate::path::octets;
 use crate::rules::{KeyRules, PairTrigger};
+use crate::vary::Variant;
 use http::{HeaderMap, HeaderValue, header};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -142,6 +143,11 @@ fn unquoted(name: &[u8]) -> Vec<u8> {
 /// What is no cookie counts as one.
 pub fn has_unkeyed(headers: &HeaderMap, rules: &KeyRules) -> bool {
     pairs(headers).any(|(name, value)| value.is_none() || !is_keyed(name, rules))
+}
+
+/// Whether a request has cookies of which neither its key nor a stored response's Vary knows.
+pub fn has_own_cookies(headers: &HeaderMap, variant: &Variant, rules: &KeyRules) -> bool {
+    has_unkeyed(headers, rules) && !variant.varies_on_cookies()
 }
 
 /// Whether an origin may read the cookies in the key differently from the key. Then two requests with one key

@@ -64,12 +64,24 @@ pub fn strip_named(headers: &mut HeaderMap) {
 }
 
 /// Whether two different names are the same to an origin behind CGI, which takes a hyphen for an underscore
-/// (RFC 3875 §4.1.18).
+/// (RFC 3875 §4.1.18), and to PHP, which takes a dot for one as well.
 pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
-    let hyphenated = |byte: u8| if byte == b'_' { b'-' } else { byte };
     name != other
         && name.as_str().len() == other.as_str().len()
         && name.as_str().bytes().map(hyphenated).eq(other.as_str().bytes().map(hyphenated))
+}
+
+/// The byte of a name in lower case as a hyphen, where it is neither letter nor digit: no server is known that
+/// tells names apart by these bytes and makes variables of them.
+fn hyphenated(byte: u8) -> u8 {
+    if byte.is_ascii_alphanumeric() { byte } else { b'-' }
+}
+
+/// The name that an origin may take a name for, where it has other marks than hyphens.
+pub fn respelled(name: &HeaderName) -> Option<String> {
+    let text = name.as_str();
+    let is_odd = text.bytes().any(|byte| byte != b'-' && !byte.is_ascii_alphanumeric());
+    is_odd.then(|| text.bytes().map(|byte| char::from(hyphenated(byte))).collect())
 }
 
 /// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). Fields that describe the missing body do not.

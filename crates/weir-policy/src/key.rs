@@ -186,7 +186,7 @@ pub fn forwarded<'a>(rules: &KeyRules, path_and_query: &'a str) -> Cow<'a, str> 
     if joined == path_and_query { Cow::Borrowed(path_and_query) } else { Cow::Owned(joined) }
 }
 
-fn is_kept(rule: &QueryRule, parameter: &str) -> bool {
+pub(crate) fn is_kept(rule: &QueryRule, parameter: &str) -> bool {
     let named = |patterns: &[String]| {
         patterns.iter().any(|pattern| glob::fits(pattern, name_of(parameter).as_bytes()))
     };

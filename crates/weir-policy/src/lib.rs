@@ -52,7 +52,9 @@ pub use by_status::{Lifetimes, Statuses, Windows, is_never_stored};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, Ignored, IgnoredDirective, MaxStale, RequestDirectives};
 pub use date::http_date;
-pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named, strip_named_by};
+pub use fields::{
+    is_hop_by_hop, is_in_304, is_respelled, respelled, strip_hop_by_hop, strip_named, strip_named_by,
+};
 pub use freshness::{Freshness, LifetimeSource, age_s, freshness, is_of_content};
 pub use glob::overlap as globs_overlap;
 pub use intervals::{Interval, Intervals};

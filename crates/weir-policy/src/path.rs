@@ -6,7 +6,7 @@ mod readings;
 
 use std::borrow::Cow;
 
-pub use readings::{Readings, TooMany, readings};
+pub use readings::{Readings, TooMany, may_name_host, readings};
 
 /// The path as most origins read it; the path itself where it can be read in one way only.
 ///

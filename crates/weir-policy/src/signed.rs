@@ -2,7 +2,9 @@
 //! object storages have them (AWS Signature Version 4 and its like). Their origin refuses such a request once
 //! it was changed. Pure; it must not check a signature.
 
+use crate::key::is_kept;
 use crate::request::RequestView;
+use crate::rules::KeyRules;
 use crate::vary::accept_encoding;
 use http::{HeaderName, StatusCode, header};
 
@@ -19,6 +21,11 @@ const SIGNATURES: [&str; 8] = [
     "sig",
 ];
 
+/// Parameters that stand beside a `Signature` or `sig` where it opens a storage: whose it is, or its end. Others
+/// use these two names for what opens nothing.
+const BESIDE: [&str; 6] =
+    ["awsaccesskeyid", "googleaccessid", "ossaccesskeyid", "accesskeyid", "key-pair-id", "se"];
+
 /// Parameters that say which fields a signature in the query covers.
 const COVERED: [&str; 3] = ["x-amz-signedheaders", "x-goog-signedheaders", "x-tos-signedheaders"];
 
@@ -32,6 +39,30 @@ const CHANGED: [HeaderName; 7] = [
     header::IF_UNMODIFIED_SINCE,
     header::ACCEPT_ENCODING,
 ];
+
+/// Whether a request shows credentials to its origin: `Authorization`, or a signature in the query, which opens
+/// what it is for until it ends. A parameter that the route withholds from the origin opens nothing.
+pub(crate) fn has_credentials(request: &RequestView<'_>, rules: &KeyRules) -> bool {
+    request.headers.contains_key(header::AUTHORIZATION) || opens(request, rules)
+}
+
+/// Whether the query has a signature that opens something.
+pub(crate) fn opens(request: &RequestView<'_>, rules: &KeyRules) -> bool {
+    let Some((_, query)) = request.path_and_query.split_once('?') else { return false };
+    let parameters = query.split('&').filter(|pair| is_kept(&rules.query, pair));
+    let names = parameters.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    let mut has_signature = false;
+    let mut has_beside = false;
+    for name in names {
+        let is_of = |list: &[&str]| list.iter().any(|one| name.eq_ignore_ascii_case(one));
+        if is_of(&SIGNATURES[..6]) {
+            return true;
+        }
+        has_signature |= is_of(&SIGNATURES[6..]);
+        has_beside |= is_of(&BESIDE);
+    }
+    has_signature && has_beside
+}
 
 /// Whether a signature may cover the fields of a request that a fill changes: it has `Authorization`, or a
 /// signature in its query that does not say otherwise.

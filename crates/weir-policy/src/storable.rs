@@ -13,6 +13,7 @@ use crate::request::RequestView;
 use crate::response::{BodyEnd, ResponseView};
 use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
 use crate::set_cookie::name_set;
+use crate::signed::has_credentials;
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::effective;
@@ -88,6 +89,8 @@ pub enum NotStored {
     Respelled,
     /// The request was authenticated and the response is not marked for sharing (RFC 9111 §3.5).
     Authorization,
+    /// The same, where the query has a signature that opens something.
+    Signature,
     /// The route ignores what the response says, and the request has a cookie that is not in the key.
     RequestCookie,
     /// It sets a cookie.
@@ -132,6 +135,7 @@ impl NotStored {
             NotStored::VaryCookie => "vary-cookie",
             NotStored::Respelled => "respelled",
             NotStored::Authorization => "authorization",
+            NotStored::Signature => "signature",
             NotStored::RequestCookie => "request-cookie",
             NotStored::SetCookie => "set-cookie",
             NotStored::SetKeyCookie => "set-key-cookie",
@@ -158,7 +162,7 @@ impl NotStored {
     pub fn is_of_response(self) -> bool {
         use NotStored::{
             Authorization, Bypass, Method, MinUses, NoRoom, Outlasted, Refused, RequestBody, RequestCookie,
-            RequestNoStore, Respelled, UnaskedNotModified, VaryCookie,
+            RequestNoStore, Respelled, Signature, UnaskedNotModified, VaryCookie,
         };
         !matches!(
             self,
@@ -169,6 +173,7 @@ impl NotStored {
                 | Refused
                 | Respelled
                 | Authorization
+                | Signature
                 | NoRoom
                 | UnaskedNotModified
                 | VaryCookie
@@ -212,8 +217,8 @@ pub fn storable(
     {
         return Err(NotStored::Respelled);
     }
-    if request.headers.contains_key(header::AUTHORIZATION) && !is_shareable(&control) {
-        return Err(NotStored::Authorization);
+    if has_credentials(request, &rules.key) && !is_shareable(&control) {
+        return Err(of_credentials(request));
     }
     cookie_allows(headers, &control, rules)?;
     if !control.ignored.is_empty() {
@@ -227,7 +232,7 @@ pub fn storable(
         return Err(if is_bound { NotStored::NoCache } else { without_lifetime(status) });
     }
     let mut stored = assemble(response, &control, variant, rules);
-    if request.headers.contains_key(header::AUTHORIZATION) && is_shared_by_s_maxage(&control) {
+    if has_credentials(request, &rules.key) && is_shared_by_s_maxage(&control) {
         stored.facts.bind_to_credentials();
     }
     is_of_use(&stored)?;
@@ -239,6 +244,14 @@ pub fn storable(
         post_allows(request, &stored, status)?;
     }
     Ok(Storable { stored, volume_uses_min: rules.min_uses.volume })
+}
+
+/// Why a request with credentials has nothing stored.
+fn of_credentials(request: &RequestView<'_>) -> NotStored {
+    match request.headers.contains_key(header::AUTHORIZATION) {
+        true => NotStored::Authorization,
+        false => NotStored::Signature,
+    }
 }
 
 /// Checks what in the request forbids storing (RFC 9111 §3, §5.2.1.5).
@@ -344,8 +357,8 @@ fn is_for_nobody_in_particular(
     headers: &HeaderMap,
     rules: &CacheRules,
 ) -> Result<(), NotStored> {
-    if request.headers.contains_key(header::AUTHORIZATION) {
-        return Err(NotStored::Authorization);
+    if has_credentials(request, &rules.key) {
+        return Err(of_credentials(request));
     }
     if has_unkeyed(request.headers, &rules.key) {
         return Err(NotStored::RequestCookie);

@@ -414,21 +414,20 @@ impl Origin {
         {
             *of = cause;
         }
-        self.troubled.store(!matches!(*health, Health::Up { failures: 0, .. }), Ordering::Relaxed);
         let after = *health;
         drop(health);
+        let is_told = self.notice.lock().0.is_gone();
+        self.troubled.store(is_told || !matches!(after, Health::Up { failures: 0, .. }), Ordering::Relaxed);
         if before.is_up() != after.is_up() {
             self.conduct.load().iter().for_each(|conduct| conduct.forget());
             self.signal.change();
         }
-        match (before, after) {
-            (Health::Ejected { .. }, Health::Ejected { .. }) => {}
-            (_, Health::Ejected { backoff, .. }) => {
-                count(&self.counts.ejections[cause as usize]);
-                let backoff_ms = backoff.as_millis() as u64;
-                tracing::info!(origin = %self.name, cause = cause.word(), backoff_ms, "origin ejected");
-            }
-            _ => {}
+        if let Health::Ejected { backoff, .. } = after
+            && !matches!(before, Health::Ejected { .. })
+        {
+            count(&self.counts.ejections[cause as usize]);
+            let backoff_ms = backoff.as_millis() as u64;
+            tracing::info!(origin = %self.name, cause = cause.word(), backoff_ms, "origin ejected");
         }
     }
 
@@ -453,6 +452,8 @@ impl Origin {
             notice.1 = Seen(seen).to_string();
         }
         drop(notice);
+        // One failure that a single client may have caused leaves its health as it was.
+        self.troubled.store(true, Ordering::Relaxed);
         if is_said {
             tracing::warn!(origin = %self.name, seen = %Seen(seen), "origin is gone; it is still tried");
         }

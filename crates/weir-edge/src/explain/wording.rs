@@ -255,6 +255,9 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
         }
         PassReason::EarlyData => "the request may have been replayed (`Early-Data`)",
         PassReason::DotSegment => "the path has a dot segment, which origins may resolve",
+        PassReason::HostInPath => {
+            "the path begins with two slashes, which to some programs begin a host's name"
+        }
     }
 }
 

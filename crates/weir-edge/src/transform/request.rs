@@ -8,7 +8,9 @@ use std::sync::Arc;
 use http::header::{ACCEPT_ENCODING, COOKIE, EXPECT, Entry, HOST, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use smallvec::SmallVec;
-use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, is_hop_by_hop, is_safe, strip_named_by};
+use weir_policy::{
+    SURROGATE_CAPABILITY, Variant, accept_encoding, is_hop_by_hop, is_safe, respelled, strip_named_by,
+};
 
 use super::Trust;
 use super::client::X_FORWARDED_FOR;
@@ -353,11 +355,11 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
     ALWAYS_REMOVED.contains(text)
         || *name == EXPECT
         || (trust == Trust::Untrusted && OF_PEERS.contains(text))
-        || (text.contains('_') && is_decided_spelling(&text.replace('_', "-")))
+        || respelled(name).is_some_and(|hyphenated| is_decided_spelling(&hyphenated))
 }
 
 /// Whether Weir strips, writes, keys or selects by a field of this name. A name that becomes such a field
-/// when its underscores are read as hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), and
+/// when its other marks are read as hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), and
 /// would evade all of that.
 fn is_decided_spelling(hyphenated: &str) -> bool {
     const FAMILIES: [&str; 10] = [

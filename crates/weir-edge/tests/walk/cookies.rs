@@ -1,5 +1,7 @@
 //! Cookies by name: what a route takes out of requests and responses, and what is stored by what is left.
 
+use std::time::Duration;
+
 use weir_testkit::{Exchange, Origin, Response};
 
 use crate::kit::{Weir, message, server};
@@ -205,5 +207,68 @@ fn cookies_have_the_flags_that_their_route_gives_them() {
         assert!(!answer.is_hit(), "a flag makes nothing storable");
         assert_eq!(set(&answer), ["sid=1; Path=/; Secure; HttpOnly; SameSite=Lax", "other=2"]);
         assert_eq!(set(&get(&weir, "/b/a", "")), ["sid=1; Path=/; SameSite=None", "other=2; Secure"]);
+    }
+}
+
+/// An origin with a page for all, which it shows nobody who comes with a cookie.
+fn of_two_kinds(control: &'static str, own: &'static [(&'static str, &'static str)], status: u16) -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(move |exchange: &mut Exchange<'_>| {
+        match exchange.request.header("cookie") {
+            Some(_) => exchange.reply(status, own, "own"),
+            None => exchange.reply(200, &[("Cache-Control", control)], "for all"),
+        };
+    });
+    origin
+}
+
+#[test]
+fn a_cookie_of_one_client_does_not_take_what_all_have() {
+    let own: [(&'static [(&str, &str)], u16); 4] = [
+        (&[("Cache-Control", "private, no-store")], 200),
+        (&[("Cache-Control", "no-store"), ("Location", "/login")], 302),
+        (&[("Cache-Control", "max-age=60"), ("Set-Cookie", "a=b")], 200),
+        (&[("Cache-Control", "no-store")], 404),
+    ];
+    for (own, status) in own {
+        // The refresh that a client's request brings about in the background is one for all.
+        let origin = of_two_kinds("max-age=1, stale-while-revalidate=600", own, status);
+        let weir = server(&[&origin]).start();
+        assert_eq!(get(&weir, "/x", "").text(), "for all");
+        weir.later(Duration::from_secs(3));
+        assert_eq!(get(&weir, "/x", "id=1").text(), "for all");
+        assert_eq!(origin.requests("/x").len(), 2);
+        assert_eq!(origin.requests("/x")[1].header("cookie"), None);
+        assert!(get(&weir, "/x", "").is_hit());
+        // Who asks by itself gets its own, and the page stays, for when the origin is gone.
+        let origin = of_two_kinds("max-age=1", own, status);
+        let weir = server(&[&origin]).start();
+        for asked in [&[][..], &[("Cache-Control", "no-cache")]] {
+            assert_eq!(get(&weir, "/x", "").text(), "for all");
+            weir.later(Duration::from_secs(if asked.is_empty() { 3 } else { 0 }));
+            let answer = weir.get_with("/x", &[asked, &[("Cookie", "id=1")]].concat());
+            assert_eq!((answer.status(), answer.text().as_str()), (status, "own"));
+        }
+        weir.later(Duration::from_secs(3));
+        drop(origin);
+        assert_eq!(get(&weir, "/x", "").text(), "for all");
+    }
+}
+
+/// A cookie that is in the key is the refresh's as well.
+#[test]
+fn a_refresh_keeps_the_cookies_that_count() {
+    for (site, expect) in [("key.cookies = [\"lang\"]", Some("lang=de")), ("", None)] {
+        let origin = Origin::start();
+        origin.otherwise(|exchange: &mut Exchange<'_>| {
+            exchange.reply(200, &[("Cache-Control", "max-age=1, stale-while-revalidate=600")], "page");
+        });
+        let weir = server(&[&origin]).site(site).start();
+        get(&weir, "/x", "lang=de");
+        weir.later(Duration::from_secs(3));
+        get(&weir, "/x", "id=1; lang=de");
+        let asked = origin.requests("/x");
+        assert_eq!(asked.len(), 2, "{site}");
+        assert_eq!(asked[1].header("cookie").as_deref(), expect, "{site}");
     }
 }

@@ -96,11 +96,13 @@ fn each_name_goes_through_where_it_may_and_nowhere_else() {
             let expect = is_unsafe && OF_METHOD.contains(name);
             assert_eq!(asked.header(name).is_some(), expect, "{name} {method}");
             assert!(asked.header("x-kept").is_some(), "{name} {method}");
-            let respelled = name.replace('-', "_");
-            if respelled != *name {
-                let path = format!("/{respelled}/{method}");
-                send(&weir, method, &path, &[(&respelled, "PUT")]);
-                assert_eq!(origin.requests(&path)[0].header(&respelled), None, "{respelled} {method}");
+            for mark in ["_", ".", "!"] {
+                let respelled = name.replace('-', mark);
+                if respelled != *name {
+                    let path = format!("/{respelled}/{method}");
+                    send(&weir, method, &path, &[(&respelled, "PUT")]);
+                    assert_eq!(origin.requests(&path)[0].header(&respelled), None, "{respelled} {method}");
+                }
             }
             let explained = weir.explain(&message(method, "localhost", &path, &names));
             let lost = explained.asked.unwrap().lost;

@@ -12,8 +12,8 @@ use crate::kit::{Weir, message, server};
 /// A server, and the path by which it chooses what answers, of the path in a request. `None`: it refuses it.
 type Reading = (&'static str, fn(&str) -> Option<String>);
 
-/// How ten servers read a path, as their documentation and sources say.
-const ORIGINS: [Reading; 10] = [
+/// How servers read a path, as their documentation and sources say.
+const ORIGINS: [Reading; 12] = [
     ("nginx", |path| Some(resolved(&merged(&decoded(path, "")?)))),
     ("nginx with merge_slashes off", |path| Some(resolved(&decoded(path, "")?))),
     ("Apache httpd with AllowEncodedSlashes", |path| Some(resolved(&merged(&decoded(path, "")?)))),
@@ -27,6 +27,8 @@ const ORIGINS: [Reading; 10] = [
     ("Node's URL", |path| Some(whatwg(path))),
     ("Go's ServeMux", |path| Some(resolved(&merged(&decoded(path, "")?)))),
     ("WSGI, and PHP behind a front controller", |path| decoded(path, "")),
+    ("PHP's parse_url", |path| behind_host(path).map(str::to_owned)),
+    ("the JDK's server", |path| decoded(behind_host(path)?, "")),
 ];
 
 /// Escapes decoded once, but for those of these bytes.
@@ -81,9 +83,22 @@ fn resolved(path: &str) -> String {
     format!("/{}", left.join("/"))
 }
 
-/// As `new URL(path, base).pathname`: `\` is `/`, and a dot may be encoded.
+/// Behind the host with which two slashes begin (RFC 3986 §4.2). What begins with three is no URL.
+fn behind_host(path: &str) -> Option<&str> {
+    match path.strip_prefix("//") {
+        Some(named) if named.starts_with('/') => None,
+        Some(named) => Some(named.find('/').map_or("/", |at| &named[at..])),
+        None => Some(path),
+    }
+}
+
+/// As `new URL(path, base).pathname`: `\` is `/`, a dot may be encoded, and a host follows two slashes or more.
 fn whatwg(path: &str) -> String {
-    let path = path.replace('\\', "/");
+    let mut path = path.replace('\\', "/");
+    if path.starts_with("//") {
+        let named = path.trim_start_matches('/');
+        path = named.find('/').map_or("/", |at| &named[at..]).to_owned();
+    }
     let dots = |segment: &str| match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
         dots @ ("." | "..") => dots.to_owned(),
         _ => segment.to_owned(),
@@ -166,6 +181,11 @@ fn no_reading_of_a_path_goes_round_its_guard() {
             "/admin;a/../x/y",
             "/;/..;/admin/x",
             "/%5c;%5cx/admin/y",
+            "//x/admin/y",
+            "/\\x/admin/y",
+            "///x/admin/y",
+            "//x\\y/admin/z",
+            "//x/a/../admin/y",
         ] {
             check(&weir, &origin, path, "GET");
             check(&weir, &origin, path, "DELETE");

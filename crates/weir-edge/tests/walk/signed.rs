@@ -191,3 +191,43 @@ fn a_signature_of_the_host_alone_is_filled_at_once() {
         assert_eq!(weir.get_with(&path, &[("Range", "bytes=2-4")]).is_hit(), is_stored, "{names}");
     }
 }
+
+/// What a link opens is stored for nobody, unless its storage says that it is for all.
+#[test]
+fn what_a_signature_in_the_query_opens_is_not_stored() {
+    let links = [
+        ("X-Amz-Signature=a", true),
+        ("x-goog-signature=a", true),
+        ("AWSAccessKeyId=k&Expires=9&Signature=a", true),
+        ("se=2026-12-01&sp=r&sig=a", true),
+        ("Expires=9&Key-Pair-Id=k&Signature=a", true),
+        ("signature=a", false),
+        ("sig=a&size=9", false),
+        ("x-amz-signature-of=a", false),
+    ];
+    for (control, is_for_all) in [("max-age=60", false), ("", false), ("public, max-age=60", true)] {
+        let origin = Origin::start();
+        origin.otherwise(move |exchange| {
+            let dated = ("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT");
+            exchange.reply(
+                200,
+                &[("Cache-Control", control), dated][usize::from(control.is_empty())..],
+                BODY,
+            );
+        });
+        let weir = server(&[&origin]).start();
+        for (query, opens) in links {
+            let path = format!("/x?{query}");
+            let first = weir.get(&path);
+            let is_held = weir.get(&path).is_hit();
+            assert_eq!(is_held, is_for_all || !opens, "{path} {control}: {:?}", first.head);
+            if !is_held {
+                assert!(first.cache_status().contains("signature"), "{path}: {:?}", first.head);
+            }
+        }
+        // What the origin never gets opens nothing there.
+        let weir = server(&[&origin]).site("key.query.drop = [\"X-Amz-*\"]").start();
+        weir.get("/y?X-Amz-Signature=a");
+        assert!(weir.get("/y?X-Amz-Signature=b").is_hit());
+    }
+}

@@ -2,7 +2,7 @@
 //! an escape, an empty segment and a dot segment mean differs between servers, and so does where such a
 //! path leads. Pure; it must not know a route.
 
-use super::{has_dot_segment, is_plain, octets};
+use super::{has_dot_segment, is_plain, octets, read_path};
 
 /// The most kinds of doubt in one path. Each doubles the readings.
 const DOUBTS_MAX: u32 = 4;
@@ -53,9 +53,10 @@ const PARAMETERS: u8 = Doubt::Parameter as u8 | Doubt::EncodedParameter as u8;
 const SEPARATORS: u8 = Doubt::Slash as u8 | Doubt::Backslash as u8 | Doubt::EncodedBackslash as u8;
 
 /// The ways in which origins may read a path that has a dot segment ([`has_dot_segment`]), or a `;` beside
-/// separators of which not all origins know, as it may swallow them. `None` for others: no reading of them
-/// has more above a segment than [`read_path`](super::read_path) finds. Each way is read with its dot
-/// segments resolved, and with them kept, as by programs that normalise nothing.
+/// separators of which not all origins know, as it may swallow them, or that may begin with a host
+/// ([`may_name_host`]). `None` for others: no reading of them has more above a segment than
+/// [`read_path`](super::read_path) finds. Each way is read with its dot segments resolved, and with them kept, as
+/// by programs that normalise nothing.
 ///
 /// # Errors
 /// There are too many.
@@ -63,6 +64,39 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
     if is_plain(path.as_bytes()) {
         return Ok(None);
     }
+    let mut found = of_path(path)?;
+    for rest in behind_hosts(path) {
+        let more = of_path(rest)?;
+        let all = found.get_or_insert_with(|| Readings { paths: Vec::new(), has_marked_dots: false });
+        match more {
+            Some(more) => {
+                all.has_marked_dots |= more.has_marked_dots;
+                all.paths.extend(more.paths);
+            }
+            None => all.paths.push(read_path(rest).into_owned()),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a path begins with two slashes: a reference of which the first name is a host (RFC 3986 §4.2). PHP's
+/// `parse_url`, `URL` of browsers and Node, the JDK and Python's `urlsplit` read the path of a request so; some
+/// take `\` for a slash.
+pub fn may_name_host(path: &str) -> bool {
+    matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..])
+}
+
+/// What follows the host with which a path may begin. It may end at a `\`.
+fn behind_hosts(path: &str) -> impl Iterator<Item = &str> {
+    let named = path.trim_start_matches(['/', '\\']);
+    let behind = |end: Option<usize>| end.map_or("/", |at| &named[at..]);
+    let (short, long) = (behind(named.find(['/', '\\'])), behind(named.find('/')));
+    let all = [Some(short), Some(long).filter(|long| *long != short)];
+    all.into_iter().flatten().filter(move |_| may_name_host(path))
+}
+
+/// The ways of a path that begins with no host.
+fn of_path(path: &str) -> Result<Option<Readings>, TooMany> {
     let pieces: Vec<Piece> = octets(path.as_bytes()).map(Piece::of).collect();
     let mut doubts =
         pieces.iter().fold(0, |doubts, piece| doubts | piece.doubt.map_or(0, |doubt| doubt as u8));

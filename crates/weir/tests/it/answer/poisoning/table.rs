@@ -557,6 +557,8 @@ fn reflected() -> Vec<Row> {
         "Expect: 100-continue-evil\r\n",
         "x_forwarded_host: evil.example\r\n",
         "X_Original_URL: /evil\r\n",
+        "X-Original.URL: /evil\r\n",
+        "X.Forwarded!Host: evil.example\r\n",
     ];
     let by_field = fields
         .map(|field| row(format!("reflected {field:?}"), vec![get("/x", field)], reflect, get("/x", "")));
