@@ -2,6 +2,7 @@
 //! protocol is found out that takes over. It must not read a request.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -91,7 +92,8 @@ pub(crate) async fn enter<S: Service>(
     }
     let counters = service.observer().counters();
     // In memory of its own: a connection without TLS needs no room for it.
-    let secured = Box::pin(worker.handshakes().secure(&socket, &mut input, mode.protocols));
+    let secured =
+        Box::pin(worker.handshakes().secure(sharer(peer, trust), &socket, &mut input, mode.protocols));
     match tokio::time::timeout(limits.head_time_max, secured).await {
         Ok(Ok((session, secured, unsent))) => {
             counters.count(if secured.agreed.is_resumed { Count::TlsResumed } else { Count::TlsAgreed });
@@ -101,6 +103,10 @@ pub(crate) async fn enter<S: Service>(
             Some(Entered { stream, input, peer, protocol, counted, is_relayed: false, is_adopted })
         }
         Ok(Err(NotSecured::Closed)) => None,
+        Ok(Err(NotSecured::MadeRoom)) => {
+            counters.connection_displaced();
+            None
+        }
         Ok(Err(error)) => {
             if worker.handshakes().is_worth_saying(&error) {
                 tracing::info!(%error, %peer, "a client's certificate is refused");
@@ -137,6 +143,11 @@ async fn greet<S: Service>(
     None
 }
 
+/// The client whose limits a connection shares; `None` for one that stands for many.
+fn sharer(peer: Peer, trust: Trust) -> Option<IpAddr> {
+    peer.sharer().filter(|_| trust == Trust::Untrusted)
+}
+
 /// Counts a connection for its client, and logs one too many. A trusted peer speaks for others: not counted.
 fn counted<S: Service>(
     worker: &Worker<S>,
@@ -144,7 +155,7 @@ fn counted<S: Service>(
     trust: Trust,
     limits: &ClientLimits,
 ) -> Result<Option<Counted>, TooMany> {
-    let Some(sharer) = peer.sharer().filter(|_| trust == Trust::Untrusted) else { return Ok(None) };
+    let Some(sharer) = sharer(peer, trust) else { return Ok(None) };
     let counted = worker.service().clients().count(sharer, limits.per_client_max).map(Some);
     counted.ok_or_else(|| {
         worker.turn_away(sharer, limits.per_client_max);

@@ -2,7 +2,11 @@
 //! worker's: an RSA signature takes as long as fifty hits. It must not know what is spoken afterwards.
 
 use std::cell::{Cell, OnceCell};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,14 +18,19 @@ use weir_tls::{
     TlsError,
 };
 
+use self::places::{Place, Places};
 use crate::handover::Relayed;
 use crate::listen::Plain;
 use crate::message::Secured;
 use crate::mode::Protocols;
 
+mod places;
+
 /// As far behind the worker as the kernel allows: it goes first on their core.
 const NICENESS: i32 = 19;
-/// The most handshakes under way on one core. Each has a deadline, and its client a bound of connections.
+/// The most connections of one core whose ClientHello is not whole, and the most handshakes under way: from
+/// there to the keys. Each has a deadline, and one client an eighth of either.
+const SILENT_MAX: usize = 4096;
 const UNDER_WAY_MAX: usize = 4096;
 
 /// Why a connection has no keys.
@@ -35,6 +44,8 @@ pub(crate) enum NotSecured {
     Closed,
     #[error("too many handshakes are under way")]
     TooMany,
+    #[error("the client was silent for longer than others, and made room")]
+    MadeRoom,
     #[error("the client speaks HTTP without TLS")]
     PlainHttp,
 }
@@ -63,24 +74,23 @@ struct Job {
     done: oneshot::Sender<Made>,
 }
 
+/// A connection whose ClientHello is whole.
+struct Greeted<'h> {
+    opening: Opening,
+    hello: Hello,
+    place: Place<'h>,
+}
+
 /// The handshakes of a worker.
 pub(crate) struct Handshakes {
     core: usize,
     certificates: Certificates,
-    under_way: Cell<usize>,
+    silent: Places,
+    under_way: Places,
     /// When a refused certificate was last logged.
     said_at: Cell<Option<Instant>>,
     /// The thread, once there was a slow step.
     jobs: OnceCell<mpsc::Sender<Job>>,
-}
-
-/// The place of a handshake under way.
-struct UnderWay<'h>(&'h Handshakes);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.under_way.set(self.0.under_way.get() - 1);
-    }
 }
 
 impl Handshakes {
@@ -88,7 +98,8 @@ impl Handshakes {
         Handshakes {
             core,
             certificates,
-            under_way: Cell::new(0),
+            silent: Places::new(SILENT_MAX),
+            under_way: Places::new(UNDER_WAY_MAX),
             said_at: Cell::new(None),
             jobs: OnceCell::new(),
         }
@@ -112,65 +123,72 @@ impl Handshakes {
         is_worth
     }
 
-    /// Counts a handshake until the place is dropped; `None` where there are too many.
-    fn begin(&self) -> Option<UnderWay<'_>> {
-        let under_way = self.under_way.get();
-        (under_way < UNDER_WAY_MAX).then(|| {
-            self.under_way.set(under_way + 1);
-            UnderWay(self)
-        })
-    }
-
-    /// Makes a handshake. `input` has the first bytes of it before, and afterwards the first bytes that the
-    /// client sent behind it. Returns also what is still to be sent.
+    /// Makes a handshake with a client, or with one that stands for many. `input` has the first bytes of it
+    /// before, and afterwards the first bytes that the client sent behind it. Returns also what is still to
+    /// be sent.
     pub(crate) async fn secure(
         &self,
+        client: Option<IpAddr>,
         socket: &Plain,
         input: &mut BytesMut,
         protocols: Protocols,
     ) -> Result<(Session, Secured, Vec<u8>), NotSecured> {
-        let _place = self.begin().ok_or(NotSecured::TooMany)?;
         let mut out = Vec::new();
-        if input.is_empty() {
-            receive(socket, input).await?;
-        }
-        if is_plain_http(input) {
-            // Whether the client reads it does not matter.
-            let _ = socket.try_write(PLAIN_HTTP);
-            return Err(NotSecured::PlainHttp);
-        }
-        let made = self.agree(socket, input, protocols, &mut out).await;
+        let made = match self.greeted(client, socket, input, &mut out).await {
+            Ok(greeted) => self.agree(socket, input, (greeted, protocols), &mut out).await,
+            Err(error) => Err(error),
+        };
         if made.is_err() && !out.is_empty() {
             // The alert that says why. Whether the client reads it does not matter.
             let _ = socket.try_write(&out);
         }
-        let (session, hello, identity) = made?;
+        let (session, hello, identity, place) = made?;
         if session.client_waits() {
             // A client of TLS 1.2 says nothing before it has the last message.
-            send(socket, &mut out).await?;
+            within(&place, send(socket, &mut out)).await?;
         }
         let client_certificate = session.client_certificate().map(Into::into);
         let secured = Secured { identity, name: hello.name, agreed: session.agreed(), client_certificate };
         Ok((session, secured, out))
     }
 
-    async fn agree(
+    /// Waits for a whole ClientHello.
+    async fn greeted(
         &self,
+        client: Option<IpAddr>,
         socket: &Plain,
         input: &mut BytesMut,
-        protocols: Protocols,
         out: &mut Vec<u8>,
-    ) -> Result<(Session, Hello, Arc<Identity>), NotSecured> {
+    ) -> Result<Greeted<'_>, NotSecured> {
+        let silent = self.silent.take(client).ok_or(NotSecured::TooMany)?;
+        if input.is_empty() {
+            within(&silent, receive(socket, input)).await?;
+        }
+        if is_plain_http(input) {
+            // Whether the client reads it does not matter.
+            let _ = socket.try_write(PLAIN_HTTP);
+            return Err(NotSecured::PlainHttp);
+        }
         let mut opening = Opening::default();
-        let hello = loop {
-            if !input.is_empty() {
-                let received = input.split();
-                if let Some(hello) = opening.add(&received, out)? {
-                    break hello;
-                }
+        loop {
+            let received = input.split();
+            if let Some(hello) = opening.add(&received, out)? {
+                drop(silent);
+                let place = self.under_way.take(client).ok_or(NotSecured::TooMany)?;
+                return Ok(Greeted { opening, hello, place });
             }
-            receive(socket, input).await?;
-        };
+            within(&silent, receive(socket, input)).await?;
+        }
+    }
+
+    async fn agree<'h>(
+        &'h self,
+        socket: &Plain,
+        input: &mut BytesMut,
+        (greeted, protocols): (Greeted<'h>, Protocols),
+        out: &mut Vec<u8>,
+    ) -> Result<(Session, Hello, Arc<Identity>, Place<'h>), NotSecured> {
+        let Greeted { opening, hello, place } = greeted;
         let Some(identity) = chosen(&self.certificates.current(), &hello, socket) else {
             return Err(Opening::refuse(out).into());
         };
@@ -186,12 +204,12 @@ impl Handshakes {
             match self.step(handshake, &identity, &mut plain, out).await? {
                 Step::Done(session) => {
                     *input = plain;
-                    return Ok((*session, hello, identity));
+                    return Ok((*session, hello, identity, place));
                 }
                 Step::More(more) => handshake = more,
             }
-            send(socket, out).await?;
-            receive(socket, input).await?;
+            within(&place, send(socket, out)).await?;
+            within(&place, receive(socket, input)).await?;
             handshake.add(&input.split());
         }
     }
@@ -278,6 +296,21 @@ fn chosen(set: &Set, hello: &Hello, socket: &Plain) -> Option<Arc<Identity>> {
         },
     };
     identity.cloned()
+}
+
+/// Waits for a client, unless its place is needed for another.
+async fn within<T>(
+    place: &Place<'_>,
+    waits: impl Future<Output = Result<T, NotSecured>>,
+) -> Result<T, NotSecured> {
+    let mut waits = pin!(waits);
+    let waited = poll_fn(|cx| match waits.as_mut().poll(cx) {
+        Poll::Pending => place.poll_over(cx).map(|()| Err(NotSecured::MadeRoom)),
+        ready => ready,
+    });
+    let waited = waited.await;
+    place.works();
+    waited
 }
 
 /// Sends all of `out`, and empties it.

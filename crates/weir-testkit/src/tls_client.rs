@@ -135,6 +135,18 @@ impl TlsClient {
         Ok(Socket::TlsClient(Box::new(StreamOwned::new(session, stream))))
     }
 
+    /// The bytes of a ClientHello that asks for this name.
+    ///
+    /// # Panics
+    /// It is no name.
+    pub fn hello(&self, name: &str) -> Vec<u8> {
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        let config = self.made.clone().expect("a client is made");
+        let mut bytes = Vec::new();
+        ClientConnection::new(config, name).unwrap().write_tls(&mut bytes).unwrap();
+        bytes
+    }
+
     fn config(&self) -> ClientConfig {
         let provider =
             Arc::new(CryptoProvider { kx_groups: self.groups.clone(), ..aws_lc_rs::default_provider() });

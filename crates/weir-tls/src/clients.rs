@@ -7,7 +7,10 @@ use std::sync::Arc;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
+use self::chains::ShortChains;
 use crate::tickets::{Ring, Ticketer};
+
+mod chains;
 
 /// Whether a client may be without a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +67,7 @@ impl ClientAuth {
         let mut own = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(rustls::ALL_VERSIONS)
             .map_err(|error| error.to_string())?
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::new(ShortChains(verifier)))
             .with_cert_resolver(base.cert_resolver.clone());
         own.alpn_protocols = base.alpn_protocols.clone();
         own.session_storage = Arc::new(NoServerSessionStorage {});
