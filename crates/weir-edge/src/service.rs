@@ -1,6 +1,7 @@
 //! The data plane as connections call it.
 
 use std::any::Any;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::late::Late;
 use crate::limit::Pace;
 use crate::response::{Content, Response};
 use crate::shared::Shared;
+use crate::transform::client::client_of;
 use crate::{debug, local, secured, walk, warm};
 
 /// The core of a worker, whose ring it answers. It must be called within that worker's runtime.
@@ -63,6 +65,12 @@ impl Service for Core {
 
     fn done(&self, note: Note<'_>, done: &Done) {
         note.finish(done);
+    }
+
+    fn named(&self, request: &Request) -> Option<IpAddr> {
+        let trusted = self.trusted();
+        let client = client_of(request.peer.peer, &trusted, &request.headers)?;
+        client.sharer().filter(|_| !trusted.contains(&client))
     }
 
     fn refuse(&self, why: &Refused) -> Response {

@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -536,6 +537,9 @@ pub trait Service: Sized + 'static {
 
     /// The request is done; called once for each [`Service::begin`].
     fn done(&self, note: Self::Note<'_>, done: &Done);
+
+    /// The client that a trusted proxy names for a request, by the address whose limits it shares.
+    fn named(&self, request: &Request) -> Option<IpAddr>;
 
     /// Answers something that is not a request.
     fn refuse(&self, why: &Refused) -> Response<Self>;

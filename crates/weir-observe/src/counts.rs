@@ -86,11 +86,11 @@ rows! {
         Http2StreamsClosed: "", "HTTP/2 streams that have ended.", "";
         FloodsOfResets:
             "weir_http2_floods_resets",
-            "HTTP/2 connections ended because the client reset too many streams.",
+            "HTTP/2 connections ended, or clients of proxies refused, for too many resets.",
             "HTTP/2 connections ended for resets";
         FloodsOfMadeResets:
             "weir_http2_floods_made_resets",
-            "HTTP/2 connections ended because the client made Weir reset too many streams.",
+            "HTTP/2 connections ended, or clients of proxies refused, for resets that they caused.",
             "HTTP/2 connections ended for streams it had to reset";
         FloodsOfFrames:
             "weir_http2_floods_frames",

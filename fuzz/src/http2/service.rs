@@ -2,6 +2,7 @@
 //! piece by piece or break off. It does not look at frames.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -194,6 +195,10 @@ impl Service for Small {
 
     fn done(&self, note: Note<'_>, _done: &Done) {
         drop(note);
+    }
+
+    fn named(&self, _request: &Request) -> Option<IpAddr> {
+        None
     }
 
     fn refuse(&self, why: &Refused) -> Response<Small> {

@@ -83,6 +83,11 @@ impl Content {
         }
     }
 
+    /// The stream's number.
+    pub(super) fn number(&self) -> u32 {
+        self.stream.stream_id().as_u32()
+    }
+
     /// Notes what the request's head says of its content.
     pub(super) fn expect(&mut self, framing: Framing, expect: Expect) {
         self.must_continue = expect == Expect::Continue;
@@ -196,7 +201,7 @@ impl Content {
 
     /// When the next byte must be here for the rate not to fall below the least.
     fn deadline(&self) -> Instant {
-        let received = self.received + self.wire.borrow().arriving(self.stream.stream_id().as_u32());
+        let received = self.received + self.wire.borrow().arriving(self.number());
         let covered = received.checked_div(self.limits.rate_min).unwrap_or(u64::from(u32::MAX));
         self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
     }

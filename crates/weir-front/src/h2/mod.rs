@@ -1,18 +1,21 @@
 //! HTTP/2 (RFC 9113), on the crate `h2`, which is named here alone: [`serve`] keeps a connection, [`stream`]
 //! has one request answered, [`client`] is the client of a stream, [`send`] its response, [`heads`] the
 //! fields of that, [`tunnel`] what an extended CONNECT becomes (RFC 8441). Beneath the crate, [`wire`] reads
-//! and writes, [`frames`] scans frame heads, and [`floods`] bounds what a client may waste; [`ahead`] bounds
-//! what waits to be sent. It must not decide how a request is answered.
+//! and writes, [`frames`] scans frame heads, [`floods`] bounds what a client may waste, and [`named`] what
+//! each client of a proxy may; [`ahead`] bounds what waits to be sent, [`windows`] what may come. It must not
+//! decide how a request is answered.
 
 mod ahead;
 mod client;
 mod floods;
 mod frames;
 mod heads;
+mod named;
 mod send;
 mod serve;
 mod stream;
 mod tunnel;
+mod windows;
 mod wire;
 
 pub(crate) use self::serve::serve;

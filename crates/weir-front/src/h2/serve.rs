@@ -20,19 +20,17 @@ use weir_yield::Behind;
 use super::ahead::{Ahead, Piece};
 use super::floods::Flood;
 use super::heads::Sender;
+use super::named::Named;
 use super::send::AHEAD_OF_STREAM_BYTES_MAX;
 use super::stream::{self, Shared, UnderWay};
+use super::windows::{STREAM_WINDOW_BYTES, WINDOW_BYTES, Windows};
 use super::wire::{Io, Wire};
 use crate::entrance::Entered;
-use crate::limits::ClientLimits;
-use crate::message::Service;
+use crate::message::{PeerInfo, Service, Trust};
 use crate::worker::{ConnectionState, GateState, Worker};
 
 /// Streams of a connection at once.
 const STREAMS_MAX: u32 = 100;
-/// The window of a stream, and that of the connection, for content of requests.
-const STREAM_WINDOW_BYTES: u32 = 64 << 10;
-const WINDOW_BYTES: u32 = 256 << 10;
 /// What a field takes of SETTINGS_MAX_HEADER_LIST_SIZE beside its name and value (RFC 9113 §6.5.2).
 const LISTED_FIELD_BYTES: usize = 32;
 /// Turns of a connection before the other tasks of the core have theirs.
@@ -50,11 +48,10 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
     let Entered { stream, input, peer, counted: _counted, .. } = entered;
     let counters = worker.service().observer().counters_shared();
     let now = clock::mono();
-    let wire = Rc::new(RefCell::new(Wire::new(stream, input, counters)));
-    let limits = &peer.limits;
-    let mut deadline = Deadline::after(limits.head_time_max);
+    let wire = Rc::new(RefCell::new(Wire::new(stream, input, peer.trust, counters)));
+    let mut deadline = Deadline::after(peer.limits.head_time_max);
     // What only the begin and the end need is in memory that the connection does not hold.
-    let Some(connection) = Box::pin(begin(&wire, limits, &mut deadline)).await else {
+    let Some(connection) = Box::pin(begin(&wire, &peer, &mut deadline)).await else {
         // Unread bytes would reset the connection.
         let _ = tokio::time::timeout(LINGER_TIME_MAX, Box::pin(linger(&wire))).await;
         return;
@@ -68,11 +65,14 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         streams: Cell::new(0),
         free_since: Cell::new(now),
         heads_bytes: Cell::new(0),
+        named: Named::default(),
+        windows: Windows::default(),
         _sender: Sender::begin(),
     });
     shared.count(Count::Http2Connections);
     let mut serving = Serving {
         connection,
+        window_bytes: WINDOW_BYTES,
         streams: JoinSet::new(),
         shared: Rc::clone(&shared),
         state,
@@ -89,11 +89,17 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
 /// Waits for the client's preface.
 async fn begin(
     wire: &Rc<RefCell<Wire>>,
-    limits: &ClientLimits,
+    peer: &PeerInfo,
     deadline: &mut Deadline,
 ) -> Option<Connection<Io, Piece>> {
+    let limits = &peer.limits;
     let list_bytes = limits.head.head_bytes_max + (limits.head.fields_max + 8) * LISTED_FIELD_BYTES;
-    let handshake = Builder::new()
+    let mut builder = Builder::new();
+    if peer.trust == Trust::Trusted {
+        // The crate counts them for as long as the connection lives. Here each client has its own level.
+        builder.max_local_error_reset_streams(None);
+    }
+    let handshake = builder
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_concurrent_streams(STREAMS_MAX)
@@ -130,6 +136,8 @@ enum Next {
 /// A connection that is open or leaving.
 struct Serving<S: Service> {
     connection: Connection<Io, Piece>,
+    /// The window that the crate keeps open for all content.
+    window_bytes: u32,
     streams: JoinSet<()>,
     shared: Rc<Shared<S>>,
     state: Rc<ConnectionState>,
@@ -165,6 +173,7 @@ impl<S: Service> Serving<S> {
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = Rc::clone(&self.shared);
         shared.wire.borrow_mut().begin_turn(clock::mono());
+        self.widen();
         let mut is_closed = false;
         loop {
             match self.connection.poll_accept(cx) {
@@ -211,6 +220,16 @@ impl<S: Service> Serving<S> {
         let mut stream = Box::pin(stream::run(under_way, request, respond));
         if stream.as_mut().poll(cx).is_pending() {
             self.streams.spawn_local(stream);
+        }
+        self.widen();
+    }
+
+    /// Has the crate open the connection's window as wide as the streams with content need it.
+    fn widen(&mut self) {
+        let bytes = self.shared.windows.bytes();
+        if bytes != self.window_bytes {
+            self.window_bytes = bytes;
+            self.connection.set_target_window_size(bytes);
         }
     }
 

@@ -18,15 +18,19 @@ use weir_wire::{ListedContent, Pseudo, Refusal, RequestHead, of_list};
 use super::ahead::{Ahead, Piece};
 use super::client::{Content, Side, StreamClient};
 use super::heads::{self, Sender};
+use super::named::Named;
 use super::send::{self, Through};
 use super::tunnel;
+use super::windows::Windows;
 use super::wire::Wire;
 use crate::interim::Interims;
-use crate::message::{Done, End, PeerInfo, Refused, Request, Service};
+use crate::message::{Done, End, PeerInfo, Refused, Request, Service, Trust};
 use crate::worker::Worker;
 
 /// Memory of the heads of streams under way. Streams beyond it are refused, so that the client repeats them.
 const HEADS_BYTES_MAX: usize = 192 << 10;
+/// A head of so much has a place in any case, so that the large ones of one client leave some to others.
+const HEAD_BYTES_FREE: usize = 4 << 10;
 
 const SEC_WEBSOCKET_KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 
@@ -42,6 +46,9 @@ pub(super) struct Shared<S: Service> {
     pub(super) free_since: Cell<Instant>,
     /// The memory of their heads.
     pub(super) heads_bytes: Cell<usize>,
+    /// What is known of the clients that a trusted proxy names.
+    pub(super) named: Named,
+    pub(super) windows: Windows,
     pub(super) _sender: Sender,
 }
 
@@ -49,31 +56,70 @@ impl<S: Service> Shared<S> {
     pub(super) fn count(&self, count: Count) {
         self.worker.service().observer().counters().count(count);
     }
+
+    /// Whether the request's client has reset so many streams that it gets no other now.
+    fn refuses(&self, request: &Request) -> bool {
+        if self.named.is_empty() {
+            return false;
+        }
+        let client = self.worker.service().named(request);
+        client.is_some_and(|client| self.named.refuses(client, request.at.mono))
+    }
+
+    /// Counts the end of a stream for its client.
+    fn note_end(&self, request: &Request, stream: u32, end: End) {
+        if end == End::Whole {
+            self.wire.borrow_mut().finished();
+        }
+        if self.peer.trust == Trust::Untrusted || end == End::Whole && self.named.is_empty() {
+            return;
+        }
+        let named = || self.worker.service().named(request);
+        if end == End::Whole {
+            named().into_iter().for_each(|client| self.named.finished(client));
+        } else if let Some(flood) = self.wire.borrow_mut().take_reset(stream)
+            && let Some(client) = named()
+            && self.named.reset(client, clock::mono())
+        {
+            tracing::debug!(%client, flood = flood.word(), "a client's streams are refused for a while");
+            self.count(flood.count());
+        }
+    }
 }
 
 /// Counts a stream while it is under way.
 pub(super) struct UnderWay<S: Service> {
     shared: Rc<Shared<S>>,
     head_bytes: usize,
+    has_content: bool,
 }
 
 impl<S: Service> UnderWay<S> {
     pub(super) fn begin(shared: &Rc<Shared<S>>) -> UnderWay<S> {
         shared.streams.set(shared.streams.get() + 1);
         shared.count(Count::Http2Streams);
-        UnderWay { shared: Rc::clone(shared), head_bytes: 0 }
+        UnderWay { shared: Rc::clone(shared), head_bytes: 0, has_content: false }
     }
 
     /// Counts the memory of its head; false if there is no room for it.
     fn holds(&mut self, fields: &HeaderMap) -> bool {
         let bytes = heads::memory_bytes(fields);
         let all = self.shared.heads_bytes.get() + bytes;
-        if all > HEADS_BYTES_MAX {
+        if all > HEADS_BYTES_MAX && bytes > HEAD_BYTES_FREE {
             return false;
         }
         self.shared.heads_bytes.set(all);
         self.head_bytes = bytes;
         true
+    }
+
+    /// Makes room for the content that follows its head.
+    fn expects(&mut self, content: &RecvStream) {
+        self.has_content = !content.is_end_stream();
+        if !self.has_content {
+            return;
+        }
+        self.shared.windows.begin(|bytes| self.shared.worker.service().charge(bytes));
     }
 }
 
@@ -82,6 +128,9 @@ impl<S: Service> Drop for UnderWay<S> {
         let shared = &self.shared;
         shared.heads_bytes.set(shared.heads_bytes.get() - self.head_bytes);
         shared.streams.set(shared.streams.get() - 1);
+        if self.has_content {
+            shared.windows.end();
+        }
         shared.free_since.set(clock::mono());
         shared.count(Count::Http2StreamsClosed);
     }
@@ -100,6 +149,7 @@ pub(super) async fn run<S: Service>(
     let (parts, stream) = request.into_parts();
     let limits = &shared.peer.limits;
     let is_whole = stream.is_end_stream();
+    under_way.expects(&stream);
     let side = RefCell::new(Side::Waiting(respond));
     let content = Content::new(stream, Rc::clone(&shared.wire), limits, at.mono);
     let mut client = StreamClient { content, side: &side, site: SiteId::NONE, interims: Interims::default() };
@@ -130,6 +180,9 @@ pub(super) async fn run<S: Service>(
     client.content.expect(head.framing, head.expect);
     let is_head = head.method == Method::HEAD;
     let mut request = Request::of_list(head, Rc::clone(&shared.peer), at);
+    if shared.refuses(&request) {
+        return side.borrow_mut().reset(Reason::ENHANCE_YOUR_CALM);
+    }
     let plan = service.plan();
     let mut note = service.begin(&plan, &mut request);
     let mut response = service.call(&mut note, &mut client).await;
@@ -147,10 +200,8 @@ pub(super) async fn run<S: Service>(
         }
         _ => send::respond(&mut client, &through, is_head, &mut response).await,
     };
-    if done.sent.end == End::Whole {
-        shared.wire.borrow_mut().finished();
-    }
     service.done(note, &done);
+    shared.note_end(&request, client.content.number(), done.sent.end);
     if done.sent.end == End::Whole && !is_whole {
         Box::pin(client.content.discard()).await;
     }

@@ -22,12 +22,16 @@ use super::PREFACE;
 use super::floods::{Flood, Floods};
 use super::frames::{Code, Event, Frame, Kind, Scan};
 use crate::listen::Stream;
+use crate::message::Trust;
 
 /// Bytes that gather before they are written within a poll of the connection.
 const GATHER_BYTES_MAX: usize = 64 << 10;
 /// Bytes of heads that the crate decodes before its streams begin. A field takes at least one of them, and
 /// about a hundred bytes of memory.
 const TURN_HEAD_BYTES_MAX: usize = 2 << 10;
+/// The least that a head is counted as: a turn begins no more streams than the crate lets the client reset
+/// before they have begun.
+const HEAD_BYTES_MIN: usize = 16;
 
 /// Heads that wait to be written, of which the site is known.
 const HEADS_MAX: usize = 256;
@@ -78,7 +82,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Takes over a connection; `input` has the bytes that were already read of it.
-    pub(super) fn new(stream: Stream, input: BytesMut, counters: Arc<Counters>) -> Wire {
+    pub(super) fn new(stream: Stream, input: BytesMut, trust: Trust, counters: Arc<Counters>) -> Wire {
         let now = clock::mono();
         Wire {
             stream,
@@ -88,7 +92,7 @@ impl Wire {
             stalled: None,
             incoming: Scan::behind(PREFACE.len()),
             outgoing: Scan::behind(0),
-            floods: Floods::new(now),
+            floods: Floods::new(trust, now),
             flood: None,
             is_told: false,
             last: Kind::Other,
@@ -136,6 +140,11 @@ impl Wire {
     /// Notes that a stream ended whole.
     pub(super) fn finished(&mut self) {
         self.floods.finished();
+    }
+
+    /// As [`Floods::take_reset`].
+    pub(super) fn take_reset(&mut self, stream: u32) -> Option<Flood> {
+        self.floods.take_reset(stream)
     }
 
     /// Bytes of the DATA frame that is arriving on this stream, which the crate does not show before its end.
@@ -231,7 +240,7 @@ impl Wire {
                 None => return at,
                 Some(Event::Begun(frame)) => self.begun(&frame),
                 Some(Event::Ended(frame, _)) if frame.is_of_fields() => {
-                    self.turn_head_bytes += frame.payload_bytes;
+                    self.turn_head_bytes += frame.payload_bytes.max(HEAD_BYTES_MIN);
                     if frame.ends_fields() {
                         self.head_begun = None;
                         if self.turn_head_bytes >= TURN_HEAD_BYTES_MAX {

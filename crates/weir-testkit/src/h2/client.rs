@@ -266,6 +266,11 @@ impl H2Client {
         self.send_block(id, flag::END_STREAM, &hpack::literals(fields.iter().copied()));
     }
 
+    /// The next stream has this number: those before it were begun by frames of the caller's.
+    pub fn skip_to(&mut self, id: u32) {
+        self.next = id;
+    }
+
     /// Resets a stream.
     pub fn reset(&mut self, id: u32, code: u32) {
         self.streams.entry(id).and_modify(|stream| {

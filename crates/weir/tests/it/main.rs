@@ -28,6 +28,7 @@ mod arrive {
     mod handshakes;
     pub(crate) mod http2;
     mod http2_floods;
+    mod http2_many;
     mod limits;
     mod limits_by_route;
     pub(crate) mod malformed_requests;

@@ -7,6 +7,7 @@ use weir_testkit::h2::{code, flag, hpack, kind, setting};
 use weir_testkit::{Frame, H2Frames, Origin, Resource, Weir, pattern, until};
 
 use super::http2::{HOST, client, weir};
+use crate::server::setup;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const MIB: u64 = 1 << 20;
@@ -20,6 +21,16 @@ fn origin() -> Origin {
         exchange.peer_left_within(PATIENCE);
     });
     origin
+}
+
+/// A Weir that trusts nobody: each connection is one client's.
+fn strangers(origin: &Origin) -> Weir {
+    setup().run_config(&format!(
+        "trusted_proxies = []\n[admin]\nlisten = \"{{admin}}\"\n\
+         [[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
+         [upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n",
+        origin.url()
+    ))
 }
 
 fn block(method: &str, target: &str, more: &[(&str, &str)]) -> Vec<u8> {
@@ -72,7 +83,7 @@ fn check(weir: &Weir, said: Option<u32>, counter: &str) {
 #[test]
 fn rapid_resets_end_the_connection_and_cost_the_origin_little() {
     let origin = origin();
-    let weir = weir(&origin, "");
+    let weir = strangers(&origin);
     let mut frames = hostile(&weir, &[]);
     let said = overdone(&mut frames, 2000, |number| {
         let stream = 2 * number + 1;
@@ -101,7 +112,7 @@ fn resets_of_streams_that_were_answered_cost_nothing() {
 fn made_resets_end_the_connection() {
     let origin = origin();
     for kind in 0..6 {
-        let weir = weir(&origin, "");
+        let weir = strangers(&origin);
         let mut frames = hostile(&weir, &[]);
         let said = overdone(&mut frames, 1500, |number| {
             let stream = 2 * number + 1;
