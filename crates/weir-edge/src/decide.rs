@@ -6,6 +6,7 @@ use weir_policy::{
     RevalidateReason, Revalidation, StaleUse, Verdict, answer, consult, verdict,
 };
 use weir_store::Generation;
+use weir_upstream::logs_in;
 
 use crate::cache_status::CacheStatus;
 
@@ -74,6 +75,9 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
             Consulted::Pass(PassReason::BypassMap)
         }
         Consult::Use(_) if beside.fulfilled.has(Fulfilled::SESSION) => Consulted::Pass(PassReason::Session),
+        Consult::Use(ask) if ask.is_authenticated() && logs_in(view.headers) => {
+            Consulted::Pass(PassReason::Login)
+        }
         Consult::Use(ask) => {
             let ask = if beside.fulfilled.has(Fulfilled::REFRESH) { ask.refreshing() } else { ask };
             Consulted::LookUp(if beside.fulfilled.has(Fulfilled::NO_STORE) { ask.unstoring() } else { ask })

@@ -28,6 +28,7 @@ mod late;
 mod limit;
 mod list;
 mod local;
+mod login;
 mod lookup;
 mod notes;
 mod origins;

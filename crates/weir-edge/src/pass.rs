@@ -43,7 +43,7 @@ use self::invalidated::invalidate;
 use self::posted::Posted;
 use crate::give_way;
 use crate::warming::Aim;
-use crate::{affinity, limit, local, lookup, outgoing, present};
+use crate::{affinity, limit, local, login, lookup, outgoing, present};
 
 /// `Retry-After` of an event stream that found no place, in seconds.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
@@ -133,7 +133,8 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
     exchange.sends(&request.headers);
     let request = outgoing::noted(exchange, upstream, request);
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let mut answer = std::pin::pin!(upstream.send(request, outgoing::interim_sender(exchange, interim)));
+    let interim = outgoing::interim_sender(exchange, interim);
+    let mut answer = std::pin::pin!(upstream.send_for(login::of_client(exchange), request, interim));
     loop {
         tokio::select! {
             biased;
@@ -242,15 +243,19 @@ pub(crate) fn relay(
         return local::origin_failed(exchange, &OriginFailure::of(&busy));
     }
     let cookie = affinity::settle(exchange, route, &response);
-    // What begins a session is stored for nobody.
-    let posted = if cookie.is_none() { posted::begin(exchange, route, &response) } else { None };
+    // What begins a session is stored for nobody, and neither is what may be of a login.
+    let is_of_login = login::is_of_login(exchange, route);
+    let is_of_one = cookie.is_some() || is_of_login;
+    let posted = if is_of_one { None } else { posted::begin(exchange, route, &response) };
     let cache_status = cache_status.answered(response.status);
     let cache_status = match posted.as_ref().map(Posted::lifetime) {
         Some((left_s, source)) => cache_status.stored(left_s, source),
         None => cache_status,
     };
     cache_status.note(&mut exchange.facts);
-    learn(exchange, route, &response, &cache_status);
+    if !is_of_login {
+        learn(exchange, route, &response, &cache_status);
+    }
     let length = match response.length {
         Length::None => declared(&response.headers),
         length => length.bytes(),

@@ -19,7 +19,7 @@ use crate::plan::Route;
 use crate::response::Response;
 use crate::revalidate;
 use crate::secured::is_early;
-use crate::{content, fetch, files, give_way, pass, purge, serve};
+use crate::{content, fetch, files, give_way, login, pass, purge, serve};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
@@ -55,7 +55,6 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
             return response;
         }
     }
-    let request = exchange.request;
     let ask = match decide::consulted(&exchange.view(), &route.rules, exchange.beside(route)) {
         Consulted::LookUp(ask) => ask,
         Consulted::Pass(reason) => return pass::pass(exchange, route, CacheStatus::pass(reason)).await,
@@ -74,10 +73,10 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
     if !matches!(decision, Decision::Serve(_)) && !give_way::may_ask(exchange, route) {
         return give_way::gave_way(exchange);
     }
-    if !matches!(decision, Decision::Serve(_)) && is_early(&request.headers, request.peer.trust) {
-        return pass::pass(exchange, route, CacheStatus::pass(PassReason::EarlyData)).await;
-    }
     let is_held = matches!(decision, Decision::Serve(_) | Decision::GatewayTimeout);
+    if let Some(reason) = goes_past(exchange, route, &decision) {
+        return pass::pass(exchange, route, CacheStatus::pass(reason)).await;
+    }
     let mut job = Job { exchange, route, ask, validating: None, cache_status };
     if ask.is_no_store() && !is_held {
         job.cache_status = CacheStatus::pass(PassReason::RouteNoStore);
@@ -102,6 +101,17 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
         }
         // The other decisions are made only about a stored response.
         (_, None) => Box::pin(fetch::fetch(&mut job)).await,
+    }
+}
+
+/// Why a request for what is not held goes past the cache after all.
+fn goes_past(exchange: &Exchange<'_, '_>, route: &Route, decision: &Decision) -> Option<PassReason> {
+    let request = exchange.request;
+    match decision {
+        Decision::Serve(_) => None,
+        _ if is_early(&request.headers, request.peer.trust) => Some(PassReason::EarlyData),
+        Decision::GatewayTimeout => None,
+        _ => login::has_logged_in(exchange, route).then_some(PassReason::Login),
     }
 }
 

@@ -51,6 +51,8 @@ pub struct PeerInfo {
     pub secured: Option<Secured>,
     /// The port of the listener that took the connection; `None` for a unix socket.
     pub port: Option<u16>,
+    /// What the service keeps until the connection ends.
+    pub beside: OnceCell<Box<dyn Any>>,
     /// Bytes of content of its requests that are held.
     held: Cell<usize>,
 }
@@ -59,7 +61,8 @@ impl PeerInfo {
     /// The facts of a connection.
     pub fn new(peer: Peer, trust: Trust, limits: Arc<ClientLimits>, secured: Option<Secured>) -> PeerInfo {
         let scheme = if secured.is_some() { "https" } else { "http" };
-        PeerInfo { peer, trust, limits, scheme, secured, port: None, held: Cell::new(0) }
+        let (beside, held) = (OnceCell::new(), Cell::new(0));
+        PeerInfo { peer, trust, limits, scheme, secured, port: None, beside, held }
     }
 
     /// The same for a connection that a listener with this port took.

@@ -207,6 +207,7 @@ pub const REASONS: &[Reason] = {
         row(NotHit, "bypass-cookie", "Past the cache: a cookie that the route's `bypass` names."),
         row(NotHit, "bypass-header", "Past the cache: a field that the route's `bypass` names."),
         row(NotHit, "early-data", "Past the cache: the request may have been replayed (`Early-Data`)."),
+        row(NotHit, "login", "Past the cache: its client logs in on the connection (NTLM), or has done so."),
         row(NotHit, "signed", "Past the cache as it came: it may be signed, and no answer was public yet."),
         row(NotHit, "bypass-path", "Past the cache: a path that the route's `bypass` names."),
         row(NotHit, "bypass-query", "Past the cache: a query parameter that the route's `bypass` names."),

@@ -46,13 +46,14 @@ impl From<crate::PassReason> for Forward {
     fn from(reason: crate::PassReason) -> Forward {
         use crate::PassReason::{
             Body, BypassClient, BypassCookie, BypassHeader, BypassMap, BypassMethod, BypassPath, BypassQuery,
-            DotSegment, EarlyData, HostInPath, Method, NoStore, RouteNoStore, Session, Signed, Uncacheable,
+            DotSegment, EarlyData, HostInPath, Login, Method, NoStore, RouteNoStore, Session, Signed,
+            Uncacheable,
         };
         match reason {
             Method | Body => Forward::Method,
             NoStore => Forward::Request,
             BypassClient | BypassCookie | BypassHeader | BypassMap | BypassMethod | BypassPath
-            | BypassQuery | DotSegment | EarlyData | HostInPath | Session | Signed => Forward::Bypass,
+            | BypassQuery | DotSegment | EarlyData | HostInPath | Login | Session | Signed => Forward::Bypass,
             RouteNoStore | Uncacheable => Forward::UriMiss,
         }
     }

@@ -144,6 +144,8 @@ pub enum PassReason {
     HostInPath,
     /// The request may have been replayed (RFC 8470): others must not get what it brings.
     EarlyData,
+    /// Its client logs in on the connection, or has done so (RFC 4559). The edge knows this.
+    Login,
     /// Its credentials may cover fields that a fill would change, and no answer for its key was public a
     /// moment ago. The edge remembers this.
     Signed,
@@ -170,6 +172,7 @@ impl PassReason {
             PassReason::DotSegment => "dot-segment",
             PassReason::HostInPath => "host-in-path",
             PassReason::EarlyData => "early-data",
+            PassReason::Login => "login",
             PassReason::Signed => "signed",
             PassReason::Uncacheable => "uncacheable",
         }

@@ -18,6 +18,8 @@ use crate::connection::Want;
 use crate::error::{Bound, OriginError};
 use crate::exchange::{broken, malformed};
 use crate::health::{Event, Suspect, Verdict};
+use crate::login::LoginUse;
+use crate::login::stage::Stage;
 use crate::origin::Origin;
 use crate::outgoing::{Outgoing, SendError, Sending};
 use crate::pool::Lease;
@@ -60,6 +62,8 @@ pub(crate) struct Streaming {
     pub(crate) verdict: Verdict,
     pub(crate) between_bytes: Duration,
     pub(crate) keep: Option<Duration>,
+    /// How far a login on its connection has come, and whose it is.
+    pub(crate) login: Option<(Stage, Option<LoginUse>)>,
     /// Since when the body waits for the origin. Time in which nobody asks for bytes does not count.
     pub(crate) waiting_since: Option<Instant>,
     /// When bytes were handed on, until more are asked for.
@@ -222,7 +226,7 @@ impl OriginBody {
     pub fn outlast(&mut self) -> Result<(), Bound> {
         match &mut self.state {
             State::Streaming(streaming) => {
-                streaming.lease.permit.outlast()?;
+                streaming.lease.outlast()?;
                 streaming.lease.busy = None;
                 Ok(())
             }
@@ -363,7 +367,7 @@ impl Streaming {
 
     /// The body came whole: gives the connection back to the pool if it can be used again.
     fn finish(self) {
-        let Self { mut lease, framing, request, origin, keep, verdict, .. } = self;
+        let Self { mut lease, framing, request, origin, keep, login, verdict, .. } = self;
         lease.connection.end_attempt();
         let clean = matches!(request, RequestRest::Sent)
             && framing != Framing::Close
@@ -372,7 +376,11 @@ impl Streaming {
             Some(keep) if clean => {
                 lease.connection.shrink();
                 lease.connection.tally = None;
-                origin.pool().put(lease, keep);
+                match login {
+                    None => origin.pool().put(lease, keep),
+                    Some((stage, Some(login))) => login.keep(lease, stage, (origin.clone(), keep)),
+                    Some((_, None)) => drop(lease),
+                }
             }
             _ => drop(lease),
         }

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::connection::{Connection, Want};
 use crate::error::OriginError;
 use crate::health::Suspect;
+use crate::login::LoginUse;
 use crate::outgoing::{Outgoing, SendError, Sending};
 use crate::request::{Interim, InterimSender, OriginRequest};
 use crate::retry::{Failure, Kind, Stage};
@@ -29,6 +30,8 @@ use crate::settings::{Bounds, Timeouts};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) request: &'a OriginRequest,
+    /// The connections that belong to its client's connection.
+    pub(crate) login: Option<&'a LoginUse>,
     /// What may be the cause of a failure besides the origin.
     pub(crate) suspect: Suspect,
     pub(crate) interim: Option<&'a InterimSender>,

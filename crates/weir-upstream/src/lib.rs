@@ -39,6 +39,7 @@ mod hedge;
 mod homes;
 mod listed;
 mod load;
+mod login;
 mod moves;
 mod named;
 mod names;
@@ -94,6 +95,7 @@ pub use gauges::{
     is_name as is_metric_name,
 };
 pub use listed::{OriginListed, UpstreamListed};
+pub use login::{Carries, LoginUse, Logins, logs_in};
 pub use origin::Origin;
 pub use page::{Feed, PageFault, PageServer};
 pub use pick::{

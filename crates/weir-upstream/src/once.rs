@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::error::{Bound, OriginError};
 use crate::exchange::{Terms, exchange, limits};
 use crate::health::{Event, Verdict};
+use crate::login::stage::stage_after;
 use crate::orca;
 use crate::origin::{Busy, Origin, count};
 use crate::outgoing::Outgoing;
@@ -88,7 +89,7 @@ pub(crate) async fn attempt(
     origin.met_head(head.status, (waited, now), terms.suspect);
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
     if head.status == http::StatusCode::SWITCHING_PROTOCOLS
-        && let Err(bound) = lease.permit.outlast()
+        && let Err(bound) = lease.outlast()
     {
         count(&origin.counts.busy);
         let error = OriginError::Busy { bound, retry_after: terms.timeouts.queue };
@@ -119,7 +120,7 @@ async fn lease(
         Ok(Grant::Fresh(permit)) => {
             let connection = new_connection(origin, timeouts.connect, track).await?;
             count(&origin.counts.connects);
-            Ok(Lease { connection, permit, busy: None })
+            Ok(Lease { connection, own: None, permit, busy: None })
         }
         Err(bound) => {
             count(&origin.counts.busy);
@@ -155,6 +156,8 @@ fn respond(
 ) -> Box<OriginResponse> {
     let ResponseHead { status, headers, framing, persistence, .. } = head;
     lease.connection.served += 1;
+    let before = lease.own.as_ref().map(|own| own.stage);
+    let stage = stage_after(before, &terms.request.headers, (status, &headers));
     let verdict = origin.verdict(status);
     if verdict == Verdict::Good {
         origin.note(Event::Answered);
@@ -165,6 +168,8 @@ fn respond(
         OriginBody::empty()
     } else {
         let keep = match persistence {
+            // It ends with its client's connection, which is idle for a while at most.
+            Persistence::KeepAlive if stage.is_some() => Some(idle_time(&headers, IDLE_MAX)),
             Persistence::KeepAlive => Some(idle_time(&headers, terms.timeouts.pool_idle)),
             Persistence::Close => None,
         };
@@ -178,6 +183,7 @@ fn respond(
             verdict,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
+            login: stage.map(|stage| (stage, terms.login.cloned())),
             waiting_since: None,
             handed_on: None,
             is_slow: false,

@@ -105,6 +105,7 @@ impl PageServer {
         let bounds = Bounds::default();
         let terms = Terms {
             request: &request,
+            login: None,
             suspect: Suspect::of(&request),
             interim: None,
             timeouts: &timeouts,

@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use crate::clock;
 use crate::connection::{Connection, Home};
 use crate::error::Bound;
+use crate::login::stage::Stage;
 use crate::origin::Busy;
 use crate::request::{Hurry, Share};
 
@@ -103,9 +104,29 @@ impl Drop for Permit {
 pub(crate) struct Lease {
     // Fields drop in this order: the socket is closed before its permit frees.
     pub(crate) connection: Box<Connection>,
+    /// What it has beside `permit` where it belongs to a client.
+    pub(crate) own: Option<Own>,
     pub(crate) permit: Permit,
     /// The request that it serves.
     pub(crate) busy: Option<Busy>,
+}
+
+/// What a connection has on which a client has begun to log in ([`crate::login`]).
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) stage: Stage,
+    /// Its place among the streams.
+    pub(crate) permit: Permit,
+}
+
+impl Lease {
+    /// As [`Permit::outlast`]. What has a place among the streams goes on with that one.
+    pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
+        if let Some(own) = self.own.take() {
+            self.permit = own.permit;
+        }
+        self.permit.outlast()
+    }
 }
 
 /// What a request gets.
@@ -258,7 +279,7 @@ impl Pool {
                 Some(Grant::Fresh(permit))
             }
             Free::Idle(connection) => {
-                settled(Lease { connection, permit, busy: None }, home).map(Grant::Idle)
+                settled(Lease { connection, own: None, permit, busy: None }, home).map(Grant::Idle)
             }
         }
     }
@@ -492,7 +513,7 @@ fn or_permit(mut lease: Lease, home: Home) -> Result<Lease, Permit> {
         return Ok(lease);
     }
     match lease.connection.moved_here() {
-        Ok(connection) => Ok(Lease { connection, permit: lease.permit, busy: None }),
+        Ok(connection) => Ok(Lease { connection, own: None, permit: lease.permit, busy: None }),
         Err(_) => Err(lease.permit),
     }
 }

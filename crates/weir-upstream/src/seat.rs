@@ -8,6 +8,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use crate::clock;
+use crate::login::on_own;
 use crate::moves::Room;
 use crate::once::Seat;
 use crate::origin::{Busy, Origin};
@@ -74,16 +75,23 @@ impl Course<'_> {
         let begun = clock::now();
         let origin = self.roster.origin(self.picked.at);
         let busy = Busy::begin(origin);
+        let own = self.login.and_then(|login| login.take(&self.request.headers, origin));
+        let demand = if own.is_some() { Demand::Fresh } else { self.demand };
         // Most find one at once. Waiting takes much memory, and is in memory of its own.
-        if self.demand == Demand::Any
+        if demand == Demand::Any
             && let Some(grant) = origin.pool().try_acquire(self.who())
         {
             return Seat { granted: Ok(grant), busy, begun };
         }
         let elsewhere = (self.elsewhere(), self.request.hurry.as_deref());
-        match Box::pin(origin.pool().acquire(self.demand, self.who(), elsewhere)).await {
-            Ok(Took::Here(grant)) => Seat { granted: Ok(grant), busy, begun },
-            Err(bound) => Seat { granted: Err(bound), busy, begun },
+        match Box::pin(origin.pool().acquire(demand, self.who(), elsewhere)).await {
+            Ok(Took::Here(grant)) => Seat { granted: Ok(on_own(grant, own)), busy, begun },
+            Err(bound) => {
+                if let Some((login, own)) = self.login.zip(own) {
+                    login.give_back(own);
+                }
+                Seat { granted: Err(bound), busy, begun }
+            }
             Ok(Took::There(Moved { grant, busy, picked, roster })) => {
                 self.tried = self.tried_in(&roster);
                 (self.picked, self.roster) = (picked, roster);

@@ -9,11 +9,12 @@ use crate::decided::Decided;
 use crate::error::OriginError;
 use crate::exchange::Terms;
 use crate::health::{Suspect, Verdict};
+use crate::login::{LoginUse, logs_in};
 use crate::once::{Failed, attempt};
 use crate::origin::{Origin, count};
 use crate::pick::{Pick, Picked, Reason};
 use crate::pool::Demand;
-use crate::request::{InterimSender, OriginRequest, OutBody};
+use crate::request::{InterimSender, OriginRequest, OutBody, Retry};
 use crate::response::OriginResponse;
 use crate::retry::{self, Failure, Next, Stage, Tries};
 use crate::roster::{Roster, SoFar};
@@ -30,16 +31,33 @@ impl Upstream {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection. The origin may have acted on the request.
-    // What an `async fn` is given lies in its future twice.
-    #[expect(clippy::manual_async_fn, reason = "the future holds the request once")]
     pub fn send(
         self: &Arc<Self>,
+        request: OriginRequest,
+        interim: Option<InterimSender>,
+    ) -> impl Future<Output = Result<Box<OriginResponse>, OriginError>> + Send {
+        self.send_for(None, request, interim)
+    }
+
+    /// As [`Upstream::send`], with the connections that belong to the client's connection by a login there.
+    ///
+    /// # Errors
+    /// As above.
+    ///
+    /// # Cancel safety
+    /// As above.
+    // What an `async fn` is given lies in its future twice.
+    #[expect(clippy::manual_async_fn, reason = "the future holds the request once")]
+    pub fn send_for(
+        self: &Arc<Self>,
+        login: Option<LoginUse>,
         mut request: OriginRequest,
         interim: Option<InterimSender>,
     ) -> impl Future<Output = Result<Box<OriginResponse>, OriginError>> + Send {
         async move {
-            let mut held = None;
-            match (self.send_again(&mut request, interim.as_ref(), &mut held).await, held) {
+            let (mut held, login) = (None, login.as_ref());
+            self.note_login(login, &mut request);
+            match (self.send_again(&mut request, (login, interim.as_ref()), &mut held).await, held) {
                 (Err(_), Some(held)) => Ok(held),
                 (sent, _) => sent,
             }
@@ -50,7 +68,7 @@ impl Upstream {
     async fn send_again(
         self: &Arc<Self>,
         request: &mut OriginRequest,
-        interim: Option<&InterimSender>,
+        (login, interim): (Option<&LoginUse>, Option<&InterimSender>),
         held: &mut Option<Box<OriginResponse>>,
     ) -> Result<Box<OriginResponse>, OriginError> {
         let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
@@ -60,14 +78,15 @@ impl Upstream {
         let Decided { picked, guest, among } = self.decided(&roster, request).await?;
         let roster = guest.unwrap_or(roster);
         let so_far = (&[][..], among.as_deref());
-        let Some(picked) = self.choose(&roster, request, so_far, picked) else {
-            return Err(OriginError::NoOrigin);
-        };
+        let own = login.and_then(|login| self.own(login, &roster, request));
+        let picked =
+            own.or_else(|| self.choose(&roster, request, so_far, picked)).ok_or(OriginError::NoOrigin)?;
         let suspect = Suspect::of(request);
         let mut course = Course {
             upstream: self,
             roster,
             request,
+            login,
             picked,
             demand: Demand::Any,
             turn: Turn::FIRST,
@@ -87,6 +106,7 @@ impl Upstream {
             let origin = course.roster.origin(course.picked.at);
             let terms = Terms {
                 request,
+                login,
                 suspect,
                 interim,
                 timeouts: &self.timeouts,
@@ -113,6 +133,26 @@ impl Upstream {
                 }
             };
         }
+    }
+
+    /// A request on a connection on which its client logs in is sent once: another connection knows nothing
+    /// of the login.
+    fn note_login(&self, login: Option<&LoginUse>, request: &mut OriginRequest) {
+        let logs_in = logs_in(&request.headers);
+        if let Some(login) = login.filter(|_| logs_in) {
+            login.note(self.name());
+        }
+        let has_own = || login.is_some_and(|login| login.find(&request.headers, |_| Some(())).is_some());
+        if logs_in || has_own() {
+            request.retry = Retry::Never;
+        }
+    }
+
+    /// The origin at which a request's client has logged in.
+    fn own(&self, login: &LoginUse, roster: &Roster, request: &OriginRequest) -> Option<Picked> {
+        login.find(&request.headers, |origin| {
+            roster.number_of(origin).and_then(|_| roster.prefer(origin.name(), self.picks_of(request)))
+        })
     }
 
     /// Whether the budget lets a request of this client be sent again for this reason. It is charged and
@@ -176,6 +216,7 @@ pub(crate) struct Course<'u> {
     /// The origins as they stood when one was picked last.
     pub(crate) roster: Arc<Roster>,
     pub(crate) request: &'u OriginRequest,
+    pub(crate) login: Option<&'u LoginUse>,
     pub(crate) picked: Picked,
     pub(crate) demand: Demand,
     pub(crate) turn: Turn,

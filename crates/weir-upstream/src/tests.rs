@@ -12,6 +12,7 @@ mod error;
 mod explain;
 mod health;
 mod hedge;
+mod login;
 mod malformed;
 mod moves;
 mod pick;

@@ -57,7 +57,8 @@ pub struct Upstream {
     /// The longest wait for a connection (503).
     #[serde(default = "queue_wait_default")]
     pub queue_wait: Duration,
-    /// The most tunnels and event streams to each origin (503). They do not count among its `connections`.
+    /// The most tunnels, event streams and idle connections on which clients have logged in (NTLM,
+    /// Negotiate), to each origin (503). They do not count among its `connections`.
     #[serde(default = "streams_default")]
     #[cfg_attr(test, schemars(range(min = 1, max = 1000000)))]
     pub streams: u32,

@@ -16,7 +16,7 @@ const ORIGINS: &[Row<OriginState>] = &[
     level("weir_origin_connections_idle", "Idle connections to the origin.", |origin| {
         origin.connections_idle as f64
     }),
-    level("weir_origin_streams", "Open tunnels and event streams of the origin.", |origin| {
+    level("weir_origin_streams", "Open tunnels, event streams and idle logins of the origin.", |origin| {
         origin.streams as f64
     }),
     level("weir_origin_requests_queued", "Requests that wait for a connection to the origin.", |origin| {

@@ -253,6 +253,7 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
         PassReason::Signed => {
             "it may be signed, and a fill would change it: it goes as it came until an answer was public"
         }
+        PassReason::Login => "its client logs in on its connection (NTLM, Negotiate)",
         PassReason::EarlyData => "the request may have been replayed (`Early-Data`)",
         PassReason::DotSegment => "the path has a dot segment, which origins may resolve",
         PassReason::HostInPath => {

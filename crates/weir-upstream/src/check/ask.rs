@@ -128,6 +128,7 @@ async fn response(
     let timeouts = Timeouts { first_byte: limit, between_bytes: limit, ..Timeouts::default() };
     let terms = Terms {
         request,
+        login: None,
         suspect: Suspect::of(request),
         interim: None,
         timeouts: &timeouts,

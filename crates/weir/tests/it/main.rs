@@ -77,6 +77,7 @@ mod fetch {
     mod fill;
     mod fills;
     mod heads;
+    mod logins;
     mod malformed_responses;
     mod others;
     mod pools;
