@@ -4,13 +4,14 @@
 //! whole workspace ([`rooms`]), and so is the use of dependencies ([`dependencies`]). Rules read text, not
 //! syntax; rustfmt's layout makes that enough. Bounds with exceptions that may only shrink ([`ratchet`]) are:
 //! circles of imports ([`circles`]) and parameters ([`parameters`]), which do need syntax ([`syntax`]), and
-//! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]), and every loop that
-//! waits for a peer in a table ([`loops`]). The pages for newcomers name what is there ([`pages`]), and show
+//! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]), every loop that
+//! waits for a peer in a table ([`loops`]), and what counts by connection in another ([`connections`]). The pages for newcomers name what is there ([`pages`]), and show
 //! what the files' cards say ([`map`]).
 //!
 //! [`product`] counts what is left without tests and comments, and judges nothing.
 
 mod circles;
+mod connections;
 mod dependencies;
 mod indexes;
 mod loops;
@@ -56,6 +57,7 @@ pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
     offences.extend(loops::judge(&sources)?);
     offences.extend(pages::judge(&sources));
     offences.extend(map::judge(&sources));
+    offences.extend(connections::judge(&sources)?);
     for (ratchet, found) in counted(root, &sources)? {
         offences.extend(ratchet.judge(&ratchet.read(root)?, &found));
     }

@@ -79,8 +79,8 @@ fn is_judged(source: &Source) -> bool {
         && !is_double
 }
 
-/// The files and functions of the page, each with its line. A row that lacks a cell names no function.
-fn rows(text: &str) -> Vec<(usize, (String, String))> {
+/// The files and functions, or other names, of a page, each with its line. One that lacks a cell names none.
+pub(super) fn rows(text: &str) -> Vec<(usize, (String, String))> {
     let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with("| `weir-"));
     lines
         .flat_map(|(at, line)| {

@@ -10,7 +10,9 @@ use super::parameters;
 use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
-use super::{dependencies, indexes, judge, loops, map, pages, product, rooms, root, rules, wording};
+use super::{
+    connections, dependencies, indexes, judge, loops, map, pages, product, rooms, root, rules, wording,
+};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -563,4 +565,26 @@ fn a_decision_without_a_true_status_offends() {
     assert_eq!(found(&[&first("in force"), &second, &second]), [3]);
     // Listed, but in no row.
     assert_eq!(found(&["[0001](0001-a.md)", &second]), [1]);
+}
+
+#[test]
+fn what_counts_by_connection_has_a_row() {
+    let file = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let code = "const HELD_BYTES_MAX: usize = 1;\nconst HEAD_BYTES: usize = 2;\n\
+                pub struct PeerInfo {\n    pub peer: u8,\n    held: u8,\n}\nstruct Other {\n    x: u8,\n}\n";
+    let path = "crates/weir-front/src/message.rs";
+    let row = |names: &str, rest: &str| format!("| `weir-front/src/message.rs` | {names} | {rest} |\n");
+    let check = |page: &str, expect: &[(&str, usize)]| {
+        let sources = [file("docs/connections.md", page), file(path, code), file("crates/a/src/b.rs", code)];
+        let found = connections::judge(&sources).unwrap();
+        let found: Vec<(&str, usize)> = found.iter().map(|one| (&*one.path, one.line)).collect();
+        assert_eq!(found, expect, "{page}");
+    };
+    let all = "`HELD_BYTES_MAX`, `peer`, `held`";
+    check(&row(all, "bytes | one client | nothing"), &[]);
+    check(&row("`HELD_BYTES_MAX`, `held`", "bytes | one client | nothing"), &[(path, 4)]);
+    check(&row("`peer`, `held`", "bytes | one client | nothing"), &[(path, 1)]);
+    check(&row(&format!("{all}, `HEAD_BYTES`"), "a | b | c"), &[("docs/connections.md", 1)]);
+    check(&row(all, "a | | c"), &[(path, 1), (path, 4), (path, 5), ("docs/connections.md", 1)]);
+    assert_eq!(connections::judge(&[file("a.md", "")]).unwrap().len(), 1, "there is such a page");
 }
