@@ -5,7 +5,8 @@
 //! syntax; rustfmt's layout makes that enough. Bounds with exceptions that may only shrink ([`ratchet`]) are:
 //! circles of imports ([`circles`]) and parameters ([`parameters`]), which do need syntax ([`syntax`]), and
 //! words and the width of lines ([`wording`]). Every page is in its index ([`indexes`]), every loop that
-//! waits for a peer in a table ([`loops`]), and what counts by connection in another ([`connections`]). The pages for newcomers name what is there ([`pages`]), and show
+//! waits for a peer in a table ([`loops`]), and what counts by connection in another ([`connections`]). The
+//! pages for newcomers name what is there ([`pages`]), and show
 //! what the files' cards say ([`map`]).
 //!
 //! [`product`] counts what is left without tests and comments, and judges nothing.

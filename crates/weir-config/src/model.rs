@@ -393,9 +393,10 @@ pub struct Limits {
     /// and the fixed part, at 24 KiB each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
-    /// The most connections of one client (IPv6: of one /64). Weir closes a new one beyond it. Behind a
-    /// trusted proxy or a unix socket Weir counts the requests under way of each client that the proxy names
-    /// (429), without those that the cache alone answers. Default: an eighth of `connections`.
+    /// The most connections of one client (IPv6: of one /64; a /48 may have eight times as many). Weir closes
+    /// a new one beyond it. Behind a trusted proxy or a unix socket Weir counts the requests under way of
+    /// each client that the proxy names (429), without those that the cache alone answers. Default: an eighth
+    /// of `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_per_client: Option<NonZeroU32>,
     /// How long a tunnel or an event stream may be silent before Weir cuts it.

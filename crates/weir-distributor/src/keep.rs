@@ -6,7 +6,8 @@
 //! What an answer is kept by is hashed to 16 bytes with a secret of this process, so that an entry takes the
 //! same room whatever a client sends. Each is charged to the client that it was given to, an IPv6 /64 being
 //! one; those of fills are charged to nobody. A full shard forgets an answer of the client that has the most
-//! in it, the one that was not used for longest: a client with sessions without end pushes out its own.
+//! in it, or of the /48 that has eight times as many, the one that was not used for longest: a client with
+//! sessions without end pushes out its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -14,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_share::{Client, NETWORK_SHARES, Network};
 
 /// How long answers are used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,17 +38,33 @@ pub(crate) enum Whose<'a> {
     Target(&'a str, &'a [u8]),
 }
 
-/// Whom an answer is charged to. Zero: nobody.
+/// Whom an answer is charged to. What a client has counts for its /48 as well, which has eight shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Owner(u64);
+enum Owner {
+    Nobody,
+    Client(Client),
+    Network(Network),
+}
 
 impl Owner {
     fn of(client: Option<IpAddr>) -> Owner {
-        match client.map(|client| client.to_canonical()) {
-            None => Owner(0),
-            // No /64 in use has its highest bit set and only 32 lower ones: those begin with 8000::.
-            Some(IpAddr::V4(address)) => Owner(1 << 63 | u64::from(u32::from(address))),
-            Some(IpAddr::V6(address)) => Owner((u128::from(address) >> 64) as u64),
+        client.map_or(Owner::Nobody, |client| Owner::Client(Client::of(client)))
+    }
+
+    /// The owner, and the /48 that it is in.
+    fn all(self) -> impl Iterator<Item = Owner> {
+        let network = match self {
+            Owner::Client(client) => client.network().map(Owner::Network),
+            Owner::Nobody | Owner::Network(_) => None,
+        };
+        [Some(self), network].into_iter().flatten()
+    }
+
+    /// How much of a share so many answers are.
+    fn used(self, answers: usize) -> usize {
+        match self {
+            Owner::Network(_) => answers / NETWORK_SHARES as usize,
+            Owner::Nobody | Owner::Client(_) => answers,
         }
     }
 }
@@ -81,7 +99,7 @@ struct Shard {
     /// The same for each owner.
     of_owner: BTreeMap<(Owner, u64), u128>,
     counts: HashMap<Owner, usize>,
-    /// The owners, those with the most answers last.
+    /// The owners, those that use most of a share last.
     largest: BTreeSet<(usize, Owner)>,
     number: u64,
 }
@@ -153,26 +171,30 @@ impl Shard {
         let number = self.number;
         self.answers.insert(hash, Held { address, until, owner, number });
         self.order.insert(number, hash);
-        self.of_owner.insert((owner, number), hash);
-        self.recount(owner, |count| count + 1);
+        for owner in owner.all() {
+            self.of_owner.insert((owner, number), hash);
+            self.recount(owner, |count| count + 1);
+        }
     }
 
     fn remove(&mut self, hash: u128) {
         let Some(Held { owner, number, .. }) = self.answers.remove(&hash) else { return };
         self.order.remove(&number);
-        self.of_owner.remove(&(owner, number));
-        self.recount(owner, |count| count - 1);
+        for owner in owner.all() {
+            self.of_owner.remove(&(owner, number));
+            self.recount(owner, |count| count - 1);
+        }
     }
 
     fn recount(&mut self, owner: Owner, change: fn(usize) -> usize) {
         let before = self.counts.get(&owner).copied().unwrap_or(0);
         let after = change(before);
-        self.largest.remove(&(before, owner));
+        self.largest.remove(&(owner.used(before), owner));
         if after == 0 {
             self.counts.remove(&owner);
         } else {
             self.counts.insert(owner, after);
-            self.largest.insert((after, owner));
+            self.largest.insert((owner.used(after), owner));
         }
     }
 
@@ -184,8 +206,10 @@ impl Shard {
         (held.until, held.number) = (until, self.number);
         self.order.remove(&before);
         self.order.insert(self.number, hash);
-        self.of_owner.remove(&(owner, before));
-        self.of_owner.insert((owner, self.number), hash);
+        for owner in owner.all() {
+            self.of_owner.remove(&(owner, before));
+            self.of_owner.insert((owner, self.number), hash);
+        }
     }
 
     /// Removes the oldest one if it is out of date.

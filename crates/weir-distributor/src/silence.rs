@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_share::Client;
 
 /// So many silences of one client in a row, and it is skipped for that client.
 const OF_ONE: u32 = 5;
@@ -45,7 +46,7 @@ struct Row {
     /// and when it was said last.
     told: Option<Instant>,
     /// A fill has no client, and counts as one.
-    clients: HashMap<Option<IpAddr>, OfOne>,
+    clients: HashMap<Option<Client>, OfOne>,
 }
 
 #[derive(Debug)]
@@ -130,14 +131,9 @@ impl Silence {
     }
 }
 
-/// A client's network: one may have all addresses of a /64.
-fn net(client: Option<IpAddr>) -> Option<IpAddr> {
-    client.map(|client| match client {
-        IpAddr::V6(address) => {
-            IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
-        }
-        address => address,
-    })
+/// The client as a witness: one may have all addresses of a /48.
+fn net(client: Option<IpAddr>) -> Option<Client> {
+    client.map(|client| Client::of(client).witness())
 }
 
 #[cfg(test)]

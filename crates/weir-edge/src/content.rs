@@ -118,7 +118,7 @@ async fn open(shared: &Shared, shelved: &Shelved, laid: &Laid) -> Result<(Arc<Fo
     let Ok(way) = Way::read(&path, Hidden::NotServed) else { return Err(because("it has no file")) };
     let found = match shared.files.at_hand(&shelved.root, &way, weir_clock::mono()) {
         Some(found) => found,
-        None => match shared.files.find(&shelved.root, &way).await? {
+        None => match shared.files.find(&shelved.root, &way, None).await? {
             Finding::File(found) => found,
             _ => return Err(because("its file is not there any more, or is none")),
         },

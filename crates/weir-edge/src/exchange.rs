@@ -4,7 +4,6 @@ mod circumstances;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use weir_observe::trace::Moment;
 use weir_observe::{AskedId, Completion, Description, Detail, Facts, Outcome, Storing, Tls};
 use weir_policy::RequestView;
 use weir_policy::value::{Style, Value};
+use weir_share::Client as Sharer;
 use weir_store::Stamp;
 use weir_upstream::Picked;
 use weir_upstream::affinity::Reading;
@@ -384,7 +384,7 @@ impl<'c> Note<'c> {
 
     /// The client whose share of common resources the request uses. None where the client cannot be known,
     /// and for a proxy itself.
-    pub(crate) fn sharer(&self) -> Option<IpAddr> {
+    pub(crate) fn sharer(&self) -> Option<Sharer> {
         self.client().filter(|client| !self.running.trusted.contains(client))?.sharer()
     }
 

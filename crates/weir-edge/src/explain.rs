@@ -17,6 +17,7 @@ use weir_policy::{
     NotStored, Now, PassReason, RequestView, Reusable, Selecting, StaleRules, Stored, StoredFlags,
     accept_encoding, against_stale, error_reusable, freshness, matches, unreachable_window, write_key,
 };
+use weir_share::Client;
 use weir_store::{Found, Generation};
 use weir_upstream::affinity as sessions;
 
@@ -188,7 +189,12 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     if let Some((reason, because)) = files::explained(route, &known) {
         return Ok(local(explanation, reason, because));
     }
-    let way = Way { route, upstream, client: client.and_then(|client| client.sharer()), session };
+    let way = Way {
+        route,
+        upstream,
+        client: client.and_then(|client| client.sharer()).map(Client::address),
+        session,
+    };
     let chosen = Chosen { site: mark, way, bypass, known };
     Ok(judge(shared, &chosen, &request, explanation))
 }

@@ -77,14 +77,15 @@ pub(crate) async fn respond(
             (true, Err(_)) => None,
         };
     }
+    let client = exchange.sharer();
     let finding = match way {
-        Ok(way) => exchange.core.shared.files.find(&served.root, &way).await,
+        Ok(way) => exchange.core.shared.files.find(&served.root, &way, client).await,
         Err(Unfit::TooLong) => Ok(Finding::NotThere),
         Err(Unfit::Ambiguous | Unfit::Hidden) => Ok(Finding::Refused),
     };
     let instead = served.file_instead().filter(|_| matches!(finding, Ok(Finding::NotThere)));
     let (finding, purpose) = match instead.and_then(|path| Way::read(path, Hidden::Served).ok()) {
-        Some(way) => (exchange.core.shared.files.find(&served.root, &way).await, Purpose::Instead),
+        Some(way) => (exchange.core.shared.files.find(&served.root, &way, client).await, Purpose::Instead),
         None => (finding, Purpose::Itself),
     };
     match finding {
@@ -171,11 +172,13 @@ async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
         Ok(text) => text,
         Err(failed) => return refused(exchange, failed),
     };
-    let mut reply = Reply::line(StatusCode::OK, "listing", text);
+    let mut reply = Reply::line(StatusCode::OK, "listing", "");
     reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     reply.headers.insert(VARY, HeaderValue::from_static("accept"));
-    local::answer(exchange, reply)
+    let length = Some(text.length() as u64);
+    let made = local::answer(exchange, reply);
+    response::with_source(made, &exchange.request.method, length, || Source::List(Box::new(text)))
 }
 
 /// What a file is sent for.
@@ -280,6 +283,8 @@ pub(crate) fn send_as(
         let bounds = (interval.start, interval.end);
         let reading = Reading::new(Arc::clone(file), exchange.core.shared.files.clone(), bounds);
         let reading = reading.checked(sending.sums.clone());
+        let is_at_hand = reading.at_hand().is_some() || reading.sealed().is_some();
+        let reading = if is_at_hand { reading } else { reading.of(exchange.sharer()) };
         let source = Source::File(Box::new(reading));
         match part {
             Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),

@@ -22,7 +22,6 @@ mod fetch;
 mod files;
 mod give_way;
 mod handover;
-mod hold;
 mod job;
 mod late;
 mod limit;

@@ -8,6 +8,7 @@ use http::header::CONTENT_ENCODING;
 use parking_lot::Mutex;
 use weir_observe::Purpose;
 use weir_policy::{CacheRules, RangeRules, RequestView};
+use weir_share::Client;
 use weir_store::Generation;
 use weir_upstream::{About, InterimSender, Kind, OriginRequest, Picking, Upstream, Whose, host_point};
 
@@ -97,7 +98,7 @@ pub(crate) fn picking(exchange: &Exchange<'_, '_>, route: &Route, whose: Whose) 
     let host = exchange.request.host.as_str();
     Picking {
         whose,
-        client: exchange.sharer().filter(|_| whose == Whose::Client),
+        client: exchange.sharer().filter(|_| whose == Whose::Client).map(Client::address),
         host: (!host.is_empty()).then(|| host_point(host)),
         picks: route.picks.clone(),
         deciders: route.deciders.clone(),

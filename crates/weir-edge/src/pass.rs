@@ -26,7 +26,7 @@ use weir_wire::Target;
 
 use crate::cache_status::CacheStatus;
 use crate::decide::{Consulted, consulted};
-use crate::deliver::source::{Passed, Source};
+use crate::deliver::source::{Lasts, Passed, Source};
 use crate::exchange::Exchange;
 use crate::late::Late;
 use crate::plan::Route;
@@ -271,7 +271,8 @@ pub(crate) fn relay(
         Some(posted) => posted.read(body),
         None => {
             let counters = exchange.core.observer.counters_shared();
-            Source::Origin(Box::new(Passed { body, route: route.clone(), counters }))
+            let lasts = if is_events && length.is_none() { Lasts::UntilItEnds } else { Lasts::ToItsEnd };
+            Source::Origin(Box::new(Passed { body, route: route.clone(), counters, lasts }))
         }
     };
     let relayed = response::with_source(made, &exchange.request.method, length, source);

@@ -83,7 +83,9 @@ impl Body for Content {
             Source::Whole(whole) => whole.at_hand(),
             Source::Held(held) => held.blocks(),
             Source::File(reading) => reading.at_hand(),
-            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => None,
+            Source::Empty | Source::Bytes(_) | Source::List(_) | Source::Parts(_) | Source::Origin(..) => {
+                None
+            }
         }
     }
 
@@ -92,7 +94,7 @@ impl Body for Content {
             Source::Whole(whole) => whole.advance(bytes),
             Source::Held(held) => held.advance(bytes),
             Source::File(reading) => reading.advance(bytes),
-            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(_) => {}
+            Source::Empty | Source::Bytes(_) | Source::List(_) | Source::Parts(_) | Source::Origin(_) => {}
         }
     }
 
@@ -100,7 +102,12 @@ impl Body for Content {
         match &self.0 {
             Source::Whole(whole) => whole.sealed(),
             Source::File(reading) => reading.sealed(),
-            Source::Empty | Source::Bytes(_) | Source::Held(_) | Source::Parts(_) | Source::Origin(_) => None,
+            Source::Empty
+            | Source::Bytes(_)
+            | Source::Held(_)
+            | Source::List(_)
+            | Source::Parts(_)
+            | Source::Origin(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_front::listen::{Clients, Peer, Trusted};
+use weir_front::listen::{Clients, Peer, TooMany, Trusted};
 use weir_front::{Client, ClientLimits, Done, Refused, Request, Service};
 use weir_observe::Observer;
 use weir_wire::Target;
@@ -98,8 +98,9 @@ impl Service for Core {
         &self.observer
     }
 
-    fn charge(&self, bytes: u64) -> Option<Box<dyn Any>> {
-        self.shared.store.charge_beside(bytes).map(|beside| Box::new(beside) as Box<dyn Any>)
+    fn charge(&self, note: &Note<'_>, bytes: u64) -> Result<Box<dyn Any>, TooMany> {
+        let taken = self.shared.stalled.take(note.sharer(), bytes).ok_or(TooMany)?;
+        Ok(Box::new((taken, self.shared.store.charge_beside(bytes))))
     }
 
     fn settle(&self) -> bool {

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use rustix::io::Errno;
 use weir_clock::{self as clock, Now};
+use weir_share::Client;
 
 use crate::coding::Coding;
 use crate::file::{Content, Found};
 use crate::hot::{Hot, HotLimits, write_key};
-use crate::listing::{Listing, ListingForm, Room};
+use crate::listing::{ListText, Listing, ListingForm, Room};
 use crate::load::{Hold, LoadError, SEALED_BYTES_MIN, load};
 use crate::look::{Looked, LookedFile, look};
 use crate::pool::{On, Pool, Pulse, Unanswered};
@@ -182,14 +182,19 @@ impl Files {
         })
     }
 
-    /// What a way leads to.
+    /// What a way leads to, for a client whose share of the memory of lists it may need.
     ///
     /// # Errors
     /// It cannot be read.
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn find(&self, root: &Arc<Root>, way: &Way<'_>) -> Result<Finding, Failed> {
+    pub async fn find(
+        &self,
+        root: &Arc<Root>,
+        way: &Way<'_>,
+        client: Option<Client>,
+    ) -> Result<Finding, Failed> {
         let mut key = Vec::with_capacity(64);
         write_key(&mut key, root.mark, way.names(), way.is_folder());
         let query = Query {
@@ -197,6 +202,7 @@ impl Files {
             key,
             names: way.names().into(),
             is_folder: way.is_folder(),
+            client,
             was_asked_for: OnceLock::new(),
         };
         let query = Arc::new(query);
@@ -204,7 +210,8 @@ impl Files {
             let tried = match self.0.once(&query, Wait::Never, clock::now()) {
                 Err(Miss::WouldWait) => {
                     let (inner, own, now) = (Arc::clone(&self.0), Arc::clone(&query), clock::now());
-                    let done = self.0.pool.run(root.on(), move |_| inner.once(&own, Wait::May, now)).await;
+                    let job = move |_: &Pulse| inner.once(&own, Wait::May, now);
+                    let done = self.0.pool.run_for((root.on(), client), job).await;
                     match (done, self.0.hot.known(&query.key)) {
                         (Ok(tried), _) => tried,
                         // What is in memory is sent a little longer.
@@ -233,9 +240,10 @@ impl Files {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn written(&self, listing: Listing, form: ListingForm, path: &str) -> Result<Bytes, Failed> {
+    pub async fn written(&self, listing: Listing, form: ListingForm, path: &str) -> Result<ListText, Failed> {
         let path = path.to_owned();
-        let written = self.0.pool.run(On::Nothing, move |_| listing.text(form, &path)).await?;
+        let of = (On::Nothing, listing.client());
+        let written = self.0.pool.run_for(of, move |_| listing.text(form, &path)).await?;
         written.ok_or(Failed::Crowded)
     }
 
@@ -290,6 +298,7 @@ struct Query {
     key: Vec<u8>,
     names: Box<[u8]>,
     is_folder: bool,
+    client: Option<Client>,
     /// Whether a large file was asked for before.
     was_asked_for: OnceLock<bool>,
 }
@@ -318,7 +327,8 @@ impl Inner {
                     Looked::Folder(_) if wait == Wait::Never => Err(Miss::WouldWait),
                     Looked::Folder(folder) => {
                         let is_top = query.names.is_empty();
-                        let listing = Listing::read(&folder, &query.root.rules, is_top, &self.lists);
+                        let of = (&self.lists, query.client);
+                        let listing = Listing::read(&folder, &query.root.rules, is_top, of);
                         listing.map(Finding::Listing).map_err(|errno| OpenError::System(errno).into())
                     }
                     Looked::Slash => Ok(Finding::Slash),

@@ -32,7 +32,7 @@ pub use file::{File, Found, Printed};
 pub use files::{Failed, Files, Finding, Looking};
 pub use hot::HotLimits;
 pub use kind::media_type;
-pub use listing::{Listing, ListingForm};
+pub use listing::{GaveWay, ListText, Listing, ListingForm};
 pub use reading::{Broken, Reading};
 pub use root::{Hidden, Root, RootRules, Siblings, Symlinks};
 pub use sums::Sums;

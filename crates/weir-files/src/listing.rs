@@ -2,58 +2,28 @@
 
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 use weir_policy::http_date;
+use weir_share::Client;
 
+pub(crate) use self::room::Room;
+use self::room::Taken;
+pub use self::room::{GaveWay, ListText};
 use crate::root::{RootRules, Symlinks};
 use crate::stamp::time;
 use crate::way::is_served;
+
+mod room;
 
 /// The most entries that are shown.
 const ENTRIES_MAX: usize = 2_000;
 /// The most names of a folder that are looked at, shown or not.
 const NAMES_MAX: usize = 20_000;
-/// The most bytes of all lists that are made or sent.
-const BYTES_MAX: u64 = 64 << 20;
 /// What a list may have while it is made.
 const ENTRIES_BYTES: u64 = 1 << 20;
-
-/// The memory of all lists.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Room(Arc<AtomicU64>);
-
-/// A part of it, given back in the end.
-#[derive(Debug)]
-struct Taken(Room, u64);
-
-impl Room {
-    fn take(&self, bytes: u64) -> Option<Taken> {
-        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
-        let taken = Taken(self.clone(), bytes);
-        (before + bytes <= BYTES_MAX).then_some(taken)
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(self.1, Ordering::Relaxed);
-    }
-}
-
-/// A text with its part of the memory.
-struct Text(String, #[expect(dead_code, reason = "it is held as long as the text")] Taken);
-
-impl AsRef<[u8]> for Text {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +41,7 @@ pub struct Listing {
     /// Whether there is more than is shown.
     is_cut: bool,
     room: Room,
+    client: Option<Client>,
     _taken: Option<Taken>,
 }
 
@@ -90,11 +61,10 @@ impl Listing {
         folder: &OwnedFd,
         rules: &RootRules,
         is_top: bool,
-        room: &Room,
+        (room, client): (&Room, Option<Client>),
     ) -> Result<Listing, Errno> {
-        let taken = room.take(ENTRIES_BYTES).ok_or(Errno::MFILE)?;
-        let mut listing =
-            Listing { entries: Vec::new(), is_cut: false, room: room.clone(), _taken: Some(taken) };
+        let _taken = Some(room.take(client, ENTRIES_BYTES).ok_or(Errno::MFILE)?);
+        let mut listing = Listing { entries: Vec::new(), is_cut: false, room: room.clone(), client, _taken };
         for (number, entry) in Dir::read_from(folder)?.enumerate() {
             let entry = entry?;
             if number == NAMES_MAX {
@@ -125,14 +95,18 @@ impl Listing {
         Ok(listing)
     }
 
+    /// Whom it is for.
+    pub(crate) fn client(&self) -> Option<Client> {
+        self.client
+    }
+
     /// Its text for the folder with this path; none where too many lists are being sent.
-    pub(crate) fn text(&self, form: ListingForm, path: &str) -> Option<Bytes> {
+    pub(crate) fn text(&self, form: ListingForm, path: &str) -> Option<ListText> {
         let text = match form {
             ListingForm::Html => self.html(path),
             ListingForm::Json => self.json(),
         };
-        let taken = self.room.take(text.len() as u64)?;
-        Some(Bytes::from_owner(Text(text, taken)))
+        self.room.send(self.client, text)
     }
 
     /// A page in HTML for the folder with this path, as it was asked for.
@@ -267,15 +241,15 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES_MAX, Entry, Listing, ListingForm, Room};
+    use super::{Entry, Listing, Room};
 
     #[test]
     fn names_cannot_become_markup() {
         let name = "<img src=x onerror=alert(1)>&\"'.html";
         let entry = Entry { is_file: true, name: name.into(), length: Some(3), modified: None };
         let folder = Entry { is_file: false, name: b"a b".into(), length: None, modified: None };
-        let listing =
-            Listing { entries: vec![folder, entry], is_cut: true, room: Room::default(), _taken: None };
+        let entries = vec![folder, entry];
+        let listing = Listing { entries, is_cut: true, room: Room::default(), client: None, _taken: None };
         let html = listing.html("/%3Cscript%3E/");
         assert!(!html.contains("<img") && !html.contains("<script>"), "{html}");
         assert!(html.contains("&lt;script&gt;") && html.contains("href=\"./a%20b/\""), "{html}");
@@ -283,17 +257,5 @@ mod tests {
         let json = listing.json();
         assert!(json.contains("\\\"'.html\"") && json.contains("\"size\":3"), "{json}");
         assert_eq!(super::escaped("a\u{202e}txt.exe"), "a\u{fffd}txt.exe");
-    }
-
-    #[test]
-    fn texts_that_are_being_sent_have_a_bound() {
-        let room = Room::default();
-        let entry = Entry { is_file: true, name: vec![b'a'; 200], length: None, modified: None };
-        let listing = Listing { entries: vec![entry], is_cut: false, room: room.clone(), _taken: None };
-        let sent = listing.text(ListingForm::Html, "/").unwrap();
-        let rest = room.take(BYTES_MAX - sent.len() as u64).unwrap();
-        assert!(listing.text(ListingForm::Json, "/").is_none());
-        drop((sent, rest));
-        assert!(listing.text(ListingForm::Json, "/").is_some());
     }
 }

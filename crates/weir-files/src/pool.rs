@@ -3,17 +3,19 @@
 //!
 //! Each device has a lane of its own: its threads, its queue, and its time. A device that hangs keeps nothing
 //! waiting but what needs it, and that for a bounded time; from then on its lane refuses at once, but for a
-//! probe now and then, until something comes back. Who has left is not worked for.
+//! probe now and then, until something comes back. Who has left is not worked for. Where the queue of a lane
+//! is full, the latest job of the client that has most in it gives way to one of a client that has fewer.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 use weir_clock as clock;
+use weir_share::{ByClient, Client, gives_way};
 
 /// The threads of a lane that work at a time.
 const WORKING_MAX: usize = 8;
@@ -118,8 +120,9 @@ type Tell = Box<dyn FnOnce() + Send>;
 struct Job {
     work: Box<dyn FnOnce(&Pulse) -> Tell + Send>,
     pulse: Pulse,
-    /// Gone where nobody waits any more.
-    waited_for: Weak<()>,
+    client: Option<Client>,
+    /// Whether it has given way. Gone where nobody waits any more.
+    waited_for: Weak<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -164,8 +167,8 @@ impl Pool {
         }))
     }
 
-    /// Does `job` on a thread of the lane of what it may wait for. One that takes long says by its pulse that
-    /// it gets on.
+    /// Does `job` on a thread of the lane of what it may wait for, for no client. One that takes long says by
+    /// its pulse that it gets on.
     ///
     /// # Errors
     /// See [`Unanswered`]. A job that was begun may still be done.
@@ -177,17 +180,33 @@ impl Pool {
         on: On,
         job: impl FnOnce(&Pulse) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
+        self.run_for((on, None), job).await
+    }
+
+    /// As [`Pool::run`], for a client.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub(crate) async fn run_for<T: Send + 'static>(
+        &self,
+        (on, client): (On, Option<Client>),
+        job: impl FnOnce(&Pulse) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
         let (say, mut said) = oneshot::channel();
-        let (pulse, waits) = (Pulse::new(self.0.begun), Arc::new(()));
+        let (pulse, gave_way) = (Pulse::new(self.0.begun), Arc::new(AtomicBool::new(false)));
         let work = Box::new(move |pulse: &Pulse| {
             let done = job(pulse);
             Box::new(move || drop(say.send(done))) as Tell
         });
-        let job = Job { work, pulse: pulse.clone(), waited_for: Arc::downgrade(&waits) };
+        let job = Job { work, pulse: pulse.clone(), client, waited_for: Arc::downgrade(&gave_way) };
         let lane = self.0.lane(on);
         self.0.enter(&lane, job)?;
         loop {
             match tokio::time::timeout(self.0.times.hang, &mut said).await {
+                Ok(Err(_)) if gave_way.load(Ordering::Acquire) => return Err(Unanswered::Crowded),
                 Ok(done) => return done.map_err(|_| Unanswered::Panicked),
                 Err(_) if pulse.is_late(self.0.times.hang) => return Err(Unanswered::Hangs),
                 Err(_) => {}
@@ -209,6 +228,8 @@ impl Inner {
 
     fn enter(self: &Arc<Inner>, lane: &Arc<Lane>, job: Job) -> Result<(), Unanswered> {
         let (now, hang) = (clock::mono(), self.times.hang);
+        // Dropped once the lock is free: that wakes what waits for it.
+        let _gone;
         let mut state = lane.state.lock();
         if state.hangs(hang) {
             let (count, last) = state.probes;
@@ -223,7 +244,7 @@ impl Inner {
             state.queue.retain(|job| job.waited_for.strong_count() > 0);
         }
         if state.queue.len() >= QUEUE_MAX {
-            return Err(Unanswered::Crowded);
+            _gone = state.give_way(job.client).ok_or(Unanswered::Crowded)?;
         }
         state.queue.push_back(job);
         if state.idle < state.queue.len() && state.may_grow(hang) {
@@ -291,6 +312,20 @@ impl State {
     fn hangs(&self, hang: Duration) -> bool {
         let is_after = |begun: &Instant| self.answered.is_none_or(|last| *begun > last);
         self.running.iter().any(|(pulse, begun)| is_after(begun) && pulse.is_late(hang))
+    }
+
+    /// Takes out the job that gives way to one of this client.
+    fn give_way(&mut self, client: Option<Client>) -> Option<Job> {
+        let mut counts = ByClient::<u64>::default();
+        let clients = self.queue.iter().filter_map(|job| job.client);
+        clients.for_each(|client| counts.change(client, |count| *count += 1));
+        let after = client.map_or(1, |client| counts.after(client, |count| *count, 1));
+        let of = |(at, job): (usize, &Job)| job.client.map(|client| (at, client));
+        let latest_first = self.queue.iter().enumerate().rev().filter_map(of);
+        let at = gives_way(latest_first, |client| counts.used(client, |count| *count), after)?;
+        let job = self.queue.remove(at)?;
+        job.waited_for.upgrade().into_iter().for_each(|gave_way| gave_way.store(true, Ordering::Release));
+        Some(job)
     }
 
     fn late(&self, hang: Duration) -> usize {

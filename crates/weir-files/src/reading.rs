@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use weir_sealed::SealedPart;
+use weir_share::Client;
 
 use crate::file::{Content, File};
 use crate::files::Files;
@@ -48,6 +49,7 @@ impl From<Unanswered> for Broken {
 pub struct Reading {
     file: Arc<File>,
     files: Files,
+    client: Option<Client>,
     at: u64,
     end: u64,
     /// What was read last; its memory is used again.
@@ -61,7 +63,12 @@ pub struct Reading {
 impl Reading {
     /// The bytes from `start` to `end`, which lies within the file.
     pub fn new(file: Arc<File>, files: Files, (start, end): (u64, u64)) -> Reading {
-        Reading { file, files, at: start, end, buffer: Bytes::new(), sums: None, checked: None }
+        Reading { file, files, client: None, at: start, end, buffer: Bytes::new(), sums: None, checked: None }
+    }
+
+    /// Reads them for a client.
+    pub fn of(self, client: Option<Client>) -> Reading {
+        Reading { client, ..self }
     }
 
     /// Gives only bytes of blocks that are what they must be.
@@ -147,7 +154,7 @@ impl Reading {
             check(fd, &file.stamp).map_err(Stop::Broken)?;
             Ok(read)
         };
-        Ok(self.files.pool().run(self.on(), move |_| job()).await??)
+        Ok(self.files.pool().run_for((self.on(), self.client), move |_| job()).await??)
     }
 
     fn on(&self) -> On {
@@ -183,7 +190,7 @@ impl Reading {
                         Err(fd) => read_whole(fd, (start, length), Wait::May),
                         Ok(_) => Err(Stop::Broken(Broken::System)),
                     };
-                    self.files.pool().run(self.on(), move |_| job()).await??
+                    self.files.pool().run_for((self.on(), self.client), move |_| job()).await??
                 }
                 read => read?,
             },

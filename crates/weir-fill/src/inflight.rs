@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_observe::trace::Company;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
+use weir_share::Clients;
 use weir_store::{Folded, Generation, Ledger};
 
 use super::gap::list::Gaps;
@@ -91,6 +92,8 @@ pub struct Inflight {
     pub completing: Mutex<HashSet<usize>>,
     /// The last look for what memory may drop of bodies under way.
     pub(super) forgotten: Mutex<Forgotten>,
+    /// The bodies of each client that wait for room in memory.
+    pub(super) claimants: Arc<Clients>,
     bells: Arc<Bells>,
 }
 
@@ -107,6 +110,7 @@ impl Inflight {
             urls: Arc::default(),
             completing: Mutex::default(),
             forgotten: Mutex::default(),
+            claimants: Arc::default(),
             bells,
         }
     }

@@ -144,7 +144,14 @@ impl FillRequest {
         let bytes = store.needed_bytes(fill.key(), storable, whole);
         let need = room::Need { bytes, length, is_passable: self.waiting == Waiting::Client };
         let is_wanted = || fill.transfer.readers() > 0;
-        room::wait(store, &self.resources.inflight.forgotten, need, is_wanted).await
+        let inflight = &self.resources.inflight;
+        let _counted = match self.refetch.client {
+            Some(client) if !store.has_room(bytes) => {
+                Some(inflight.claimants.count(client, room::WAITING_OF_CLIENT_MAX)?)
+            }
+            _ => None,
+        };
+        room::wait(store, &inflight.forgotten, need, is_wanted).await
     }
 
     /// Whether a response is stored. One in whose place a stored response may still be served stale never

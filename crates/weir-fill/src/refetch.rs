@@ -2,7 +2,6 @@
 //! two versions of a body: without a strong validator nothing is asked for, and what comes must be the same
 //! version to its end.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -10,6 +9,7 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, COOKIE, ETAG,
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_observe::Purpose;
 use weir_policy::Interval;
+use weir_share::Client;
 use weir_store::Generation;
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Picking, Share, Tally, Upstream};
@@ -36,7 +36,7 @@ pub struct Refetch {
     /// The client that may have caused what the request meets.
     pub witness: Witness,
     /// The client whose share of the origin's connections is used.
-    pub client: Option<IpAddr>,
+    pub client: Option<Client>,
     /// What picks know of it: nothing of a client.
     pub picking: Picking,
     /// The client's request, where requests to origins have a log.

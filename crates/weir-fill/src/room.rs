@@ -14,6 +14,8 @@ pub(super) const SHORT_BYTES: u64 = 1 << 20;
 /// How long a body waits. Then it is passed.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const SHORT_WAIT_MAX: Duration = Duration::from_millis(250);
+/// So many bodies of one client wait at a time. A further one is stored only if it finds room at once.
+pub(super) const WAITING_OF_CLIENT_MAX: usize = 16;
 /// Where the volumes write nothing for so long, nobody waits for them.
 const STALLED_MAX: Duration = Duration::from_millis(500);
 /// How often the first in line looks whether they do.

@@ -6,14 +6,13 @@
 //! fails doubles the backoff. Any answer ends the outage, and so does a long time without requests.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_policy::Failure;
+use weir_share::{ByClient, Client, leaves_some};
 
 use super::witness::{Witness, Witnesses};
 
@@ -79,7 +78,7 @@ enum Trouble {
 struct Known {
     fills: usize,
     /// How many of them each client has.
-    clients: HashMap<IpAddr, usize>,
+    clients: ByClient<u64>,
     trouble: Option<Trouble>,
     /// The kind of its last failure.
     kind: Option<Failure>,
@@ -108,7 +107,7 @@ pub struct FillsMax {
 pub struct Upstreams {
     known: Mutex<HashMap<Box<str>, Known>>,
     /// Bytes of bodies that have arrived for each client, and that a drive has yet to take.
-    arrived: Mutex<HashMap<IpAddr, u64>>,
+    arrived: Mutex<ByClient<u64>>,
     /// How many upstreams have trouble. While there are none no lock is taken.
     troubles: AtomicUsize,
 }
@@ -116,17 +115,20 @@ pub struct Upstreams {
 impl Upstreams {
     /// A permit for one more fill at this upstream. None where all are taken, or the client has as many as it
     /// may. It counts from when the fill is planned, which is before it has a connection.
-    pub fn permit(self: &Arc<Self>, name: &str, of: Option<IpAddr>, most: FillsMax) -> Option<FillPermit> {
+    pub fn permit(self: &Arc<Self>, name: &str, of: Option<Client>, most: FillsMax) -> Option<FillPermit> {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
-        let of_client = of.and_then(|client| upstream.clients.get(&client)).copied().unwrap_or_default();
-        if upstream.fills >= most.all || (of.is_some() && of_client >= most.of_client) {
+        let (all, of_client) = (most.all as u64, most.of_client as u64);
+        let fits = |client| {
+            let used = upstream.clients.used(client, |count| *count);
+            upstream.clients.fits(client, |count| *count, 1, of_client)
+                && leaves_some(used, (all, all.saturating_sub(upstream.fills as u64)), of_client)
+        };
+        if upstream.fills >= most.all || !of.is_none_or(fits) {
             return None;
         }
         upstream.fills += 1;
-        if let Some(client) = of {
-            *upstream.clients.entry(client).or_default() += 1;
-        }
+        of.into_iter().for_each(|client| upstream.clients.change(client, |count| *count += 1));
         Some(FillPermit { upstreams: self.clone(), name: name.into(), of, arrived_bytes: None })
     }
 
@@ -210,7 +212,7 @@ impl Upstreams {
 pub struct FillPermit {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
-    of: Option<IpAddr>,
+    of: Option<Client>,
     /// Of a body that has arrived: then it has no place any more.
     arrived_bytes: Option<u64>,
 }
@@ -227,11 +229,10 @@ impl FillPermit {
         let bytes = bytes.min(most);
         if let Some(client) = self.of {
             let mut arrived = self.upstreams.arrived.lock();
-            let before = arrived.get(&client).copied().unwrap_or_default();
-            if before + bytes > most {
+            if !arrived.fits(client, |count| *count, bytes, most) {
                 return;
             }
-            arrived.insert(client, before + bytes);
+            arrived.change(client, |count| *count += bytes);
         }
         self.leave();
         self.arrived_bytes = Some(bytes);
@@ -242,11 +243,8 @@ impl FillPermit {
         let mut known = self.upstreams.known.lock();
         let Some(upstream) = known.get_mut(&self.name) else { return };
         upstream.fills -= 1;
-        if let Some(Entry::Occupied(mut count)) = self.of.map(|client| upstream.clients.entry(client)) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+        if let Some(client) = self.of {
+            upstream.clients.change(client, |count| *count -= 1);
         }
         if upstream.fills == 0 && upstream.trouble.is_none() {
             known.remove(&self.name);
@@ -258,13 +256,7 @@ impl Drop for FillPermit {
     fn drop(&mut self) {
         let Some(bytes) = self.arrived_bytes else { return self.leave() };
         let Some(client) = self.of else { return };
-        let mut arrived = self.upstreams.arrived.lock();
-        if let Entry::Occupied(mut left) = arrived.entry(client) {
-            *left.get_mut() -= bytes;
-            if *left.get() == 0 {
-                left.remove();
-            }
-        }
+        self.upstreams.arrived.lock().change(client, |left| *left -= bytes);
     }
 }
 
@@ -351,8 +343,7 @@ mod tests {
     #[test]
     fn places_are_bounded_and_given_back() {
         let upstreams = Arc::new(Upstreams::default());
-        let (most, clients) =
-            (FillsMax { all: 3, of_client: 2 }, [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from));
+        let (most, clients) = (FillsMax { all: 3, of_client: 2 }, [Client::V4(1), Client::V4(2)]);
         let place = |client: usize| upstreams.permit(NAME, Some(clients[client]), most);
         let first = place(0);
         let second = place(0);
@@ -370,14 +361,14 @@ mod tests {
     fn a_body_that_has_arrived_gives_up_its_place_unless_much_has_for_its_client() {
         let upstreams = Arc::new(Upstreams::default());
         let most = FillsMax { all: 2, of_client: 1 };
-        let place = |client: [u8; 4]| upstreams.permit(NAME, Some(client.into()), most);
-        let one = [192, 0, 2, 1];
+        let place = |client: u32| upstreams.permit(NAME, Some(Client::V4(client)), most);
+        let one = 1;
         let mut first = place(one).unwrap();
         first.arrive(600, 1000);
         let mut second = place(one).expect("the first has arrived");
         second.arrive(600, 1000);
         assert!(place(one).is_none(), "a drive has yet to take much of it");
-        let mut other = place([192, 0, 2, 2]).expect("that is no matter of others");
+        let mut other = place(2).expect("that is no matter of others");
         other.arrive(600, 1000);
         drop(first);
         second.arrive(600, 1000);

@@ -2,10 +2,10 @@
 //! origin only when several clients have met it, with no answer in between: otherwise one client could have
 //! others refused. It must not look at what failed.
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
+use weir_share::{Client, Network};
 
 /// So many clients must have met a failure that a request may have caused.
 pub const WITNESSES_MIN: usize = 3;
@@ -13,7 +13,8 @@ pub const WITNESSES_MIN: usize = 3;
 pub const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
 /// A client, as far as it can be told from others: by its IPv4 address, or by the /48 of its IPv6 address,
-/// the most that one customer is given. All others count as one.
+/// the most that one customer is given. All others count as one. It is no share: of a share all of a /48 have
+/// several times what one client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// An IPv4 address.
@@ -26,12 +27,11 @@ pub enum Witness {
 
 impl Witness {
     /// The client with that address; `None` is one over a Unix socket, or one that is not known.
-    pub fn of(client: Option<IpAddr>) -> Witness {
-        match client {
-            Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
-            // Invariant: what is left of 128 bits fits.
-            Some(IpAddr::V6(ip)) => Witness::V6((ip.to_bits() >> 80) as u64),
-            None => Witness::Unnamed,
+    pub fn of(client: Option<Client>) -> Witness {
+        match client.map(|client| (client, client.network())) {
+            Some((Client::V4(address), _)) => Witness::V4(address),
+            Some((_, Some(Network(network)))) => Witness::V6(network),
+            Some((_, None)) | None => Witness::Unnamed,
         }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     use weir_clock as clock;
 
     fn client(address: &str) -> Witness {
-        Witness::of(Some(address.parse().unwrap()))
+        Witness::of(Some(Client::of(address.parse().unwrap())))
     }
 
     #[test]

@@ -22,7 +22,7 @@ use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
 pub use crate::body::{Body, Cut};
 use crate::limits::{ClientLimits, ContentLimits};
-use crate::listen::{Clients, Peer, Trusted};
+use crate::listen::{Clients, Peer, TooMany, Trusted};
 
 /// A future that stays on its thread.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
@@ -562,8 +562,12 @@ pub trait Service: Sized + 'static {
     /// Counters and logs of this core.
     fn observer(&self) -> &Observer;
 
-    /// Charges memory, in bytes, that a client keeps which takes nothing, until what is returned is dropped.
-    fn charge(&self, bytes: u64) -> Option<Box<dyn Any>>;
+    /// Charges memory, in bytes, that the client of a request keeps which takes nothing, until what is
+    /// returned is dropped.
+    ///
+    /// # Errors
+    /// The client keeps as much as it may: the response is to be cut.
+    fn charge(&self, note: &Self::Note<'_>, bytes: u64) -> Result<Box<dyn Any>, TooMany>;
 
     /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go.
     /// True where it wants to be called again after a while.

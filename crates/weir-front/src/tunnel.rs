@@ -75,8 +75,12 @@ impl End for Origin {
         Pin::new(&mut self.0).poll_shutdown(cx)
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
+    /// Where this side has closed its connection, since another client needs its place.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match Pin::new(&mut self.0).poll_flush(cx) {
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
     }
 
     fn moved(&mut self) {}
@@ -155,6 +159,17 @@ impl<'c, C: End> Tunnel<'c, C> {
             self.client.moved();
         }
         let Ok(down) = self.down.pour(cx, &mut self.origin, self.client) else { return cut };
+        if self.origin.poll_gone(cx).is_ready() {
+            match &self.down.state {
+                State::Full(_) => return cut,
+                // It is read again, to its end.
+                State::Open => return Poll::Ready(Turn::LetOthersRun),
+                State::Ending | State::Ended | State::Broken => {}
+            }
+            if !matches!(self.up.state, State::Ended | State::Broken) {
+                self.up.enter(State::Broken);
+            }
+        }
         if let (State::Ended | State::Broken, State::Ended) = (&self.up.state, &self.down.state) {
             return Poll::Ready(Turn::Over(Over::Whole));
         }

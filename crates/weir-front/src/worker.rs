@@ -7,7 +7,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::thread;
@@ -18,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
 use weir_clock as clock;
+use weir_share::Client;
 use weir_tls::Certificates;
 
 use crate::entrance::{Beginning, Entered, Protocol, enter};
@@ -259,7 +259,7 @@ impl<S: Service> Worker<S> {
     }
 
     /// Counts and logs a connection that is refused because its client has reached its limit.
-    pub(crate) fn turn_away(&self, client: IpAddr, most: usize) {
+    pub(crate) fn turn_away(&self, client: Client, most: usize) {
         self.service.observer().counters().connection_refused();
         if is_time_to_say(&self.turned_away_at) {
             tracing::warn!(

@@ -1,12 +1,12 @@
 //! Makes the workers' observers, and sums what they count.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_policy::value::LOG_BYTES_MAX;
+use weir_share::Client;
 
 use super::asked::Asked;
 use super::counters::{Counters, SITES_MAX};
@@ -244,7 +244,7 @@ impl Observer {
     pub fn record(
         &self,
         facts: &Facts,
-        client: impl FnOnce() -> Option<IpAddr>,
+        client: impl FnOnce() -> Option<Client>,
         describe: impl FnOnce(Detail) -> Description,
     ) {
         self.counters.finished(facts);

@@ -484,12 +484,8 @@ pub const REASONS: &[Reason] = {
             "503: all `connections` to the origin were in use, and the request waited for `queue_wait`, \
              or the `queue` was full.",
         ),
-        row(
-            Origin,
-            "streams",
-            "503: the origin has as many open tunnels and event streams as `streams` allows.",
-        ),
-        row(Origin, "client-share", "503: this client already has its `client_share` of the origin."),
+        row(Origin, "streams", "503: as many tunnels and event streams are open as `streams` says."),
+        row(Origin, "client-share", "503: the client has its share of the origin, or most of its queue."),
         row(
             Origin,
             "unplaced-part",
@@ -517,6 +513,8 @@ pub const REASONS: &[Reason] = {
         ),
         row(Cut, "file-hangs", "The device of the file does not answer. Before the head it is a 503."),
         row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
+        row(Cut, "client-share", "It gave way: its client had most `streams`, or most of lists of folders."),
+        row(Cut, "stall-share", "The client took nothing of streams that keep a 16th of `cache.memory`."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(
             Cut,

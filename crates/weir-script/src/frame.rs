@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use rhai::{Dynamic, EvalAltResult, Position};
+use weir_share::Client;
 
 use crate::asked::{Asked, Row};
 use crate::clock;
@@ -152,13 +153,7 @@ pub(crate) fn refusal(why: impl Into<String>) -> Box<EvalAltResult> {
     Box::new(EvalAltResult::ErrorRuntime(why.into().into(), Position::NONE))
 }
 
-/// An address as scripts count it: a v4 address itself, of v6 its /64.
+/// An address as scripts count it: the client that it is.
 pub(crate) fn network(address: IpAddr) -> String {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            format!("{}/64", std::net::Ipv6Addr::from(network))
-        }
-    }
+    Client::of(address).to_string()
 }

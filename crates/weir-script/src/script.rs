@@ -190,8 +190,8 @@ impl Script {
         if before == 0 {
             trouble.clients.clear();
         }
-        if trouble.clients.len() < CLIENTS && !trouble.clients.contains(&client) {
-            trouble.clients.push(client);
+        if trouble.clients.len() < CLIENTS && !trouble.clients.contains(&client.witness()) {
+            trouble.clients.push(client.witness());
         }
         let pauses = before.saturating_add(1) >= FAILURES_MAX && trouble.clients.len() >= CLIENTS;
         if pauses {

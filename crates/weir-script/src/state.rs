@@ -2,9 +2,10 @@
 //! and bytes. It must not grow with what clients send, and one client must not cost the others their entries.
 //!
 //! Each entry is charged to the client whose request made it: an IPv4 address or an IPv6 /64, as everywhere
-//! in Weir; what fills made is charged to nobody. A full shard looks at a few of its entries, others each
-//! time, and removes one of the client that has the most in this shard. So a client that makes entries
-//! without end pushes out its own. To push out others takes as many addresses as there are entries.
+//! in Weir, and its /48 for an eighth; what fills made is charged to nobody. A full shard looks at a few of
+//! its entries, others each time, and removes one of the client that has the most in this shard. So a client
+//! that makes entries without end pushes out its own. To push out others takes as many addresses as there are
+//! entries.
 
 mod shard;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rhai::{Dynamic, ImmutableString};
 use shard::Shard;
+use weir_share::Client;
 
 /// How many shards there are. A power of two.
 const SHARDS: usize = 64;
@@ -32,19 +34,19 @@ pub const VALUE_BYTES_MAX: usize = 4096;
 /// The longest lifetime and the longest window, in seconds.
 pub const SECONDS_MAX: i64 = 86_400;
 
-/// Whose entry it is. Zero: nobody's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Owner(u64);
+/// Whose entry it is; nobody's, if there is no client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner(Option<Client>);
 
 impl Owner {
     /// The owner that a client's address stands for.
     pub fn of(client: Option<IpAddr>) -> Owner {
-        match client.map(|client| client.to_canonical()) {
-            None => Owner(0),
-            Some(IpAddr::V4(address)) => Owner(1 << 63 | u64::from(u32::from(address))),
-            // No /64 in use has its highest bit set and only 32 lower ones: those begin with 8000::.
-            Some(IpAddr::V6(address)) => Owner((u128::from(address) >> 64) as u64),
-        }
+        Owner(client.map(Client::of))
+    }
+
+    /// The owner as a witness of failures: all of a /48 are one.
+    pub(crate) fn witness(self) -> Owner {
+        Owner(self.0.map(Client::witness))
     }
 }
 

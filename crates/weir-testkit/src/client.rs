@@ -1,7 +1,7 @@
 //! A client that sends exactly what it is told, and reads strictly.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::fields::lines;
@@ -45,6 +45,20 @@ impl Client {
     /// Nobody listens.
     pub fn connect_narrow(to: SocketAddr, receive_bytes: usize) -> Client {
         let socket = Socket::Tcp(narrow(to, receive_bytes));
+        socket.patience(crate::socket::PATIENCE).unwrap();
+        Client::over(socket)
+    }
+
+    /// Connects from this address.
+    ///
+    /// # Panics
+    /// Nobody listens, or the address is not this machine's.
+    pub fn connect_from(from: IpAddr, to: SocketAddr) -> Client {
+        let domain = socket2::Domain::for_address(to);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
+        socket.connect_timeout(&to.into(), crate::socket::PATIENCE).unwrap();
+        let socket = Socket::Tcp(socket.into());
         socket.patience(crate::socket::PATIENCE).unwrap();
         Client::over(socket)
     }

@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -20,7 +20,7 @@ use crate::exchange::{broken, malformed};
 use crate::health::{Event, Suspect, Verdict};
 use crate::login::LoginUse;
 use crate::login::stage::Stage;
-use crate::origin::Origin;
+use crate::origin::{Origin, count};
 use crate::outgoing::{Outgoing, SendError, Sending};
 use crate::pool::Lease;
 
@@ -203,12 +203,22 @@ impl OriginBody {
     /// copied: once, however often the reader pauses.
     #[must_use]
     pub fn let_go(&mut self, unsent: Bytes) -> Bytes {
-        if let State::Streaming(streaming) = &mut self.state
-            && !streaming.slow_down()
-        {
-            return unsent;
+        if let State::Streaming(streaming) = &mut self.state {
+            let is_large = streaming.slow_down();
+            if let Poll::Ready(error) = streaming.poll_gone(&mut Context::from_waker(Waker::noop())) {
+                // Its connection ends, though its reader takes nothing.
+                self.state = State::Failed(error);
+            }
+            if !is_large {
+                return unsent;
+            }
         }
         Bytes::copy_from_slice(&unsent)
+    }
+
+    /// Whether it may have to end while its reader takes nothing: to be asked by [`Self::let_go`] again.
+    pub fn may_give_way(&self) -> bool {
+        matches!(&self.state, State::Streaming(streaming) if streaming.lease.permit.is_stream())
     }
 
     /// Changes how long the body may stall: event streams may for long.
@@ -284,7 +294,19 @@ enum Part {
 }
 
 impl Streaming {
+    /// Ready where it has given way to another client's stream.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
+        std::task::ready!(self.lease.permit.poll_gone(cx));
+        count(&self.origin.counts.busy);
+        let error = OriginError::gave_way();
+        self.lease.connection.fail_attempt(&error);
+        Poll::Ready(error)
+    }
+
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, OriginError>> {
+        if let Poll::Ready(error) = self.poll_gone(cx) {
+            return Poll::Ready(Err(error));
+        }
         self.send_on(cx)?;
         self.note_pace();
         loop {

@@ -251,6 +251,11 @@ impl OriginError {
         }
     }
 
+    /// A stream has given way to another client's.
+    pub(crate) fn gave_way() -> OriginError {
+        OriginError::Busy { bound: Bound::ClientShare, retry_after: Duration::ZERO }
+    }
+
     /// Whether it came before a request was sent, so that any other request would have met it, too. An error
     /// of a TLS session does not say when it came.
     pub fn is_before_request(&self) -> bool {

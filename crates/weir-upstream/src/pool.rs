@@ -8,14 +8,17 @@
 //!
 //! One client may use a share of the connections and of the queue, so that some are left for others. Of the
 //! waiting requests, one whose client has the fewest connections comes first, and of these the one that has
-//! waited longest. A tunnel or an event stream leaves the pool and counts against a bound of its own.
+//! waited longest. A tunnel or an event stream leaves the pool and counts against a bound of its own. Where
+//! the queue is full, or as many streams are open as may be, the latest of the client that has most gives way
+//! to one with fewer (ADR 0103).
 //!
 //! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read under it, and no
 //! waiter woken. Dropping a permit takes the lock, so it must not be dropped under it.
 
 use std::future::pending;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -34,7 +37,7 @@ mod state;
 pub(crate) use bounds::PoolBounds;
 use bounds::SharedBounds;
 pub(crate) use state::{Client, Demand};
-use state::{Free, Idle, State, Waiter};
+use state::{Count, Entered, Free, Idle, State, Waiter};
 
 /// How long a request that no client waits for waits for a connection.
 const SPARE_WAIT_MAX: Duration = Duration::from_secs(600);
@@ -48,12 +51,15 @@ pub(crate) struct Permit {
 }
 
 /// What a permit is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Held {
     /// Requests, one after another.
     Requests,
-    /// A tunnel, or a response that lasts for as long as its client likes.
-    Stream,
+    /// A tunnel, or a response that lasts for as long as its client likes: its ticket, and what says that it
+    /// gives way.
+    Stream(u64, oneshot::Receiver<()>),
+    /// It has given way to another client's.
+    Gone,
 }
 
 impl Permit {
@@ -67,21 +73,30 @@ impl Permit {
     /// # Errors
     /// The bound is reached, for all clients or for this one.
     pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
-        let Some(pool) = self.pool.as_ref().filter(|_| self.kind == Held::Requests) else { return Ok(()) };
-        {
-            let mut state = pool.state.lock();
-            if state.streams >= pool.bounds().streams_max {
-                return Err(Bound::Streams);
-            }
-            if state.count(self.client).streams >= pool.bounds().share_of(pool.bounds().streams_max) {
-                return Err(Bound::ClientShare);
-            }
-            state.streams += 1;
-            state.change(self.client, |count| count.streams += 1);
-        }
-        self.kind = Held::Stream;
+        let Some(pool) = self.pool.as_ref().filter(|_| matches!(self.kind, Held::Requests)) else {
+            return Ok(());
+        };
+        let entered = pool.state.lock().enter_stream(self.client, &pool.bounds());
+        let Entered { ticket, is_gone, .. } = entered?;
+        self.kind = Held::Stream(ticket, is_gone);
         pool.clone().pass_on(self.client);
         Ok(())
+    }
+
+    /// Ready once a stream has given way to another client's: its connection is to be closed.
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.kind {
+            Held::Requests => return Poll::Pending,
+            Held::Stream(_, is_gone) => std::task::ready!(Pin::new(is_gone).poll(cx).map(drop)),
+            Held::Gone => {}
+        }
+        self.kind = Held::Gone;
+        Poll::Ready(())
+    }
+
+    /// Whether it is a stream's, which may give way.
+    pub(crate) fn is_stream(&self) -> bool {
+        !matches!(self.kind, Held::Requests)
     }
 }
 
@@ -90,11 +105,11 @@ impl Drop for Permit {
         let Some(pool) = self.pool.take() else { return };
         match self.kind {
             Held::Requests => pool.pass_on(self.client),
-            Held::Stream => {
-                let mut state = pool.state.lock();
-                state.streams -= 1;
-                state.change(self.client, |count| count.streams -= 1);
+            Held::Stream(ticket, _) => {
+                let stream = pool.state.lock().leave_stream(ticket);
+                drop(stream);
             }
+            Held::Gone => {}
         }
     }
 }
@@ -198,7 +213,7 @@ impl Pool {
     pub(crate) fn usage(&self) -> Usage {
         let state = self.state.lock();
         let (idle, waiting) = (state.idle.len(), state.waiting.len());
-        Usage { open: state.open, idle, waiting, streams: state.streams }
+        Usage { open: state.open, idle, waiting, streams: state.streams.len() }
     }
 
     /// What one client may use of so many.
@@ -213,8 +228,8 @@ impl Pool {
 
     /// Whether a client has used up its share of the connections.
     pub(crate) fn is_spent(&self, client: Client) -> bool {
-        client.is_some()
-            && self.state.lock().count(client).open >= self.bounds().share_of(self.bounds().open_max)
+        let (bounds, state) = (self.bounds(), self.state.lock());
+        !state.may_open(client, &bounds, bounds.open_max.saturating_sub(state.busy()))
     }
 
     /// Whether a request that no client waits for may have a connection: nobody waits, and some are left.
@@ -331,9 +346,14 @@ impl Pool {
                     continue;
                 }
             };
-            let Ok(Ok(grant)) = granted else {
-                let is_spent = share == Share::Bounded && self.is_spent(client);
-                return Err(if is_spent { Bound::ClientShare } else { Bound::Connections });
+            let grant = match granted {
+                Ok(Ok(grant)) => grant,
+                // It gave way to another client's.
+                Ok(Err(_)) => return Err(Bound::ClientShare),
+                Err(_) => {
+                    let is_spent = share == Share::Bounded && self.is_spent(client);
+                    return Err(if is_spent { Bound::ClientShare } else { Bound::Connections });
+                }
             };
             return Ok(Took::Here(match grant {
                 Grant::Idle(lease) => match or_permit(lease, home) {
@@ -353,7 +373,7 @@ impl Pool {
         let until = clock::now() + keep;
         let home = lease.connection.home;
         let is_surplus = self.bounds.is_limited() && self.state.lock().open > self.open_max();
-        if home != Home::current() || lease.permit.kind == Held::Stream || is_surplus {
+        if home != Home::current() || lease.permit.is_stream() || is_surplus {
             return drop(lease);
         }
         let movable = lease.connection.transport.is_movable();
@@ -407,9 +427,8 @@ impl Pool {
         (client, share): (Client, Share),
     ) -> Result<Free, bool> {
         let open_max = self.open_max();
-        let is_spent = client.is_some()
-            && share == Share::Bounded
-            && state.count(client).open >= self.share_of(open_max);
+        let free = open_max.saturating_sub(state.busy());
+        let is_spent = share == Share::Bounded && !state.may_open(client, &self.bounds(), free);
         let is_late = share == Share::Spare
             && (!state.waiting.is_empty() || state.busy() >= self.bounds().spare_from());
         let free = if is_spent || is_late { None } else { state.free(home, demand, open_max) };
@@ -418,22 +437,25 @@ impl Pool {
     }
 
     fn step(&self, home: Home, demand: Demand, (client, share): (Client, Share)) -> Step {
+        // Dropped once the lock is free: that wakes the request.
+        let _gone;
         let mut state = self.state.lock();
         let is_spent = match self.free(&mut state, (home, demand), (client, share)) {
             Ok(free) => return Step::Free(free),
             Err(is_spent) => is_spent,
         };
         let waiting_max = self.bounds().waiting_max;
-        let of_client = state.count(client);
-        if share != Share::Spare && state.waiting_in_turn() >= waiting_max {
-            return Step::Full(if is_spent { Bound::ClientShare } else { Bound::Connections });
-        }
-        if client.is_some() && of_client.waiting >= self.bounds().share_of(waiting_max) {
+        if !state.may_have(client, Count::waiting, self.share_of(waiting_max)) {
             return Step::Full(Bound::ClientShare);
         }
+        if share != Share::Spare && state.waiting_in_turn() >= waiting_max {
+            let Some(gone) = state.give_way(client) else {
+                return Step::Full(if is_spent { Bound::ClientShare } else { Bound::Connections });
+            };
+            _gone = gone;
+        }
         let (grant, granted) = oneshot::channel();
-        state.tickets += 1;
-        let ticket = state.tickets;
+        let ticket = state.ticket();
         state.change(client, |count| count.waiting += 1);
         state.waiting.push_back(Waiter { ticket, home, demand, client, share, grant });
         Step::Wait(granted, ticket)

@@ -3,13 +3,13 @@
 //! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection`
 //! with `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::{Notify, mpsc};
+use weir_share::Client;
 
 use crate::affinity::Session;
 use crate::attempt::AttemptLog;
@@ -47,7 +47,7 @@ pub struct OriginRequest {
     /// no client can be the cause.
     pub witness: Option<u64>,
     /// The client whose share the connection counts against, where there is one.
-    pub client: Option<IpAddr>,
+    pub client: Option<Client>,
     /// What happens where that share is used up.
     pub share: Share,
     /// With [`Share::Spare`]: tells that a client waits for it by now.

@@ -5,6 +5,7 @@ mod answers;
 mod balance;
 mod bodies;
 mod conduct;
+mod crowd;
 mod decided;
 mod early;
 mod eject;

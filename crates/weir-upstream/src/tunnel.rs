@@ -8,12 +8,16 @@ use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::Connection;
+use crate::error::OriginError;
 use crate::pool::Lease;
 
-/// A byte stream to the origin. Counts among the origin's streams until dropped.
+/// A byte stream to the origin. Counts among the origin's streams until dropped. Where it gives way to
+/// another client's, its connection is closed, and it ends as if the origin had left; flushing it says
+/// [`io::ErrorKind::ConnectionAborted`] from then on.
 #[derive(Debug)]
 pub struct Tunnel {
-    lease: Lease,
+    /// None once it has given way.
+    lease: Option<Lease>,
 }
 
 impl Tunnel {
@@ -23,13 +27,23 @@ impl Tunnel {
         }
         // It no longer holds one of the connections that requests share.
         lease.busy = None;
-        Self { lease }
+        Self { lease: Some(lease) }
+    }
+
+    /// Its connection, unless it has given way.
+    fn poll_connection(&mut self, cx: &mut Context<'_>) -> Option<&mut Connection> {
+        if self.lease.as_mut().is_some_and(|lease| lease.permit.poll_gone(cx).is_ready())
+            && let Some(mut lease) = self.lease.take()
+        {
+            lease.connection.fail_attempt(&OriginError::gave_way());
+        }
+        self.lease.as_mut().map(|lease| &mut *lease.connection)
     }
 }
 
 impl AsyncRead for Tunnel {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let connection = &mut *self.get_mut().lease.connection;
+        let Some(connection) = self.get_mut().poll_connection(cx) else { return Poll::Ready(Ok(())) };
         let early = &mut connection.incoming;
         if early.is_empty() {
             let before = buf.filled().len();
@@ -44,6 +58,11 @@ impl AsyncRead for Tunnel {
     }
 }
 
+/// What writing meets once it has given way.
+fn gone() -> Poll<io::Result<usize>> {
+    Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+}
+
 /// Notes what was written.
 fn note(connection: &mut Connection, written: &Poll<io::Result<usize>>) {
     if let Poll::Ready(Ok(bytes)) = written {
@@ -53,7 +72,7 @@ fn note(connection: &mut Connection, written: &Poll<io::Result<usize>>) {
 
 impl AsyncWrite for Tunnel {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let connection = &mut *self.get_mut().lease.connection;
+        let Some(connection) = self.get_mut().poll_connection(cx) else { return gone() };
         let written = Pin::new(&mut connection.transport).poll_write(cx, buf);
         note(connection, &written);
         written
@@ -64,7 +83,7 @@ impl AsyncWrite for Tunnel {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let connection = &mut *self.get_mut().lease.connection;
+        let Some(connection) = self.get_mut().poll_connection(cx) else { return gone() };
         let written = Pin::new(&mut connection.transport).poll_write_vectored(cx, bufs);
         note(connection, &written);
         written
@@ -75,10 +94,16 @@ impl AsyncWrite for Tunnel {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().lease.connection.transport).poll_flush(cx)
+        match self.get_mut().poll_connection(cx) {
+            Some(connection) => Pin::new(&mut connection.transport).poll_flush(cx),
+            None => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().lease.connection.transport).poll_shutdown(cx)
+        match self.get_mut().poll_connection(cx) {
+            Some(connection) => Pin::new(&mut connection.transport).poll_shutdown(cx),
+            None => Poll::Ready(Ok(())),
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use weir_share::Client;
 
 use crate::address::{self, Resolver};
 use crate::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Found, Wanted};
@@ -415,7 +416,7 @@ impl Upstream {
     }
 
     /// Whether a client has used up its share of the connections, at every origin.
-    pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
+    pub fn is_spent(&self, client: Option<Client>) -> bool {
         self.roster.load().members.iter().all(|member| member.origin.pool().is_spent(client))
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use weir_front::listen::{Clients, Peer, Trusted, UnixPeers};
+use weir_front::listen::{Clients, Peer, TooMany, Trusted, UnixPeers};
 use weir_front::{
     Body, Client, ClientLimits, Cut, Done, Fields, Head, Late, Pace, Part, Refused, Request, Response,
     SealedPart, Service, Turn,
@@ -155,8 +155,8 @@ impl Service for Small {
 
     fn plan(&self) {}
 
-    fn charge(&self, _bytes: u64) -> Option<Box<dyn std::any::Any>> {
-        None
+    fn charge(&self, _note: &Note<'_>, _bytes: u64) -> Result<Box<dyn std::any::Any>, TooMany> {
+        Ok(Box::new(()))
     }
 
     fn begin<'c>(&'c self, _plan: &'c (), request: &'c mut Request) -> Note<'c> {

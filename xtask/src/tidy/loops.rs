@@ -1,9 +1,10 @@
-//! Every loop that waits for a peer, and every line in which work stands, has a row on [`PAGE`]: in what
-//! pieces it pulls, how long it may go on, and who has which share.
+//! Every loop that waits for a peer, every line in which work stands, and every share of what all need has a
+//! row on [`PAGE`]: in what pieces it pulls, how long it may go on, and who has which share.
 //!
 //! A loop waits where something in it is awaited or polled. A line is a semaphore or a channel, but for those
 //! of one message and those of the standard library without a bound, by which threads tell that they are
-//! done. A rule cannot judge what a row says; a row that names what is not there offends as well.
+//! done. A share is given where a function of `weir_share` is asked ([`SHARES`]). A rule cannot judge what a
+//! row says; a row that names what is not there offends as well.
 
 use std::collections::BTreeSet;
 
@@ -41,6 +42,11 @@ const UNBOUNDED: &[&str] = &["unbounded", "unbounded_channel"];
 /// Channels of one message, or of the newest one.
 const NO_LINES: &[&str] = &["oneshot", "watch"];
 
+/// What gives a share of what all need to a client: functions of `weir_share`, and how many arguments they
+/// have. `count` is of what is named as one of [`COUNTS`].
+const SHARES: &[(&str, usize)] = &[("fits", 4), ("gives_way", 3), ("leaves_some", 3), ("count", 2)];
+const COUNTS: &[&str] = &["clients", "claimants"];
+
 /// Functions without a row, and rows without a function.
 ///
 /// # Errors
@@ -57,7 +63,8 @@ pub(super) fn judge(sources: &[Source]) -> Result<Vec<Offence>> {
         for function in functions(source)? {
             let row = (path.to_owned(), function.name);
             if function.needs_row && !rows.iter().any(|(_, named)| *named == row) {
-                let what = format!("`{}` waits in a loop or makes a line: give it a row in {PAGE}", row.1);
+                let what =
+                    format!("`{}` waits in a loop, makes a line or gives a share: {PAGE} needs a row", row.1);
                 offences.push(source.offence(function.line, what));
             }
             there.insert(row);
@@ -156,7 +163,7 @@ impl<'ast> Visit<'ast> for Found<'_> {
     }
 }
 
-/// Whether a function waits in a loop, or makes a line.
+/// Whether a function waits in a loop, makes a line, or gives a share.
 #[derive(Default)]
 struct Waits {
     /// Whether a function named `bounded` makes a channel in this file.
@@ -198,9 +205,12 @@ impl<'ast> Visit<'ast> for Waits {
     }
 
     fn visit_expr_method_call(&mut self, it: &'ast ExprMethodCall) {
-        if is_poll(&it.method.to_string()) {
+        let name = it.method.to_string();
+        if is_poll(&name) {
             self.wait();
         }
+        let is_of_counts = name != "count" || name_of(&it.receiver).is_some_and(|of| COUNTS.contains(&&*of));
+        self.are_found |= is_of_counts && SHARES.contains(&(&*name, it.args.len()));
         visit::visit_expr_method_call(self, it);
     }
 
@@ -217,7 +227,9 @@ impl<'ast> Visit<'ast> for Waits {
                     && holds_many
                     && !NO_LINES.contains(&owner)
                     && (last != "bounded" || self.has_channels)
-                || owner == "Semaphore" && last == "new";
+                || owner == "Semaphore" && last == "new"
+                || owner == "Room" && last == "new" && it.args.len() == 2
+                || last != "count" && SHARES.contains(&(last, it.args.len()));
             self.are_found |= is_line;
             if is_poll(last) {
                 self.wait();
@@ -231,6 +243,18 @@ impl<'ast> Visit<'ast> for Waits {
         if matches!(name.as_deref(), Some("select" | "join" | "ready")) {
             self.wait();
         }
+    }
+}
+
+/// The last name of what a method is called of.
+fn name_of(receiver: &Expr) -> Option<String> {
+    match receiver {
+        Expr::MethodCall(call) => Some(call.method.to_string()),
+        Expr::Field(field) => match &field.member {
+            syn::Member::Named(name) => Some(name.to_string()),
+            syn::Member::Unnamed(_) => None,
+        },
+        _ => None,
     }
 }
 

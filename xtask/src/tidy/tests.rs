@@ -382,6 +382,7 @@ fn a_loop_that_waits_has_a_row_on_its_page() {
                 fn polls() { while poll_one().is_ready() {} }\n\
                 fn lines() { let (a, b) = mpsc::channel(LINES_MAX); }\n\
                 async fn once() { peer.next().await; for x in y { x.z(); } }\n\
+                fn shares() { if all.fits(who, what, 1, most) {} all.iter().count(); room.fits(x); }\n\
                 fn tells() { let (a, b) = mpsc::channel(); let c = oneshot::channel(); bounded(1); }\n\
                 #[cfg(test)]\nmod tests { async fn t() { loop { a.await; } } }\n";
     let row = |names: &str, rest: &str| format!("| `weir-front/src/a.rs` | {names} | {rest} |\n");
@@ -391,14 +392,18 @@ fn a_loop_that_waits_has_a_row_on_its_page() {
         let found: Vec<(&str, usize)> = found.iter().map(|one| (&*one.path, one.line)).collect();
         assert_eq!(found, expect, "{page}");
     };
-    check(&row("`pulls`, `polls`, `lines`", "one | ever | all"), &[]);
+    check(&row("`pulls`, `polls`, `lines`, `shares`", "one | ever | all"), &[]);
     // A function that waits in no loop may have a row as well.
-    check(&row("`pulls`, `polls`, `lines`, `once`", "one | ever | all"), &[]);
-    check(&row("`pulls`, `lines`", "one | ever | all"), &[("crates/weir-front/src/a.rs", 3)]);
-    check(&row("`pulls`, `polls`, `lines`, `gone`", "one | ever | all"), &[("docs/loops.md", 1)]);
+    check(&row("`pulls`, `polls`, `lines`, `shares`, `once`", "one | ever | all"), &[]);
+    check(&row("`pulls`, `lines`, `shares`", "one | ever | all"), &[("crates/weir-front/src/a.rs", 3)]);
+    check(&row("`pulls`, `polls`, `lines`", "one | ever | all"), &[("crates/weir-front/src/a.rs", 6)]);
+    check(&row("`pulls`, `polls`, `lines`, `shares`, `gone`", "one | ever | all"), &[("docs/loops.md", 1)]);
     // A row that does not say all is none.
-    let all = [2, 3, 4].map(|line| ("crates/weir-front/src/a.rs", line));
-    check(&row("`pulls`, `polls`, `lines`", "one | | all"), &[&all[..], &[("docs/loops.md", 1)]].concat());
+    let all = [2, 3, 4, 6].map(|line| ("crates/weir-front/src/a.rs", line));
+    check(
+        &row("`pulls`, `polls`, `lines`, `shares`", "one | | all"),
+        &[&all[..], &[("docs/loops.md", 1)]].concat(),
+    );
     assert_eq!(loops::judge(&[file("a.md", "")]).unwrap().len(), 1, "there is such a page");
 }
 

@@ -50,7 +50,8 @@ pub struct Upstream {
     #[serde(default = "connections_default")]
     #[cfg_attr(test, schemars(range(min = 1, max = 65535)))]
     pub connections: u32,
-    /// The most requests that wait for a connection. One beyond is answered stale, or with 503.
+    /// The most requests that wait for a connection. One beyond is answered stale, or with 503; or, where
+    /// another client has more waiting, the latest of that client's in its place.
     #[serde(default = "queue_default")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1000000)))]
     pub queue: u32,
@@ -58,13 +59,15 @@ pub struct Upstream {
     #[serde(default = "queue_wait_default")]
     pub queue_wait: Duration,
     /// The most tunnels, event streams and idle connections on which clients have logged in (NTLM,
-    /// Negotiate), to each origin (503). They do not count among its `connections`.
+    /// Negotiate), to each origin (503). They do not count among its `connections`. For a client with fewer,
+    /// the latest one of the client that has most ends.
     #[serde(default = "streams_default")]
     #[cfg_attr(test, schemars(range(min = 1, max = 1000000)))]
     pub streams: u32,
-    /// The share, in percent, that one client (IPv6: one /64) may have of an origin's `connections`, `queue`
-    /// and `streams`. Beyond it the client's requests wait for each other. Behind a trusted proxy each client
-    /// that the proxy names has its own share.
+    /// The share, in percent, that one client (IPv6: one /64; a /48 has eight shares) may have of an origin's
+    /// `connections`, `queue` and `streams`. Beyond it the client's requests wait for each other. One that
+    /// has a sixteenth of the connections gets further ones only as it leaves some to others. Behind a
+    /// trusted proxy each client that the proxy names has its own share.
     #[serde(default = "client_share_default")]
     #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub client_share: u32,

@@ -37,7 +37,8 @@ const ORIGINS: &[Row<OriginState>] = &[
     }),
     count(
         "weir_origin_busy",
-        "Requests turned away because all connections to the origin were in use.",
+        "Requests turned away because all connections to the origin were in use, or that gave way to other \
+         clients'.",
         |origin| origin.busy,
     ),
 ];

@@ -1,13 +1,13 @@
 //! The places of connections. A new one always gets a place: where all are taken, one of the address that has
 //! the most goes, the one without a good question for longest. So no address keeps the others out.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use weir_share::{ByClient, Client};
 
 /// Connections of one thread and one kind, at most.
 const CONNECTIONS_MAX: usize = 1024;
@@ -22,7 +22,7 @@ pub(super) struct Places {
 
 #[derive(Debug)]
 struct Seat {
-    from: IpAddr,
+    from: Client,
     used: AtomicU64,
     wanted: Notify,
 }
@@ -40,6 +40,7 @@ impl Places {
 
     /// A place for a connection from there.
     pub(super) fn take(self: &Arc<Self>, from: IpAddr) -> Place {
+        let from = Client::of(from);
         let seat = Seat { from, used: AtomicU64::new(self.next()), wanted: Notify::new() };
         let place = Place { places: self.clone(), seat: Arc::new(seat) };
         let mut seats = self.seats.lock();
@@ -58,10 +59,11 @@ impl Places {
 }
 
 fn idlest_of_largest(seats: &[Arc<Seat>]) -> Option<usize> {
-    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-    seats.iter().for_each(|seat| *counts.entry(seat.from).or_default() += 1);
-    let most = counts.values().max().copied()?;
-    let of_largest = (0..seats.len()).filter(|at| counts.get(&seats[*at].from) == Some(&most));
+    let mut counts = ByClient::<u64>::default();
+    seats.iter().for_each(|seat| counts.change(seat.from, |count| *count += 1));
+    let used: Vec<u64> = seats.iter().map(|seat| counts.used(seat.from, |count| *count)).collect();
+    let most = used.iter().max().copied()?;
+    let of_largest = (0..seats.len()).filter(|at| used[*at] == most);
     of_largest.min_by_key(|at| seats[*at].used.load(Ordering::Relaxed))
 }
 

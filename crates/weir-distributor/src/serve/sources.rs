@@ -1,11 +1,11 @@
-//! What one address may ask: so many questions a second. Pure: time is an argument.
+//! What one client may ask: so many questions a second, a /48 eight times as many. Pure: time is an argument.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_share::{ByClient, Client};
 
 /// Addresses that are counted each for itself; the others share one count.
 const ADDRESSES_MAX: usize = 4096;
@@ -19,7 +19,7 @@ pub(super) struct Sources {
 #[derive(Debug, Default)]
 struct Second {
     began: Option<Instant>,
-    counts: HashMap<IpAddr, u32>,
+    counts: ByClient<u32>,
     others: u32,
 }
 
@@ -38,11 +38,16 @@ impl Sources {
             second.counts.clear();
             second.others = 0;
         }
-        let is_full = second.counts.len() >= ADDRESSES_MAX && !second.counts.contains_key(&address);
-        let Second { counts, others, .. } = &mut *second;
-        let count = if is_full { others } else { counts.entry(address).or_insert(0) };
-        *count = count.saturating_add(1);
-        *count <= rate
+        let client = Client::of(address);
+        if second.counts.len() >= ADDRESSES_MAX && !second.counts.contains(client) {
+            second.others = second.others.saturating_add(1);
+            return second.others <= rate;
+        }
+        let may = second.counts.fits(client, |count| u64::from(*count), 1, u64::from(rate));
+        if may {
+            second.counts.change(client, |count| *count += 1);
+        }
+        may
     }
 }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_files::{Broken, Reading};
+use weir_files::{Broken, GaveWay, ListText, Reading};
 use weir_front::SealedPart;
 use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::{Blocks, Generation, InUse, Piece, Read};
-use weir_upstream::OriginBody;
+use weir_upstream::{OriginBody, OriginError};
 
 use super::multipart::Multipart;
 use super::{Body, Cut};
@@ -29,6 +29,8 @@ pub(crate) enum Source {
     Held(Box<Reader>),
     /// A file.
     File(Box<Reading>),
+    /// The list of a folder.
+    List(Box<ListText>),
     /// Several parts of a generation, or of a file.
     Parts(Box<Multipart>),
     /// An origin's response that bypasses the store.
@@ -93,6 +95,16 @@ pub(crate) struct Passed {
     pub(crate) route: Arc<Route>,
     /// The counters for received bytes.
     pub(crate) counters: Arc<Counters>,
+    pub(crate) lasts: Lasts,
+}
+
+/// Whether a body that ends before its origin ends it is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// It is not.
+    ToItsEnd,
+    /// It is a stream of events, which has no end of its own: its reader asks for it again.
+    UntilItEnds,
 }
 
 impl Source {
@@ -102,7 +114,7 @@ impl Source {
             Source::Whole(whole) => whole.rest = of,
             Source::Held(reader) => reader.turn_to(of),
             Source::File(reading) => reading.turn_to((of.start, of.end)),
-            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => {}
+            Source::Empty | Source::Bytes(_) | Source::List(_) | Source::Parts(_) | Source::Origin(..) => {}
         }
     }
 }
@@ -113,7 +125,12 @@ impl Source {
         match self {
             Source::Origin(..) => true,
             Source::Held(reader) => reader.is_waited_for(),
-            Source::Empty | Source::Bytes(_) | Source::Whole(_) | Source::File(_) | Source::Parts(_) => false,
+            Source::Empty
+            | Source::Bytes(_)
+            | Source::Whole(_)
+            | Source::File(_)
+            | Source::List(_)
+            | Source::Parts(_) => false,
         }
     }
 }
@@ -146,9 +163,12 @@ impl Source {
         match self {
             Source::Whole(whole) => whole.rest.is_empty(),
             Source::Held(reader) => reader.is_sent(),
-            Source::Empty | Source::Bytes(_) | Source::File(_) | Source::Parts(_) | Source::Origin(_) => {
-                false
-            }
+            Source::Empty
+            | Source::Bytes(_)
+            | Source::File(_)
+            | Source::List(_)
+            | Source::Parts(_)
+            | Source::Origin(_) => false,
         }
     }
 
@@ -158,7 +178,8 @@ impl Source {
             Source::Whole(whole) => whole.generation.is_stored_on_disk(),
             Source::Held(reader) => reader.may_let_go(),
             Source::Parts(parts) => parts.may_let_go(),
-            Source::Empty | Source::Bytes(_) | Source::File(_) | Source::Origin(_) => false,
+            Source::Origin(passed) => passed.body.may_give_way(),
+            Source::Empty | Source::Bytes(_) | Source::File(_) | Source::List(_) => false,
         }
     }
 }
@@ -186,11 +207,20 @@ impl Body for Source {
                 Err(Broken::System) => Err(Cut { word: "file-failed" }),
                 Err(Broken::Hangs) => Err(Cut { word: "file-hangs" }),
             },
+            Source::List(text) => match text.next(bytes_max) {
+                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
+                Err(GaveWay) => Err(Cut { word: "client-share" }),
+            },
             Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(passed) => match passed.body.next().await {
                 Ok(bytes) => {
                     passed.counters.origin_bytes(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
                     Ok(bytes.map(Piece::Bytes))
+                }
+                // It gives way to the stream of another client.
+                Err(error @ OriginError::Busy { .. }) if passed.lasts == Lasts::UntilItEnds => {
+                    passed.counters.error(error.word());
+                    Ok(None)
                 }
                 Err(error) => Err(Cut { word: error.word() }),
             },

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use tokio::sync::mpsc;
 use weir_front::{ContentError, HeldContent, Length, Part};
+use weir_share::{Room, Taken};
 use weir_upstream::{OutBody, OutPart};
 
 use crate::exchange::Exchange;
-use crate::hold::{HoldPlace, HoldRoom};
 use crate::upload::Upload;
 
 /// Pieces of a request body that wait for the origin. The rest waits with the client.
@@ -20,7 +20,7 @@ pub(crate) struct Held {
     pub(crate) upload: Upload,
     pub(crate) body: OutBody,
     /// Kept for as long as the origin reads the body.
-    pub(crate) _place: Option<(HeldContent, HoldPlace)>,
+    pub(crate) _place: Option<(HeldContent, Taken)>,
 }
 
 /// Waits for the whole of a small body. Of a larger one it waits for as much as may be held; the rest is
@@ -28,10 +28,7 @@ pub(crate) struct Held {
 ///
 /// # Errors
 /// The body cannot be read further.
-pub(crate) async fn hold(
-    exchange: &mut Exchange<'_, '_>,
-    room: &Arc<HoldRoom>,
-) -> Result<Held, ContentError> {
+pub(crate) async fn hold(exchange: &mut Exchange<'_, '_>, room: &Arc<Room>) -> Result<Held, ContentError> {
     if !exchange.request.has_content() {
         return Ok(Held { upload: Upload::none(), body: OutBody::Empty, _place: None });
     }
@@ -42,7 +39,7 @@ pub(crate) async fn hold(
     let wanted = length.unwrap_or(u64::MAX).min(exchange.peer().limits.body_hold_bytes as u64);
     // One connection, with many streams, holds no more than a few requests would.
     let share = exchange.request.peer.hold(wanted as usize).filter(|_| wanted > 0);
-    let place = share.and_then(|share| Some((share, room.take(wanted)?)));
+    let place = share.and_then(|share| Some((share, room.take(exchange.sharer(), wanted)?)));
     let hold_bytes = if place.is_some() { wanted as usize } else { 0 };
     let is_small = place.is_some() && length == Some(wanted);
     let mut held = BytesMut::new();

@@ -42,7 +42,7 @@ impl Room {
     }
 
     async fn find(&self, path: &str) -> Result<Finding, Failed> {
-        self.files.find(&self.root, &Way::read(path, Hidden::NotServed).unwrap()).await
+        self.files.find(&self.root, &Way::read(path, Hidden::NotServed).unwrap(), None).await
     }
 
     async fn file(&self, path: &str) -> Arc<Found> {
@@ -253,13 +253,13 @@ async fn a_file_of_the_far_future_has_no_date_and_ends_no_thread() {
         Files::new(HotLimits { memory_bytes: 0, file_bytes_max: 0 }),
         Arc::new(Root::new(path.clone(), rules)),
     );
-    let find = async |way: &str| files.find(&root, &Way::read(way, Hidden::NotServed).unwrap()).await;
+    let find = async |way: &str| files.find(&root, &Way::read(way, Hidden::NotServed).unwrap(), None).await;
     for form in [ListingForm::Html, ListingForm::Json] {
         // More of them than there are threads.
         for _ in 0..20 {
             let Ok(Finding::Listing(listing)) = find("/").await else { panic!("no list") };
-            let text = files.written(listing, form, "/").await.unwrap();
-            let text = String::from_utf8(text.to_vec()).unwrap();
+            let mut text = files.written(listing, form, "/").await.unwrap();
+            let text = String::from_utf8(text.next(usize::MAX).unwrap().unwrap().to_vec()).unwrap();
             assert!(text.contains("far.txt") && !text.contains("GMT"), "{text}");
         }
     }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use weir_share::Client;
 
 use super::{LANE_THREADS_MAX, On, Pool, QUEUE_MAX, Times, Unanswered, WORKING_MAX};
 
@@ -185,4 +186,38 @@ async fn a_long_job_that_gets_on_is_waited_for() {
         7
     };
     assert_eq!(pool.run(A, long).await, Ok(7));
+}
+
+/// The jobs of two clients that wait for a device that hangs leave places to others.
+#[tokio::test(flavor = "current_thread")]
+async fn in_a_full_lane_the_latest_job_of_the_client_with_most_gives_way() {
+    let (pool, hung) = (Pool::default(), Hung::new());
+    let spawn = |client: Option<u32>, job: Box<dyn FnOnce() + Send>| {
+        let pool = pool.clone();
+        tokio::spawn(async move { pool.run_for((A, client.map(Client::V4)), move |_| job()).await })
+    };
+    let hangs = || {
+        let job = hung.job();
+        let pulse = super::Pulse::new(weir_clock::mono());
+        Box::new(move || job(&pulse)) as Box<dyn FnOnce() + Send>
+    };
+    let mut all: Vec<_> = (0..WORKING_MAX).map(|_| spawn(None, hangs())).collect();
+    let state =
+        |of: fn(&super::State) -> usize| pool.0.lanes.lock().get(&A).map_or(0, |lane| of(&lane.state.lock()));
+    while state(|state| state.running.len()) < WORKING_MAX {
+        tokio::task::yield_now().await;
+    }
+    all.extend((0..QUEUE_MAX).map(|at| spawn(Some(at as u32 % 2), Box::new(|| ()))));
+    while state(|state| state.queue.len()) < QUEUE_MAX {
+        tokio::task::yield_now().await;
+    }
+    let others: Vec<_> = (10..35).map(|other| spawn(Some(other), Box::new(|| ()))).collect();
+    for gone in all.drain(all.len() - 25..) {
+        assert_eq!(gone.await.unwrap(), Err(Unanswered::Crowded));
+    }
+    assert_eq!(state(|state| state.queue.len()), QUEUE_MAX);
+    drop(hung);
+    for ended in others.into_iter().chain(all) {
+        assert_eq!(ended.await.unwrap(), Ok(()));
+    }
 }

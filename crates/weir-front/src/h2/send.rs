@@ -20,6 +20,7 @@ use super::ahead::{Ahead, Piece, Progress};
 use super::client::{Side, StreamClient};
 use super::heads;
 use crate::limits::{ClientLimits, LET_GO_AFTER, LET_GO_AGAIN_AFTER};
+use crate::listen::TooMany;
 use crate::message::{Body, Client, Done, End, Head, Pace, Response, Sent, Service, Turn, Upload, gone};
 use crate::taking::Taking;
 
@@ -46,7 +47,7 @@ pub(super) struct Through<'c> {
     /// The memory of the request's head.
     pub(super) head_bytes: usize,
     /// As [`Service::charge`].
-    pub(super) charge: &'c dyn Fn(u64) -> Option<Box<dyn Any>>,
+    pub(super) charge: &'c dyn Fn(u64) -> Result<Box<dyn Any>, TooMany>,
 }
 
 /// How the client learns where a body ends.
@@ -200,7 +201,7 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     async fn run(&mut self) -> End {
         let end = self.all().await;
         if let End::Cut(word) = end {
-            if !matches!(word, SEND_STALL | READ_RATE) {
+            if !matches!(word, SEND_STALL | STALL_SHARE | READ_RATE) {
                 // The reset would overtake what came before it.
                 tokio::task::yield_now().await;
                 let _ = self.drained().await;
@@ -417,7 +418,8 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
                 let bytes = STREAM_BYTES + self.through.head_bytes + self.head_bytes;
                 if self.charged.is_none() {
                     // To the end of the stream.
-                    self.charged = (self.through.charge)(bytes as u64);
+                    let charged = (self.through.charge)(bytes as u64);
+                    self.charged = Some(charged.map_err(|TooMany| End::Cut(STALL_SHARE))?);
                 }
                 let_go_at = self.body.may_let_go().then(|| now + LET_GO_AGAIN_AFTER);
             }
@@ -472,8 +474,9 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     }
 }
 
-/// The words for a client that takes nothing, or too little.
+/// The words for a client that takes nothing, nothing of too many streams, or too little.
 const SEND_STALL: &str = "send-stall";
+const STALL_SHARE: &str = "stall-share";
 const READ_RATE: &str = "read-rate";
 /// What was at hand is not any more.
 const GONE_BODY: End = End::Cut("generation-gone");

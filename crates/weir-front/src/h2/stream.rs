@@ -186,7 +186,7 @@ pub(super) async fn run<S: Service>(
     let plan = service.plan();
     let mut note = service.begin(&plan, &mut request);
     let mut response = service.call(&mut note, &mut client).await;
-    let charge = |bytes| service.charge(bytes);
+    let charge = |bytes| service.charge(&note, bytes);
     let through = Through {
         ahead: &shared.ahead,
         limits,
@@ -253,7 +253,7 @@ async fn refuse<S: Service>(client: &mut StreamClient<'_>, shared: &Shared<S>, w
         limits,
         counters: service.observer().counters(),
         head_bytes: 0,
-        charge: &|_| None,
+        charge: &|_| Ok(Box::new(())),
     };
     let done: Done = send::respond(client, &through, false, &mut service.refuse(why)).await;
     service.refused(why, shared.peer.peer, &done);

@@ -10,7 +10,6 @@ mod accept;
 mod address;
 mod balance;
 mod bind;
-mod clients;
 mod idle;
 mod passed;
 mod peer;
@@ -24,7 +23,6 @@ pub use address::{Address, AddressError};
 pub use balance::Table;
 pub use balance::{Held, Seat, seats};
 pub use bind::{BACKLOG, BindError, Bound, bind};
-pub use clients::{Clients, Counted, TooMany};
 pub(crate) use idle::{Idle, Slot};
 pub use passed::Kept;
 pub use passed::{Family, Keeper, PassedListener};
@@ -33,6 +31,7 @@ pub use plain::{Plain, READ_BYTES};
 pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
 pub use stream::Stream;
 pub use tls::Tls;
+pub use weir_share::{Clients, Counted, TooMany};
 
 #[cfg(test)]
 mod tests;

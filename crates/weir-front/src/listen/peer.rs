@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
+use weir_share::Client;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,13 +40,9 @@ impl Peer {
         }
     }
 
-    /// The address whose limits it shares: its IPv4 address, or its IPv6 network of 64 bits, which a customer
-    /// has at least. `None` over a Unix socket, which speaks for many clients.
-    pub fn sharer(&self) -> Option<IpAddr> {
-        Some(match self.ip()? {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        })
+    /// The client that shares count it as. `None` over a Unix socket, which speaks for many clients.
+    pub fn sharer(&self) -> Option<Client> {
+        self.ip().map(Client::of)
     }
 }
 

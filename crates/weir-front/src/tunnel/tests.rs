@@ -344,3 +344,73 @@ fn two_sides_send_stop_end_reset_and_leave_in_every_order() {
         }
     }
 }
+
+/// An origin's connection that this side has closed after it said something.
+struct ClosedHere(Bytes);
+
+impl AsyncRead for ClosedHere {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        read: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        read.put_slice(&std::mem::take(&mut self.0));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for ClosedHere {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A client that says nothing, and takes all or nothing.
+struct Silent {
+    takes: bool,
+    got: Vec<u8>,
+}
+
+impl End for Silent {
+    fn poll_receive(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        Poll::Pending
+    }
+
+    fn poll_send(&mut self, _: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<()>> {
+        if !self.takes {
+            return Poll::Pending;
+        }
+        self.got.extend(std::mem::take(bytes));
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn moved(&mut self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_whose_place_another_client_needs_ends_at_once() {
+    for (takes, over) in [(true, Over::Whole), (false, Over::Cut)] {
+        let begun = clock::mono();
+        let mut client = Silent { takes, got: Vec::new() };
+        let origin = Box::new(ClosedHere(Bytes::from_static(b"said")));
+        let moved = join(&mut client, origin, Duration::from_secs(3600)).await;
+        assert_eq!((moved.over, clock::mono()), (over, begun), "it waits for nobody");
+        assert_eq!(client.got, if takes { &b"said"[..] } else { b"" });
+    }
+}

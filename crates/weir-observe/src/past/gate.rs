@@ -2,9 +2,10 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+use weir_share::Client;
 
 use super::PastKind;
 use crate::record::Facts;
@@ -54,7 +55,7 @@ impl Gate {
 
     /// Whether a finished request is handed in. `client` is called only for one that is of a kind.
     #[inline]
-    pub(crate) fn takes(&self, facts: &Facts, client: impl FnOnce() -> Option<IpAddr>) -> bool {
+    pub(crate) fn takes(&self, facts: &Facts, client: impl FnOnce() -> Option<Client>) -> bool {
         match PastKind::of(facts) {
             None => false,
             Some(kind) => self.lets_through(kind, facts, client(), weir_clock::mono()),
@@ -62,7 +63,7 @@ impl Gate {
     }
 
     #[cold]
-    fn lets_through(&self, kind: PastKind, facts: &Facts, client: Option<IpAddr>, now: Instant) -> bool {
+    fn lets_through(&self, kind: PastKind, facts: &Facts, client: Option<Client>, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.begun).as_secs();
         // 136 years from the start, the count would begin again. A slot that was never used is of no second.
         let second = u32::try_from(since + 1).unwrap_or(u32::MAX);
@@ -103,7 +104,7 @@ mod tests {
         let gate = Gate::new(begun);
         let taken = |kind, facts: &Facts, client: u8, second| {
             let now = begun + Duration::from_secs(second);
-            let client = Some(IpAddr::from([192, 0, 2, client]));
+            let client = Some(Client::of([192, 0, 2, client].into()));
             (0..100).filter(|_| gate.lets_through(kind, facts, client, now)).count()
         };
         let failed = Facts { status: 502, ..Facts::default() };

@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
+
+use weir_share::{ByClient, Client};
 
 use super::{EACH_MAX, PastKind};
 use crate::record::{Description, Record};
@@ -25,7 +26,7 @@ const ASKED_MAX: usize = 8;
 pub(super) struct Entry {
     record: Arc<Record>,
     /// The client whose limits it shares.
-    client: Option<IpAddr>,
+    client: Option<Client>,
 }
 
 impl Entry {
@@ -44,7 +45,7 @@ pub(super) fn entry(record: &Record) -> Entry {
     for text in [host, request_id].into_iter().chain(referer).chain(user_agent).chain(of_tls) {
         cut(text, TEXT_BYTES_MAX);
     }
-    let client = description.client.parse().ok().map(sharer);
+    let client = description.client.parse().ok().map(Client::of);
     Entry { record: Arc::new(Record { facts: record.facts, description }), client }
 }
 
@@ -55,14 +56,6 @@ fn cut(text: &mut String, bytes_max: usize) {
         text.push('…');
     }
     text.shrink_to_fit();
-}
-
-/// The address whose limits a client shares: a customer has a network of 64 bits of IPv6.
-fn sharer(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address @ IpAddr::V4(_) => address,
-    }
 }
 
 /// The requests of one kind, the newest last.
@@ -103,7 +96,7 @@ impl Shelf {
         }
         let all: Vec<usize> = (0..self.entries.len()).collect();
         let of_site = self.of_the_heaviest(&all, Entry::site);
-        let of_client = self.of_the_heaviest(&of_site, |entry| (entry.site(), entry.client));
+        let of_client = self.of_the_heaviest_client(&of_site);
         let least = of_client.into_iter().min_by_key(|at| match self.kind {
             PastKind::Slow => (self.entries[*at].record.facts.first_byte, *at),
             _ => (None, *at),
@@ -120,5 +113,26 @@ impl Shelf {
         let most = counts.values().copied().max().unwrap_or_default();
         let is_heaviest = |at: &&usize| counts.get(&owner(&self.entries[**at])) == Some(&most);
         among.iter().filter(is_heaviest).copied().collect()
+    }
+
+    /// Those whose client has as many of its site as any. What no client is known of is one client's.
+    fn of_the_heaviest_client(&self, among: &[usize]) -> Vec<usize> {
+        let mut counts: HashMap<_, (ByClient<u64>, u64)> = HashMap::new();
+        for entry in among.iter().map(|at| &self.entries[*at]) {
+            let (clients, unknown) = counts.entry(entry.site()).or_default();
+            match entry.client {
+                Some(client) => clients.change(client, |count| *count += 1),
+                None => *unknown += 1,
+            }
+        }
+        let used = |at: &usize| {
+            let entry = &self.entries[*at];
+            let of_site = counts.get(&entry.site());
+            of_site.map_or(0, |(clients, unknown)| {
+                entry.client.map_or(*unknown, |client| clients.used(client, |count| *count))
+            })
+        };
+        let most = among.iter().map(used).max().unwrap_or_default();
+        among.iter().filter(|at| used(at) == most).copied().collect()
     }
 }

@@ -2,8 +2,9 @@
 //! know how long a slice is.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::sync::Arc;
+
+use weir_share::Client;
 
 use super::sketch::{Added, Sketch};
 use crate::record::{Facts, Outcome, Storing};
@@ -78,7 +79,7 @@ pub struct Seen {
     /// Its URL, where it is known.
     pub url: Option<String>,
     /// The client: an IPv4 address, or the first address of an IPv6 network of 64 bits.
-    pub client: Option<IpAddr>,
+    pub client: Option<Client>,
     /// The origin that was asked.
     pub origin: Option<Arc<str>>,
 }
@@ -119,7 +120,7 @@ pub(super) struct Item {
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Url(Arc<str>),
-    Client(IpAddr),
+    Client(Client),
     Site,
     Origin(Arc<str>),
 }

@@ -278,7 +278,7 @@ fn each_order_lists_what_it_says() {
 fn a_site_sees_its_own() {
     let kit = Kit::new();
     let [one, two] = [SiteId::new(1), SiteId::new(2)];
-    let client: std::net::IpAddr = "192.0.2.7".parse().unwrap();
+    let client = weir_share::Client::of("192.0.2.7".parse().unwrap());
     for (site, url) in
         [(one, "http://one/"), (two, "http://two/"), (two, "http://two/"), (SiteId::NONE, "http://-/")]
     {
@@ -331,7 +331,7 @@ fn the_lists_keep_to_their_bytes() {
     for second in 0..660 {
         for _ in 0..30 {
             number += 1;
-            let client = std::net::IpAddr::from(std::net::Ipv4Addr::from_bits(number as u32));
+            let client = weir_share::Client::V4(number as u32);
             let see = || Seen {
                 url: Some(format!("http://a/{number}{}", "x".repeat(300))),
                 client: Some(client),

@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::RandomState;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use weir_share::Client;
 
 use super::lists::{Item, Kind, Lists, Sample, TopBy, TopOrder, What};
 use super::reading::{Reading, Traffic};
@@ -244,7 +245,7 @@ fn keep(slices: &mut VecDeque<Slice>, ended: Slice) {
 /// What makes rows of several sites one: a client and an origin are the same everywhere.
 #[derive(PartialEq, Eq, Hash)]
 enum Name {
-    Client(IpAddr),
+    Client(Client),
     Origin(Arc<str>),
     Key(u64),
 }
@@ -262,7 +263,6 @@ impl Name {
 fn text(item: &Item, name: &dyn Fn(SiteId) -> Option<Arc<str>>) -> String {
     match &item.what {
         What::Url(url) => url.to_string(),
-        What::Client(IpAddr::V6(network)) => format!("{network}/64"),
         What::Client(client) => client.to_string(),
         What::Site => name(item.site).map_or_else(|| "-".to_owned(), |name| name.to_string()),
         What::Origin(origin) => origin.to_string(),

@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use weir_share::ByClient;
+
 use super::{Kept, Owner, Remembered, counter_lifetime};
 
 /// What an entry costs besides its key and value: the map's share, the list's, and its owner's.
@@ -22,8 +24,9 @@ pub(super) struct Shard {
     places: HashMap<Box<str>, usize>,
     entries: Vec<Entry>,
     bytes: usize,
-    /// The bytes of each client.
-    owned: HashMap<Owner, usize>,
+    /// The bytes of each client, and of nobody.
+    owned: ByClient<u64>,
+    nobodys: u64,
     evicted: u64,
     /// The last number of the sequence by which entries are looked at.
     drawn: u64,
@@ -99,7 +102,8 @@ impl Shard {
             places: HashMap::new(),
             entries: Vec::new(),
             bytes: 0,
-            owned: HashMap::new(),
+            owned: ByClient::default(),
+            nobodys: 0,
             evicted: 0,
             drawn: 1,
         }
@@ -175,7 +179,7 @@ impl Shard {
         if entry.bytes > self.bytes_max {
             return false;
         }
-        *self.owned.entry(entry.owner).or_default() += entry.bytes;
+        self.change(entry.owner, |bytes| *bytes += entry.bytes as u64);
         self.bytes += entry.bytes;
         self.places.insert(entry.key.clone(), self.entries.len());
         self.entries.push(entry);
@@ -200,7 +204,7 @@ impl Shard {
         let looked_at = [(); LOOKED_AT].map(|()| self.draw() % count);
         let rank = |at: &usize| {
             let entry = &self.entries[*at];
-            let owned = self.owned.get(&entry.owner).copied().unwrap_or_default();
+            let owned = entry.owner.0.map_or(self.nobodys, |client| self.owned.used(client, |bytes| *bytes));
             (entry.until_ms <= now_ms, owned, std::cmp::Reverse(entry.until_ms))
         };
         looked_at.into_iter().max_by_key(rank).unwrap_or(0)
@@ -222,11 +226,13 @@ impl Shard {
             *place = at;
         }
         self.bytes -= entry.bytes;
-        if let Some(owned) = self.owned.get_mut(&entry.owner) {
-            *owned -= entry.bytes;
-            if *owned == 0 {
-                self.owned.remove(&entry.owner);
-            }
+        self.change(entry.owner, |bytes| *bytes -= entry.bytes as u64);
+    }
+
+    fn change(&mut self, owner: Owner, by: impl Fn(&mut u64)) {
+        match owner.0 {
+            Some(client) => self.owned.change(client, by),
+            None => by(&mut self.nobodys),
         }
     }
 }

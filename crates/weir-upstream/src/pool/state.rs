@@ -1,18 +1,19 @@
 //! What is open, idle and waiting at an origin: the bookkeeping under the pool's lock. It must not open,
 //! close or read a socket, nor wake a waiter.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use weir_share::{ByClient, gives_way, leaves_some};
 
 use super::bounds::PoolBounds;
 use crate::connection::{Connection, Home};
+use crate::error::Bound;
 use crate::request::Share;
 
 /// The client that something counts against; `None` where that is not known.
-pub(crate) type Client = Option<IpAddr>;
+pub(crate) type Client = Option<weir_share::Client>;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,20 @@ pub(super) struct Count {
     pub(super) streams: usize,
 }
 
+impl Count {
+    pub(super) fn open(&self) -> u64 {
+        self.open as u64
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting as u64
+    }
+
+    pub(super) fn streams(&self) -> u64 {
+        self.streams as u64
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct State<G> {
     /// Permits given out and idle connections.
@@ -38,10 +53,10 @@ pub(super) struct State<G> {
     /// The last used one at the end.
     pub(super) idle: Vec<Idle>,
     pub(super) waiting: VecDeque<Waiter<G>>,
-    /// Permits given out that have left the pool.
-    pub(super) streams: usize,
-    /// What each client uses of all these, without clients that use nothing.
-    pub(super) clients: HashMap<IpAddr, Count>,
+    /// Permits given out that have left the pool, by their tickets.
+    pub(super) streams: BTreeMap<u64, Stream>,
+    /// What each client uses of all these.
+    pub(super) clients: ByClient<Count>,
     pub(super) tickets: u64,
     /// The runtimes in which a task closes idle connections in time.
     pub(super) reaped: HashSet<Home>,
@@ -53,8 +68,8 @@ impl<G> Default for State<G> {
             open: 0,
             idle: Vec::new(),
             waiting: VecDeque::new(),
-            streams: 0,
-            clients: HashMap::new(),
+            streams: BTreeMap::new(),
+            clients: ByClient::default(),
             tickets: 0,
             reaped: HashSet::new(),
         }
@@ -86,17 +101,84 @@ impl<G> State<G> {
         self.open - self.idle.len()
     }
 
-    pub(super) fn count(&self, client: Client) -> Count {
-        client.and_then(|client| self.clients.get(&client)).copied().unwrap_or_default()
+    /// How much a client uses, as shares count it.
+    fn used(&self, client: Client, what: fn(&Count) -> u64) -> u64 {
+        client.map_or(0, |client| self.clients.used(client, what))
     }
 
-    pub(super) fn change(&mut self, client: Client, by: impl FnOnce(&mut Count)) {
-        let Some(client) = client else { return };
-        let count = self.clients.entry(client).or_default();
-        by(count);
-        if *count == Count::default() {
-            self.clients.remove(&client);
+    /// Whether a client may have one more where one client may have `most`.
+    pub(super) fn may_have(&self, client: Client, what: fn(&Count) -> u64, most: usize) -> bool {
+        client.is_none_or(|client| self.clients.fits(client, what, 1, most as u64))
+    }
+
+    /// Whether a client may have one more connection, of so many that are free: it has its share of all, and
+    /// leaves some to others.
+    pub(super) fn may_open(&self, client: Client, bounds: &PoolBounds, free: usize) -> bool {
+        let most = bounds.share_of(bounds.open_max);
+        let of_all = (bounds.open_max as u64, free as u64);
+        self.may_have(client, Count::open, most)
+            && (client.is_none() || leaves_some(self.used(client, Count::open), of_all, most as u64))
+    }
+
+    pub(super) fn change(&mut self, client: Client, by: impl Fn(&mut Count)) {
+        if let Some(client) = client {
+            self.clients.change(client, by);
         }
+    }
+
+    /// What a client would use with one more.
+    fn after(&self, client: Client, what: fn(&Count) -> u64) -> u64 {
+        client.map_or(1, |client| self.clients.after(client, what, 1))
+    }
+
+    /// A ticket, higher than those before.
+    pub(super) fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    /// Takes out the request that gives way to one of this client where the queue is full: the latest one of
+    /// the client that has most waiting, unless this one would have as many. What other clients may wait for
+    /// as well stays.
+    pub(super) fn give_way(&mut self, client: Client) -> Option<Waiter<G>> {
+        let bounded = |(at, waiter): (usize, &Waiter<G>)| {
+            waiter.client.filter(|_| waiter.share == Share::Bounded).map(|client| (at, client))
+        };
+        let latest_first = self.waiting.iter().enumerate().rev().filter_map(bounded);
+        let waits = |client| self.clients.used(client, Count::waiting);
+        let at = gives_way(latest_first, waits, self.after(client, Count::waiting))?;
+        let waiter = self.waiting.remove(at)?;
+        self.change(waiter.client, |count| count.waiting -= 1);
+        Some(waiter)
+    }
+
+    /// Counts a stream of a client. Where there are as many as there may be, the latest one of the client
+    /// that has most gives way, as in the queue.
+    pub(super) fn enter_stream(&mut self, client: Client, bounds: &PoolBounds) -> Result<Entered, Bound> {
+        let may_have = self.may_have(client, Count::streams, bounds.share_of(bounds.streams_max));
+        let mut gone = None;
+        if self.streams.len() >= bounds.streams_max {
+            let of = |(ticket, stream): (&u64, &Stream)| stream.client.map(|client| (*ticket, client));
+            let has = |client| self.clients.used(client, Count::streams);
+            let after = self.after(client, Count::streams);
+            let latest = gives_way(self.streams.iter().rev().filter_map(of), has, after);
+            let latest = latest.filter(|_| may_have).ok_or(Bound::Streams)?;
+            gone = self.leave_stream(latest);
+        }
+        if !may_have {
+            return Err(Bound::ClientShare);
+        }
+        let (ticket, (stays, is_gone)) = (self.ticket(), oneshot::channel());
+        self.streams.insert(ticket, Stream { client, _stays: stays });
+        self.change(client, |count| count.streams += 1);
+        Ok(Entered { ticket, is_gone, _gone: gone })
+    }
+
+    /// A stream has ended, or gives way. It is known no more where it gave way before.
+    pub(super) fn leave_stream(&mut self, ticket: u64) -> Option<Stream> {
+        let stream = self.streams.remove(&ticket)?;
+        self.change(stream.client, |count| count.streams -= 1);
+        Some(stream)
     }
 
     /// How many wait that a client waits for. Those that none waits for take no place of the queue.
@@ -105,20 +187,20 @@ impl<G> State<G> {
     }
 
     /// Takes the next request out of the queue and counts a connection for it, one that has just been freed
-    /// and is still counted: of those whose clients may have more connections, one whose client has the
-    /// fewest.
+    /// and is still counted as busy: of those whose clients may have more connections, one whose client has
+    /// the fewest.
     pub(super) fn next(&mut self, bounds: &PoolBounds) -> Option<Waiter<G>> {
-        let open_max = bounds.share_of(bounds.open_max);
         let has_spare = self.busy() <= bounds.spare_from();
+        let free = (bounds.open_max + 1).saturating_sub(self.busy());
         let mut best = None;
         for (at, waiter) in self.waiting.iter().enumerate() {
             // What no client waits for comes behind all that one waits for.
             let is_spare = waiter.share == Share::Spare;
-            let open = if is_spare { usize::MAX - 1 } else { self.count(waiter.client).open };
+            let open = if is_spare { u64::MAX - 1 } else { self.used(waiter.client, Count::open) };
             let is_within = match waiter.share {
                 Share::Spare => has_spare,
                 Share::Counted => true,
-                Share::Bounded => waiter.client.is_none() || open < open_max,
+                Share::Bounded => self.may_open(waiter.client, bounds, free),
             };
             if is_within && best.is_none_or(|(fewest, _)| open < fewest) {
                 best = Some((open, at));
@@ -134,6 +216,24 @@ impl<G> State<G> {
         });
         Some(waiter)
     }
+}
+
+/// A permit that has left the pool.
+#[derive(Debug)]
+pub(super) struct Stream {
+    client: Client,
+    /// Dropped when it gives way. Not under the lock: that wakes the reader of the stream.
+    _stays: oneshot::Sender<()>,
+}
+
+/// A place among the streams.
+#[derive(Debug)]
+pub(super) struct Entered {
+    pub(super) ticket: u64,
+    /// Is closed when it gives way.
+    pub(super) is_gone: oneshot::Receiver<()>,
+    /// What gave way to it, to be dropped once the lock is free.
+    _gone: Option<Stream>,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Requests that wait for a connection and go to another origin that has room first.
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use weir_share::Client;
 
 use super::scripted::{Peer, Scripted, fetch, get, ok, serve, settings};
 use crate::affinity::Session;
@@ -310,8 +310,10 @@ async fn an_origin_that_is_ready_again_takes_those_who_wait() {
 async fn a_client_has_its_share_where_it_goes_as_well() {
     let two = two().await;
     // With one connection the share is one, so that only the other origin could take the client's request.
-    let of =
-        |client: u8, request| OriginRequest { client: Some(IpAddr::from([192, 0, 2, client])), ..request };
+    let of = |client: u8, request| OriginRequest {
+        client: Some(Client::of([192, 0, 2, client].into())),
+        ..request
+    };
     let held = [two.ask(of(1, two.at(0, "/hold"))), two.ask(of(1, two.at(1, "/hold")))];
     two.until(|two| two.upstream.snapshot().origins.iter().all(|origin| origin.requests == 1)).await;
     let (own, other) = (two.ask(of(1, get("/x"))), two.ask(of(2, get("/x"))));

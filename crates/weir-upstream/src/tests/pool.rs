@@ -1,9 +1,10 @@
 //! The cap, the queue, idle times, and two runtimes that share one origin.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use weir_share::Client;
 
 use super::scripted::{fetch, get, head, ok, serve, settings, text, upstream};
 use crate::{Bound, Hurry, OriginError, OriginRequest, Share, Upstream};
@@ -199,7 +200,7 @@ fn two_runtimes_at_once_within_one_cap() {
 }
 
 fn of(client: u8, path: &str) -> OriginRequest {
-    OriginRequest { client: Some(IpAddr::from([192, 0, 2, client])), ..get(path) }
+    OriginRequest { client: Some(Client::of([192, 0, 2, client].into())), ..get(path) }
 }
 
 #[tokio::test]
@@ -227,7 +228,7 @@ async fn one_client_has_its_share_and_others_find_a_connection() {
     while upstream.snapshot().origins[0].requests < 2 {
         tokio::task::yield_now().await;
     }
-    assert!(upstream.is_spent(Some(IpAddr::from([192, 0, 2, 1]))) && !upstream.is_spent(None));
+    assert!(upstream.is_spent(Some(Client::of([192, 0, 2, 1].into()))) && !upstream.is_spent(None));
     let more = fetch(&upstream, of(1, "/more")).await;
     assert!(matches!(more, Err(OriginError::Busy { bound: Bound::ClientShare, .. })), "{more:?}");
     assert_eq!(fetch(&upstream, of(2, "/x")).await.unwrap(), "fine");
@@ -245,7 +246,7 @@ async fn one_client_has_its_share_and_others_find_a_connection() {
     assert!(matches!(more, Err(OriginError::Busy { bound: Bound::ClientShare, .. })), "{more:?}");
     assert!(begun.elapsed() < Duration::from_millis(90), "the queue has room for others alone");
     held.iter().chain(&waiting).for_each(tokio::task::JoinHandle::abort);
-    while upstream.is_spent(Some(IpAddr::from([192, 0, 2, 1]))) {
+    while upstream.is_spent(Some(Client::of([192, 0, 2, 1].into()))) {
         tokio::task::yield_now().await;
     }
     assert_eq!(fetch(&upstream, of(1, "/x")).await.unwrap(), "fine");

@@ -25,6 +25,7 @@ mod server;
 mod arrive {
     mod certificates;
     mod client;
+    mod crowds;
     mod handshakes;
     pub(crate) mod http2;
     mod http2_floods;
