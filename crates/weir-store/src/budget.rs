@@ -29,7 +29,8 @@ const STOCK_BLOCKS: (usize, usize) = (16, 1024);
 /// A ceiling in bytes and what is charged against it.
 #[derive(Debug)]
 pub struct Budget {
-    limit_bytes: u64,
+    /// It only falls, once another process has taken over.
+    limit_bytes: AtomicU64,
     /// Freed blocks for reuse.
     stock: Stock,
     used_bytes: AtomicU64,
@@ -48,7 +49,7 @@ impl Budget {
     pub fn new(limit_bytes: u64) -> Arc<Budget> {
         let blocks = usize::try_from(limit_bytes / STOCK_PART / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
         Arc::new(Budget {
-            limit_bytes,
+            limit_bytes: AtomicU64::new(limit_bytes),
             stock: Stock::new(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
             used_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
@@ -60,7 +61,16 @@ impl Budget {
 
     /// The ceiling.
     pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Lowers the ceiling to what is charged and reserved, and `room_bytes` beside, and keeps no block for
+    /// reuse. Returns the ceiling.
+    pub(crate) fn lower(&self, room_bytes: u64) -> u64 {
+        let wanted = self.used_bytes() + self.reserved_bytes() + room_bytes;
+        let before = self.limit_bytes.fetch_min(wanted, Ordering::Relaxed);
+        while self.stock.shrink() {}
+        before.min(wanted)
     }
 
     /// What is charged now.
@@ -70,14 +80,14 @@ impl Budget {
 
     /// Takes `bytes`, if the ceiling and what is reserved allow it.
     pub(crate) fn charge(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
-        let charge = self.charge_below(bytes, self.limit_bytes.saturating_sub(self.reserved_bytes()))?;
+        let charge = self.charge_below(bytes, self.limit_bytes().saturating_sub(self.reserved_bytes()))?;
         // Where a reserve was made meanwhile, at least one of the two gives way.
         self.is_kept().then_some(charge)
     }
 
     /// Takes `bytes` that a reserve covers. Its holder must never have taken more than the reserve.
     pub(crate) fn charge_reserved(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
-        self.charge_below(bytes, self.limit_bytes)
+        self.charge_below(bytes, self.limit_bytes())
     }
 
     fn charge_below(self: &Arc<Budget>, bytes: u64, ceiling: u64) -> Option<Charge> {
@@ -122,7 +132,7 @@ impl Budget {
 
     /// Whether another reserve fits, whatever is charged.
     pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
-        self.reserved_bytes().saturating_add(bytes) <= self.limit_bytes / 2
+        self.reserved_bytes().saturating_add(bytes) <= self.limit_bytes() / 2
     }
 
     /// What is reserved now.
@@ -137,12 +147,12 @@ impl Budget {
 
     /// How much less would have to be charged, for `bytes` more to fit whatever is reserved.
     pub(crate) fn over_bytes(&self, bytes: u64) -> u64 {
-        self.used_bytes.load(Ordering::SeqCst).saturating_add(bytes).saturating_sub(self.limit_bytes)
+        self.used_bytes.load(Ordering::SeqCst).saturating_add(bytes).saturating_sub(self.limit_bytes())
     }
 
     /// Whether all that is reserved is free.
     pub(crate) fn is_kept(&self) -> bool {
-        self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes
+        self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes()
     }
 
     /// Room for a block of this size.
@@ -159,7 +169,7 @@ impl Budget {
     /// Whether what is in stock fits beside what is charged.
     fn has_room_for_stock(&self) -> bool {
         let stock_bytes = self.stock.bytes();
-        let most = self.limit_bytes.saturating_add(self.stock.least_bytes());
+        let most = self.limit_bytes().saturating_add(self.stock.least_bytes());
         stock_bytes == 0 || self.used_bytes().saturating_add(stock_bytes) <= most
     }
 

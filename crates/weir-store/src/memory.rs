@@ -6,6 +6,7 @@
 //! then a body's. What lies below memory hears of it through [`LowerTier`].
 
 mod ghost;
+mod given_back;
 mod index;
 mod lower;
 mod overhead;
@@ -31,7 +32,7 @@ pub(crate) use self::share::{Limits, Window};
 use self::index::Index;
 use self::queues::Load;
 use self::share::Shares;
-use crate::budget::Budget;
+use crate::budget::{Budget, Charge};
 use crate::generation::{Generation, Label, Retirement};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::watch::Watched;
@@ -52,6 +53,8 @@ pub(crate) struct Memory {
     lower: Arc<dyn LowerTier>,
     sequence: AtomicU64,
     shares: Arc<Shares>,
+    /// What other processes keep of the ceiling, those before this one.
+    elsewhere: Mutex<Charge>,
     /// The line in which bodies wait for memory that are about to begin.
     pub(crate) turns: Arc<tokio::sync::Mutex<()>>,
     state: Mutex<State>,
@@ -66,6 +69,8 @@ struct State {
     swept: Stamp,
     /// Marks were dropped up to this number.
     dropped: Stamp,
+    /// Another process has taken over: nothing is kept here any more.
+    is_given_back: bool,
 }
 
 /// A pass through memory: where it is, and the marks that it will have made superfluous.
@@ -88,10 +93,13 @@ impl Memory {
     pub(crate) fn new(limits: Limits, ledger: Ledger, lower: Arc<dyn LowerTier>) -> Memory {
         let swept = ledger.current();
         let queues = Queues::new(limits.memory_bytes);
-        let state = State { queues, sweep: None, swept, dropped: Stamp::of(0) };
+        let dropped = Stamp::of(0);
+        let state = State { queues, sweep: None, swept, dropped, is_given_back: false };
+        let budget = Budget::new(limits.memory_bytes);
         Memory {
             limits,
-            budget: Budget::new(limits.memory_bytes),
+            elsewhere: Mutex::new(budget.nothing()),
+            budget,
             ledger,
             index: Index::new(),
             counts: Counts::default(),

@@ -5,6 +5,7 @@
 
 mod beside;
 mod claim;
+mod leave;
 mod listing;
 mod patience;
 mod retention;

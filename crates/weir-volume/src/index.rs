@@ -168,6 +168,14 @@ impl Index {
         KeyHash((shard as u64) << (64 - self.shard_bits) | tag << (64 - self.shard_bits - TAG_BITS))
     }
 
+    /// Removes all entries, and gives their memory back.
+    pub(crate) fn forget(&self) {
+        for shard in &self.shards {
+            let entries = std::mem::take(&mut *shard.write());
+            self.count.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
     }

@@ -1,6 +1,7 @@
 //! A volume as the rest of the store sees it.
 
 mod budget;
+mod end;
 pub(crate) mod log;
 mod patience;
 use std::collections::HashMap;
@@ -467,27 +468,6 @@ impl Volume {
     /// Its state: up, full, read-only or ejected.
     pub fn state(&self) -> VolumeState {
         self.shared.counters.state()
-    }
-
-    /// Writes what waits, makes it durable, and ends the threads. Nothing is stored afterwards.
-    pub fn close(&self) {
-        if let Some(writer) = self.writer.lock().take() {
-            let _ = self.intake.send(Command::Stop);
-            // A panic of the writer has ejected the volume.
-            let _ = writer.join();
-        }
-        let readers = self.readers.lock().take();
-        if let Some(readers) = readers {
-            readers.stop();
-            self.settle_budget();
-            self.shared.disk.release();
-        }
-    }
-}
-
-impl Drop for Volume {
-    fn drop(&mut self) {
-        self.close();
     }
 }
 

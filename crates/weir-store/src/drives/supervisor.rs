@@ -16,6 +16,7 @@ use super::opening::{Blame, Opened, Opener, Share, Unopened};
 use super::settings::{Begin, Settings, Wanted};
 use crate::register::Register;
 use crate::store::Store;
+use crate::tier::VolumeTier;
 use crate::volume::VolumeState;
 
 /// How often each volume is looked at.
@@ -28,6 +29,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(10);
 const NOTE_AGAIN: Duration = Duration::from_secs(1);
 /// So long the start waits for volumes that are being opened; then it goes on without them.
 const START_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at what another process has dropped of a volume that is still read here.
+const DROPPED_LOOK: Duration = Duration::from_secs(1);
 /// Between two passes over a volume that is being emptied.
 const EMPTY_PAUSE: Duration = Duration::from_secs(2);
 /// So many numbers may be given out between two notes.
@@ -467,6 +470,10 @@ impl Supervisor {
     }
 
     pub(super) fn close(&self, patience: Duration) {
+        self.close_by(VolumeTier::close, patience);
+    }
+
+    fn close_by(&self, close: fn(&VolumeTier), patience: Duration) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.is_closed, true) {
             return;
@@ -475,7 +482,7 @@ impl Supervisor {
         for drive in &state.drives {
             if let Some(tier) = drive.tier().map(Arc::clone) {
                 open.insert(drive.name(), tier.volume().id());
-                self.close_on_thread(drive, move || tier.close());
+                self.close_on_thread(drive, move || close(&tier));
             }
         }
         let until = self.now() + patience;
@@ -502,9 +509,12 @@ impl Supervisor {
     }
 
     pub(super) fn release(&self, patience: Duration) {
-        self.close(patience);
-        for tier in self.state.lock().drives.iter().filter_map(Drive::tier) {
-            self.store.detach(tier);
+        self.close_by(VolumeTier::hand_over, patience);
+        for drive in &mut self.state.lock().drives {
+            let Some(tier) = drive.tier().map(Arc::clone) else { continue };
+            self.store.detach(&tier);
+            (drive.files, drive.last) = (Files::Free, Some(tier.report()));
+            self.close_on_thread(drive, move || outlive_readers(tier));
         }
     }
 
@@ -545,6 +555,19 @@ impl Supervisor {
     #[cfg(test)]
     pub(super) fn tiers_for_tests(&self) -> Vec<Arc<crate::tier::VolumeTier>> {
         self.state.lock().drives.iter().filter_map(Drive::tier).map(Arc::clone).collect()
+    }
+}
+
+/// Lets a volume go that another process has, and meanwhile what that process drops of it: a file that is
+/// open here takes room on the drive.
+fn outlive_readers(tier: Arc<VolumeTier>) {
+    let readers = Arc::downgrade(&tier);
+    drop(tier);
+    while let Some(tier) = readers.upgrade() {
+        // A folder that cannot be listed now is listed later.
+        let _ = tier.volume().let_dropped_go();
+        drop(tier);
+        std::thread::sleep(DROPPED_LOOK);
     }
 }
 

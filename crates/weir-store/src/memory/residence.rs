@@ -12,13 +12,13 @@ use crate::generation::{Generation, Head, Label, NO_PLACE, Residence, Retirement
 use crate::ledger::{Judged, Stamp};
 
 /// The most generations that leave under one lock.
-const LEAVING_AT_ONCE: usize = 256;
+pub(super) const LEAVING_AT_ONCE: usize = 256;
 
 /// The lock, and what has left under it, which is freed after the lock.
 pub(super) struct Change<'a> {
     memory: &'a Memory,
     pub(super) state: MutexGuard<'a, State>,
-    retired: Victims,
+    pub(super) retired: Victims,
 }
 
 impl Memory {
@@ -266,6 +266,11 @@ impl Change<'_> {
         let judged = memory.judge(label);
         if judged == Judged::Dead {
             self.withdraw(generation, Retirement::Invalidated);
+            return;
+        }
+        if self.state.is_given_back {
+            // Its readers alone have it.
+            self.withdraw(generation, Retirement::Evicted);
             return;
         }
         let all = memory.index.all(label.key.digest);

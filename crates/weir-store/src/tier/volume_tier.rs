@@ -148,6 +148,21 @@ impl VolumeTier {
 
     /// Waits until all that was accepted is written, late bodies included, and accepts nothing more. Blocks.
     pub(crate) fn close(&self) {
+        self.finish_writing();
+        self.volume.close();
+        self.close_rows();
+    }
+
+    /// As [`VolumeTier::close`], for another process: readers of what lies here go on, see
+    /// [`Volume::hand_over`]. Blocks.
+    pub(crate) fn hand_over(&self) {
+        self.finish_writing();
+        self.volume.hand_over();
+        self.close_rows();
+        self.set_aside(None);
+    }
+
+    fn finish_writing(&self) {
         self.thread.stop();
         for _ in 0..LATE_STEPS_MAX {
             if self.late.is_empty() {
@@ -155,7 +170,9 @@ impl VolumeTier {
             }
             std::thread::sleep(LATE_PAUSE);
         }
-        self.volume.close();
+    }
+
+    fn close_rows(&self) {
         if let Some(catalogue) = &self.catalogue {
             catalogue.close();
         }

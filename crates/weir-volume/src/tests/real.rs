@@ -110,6 +110,47 @@ fn objects_live_through_restarts_on_a_real_file_system() {
 }
 
 #[test]
+fn what_is_read_when_a_volume_is_handed_over_is_read_on_until_its_segment_is_dropped() {
+    let folder = Folder::new("handed-over");
+    let size = 64 << 20;
+    let (old, _) = open(&folder, size);
+    store(&old, 1, 9_000_000);
+    old.sync().unwrap();
+    let candidate = old.find(samples::key(1).digest)[0];
+    let record = old.record(candidate, &samples::key(1)).unwrap().unwrap();
+    let read_on = |at: u64| {
+        let mut position = Position::default();
+        match old.read(&record, &mut position, at, 10_000) {
+            Ok(Part::Bytes(bytes)) => {
+                assert_eq!(bytes.bytes(), &samples::body(1, at, bytes.bytes().len()), "at {at}");
+                true
+            }
+            Ok(Part::Gap) | Err(ReadError::Gone | ReadError::Device(_)) => false,
+            other => panic!("{other:?}"),
+        }
+    };
+    old.hand_over();
+    assert!(old.find(samples::key(1).digest).is_empty() && old.usage().objects == 0);
+    assert!(old.begin(&samples::key(2), head(2, 0), 2, None).is_err(), "nothing is stored any more");
+    let (new, recovered) = open(&folder, size);
+    assert_eq!(recovered.objects, 1);
+    assert!(read_on(0) && read_on(8_900_000));
+    let (done, answered) = std::sync::mpsc::channel();
+    old.on_reader(move || done.send(()).unwrap()).unwrap();
+    answered.recv().unwrap();
+    // The new one drops what the old one reads.
+    for key in 10..150 {
+        store(&new, key, 1_000_000);
+        new.sync().unwrap();
+    }
+    assert!(new.find(samples::key(1).digest).is_empty());
+    assert!(read_on(0) && read_on(8_900_000), "its files are still open");
+    old.let_dropped_go().unwrap();
+    assert!(!read_on(0) && !read_on(8_900_000), "a gap, and no other bytes");
+    assert!(old.segments().is_empty(), "no file of it is held open");
+}
+
+#[test]
 fn the_folder_never_holds_more_than_its_size() {
     let folder = Folder::new("full");
     let size = 16 << 20;
