@@ -1,9 +1,15 @@
 //! A tunnel: bytes both ways between a client and an origin, after a 101 or its like in HTTP/2 (RFC 9110
-//! §7.8, RFC 8441). It must not know what they mean, nor in which version the client speaks.
+//! §7.8, RFC 8441). It must not know in which version the client speaks, nor what the bytes mean, but where
+//! the frames of a WebSocket end (`frames`).
 //!
 //! The two directions do not wait for each other: where one side takes nothing for now, what it sends still
 //! goes out. States of a direction: *open*, *full* with bytes that its destination has not taken, *ending*
-//! once its source has ended, *ended*; *broken* where its destination takes no more.
+//! once its source has ended, *ended*; *broken* where its destination takes no more. Once the process ends
+//! (`ending`), the client of a WebSocket is told so (`farewell`), and any other tunnel is cut.
+
+mod ending;
+mod farewell;
+mod frames;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -17,6 +23,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use weir_clock::{self as clock, Deadline};
 use weir_yield::Stint;
 
+use self::ending::Place;
+pub(crate) use self::ending::{are_any, end_all};
+pub(crate) use self::farewell::FAREWELL_TIME_MAX;
+use self::farewell::Farewell;
+use self::frames::Frames;
 use crate::message::Duplex;
 
 /// The longest silence once the origin has ended its side, or takes no more. An origin that has left looks
@@ -102,13 +113,38 @@ pub(crate) struct Moved {
     pub(crate) over: Over,
 }
 
-/// Moves bytes in both directions until both have ended, until the client has gone, or until none move for
-/// `idle_max`.
+/// What a tunnel carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// Frames of RFC 6455.
+    WebSocket,
+    /// Weir does not know.
+    Other,
+}
+
+impl Carries {
+    /// By the protocol that the origin has switched to.
+    pub(crate) fn of(protocol: Option<&[u8]>) -> Carries {
+        match protocol {
+            Some(name) if name.eq_ignore_ascii_case(b"websocket") => Carries::WebSocket,
+            _ => Carries::Other,
+        }
+    }
+}
+
+/// The origin's side of a tunnel.
+pub(crate) struct Between {
+    pub(crate) origin: Box<dyn Duplex>,
+    pub(crate) carries: Carries,
+}
+
+/// Moves bytes in both directions until both have ended, until the client has gone, until none move for
+/// `idle_max`, or until the process ends.
 ///
 /// # Cancel safety
 /// Not safe: bytes on their way are lost.
-pub(crate) async fn join(client: &mut impl End, origin: Box<dyn Duplex>, idle_max: Duration) -> Moved {
-    let mut tunnel = Tunnel::new(client, origin, idle_max);
+pub(crate) async fn join(client: &mut impl End, between: Between, idle_max: Duration) -> Moved {
+    let mut tunnel = Tunnel::new(client, between, idle_max);
     loop {
         match poll_fn(|cx| tunnel.poll(cx)).await {
             Turn::Over(over) => return Moved { to_client: tunnel.down.bytes, over },
@@ -125,6 +161,12 @@ struct Tunnel<'c, C> {
     down: Direction,
     idle_max: Duration,
     deadline: Deadline,
+    /// Where the frames that the client has been sent end.
+    frames: Frames,
+    /// Among the tunnels of this worker.
+    place: Place,
+    /// Once the process ends.
+    farewell: Option<Farewell>,
 }
 
 enum Turn {
@@ -133,16 +175,22 @@ enum Turn {
 }
 
 impl<'c, C: End> Tunnel<'c, C> {
-    fn new(client: &'c mut C, origin: Box<dyn Duplex>, idle_max: Duration) -> Tunnel<'c, C> {
+    fn new(client: &'c mut C, between: Between, idle_max: Duration) -> Tunnel<'c, C> {
         let (now, deadline) = (clock::mono(), Deadline::after(idle_max));
         let (up, down) = (Direction::new(now), Direction::new(now));
-        Tunnel { client, origin: Origin(origin), up, down, idle_max, deadline }
+        let Between { origin, carries } = between;
+        let (origin, frames) = (Origin(origin), Frames::of(carries));
+        let (place, farewell) = (Place::take(), None);
+        Tunnel { client, origin, up, down, idle_max, deadline, frames, place, farewell }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         let cut = Poll::Ready(Turn::Over(Over::Cut));
         if self.client.poll_gone(cx).is_ready() {
             return cut;
+        }
+        if self.place.poll_ending(cx) {
+            return self.poll_farewell(cx).map(Turn::Over);
         }
         let up_before = self.up.bytes;
         let up = match self.up.pour(cx, self.client, &mut self.origin) {
@@ -158,7 +206,8 @@ impl<'c, C: End> Tunnel<'c, C> {
             // Else a client that has ended its side would be gone before the origin has taken its last bytes.
             self.client.moved();
         }
-        let Ok(down) = self.down.pour(cx, &mut self.origin, self.client) else { return cut };
+        let mut heeded = Heeded { client: &mut *self.client, frames: &mut self.frames };
+        let Ok(down) = self.down.pour(cx, &mut self.origin, &mut heeded) else { return cut };
         if self.origin.poll_gone(cx).is_ready() {
             match &self.down.state {
                 State::Full(_) => return cut,
@@ -189,6 +238,40 @@ impl<'c, C: End> Tunnel<'c, C> {
         let full = [&self.up, &self.down].into_iter().filter(|one| matches!(one.state, State::Full(_)));
         let last = self.up.moved.max(self.down.moved);
         full.map(|one| one.moved).fold(last, Instant::min) + idle_max
+    }
+}
+
+/// The client, with an eye on the frames that it takes.
+struct Heeded<'h, C> {
+    client: &'h mut C,
+    frames: &'h mut Frames,
+}
+
+impl<C: End> End for Heeded<'_, C> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        self.client.poll_receive(cx)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<()>> {
+        if !self.frames.are_known() {
+            return self.client.poll_send(cx, bytes);
+        }
+        let all = bytes.clone();
+        let sent = self.client.poll_send(cx, bytes);
+        self.frames.pass(&all[..all.len() - bytes.len()]);
+        sent
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.client.poll_finish(cx)
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.client.poll_gone(cx)
+    }
+
+    fn moved(&mut self) {
+        self.client.moved();
     }
 }
 

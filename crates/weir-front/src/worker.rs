@@ -28,6 +28,7 @@ use crate::handshakes::Handshakes;
 use crate::listen::{Arrival, Arrivals, Bound, Held, Idle, Peer, Plain, Seat, Slot};
 use crate::message::Service;
 use crate::mode::ListenerMode;
+use crate::tunnel;
 
 /// What the edge tells its workers.
 pub enum Order {
@@ -48,6 +49,9 @@ pub enum Order {
     Leave(HandoverSender),
     /// Continue a connection that another process accepted.
     Adopt(Box<HandedOver>),
+    /// End all connections, and what is under way on them, with a last word where there is one: a close frame
+    /// over a WebSocket, GOAWAY over HTTP/2.
+    End,
 }
 
 /// Whether requests may begin.
@@ -77,6 +81,8 @@ pub(crate) struct ConnectionState {
     used: Cell<bool>,
     /// The waker of its task while the task waits for a request to begin.
     waker: RefCell<Option<Waker>>,
+    /// Whether it ends by itself once the worker is over.
+    says_farewell: Cell<bool>,
 }
 
 impl ConnectionState {
@@ -86,6 +92,11 @@ impl ConnectionState {
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
+    }
+
+    /// Notes that it ends by itself once the worker is over.
+    pub(crate) fn set_says_farewell(&self) {
+        self.says_farewell.set(true);
     }
 
     /// Notes that its first request has arrived.
@@ -110,6 +121,8 @@ pub(crate) struct Worker<S> {
     gate: RefCell<Gate>,
     /// The state of `gate`, kept apart from it so that a request costs one read.
     gate_state: Cell<GateState>,
+    /// Whether all connections are to end at once.
+    is_over: Cell<bool>,
 }
 
 impl<S: Service> Worker<S> {
@@ -125,6 +138,7 @@ impl<S: Service> Worker<S> {
             gives_back: Cell::new(false),
             gate: RefCell::new(Gate::Open),
             gate_state: Cell::new(GateState::Open),
+            is_over: Cell::new(false),
         }
     }
 
@@ -141,6 +155,11 @@ impl<S: Service> Worker<S> {
     /// The state of the gate: what a connection does before its next request.
     pub(crate) fn gate_state(&self) -> GateState {
         self.gate_state.get()
+    }
+
+    /// Whether all connections are to end at once.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
     }
 
     fn move_gate(&self, gate: Gate) {
@@ -281,6 +300,25 @@ impl<S: Service> Worker<S> {
     }
 }
 
+/// Ends all connections: the tunnels first, which say more than others.
+async fn end<S: Service>(worker: Rc<Worker<S>>) {
+    tunnel::end_all();
+    let until = clock::mono() + tunnel::FAREWELL_TIME_MAX;
+    while tunnel::are_any() && clock::mono() < until {
+        tokio::time::sleep(FAREWELL_LOOK).await;
+    }
+    worker.is_over.set(true);
+    worker.wake_all();
+    for (handle, state) in worker.connections.borrow().values() {
+        if !state.says_farewell.get() {
+            handle.abort();
+        }
+    }
+}
+
+/// Between two looks whether the tunnels have ended.
+const FAREWELL_LOOK: Duration = Duration::from_millis(10);
+
 /// The pause before each look for memory to give back.
 const GIVE_BACK_AFTER: Duration = Duration::from_secs(2);
 /// More than the allocator has ready in any of its pages, so that it has to look. It is not written to.
@@ -408,6 +446,12 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
                 Some(Order::Leave(handover)) => {
                     arrivals.close();
                     worker.move_gate(Gate::Left(handover));
+                    // The cache is given back meanwhile.
+                    worker.give_back_later();
+                }
+                Some(Order::End) => {
+                    arrivals.close();
+                    tokio::task::spawn_local(end(worker.clone()));
                 }
                 Some(Order::Adopt(handed_over)) => adopt(&worker, &held, &arrivals, *handed_over),
                 None => return,
@@ -451,6 +495,7 @@ fn receive<S: Service>(
         slot,
         used: Cell::new(false),
         waker: RefCell::default(),
+        says_farewell: Cell::new(false),
     });
     // The connection counts as idle even before its task has run.
     worker.set_idle(&state, Some(clock::mono()));

@@ -126,8 +126,10 @@ pub(super) async fn respond<S: Service>(
     // The printed head need not be kept while it is sent.
     *head = Head::None;
     let stint = Stint::default();
-    let mut sending = Sending { conn, body, framing, pace, upload, sent: NOTHING_SENT, stint };
+    let (sent, is_over) = (NOTHING_SENT, false);
+    let mut sending = Sending { conn, body, framing, pace, upload, sent, stint, is_over };
     let end = sending.run().await;
+    sending.is_over = true;
     let sent = Sent { end, ..sending.sent };
     let after = match end {
         End::Whole => after,
@@ -162,6 +164,17 @@ struct Sending<'c, B, P> {
     upload: &'c mut Option<Box<dyn Upload>>,
     sent: Sent,
     stint: Stint,
+    /// Whether it has ended, in whatever way.
+    is_over: bool,
+}
+
+impl<B, P> Drop for Sending<'_, B, P> {
+    fn drop(&mut self) {
+        // The process ends. Without a reset the client would take what it has for the whole.
+        if !self.is_over && self.framing == Framing::Close {
+            self.conn.socket.reset();
+        }
+    }
 }
 
 impl<B: Body, P: Pace> Sending<'_, B, P> {

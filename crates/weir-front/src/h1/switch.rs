@@ -19,6 +19,7 @@ use crate::tunnel;
 /// Ends the printed head and moves bytes until the tunnel is over.
 pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) -> Sent {
     let Switch { protocol, stream } = switch;
+    let carries = tunnel::Carries::of(protocol.as_ref().map(http::HeaderValue::as_bytes));
     let socket = &mut conn.socket;
     if let Some(protocol) = protocol {
         print::field(&mut socket.out, "upgrade", protocol.as_bytes());
@@ -30,7 +31,8 @@ pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) ->
     }
     let first_byte = Some(clock::mono());
     counters.tunnel_opened();
-    let moved = tunnel::join(socket, stream, conn.peer.limits.tunnel_idle_max).await;
+    let between = tunnel::Between { origin: stream, carries };
+    let moved = tunnel::join(socket, between, conn.peer.limits.tunnel_idle_max).await;
     counters.tunnel_closed();
     Sent { body_bytes: moved.to_client, first_byte, last_byte: None, end: message::End::Whole }
 }

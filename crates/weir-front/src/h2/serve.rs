@@ -2,7 +2,8 @@
 //! not decide how a request is answered.
 //!
 //! States: *beginning*, until the client's preface is there; *open*; *leaving* once a GOAWAY was sent, when
-//! the connection has been idle for long, the process drains, or another process takes over; *closed*.
+//! the connection has been idle for long, the process drains, or another process takes over; *cut*, with
+//! another GOAWAY that says which streams were begun, when it is to wait for no stream; *closed*.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -57,6 +58,7 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         return;
     };
     state.set_used();
+    state.set_says_farewell();
     let shared = Rc::new(Shared {
         worker,
         peer,
@@ -245,6 +247,10 @@ impl<S: Service> Serving<S> {
         }
         self.state.wake_by(cx);
         let worker = &self.shared.worker;
+        if worker.is_over() && !self.is_cut {
+            self.cut(Reason::NO_ERROR);
+            return Next::Turn;
+        }
         // One whose last frames have not left is not idle: it could be closed for others.
         let is_idle = self.shared.streams.get() == 0 && !self.shared.wire.borrow().begins_to_send();
         if worker.set_idle(&self.state, is_idle.then(|| self.shared.free_since.get())) && is_idle {

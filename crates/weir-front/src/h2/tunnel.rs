@@ -53,7 +53,10 @@ pub(super) async fn run<S: Service>(
     let half_close = through.limits.half_close_max;
     let mut end =
         ClientEnd { client, through, ended: None, half_close, deadline: Deadline::after(half_close) };
-    let moved = tunnel::join(&mut end, switch.stream, through.limits.tunnel_idle_max).await;
+    let Switch { protocol, stream } = switch;
+    let carries = tunnel::Carries::of(protocol.as_ref().map(HeaderValue::as_bytes));
+    let between = tunnel::Between { origin: stream, carries };
+    let moved = tunnel::join(&mut end, between, through.limits.tunnel_idle_max).await;
     if moved.over == Over::Cut {
         side.borrow_mut().reset(h2::Reason::CANCEL);
     }

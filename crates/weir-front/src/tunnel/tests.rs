@@ -267,7 +267,7 @@ fn run(client: Side, origin: Side) -> (Got, Got, Moved, Duration) {
         let mut client =
             Client { line: client, ahead: BytesMut::new(), ended: None, deadline: Deadline::after(IDLE_MAX) };
         let begun = clock::mono();
-        let moved = join(&mut client, Box::new(origin), IDLE_MAX).await;
+        let moved = join(&mut client, plain(origin), IDLE_MAX).await;
         let over = clock::mono() - begun;
         drop(client);
         // What is on its way arrives.
@@ -409,8 +409,87 @@ async fn a_tunnel_whose_place_another_client_needs_ends_at_once() {
         let begun = clock::mono();
         let mut client = Silent { takes, got: Vec::new() };
         let origin = Box::new(ClosedHere(Bytes::from_static(b"said")));
+        let origin = Between { origin, carries: Carries::Other };
         let moved = join(&mut client, origin, Duration::from_secs(3600)).await;
         assert_eq!((moved.over, clock::mono()), (over, begun), "it waits for nobody");
         assert_eq!(client.got, if takes { &b"said"[..] } else { b"" });
     }
+}
+
+/// A tunnel whose bytes nobody knows.
+fn plain(origin: Line) -> Between {
+    Between { origin: Box::new(origin), carries: Carries::Other }
+}
+
+/// What a client gets of a tunnel on which the origin sends `first`, the process ends, and the origin sends
+/// `later`; how the tunnel has ended, and what the origin got. The client answers at its end, and leaves.
+fn farewell(carries: Carries, first: &[u8], later: &[u8]) -> (Vec<u8>, Over, Vec<u8>) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    let (first, later) = (first.to_vec(), later.to_vec());
+    LocalSet::new().block_on(&runtime, async {
+        ending::begin_again();
+        let ((ours, mut client), (own, mut origin)) =
+            (tokio::io::duplex(BUFFER_BYTES), tokio::io::duplex(BUFFER_BYTES));
+        let line = |stream| Line { stream, told: Rc::default() };
+        let origin_side = tokio::task::spawn_local(async move {
+            origin.write_all(&first).await.unwrap();
+            tokio::time::sleep(LOOK_EVERY / 4).await;
+            end_all();
+            tokio::time::sleep(LOOK_EVERY / 4).await;
+            let _ = origin.write_all(&later).await;
+            let mut got = Vec::new();
+            let _ = origin.read_to_end(&mut got).await;
+            got
+        });
+        let client_side = tokio::task::spawn_local(async move {
+            let mut got = Vec::new();
+            client.read_to_end(&mut got).await.unwrap();
+            let _ = client.write_all(b"bye").await;
+            got
+        });
+        let mut client = Client {
+            line: line(ours),
+            ahead: BytesMut::new(),
+            ended: None,
+            deadline: Deadline::after(IDLE_MAX),
+        };
+        let between = Between { origin: Box::new(line(own)), carries };
+        let over = join(&mut client, between, IDLE_MAX).await.over;
+        drop(client);
+        assert!(!are_any(), "it has left its place");
+        ending::begin_again();
+        (client_side.await.unwrap(), over, origin_side.await.unwrap())
+    })
+}
+
+#[test]
+fn the_client_of_a_web_socket_is_told_that_the_process_ends_where_a_frame_may_stand() {
+    const GOING_AWAY: &[u8] = &[0x88, 2, 0x03, 0xe9];
+    let (text, half) = (&[0x81, 5, b'h', b'e', b'l', b'l', b'o'][..], &[0x81, 5, b'h'][..]);
+    let told = |first: &[u8], later: &[u8], expect: &[u8]| {
+        let (got, over, heard) = farewell(Carries::WebSocket, first, later);
+        assert_eq!(got, [expect, GOING_AWAY].concat(), "{first:?} {later:?}");
+        assert_eq!((over, &heard[..]), (Over::Whole, &b"bye"[..]), "the origin has its answer");
+    };
+    told(b"", b"", b"");
+    told(text, b"", text);
+    // It is too late for what begins after that.
+    told(text, text, text);
+    // A frame under way ends before, and what came with it is not begun.
+    told(half, &[b"ello", text].concat(), text);
+    // Between two frames of a message.
+    told(&[0x01, 1, b'a'], &[0x80, 1, b'b'], &[0x01, 1, b'a']);
+    let silent = |carries, first: &[u8], expect: &[u8]| {
+        let (got, over, _) = farewell(carries, first, b"");
+        assert_eq!((&got[..], over), (expect, Over::Cut), "{first:?}");
+    };
+    // Its frame does not end in time; it is none; it is no WebSocket.
+    silent(Carries::WebSocket, half, half);
+    silent(Carries::WebSocket, b"words", b"words");
+    silent(Carries::Other, text, text);
+    // The origin has had the last word.
+    let closed = [0x88, 2, 0x03, 0xe8];
+    let (got, over, _) = farewell(Carries::WebSocket, &closed, b"");
+    assert_eq!((&got[..], over), (&closed[..], Over::Whole));
 }

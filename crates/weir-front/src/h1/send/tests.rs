@@ -135,8 +135,10 @@ fn done(lies_in_memory: bool) -> Vec<&'static str> {
             upload: &mut None,
             sent: NOTHING_SENT,
             stint: Stint::default(),
+            is_over: false,
         };
         assert_eq!((sending.run().await, sending.sent.body_bytes), (End::Whole, PIECES));
+        sending.is_over = true;
         other.abort();
     });
     let got = client.join().unwrap();
