@@ -403,6 +403,8 @@ pub struct Limits {
     pub tunnel_idle: Duration,
     /// How long requests under way may go on after SIGTERM.
     pub drain: Duration,
+    /// How long requests under way may go on in the old process after an upgrade.
+    pub upgrade_drain: Duration,
 }
 
 impl Default for Limits {
@@ -423,6 +425,7 @@ impl Default for Limits {
             connections_per_client: None,
             tunnel_idle: Duration::seconds(3600),
             drain: Duration::seconds(30),
+            upgrade_drain: Duration::seconds(3600),
         }
     }
 }

@@ -44,7 +44,7 @@ pub use self::purge::{Counted, PurgeDone, PurgeOrder, PurgeScope, Purged, SCOPES
 pub use self::retention::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,
 };
-pub use self::upgrade::{UpgradeOrder, Upgraded};
+pub use self::upgrade::{OldProcess, UpgradeOrder, Upgraded};
 pub use self::volumes::{CatalogueUse, Verified, VolumeUse};
 pub use self::warm::{WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed};
 
@@ -327,6 +327,8 @@ pub struct Inventory {
     pub routes: usize,
     /// Worker threads.
     pub workers: usize,
+    /// Processes before this one that finish their requests, the oldest first.
+    pub old_processes: Vec<OldProcess>,
     /// Where clients connect.
     pub listeners: Vec<String>,
     /// How, for each of these.

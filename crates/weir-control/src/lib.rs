@@ -62,7 +62,7 @@ pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState,
     ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload,
     ContentUse, ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, Held, HeldRange,
-    Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OrdersEnded, OriginChoice,
+    Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OldProcess, OrdersEnded, OriginChoice,
     OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope,
     Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped,
     Taken, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse, WarmBy, WarmExample,

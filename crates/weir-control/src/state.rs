@@ -13,6 +13,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 const LOCK: &str = "lock";
@@ -86,7 +87,8 @@ pub struct StateFolder {
     path: PathBuf,
     folder: File,
     socket_made: AtomicBool,
-    lock: File,
+    /// Until the folder belongs to another process.
+    lock: Mutex<Option<File>>,
 }
 
 impl StateFolder {
@@ -100,7 +102,8 @@ impl StateFolder {
         let folder = File::open(path).map_err(unusable)?;
         close_to_others(path, &folder)?;
         let lock = lock(path)?;
-        Ok(StateFolder { path: path.to_owned(), folder, socket_made: AtomicBool::new(false), lock })
+        let (socket_made, lock) = (AtomicBool::new(false), Mutex::new(Some(lock)));
+        Ok(StateFolder { path: path.to_owned(), folder, socket_made, lock })
     }
 
     /// The folder of the old process of an upgrade, with its lock. The lock is held without a gap: it belongs
@@ -112,27 +115,30 @@ impl StateFolder {
     pub fn inherit(path: &Path, lock: OwnedFd) -> Result<StateFolder, StateError> {
         let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
         let folder = File::open(path).map_err(unusable)?;
-        let socket_made = AtomicBool::new(false);
-        Ok(StateFolder { path: path.to_owned(), folder, socket_made, lock: lock.into() })
+        let (socket_made, lock) = (AtomicBool::new(false), Mutex::new(Some(lock.into())));
+        Ok(StateFolder { path: path.to_owned(), folder, socket_made, lock })
     }
 
     /// A copy of the lock, for the new process.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// No descriptor is left, or the folder is another process's.
     pub fn copy_lock(&self) -> io::Result<OwnedFd> {
-        self.lock.as_fd().try_clone_to_owned()
+        let lock = self.lock.lock();
+        lock.as_ref().ok_or(io::ErrorKind::NotFound)?.as_fd().try_clone_to_owned()
     }
 
     /// Takes over the folder of [`StateFolder::inherit`] with its control socket.
     pub fn take(&self) {
         self.socket_made.store(true, Ordering::Relaxed);
-        write_pid(&self.lock);
+        self.lock.lock().as_ref().into_iter().for_each(write_pid);
     }
 
-    /// Leaves the folder with its control socket to the new process.
+    /// Leaves the folder with its control socket to the new process, which has the lock. Should that process
+    /// fail, the next one need not wait for this one.
     pub fn hand_over(&self) {
         self.socket_made.store(false, Ordering::Relaxed);
+        drop(self.lock.lock().take());
     }
 
     /// The folder.

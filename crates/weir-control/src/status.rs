@@ -8,8 +8,8 @@ use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
 use crate::data_plane::PickState;
 use crate::data_plane::{
-    CacheUse, CertificateUse, CertificatesUse, ContentUse, Inventory, LedgerState, Listening, Phase,
-    UpstreamState, VolumeUse,
+    CacheUse, CertificateUse, CertificatesUse, ContentUse, Inventory, LedgerState, Listening, OldProcess,
+    Phase, UpstreamState, VolumeUse,
 };
 
 /// A Weir at one moment.
@@ -47,6 +47,9 @@ pub struct Status {
     pub listening: Vec<Listening>,
     /// Worker threads.
     pub workers: usize,
+    /// Processes before this one that finish their requests, the oldest first; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old_processes: Vec<OldProcess>,
     /// Clients' connections.
     pub connections: Connections,
     /// Requests.
@@ -223,6 +226,7 @@ impl Status {
             listeners: inventory.listeners,
             listening: inventory.listening,
             workers: inventory.workers,
+            old_processes: inventory.old_processes,
             connections: Connections {
                 open: snapshot.now(&Level::CONNECTIONS),
                 accepted: snapshot.counts[Count::ConnectionsAccepted],

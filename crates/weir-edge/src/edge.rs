@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 use weir_content::Shelf;
 use weir_store::volume::EachDone;
 use weir_store::{LedgerState, Store, Usage};
@@ -71,10 +72,12 @@ pub struct Edge {
     pub(crate) shared: Arc<Shared>,
     pub(crate) workers: Vec<WorkerHandle>,
     /// Counts the workers' connections, those on their way included.
-    table: Table,
+    pub(crate) table: Table,
     pub(crate) state: Mutex<State>,
     /// Connections taken from another process so far.
     pub(crate) adopted: AtomicUsize,
+    /// Another process has taken over.
+    pub(crate) has_left: AtomicBool,
     /// Tends upstreams: resolves their names again and closes idle connections.
     keeper: Keeper,
 }
@@ -185,7 +188,8 @@ impl Edge {
         }
         let state = State { next_listener: listening.len(), listening, settings, adjustments };
         let state = Mutex::new(state);
-        Ok(Edge { shared, workers: handles, table, state, adopted: AtomicUsize::new(0), keeper })
+        let (adopted, has_left) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Edge { shared, workers: handles, table, state, adopted, has_left, keeper })
     }
 
     /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not change
@@ -343,7 +347,8 @@ impl Edge {
         self.shared.is_draining()
     }
 
-    /// Takes no more connections, and lets open ones finish for at most `patience`. Blocks.
+    /// Takes no more connections, and lets open ones finish for at most `patience`; what is under way then is
+    /// for [`Edge::end_requests`]. Blocks.
     pub fn drain(&self, patience: Duration) {
         self.shared.begin_draining();
         self.state.lock().listening.iter_mut().for_each(|post| drop(post.kept.take()));
@@ -357,6 +362,11 @@ impl Edge {
         // Until it has answered, a worker may still accept a connection.
         let _ = self.workers.iter().all(|_| done.recv_timeout(left()).is_ok());
         self.await_readers(left());
+    }
+
+    /// Asks no origin any more whether it is up.
+    pub(crate) fn stop_checks(&self) {
+        self.keeper.stop_checks();
     }
 
     /// Blocks until no connection is left, or the patience is over. Connections on their way to another
@@ -481,6 +491,8 @@ struct Keeper {
     runtime: tokio::runtime::Handle,
     /// Only for the log of requests to origins.
     observer: Observer,
+    /// The tasks that ask origins whether they are up.
+    checks: Mutex<Vec<AbortHandle>>,
     _end: mpsc::Sender<()>,
 }
 
@@ -492,19 +504,28 @@ impl Keeper {
         std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
             runtime.block_on(ended.recv());
         })?;
-        Ok(Keeper { runtime: handle, observer, _end: end })
+        Ok(Keeper { runtime: handle, observer, checks: Mutex::default(), _end: end })
     }
 
     /// Tends an upstream until it is dropped. Logs at the start where an origin cannot be reached.
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
-        self.runtime.spawn(upstream.watch(asks::checks(&self.observer, upstream.name())));
+        let checks = self.runtime.spawn(upstream.watch(asks::checks(&self.observer, upstream.name())));
+        let mut all = self.checks.lock();
+        all.retain(|task| !task.is_finished());
+        all.push(checks.abort_handle());
+        drop(all);
         if upstream.is_checked() {
             return;
         }
         let upstream = upstream.clone();
         let log = self.observer.wants_asked().then(|| asks::probe(&self.observer, upstream.name()));
         self.runtime.spawn(async move { upstream.probe(log).await });
+    }
+
+    /// Asks no origin any more whether it is up: the process that has taken over does.
+    fn stop_checks(&self) {
+        self.checks.lock().drain(..).for_each(|task| task.abort());
     }
 
     /// Gives back the space of what was invalidated, step by step, and that of content by hand which has

@@ -3,14 +3,15 @@
 //! At any moment only one process begins requests. The old one shuts its gates ([`Edge::shut`]). The new one
 //! starts with the same listening sockets. Then the old one leaves ([`Edge::leave`]): it hands over each
 //! connection at the point where its next request would begin, with the bytes already read of that request.
-//! Requests under way end in the old process. Where the new process does not start, the gates open again
-//! ([`Edge::open`]), and clients have only waited for a moment.
+//! Requests under way end in the old process, which gives its cache back ([`Edge::give_back`]). Where the new
+//! process does not start, the gates open again ([`Edge::open`]), and clients have only waited for a moment.
 
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use weir_files::HotLimits;
 use weir_store::{Acknowledge, Mark, Successor, Unwritten};
 
 use crate::edge::Edge;
@@ -56,6 +57,7 @@ impl Edge {
     /// Hands the listeners over, and each connection when its next request would begin. Socket files belong
     /// to the new process from now on.
     pub fn leave(&self, handover: &HandoverSender) {
+        self.has_left.store(true, Ordering::Release);
         for post in &mut self.state.lock().listening {
             if let Some(kept) = post.kept.take() {
                 kept.hand_over_file();
@@ -64,10 +66,33 @@ impl Edge {
         for worker in &self.workers {
             let _ = worker.orders.send(Order::Leave(handover.clone()));
         }
+        self.stop_checks();
     }
 
-    /// Blocks until the requests under way have ended after [`Edge::leave`], or the patience is over.
-    pub fn finish_requests(&self, patience: Duration) {
+    /// Whether another process has taken over.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    /// Gives the cache back after [`Edge::leave`]: nothing is found or kept here any more. What is under way
+    /// goes on with what its readers hold. Blocks for a moment.
+    pub fn give_back(&self) {
+        self.shared.files.limit(HotLimits { memory_bytes: 0, file_bytes_max: 0 });
+        self.shared.store.give_back();
+    }
+
+    /// How many connections there are, those on their way to another process included.
+    pub fn connections(&self) -> usize {
+        let held: usize = self.workers.iter().map(|worker| *worker.held.borrow()).sum();
+        held.max(self.table.held())
+    }
+
+    /// Ends what is under way: WebSockets get a close frame, connections of HTTP/2 GOAWAY, and all else is
+    /// cut. Blocks until nothing is left, or the patience is over.
+    pub fn end_requests(&self, patience: Duration) {
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::End);
+        }
         self.await_readers(patience);
     }
 

@@ -59,6 +59,7 @@ pub struct Plan {
     debug: Option<Trusted>,
     limits: ClientLimits,
     drain: Duration,
+    upgrade_drain: Duration,
     memory_bytes: u64,
     hot_limits: HotLimits,
     upstreams: Vec<UpstreamSettings>,
@@ -169,6 +170,7 @@ impl Plan {
                 places::places(config, places::open_files(), loaded.left_bytes()),
             ),
             drain: config.limits.drain.0,
+            upgrade_drain: config.limits.upgrade_drain.0,
             memory_bytes: loaded.memory_bytes(),
             hot_limits: hot_limits(&config.files, loaded.memory_bytes()),
             upstreams: upstreams::settings(config, written),
@@ -317,6 +319,11 @@ impl Plan {
     /// How long requests may go on after SIGTERM.
     pub fn drain(&self) -> Duration {
         self.drain
+    }
+
+    /// How long requests may go on here once another process has taken over.
+    pub fn upgrade_drain(&self) -> Duration {
+        self.upgrade_drain
     }
 
     /// The ceiling of the memory for responses.

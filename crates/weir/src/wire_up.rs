@@ -34,9 +34,15 @@ use crate::logs::{self, LogChoice, Terminal};
 use crate::metrics;
 use crate::origins::Origins;
 use crate::upgrade;
+use crate::upgrade::before::{Before, elsewhere_bytes_max};
 use crate::volumes;
 use crate::warming::Warmings;
 use crate::written_picks;
+
+/// How long connections may take to end once they are told to.
+pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
+/// How much longer than this process those before it may take to end.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The data plane as it runs in this process.
 pub(crate) struct Server {
@@ -48,7 +54,7 @@ pub(crate) struct Server {
     pub(crate) ordering: Ordering,
     pub(crate) origins: Origins,
     pub(crate) warmings: Arc<Warmings>,
-    collector: Collector,
+    pub(crate) collector: Collector,
     picks: written_picks::Maker,
     choice: LogChoice,
     terminal: Option<Terminal>,
@@ -58,6 +64,8 @@ pub(crate) struct Server {
     /// The configuration in force, for questions about it.
     loaded: Mutex<Arc<Loaded>>,
     pub(crate) upgrader: OnceLock<UpgradeFn>,
+    /// The processes before this one, while they finish their requests.
+    pub(crate) before: Before,
 }
 
 /// Upgrades: a new process takes over.
@@ -67,14 +75,24 @@ pub(crate) type UpgradeFn = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String
 pub(crate) struct Handover<'a> {
     /// Listening sockets.
     pub(crate) listeners: Vec<PassedListener>,
-    /// Another process is replaced: it still has the volumes, and reads content by hand.
-    pub(crate) is_upgrade: bool,
+    /// The process that is replaced.
+    pub(crate) before: Replaces,
     /// The keys of session tickets; empty where there are none.
     pub(crate) tickets: Vec<u8>,
     /// Where another process says what it knows of origins, once the ledger is free.
     pub(crate) origins: Option<OwnedFd>,
     /// Returns when the ledger may be opened.
     pub(crate) until_ledger_is_free: &'a dyn Fn() -> anyhow::Result<()>,
+}
+
+/// Which process a new one replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replaces {
+    Nothing,
+    /// One that still has the volumes, and reads content by hand. It does not say what it holds.
+    Silent,
+    /// The same; it says what it holds of the memory.
+    Telling,
 }
 
 /// What a reload cannot change.
@@ -157,12 +175,10 @@ impl Server {
         let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        let content = content::open(loaded, state, handover.is_upgrade);
-        let admission = volumes::admission(loaded, state);
-        let settings = Settings { admission, ..Settings::of(memory_bytes) };
-        let store = Store::with_ledger(settings, ledger);
-        store.set_quotas(accounts::quotas(loaded));
-        let begin = if handover.is_upgrade { Begin::Later } else { Begin::Now };
+        let is_upgrade = handover.before != Replaces::Nothing;
+        let content = content::open(loaded, state, is_upgrade);
+        let store = store(loaded, state, ledger, handover.before);
+        let begin = if is_upgrade { Begin::Later } else { Begin::Now };
         let drives = Drives::start(
             store.clone(),
             register,
@@ -205,6 +221,7 @@ impl Server {
             extent: Mutex::new(Extent::of(loaded)),
             loaded: Mutex::new(Arc::new(loaded.clone())),
             upgrader: OnceLock::new(),
+            before: Before::default(),
         })
     }
 
@@ -237,11 +254,22 @@ impl Server {
         self.edge.plan().drain()
     }
 
-    /// Accepts no more connections and lets existing ones finish. Blocks.
+    /// How long requests under way may go on here once another process has taken over.
+    pub(crate) fn upgrade_patience(&self) -> Duration {
+        self.edge.plan().upgrade_drain()
+    }
+
+    /// Accepts no more connections, lets existing ones finish, and ends those that do not; so do the
+    /// processes before this one. Blocks.
     pub(crate) fn drain(&self) {
+        self.before.end_all(self.patience());
         self.ordering.stop();
         self.edge.stop_warming();
         self.edge.drain(self.patience());
+        if self.edge.connections() > 0 {
+            self.edge.end_requests(FAREWELL_PATIENCE);
+        }
+        self.before.await_end(OTHERS_PATIENCE);
     }
 
     /// The opened logs of a configuration, if they differ from those in use.
@@ -253,6 +281,19 @@ impl Server {
         let open = OpenLogs::open(&wanted).map_err(|error| SwapError(error.to_string()))?;
         Ok(Some((wanted, open)))
     }
+}
+
+/// The store of a configuration, without volumes.
+fn store(loaded: &Loaded, state: &Path, ledger: Ledger, before: Replaces) -> Store {
+    let (admission, memory_bytes) = (volumes::admission(loaded, state), loaded.memory_bytes());
+    let settings = Settings { admission, ..Settings::of(memory_bytes) };
+    let store = Store::with_ledger(settings, ledger);
+    store.set_quotas(accounts::quotas(loaded));
+    if before == Replaces::Telling {
+        // Until that process has said what it holds.
+        store.leave_to_others(elsewhere_bytes_max(memory_bytes));
+    }
+    store
 }
 
 fn compile(loaded: &Loaded, observatory: &Observatory, picks: &written_picks::Maker) -> Result<Plan, String> {

@@ -231,6 +231,8 @@ const SPAWNERS: &[&str] = &[
     "crates/weir/src/cli/run.rs",
     "crates/weir/src/cli/top/asking.rs",
     "crates/weir/src/demo/mod.rs",
+    "crates/weir/src/upgrade/attending.rs",
+    "crates/weir/src/upgrade/leaving.rs",
     "crates/weir/src/upgrade/old.rs",
     "crates/weir/src/warming.rs",
     "crates/weir/src/warming/folder.rs",

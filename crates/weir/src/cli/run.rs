@@ -15,7 +15,6 @@ use anyhow::Context;
 use clap::{ArgGroup, Args};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot::{self, Receiver};
 use weir_config::{Flags, Loaded, Mistakes, from_flags};
 use weir_control::{AdminListener, Control, ControlThread, Source, StateFolder, UpgradeOrder};
 use weir_observe::{Act, Actor, Entry};
@@ -28,15 +27,14 @@ use crate::print::say;
 use crate::print::sentence;
 use crate::process::{self, Signals, Wish};
 use crate::service::{self, Service};
-use crate::upgrade::new::{OldProcess, UpgradeOffer};
-use crate::upgrade::old::{Invocation, Upgrader};
+use crate::upgrade::leaving;
+use crate::upgrade::new::{UpgradeOffer, settled};
+use crate::upgrade::old::{ControlSockets, Invocation, Upgrader};
 use crate::warming;
-use crate::wire_up::{Handover, Server};
+use crate::wire_up::{Handover, Replaces, Server};
 
 /// How long the end waits for what is still to be written.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
-/// How many signals make a replaced process end before its requests have finished.
-const SIGNALS_TO_END_AT_ONCE: usize = 2;
 
 /// The command line of `weir run`.
 #[derive(Debug, Args)]
@@ -118,8 +116,8 @@ impl Run {
             }
         };
         let old_pid = offer.as_ref().map(|offer| offer.pid);
-        let old_process = offer.map(UpgradeOffer::ready).transpose()?;
-        if old_process.is_some() {
+        let old = offer.map(UpgradeOffer::ready).transpose()?;
+        if old.is_some() {
             begun.state.take();
         }
         let Begun { server, state, admin, socket, start, signals, runtime, terminal, .. } = begun;
@@ -127,8 +125,7 @@ impl Run {
         crate::events::watch(&server);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
         let control = Control::new(server.clone(), source, state.path());
-        let admin_socket = admin.copy()?;
-        let control_socket = socket.as_fd().try_clone_to_owned()?;
+        let sockets = ControlSockets { control: socket.as_fd().try_clone_to_owned()?, admin: admin.copy()? };
         let certificates = admin_tls.then(|| server.certificates.handle());
         let upgrader = Arc::new(Upgrader {
             invocation,
@@ -136,11 +133,11 @@ impl Run {
             state: Arc::new(state),
             service: Arc::new(Service::of_environment()),
             control: ControlThread::start(control.clone(), admin, socket, certificates)?,
-            control_socket,
-            admin_socket,
+            sockets: Mutex::new(Some(sockets)),
             admin_address,
             handed_over: Arc::default(),
             new_process: Mutex::default(),
+            told: Mutex::default(),
             coming: Mutex::default(),
         });
         // The folder is released when this function ends, even if something still has the server.
@@ -153,14 +150,13 @@ impl Run {
         let is_over = move || own.edge.is_draining() || own.warmings.is_leaving();
         warming::attend(server.warmings.clone(), control.clone(), is_over)
             .context("cannot start a thread for warmings")?;
-        let old_process =
-            old_process.map(|old_process| attend_old_process(old_process, &server)).transpose()?;
+        old.into_iter().for_each(|old| server.admit(settled(old)));
         upgrader.service.ready(start.line());
         start.say(old_pid)?;
         process::warn_of_root();
         process::warn_of_huge_pages();
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
-        let running = Running { upgrader: &upgrader, control: &control, hangup, old_process };
+        let running = Running { upgrader: &upgrader, control: &control, hangup };
         let code = runtime.block_on(running.attend(signals));
         upgrader.end_coming();
         server.finish_accounts(WRITE_PATIENCE);
@@ -218,9 +214,12 @@ impl Run {
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
         let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
-        let is_upgrade = offer.is_some();
+        let before = offer.as_ref().map_or(Replaces::Nothing, |offer| match offer.level {
+            0 => Replaces::Silent,
+            _ => Replaces::Telling,
+        });
         let handover =
-            Handover { listeners, is_upgrade, tickets, origins, until_ledger_is_free: &until_ledger_is_free };
+            Handover { listeners, before, tickets, origins, until_ledger_is_free: &until_ledger_is_free };
         let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
         let admin_tls = loaded.config.admin.tls;
@@ -355,22 +354,6 @@ enum Hangup {
     Ends,
 }
 
-/// Handles what comes from the old process, on a thread of its own. The channel tells when the old process
-/// has ended.
-fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::Result<Receiver<()>> {
-    old_process.settled();
-    let (ends, ended) = oneshot::channel();
-    let server = server.clone();
-    let thread = std::thread::Builder::new().name("weir-old-link".to_owned());
-    let attending = thread.spawn(move || {
-        old_process.attend(&server);
-        // Nobody may be waiting.
-        let _ = ends.send(());
-    });
-    attending.context("cannot start a thread for what the old process still has")?;
-    Ok(ended)
-}
-
 /// The entry in the history of what a signal has asked for.
 fn by_signal(act: &str, failure: Option<String>) -> Entry {
     let result = if failure.is_some() { Act::Failed } else { Act::Done };
@@ -383,21 +366,22 @@ struct Running<'a> {
     upgrader: &'a Arc<Upgrader>,
     control: &'a Arc<Control>,
     hangup: Hangup,
-    /// The old process, while it finishes its requests.
-    old_process: Option<Receiver<()>>,
 }
 
 impl Running<'_> {
     /// Obeys signals until the end; returns the exit code of the process.
-    async fn attend(mut self, mut signals: Signals) -> ExitCode {
+    async fn attend(self, mut signals: Signals) -> ExitCode {
         let handed_over = self.upgrader.handed_over.clone();
         loop {
             let wish = tokio::select! {
-                () = handed_over.notified() => return self.leave(signals).await,
+                () = handed_over.notified() => return leaving::leave(self.upgrader, signals).await,
                 wish = signals.next() => wish,
             };
             match wish {
-                Wish::ReopenLogs => self.upgrader.server.reopen_logs(),
+                Wish::ReopenLogs => {
+                    self.upgrader.server.reopen_logs();
+                    self.upgrader.server.before.reopen_logs();
+                }
                 // Closing a terminal sends the same signal; without a file it can mean nothing else.
                 Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
                 Wish::Reload => {
@@ -436,43 +420,14 @@ impl Running<'_> {
             tokio::select! {
                 _ = &mut drained => return ExitCode::SUCCESS,
                 wish = signals.next() => match wish {
-                    Wish::End => return ExitCode::FAILURE,
+                    Wish::End => {
+                        server.before.end_all(Duration::ZERO);
+                        return ExitCode::FAILURE;
+                    }
                     Wish::ReopenLogs => server.reopen_logs(),
                     Wish::Reload | Wish::Upgrade => {}
                 },
             }
         }
-    }
-
-    /// Another process has taken over: lets the requests under way finish, and those of the old process
-    /// before this one.
-    async fn leave(&mut self, mut signals: Signals) -> ExitCode {
-        let server = &self.upgrader.server;
-        let patience = server.patience();
-        tracing::info!("replaced: requests under way have {} s", patience.as_secs());
-        let (leaving, upgrader) = (server.clone(), self.upgrader.clone());
-        let mut left = tokio::task::spawn_blocking(move || {
-            upgrader.hand_over_volumes();
-            leaving.finish_requests(patience);
-        });
-        let mut signals_left = SIGNALS_TO_END_AT_ONCE;
-        loop {
-            tokio::select! {
-                _ = &mut left => break,
-                wish = signals.next() => match wish {
-                    // The service manager signals all processes of the service; the first signal is meant for
-                    // the new one.
-                    Wish::End if signals_left > 1 => signals_left -= 1,
-                    Wish::End => return ExitCode::FAILURE,
-                    Wish::ReopenLogs => server.reopen_logs(),
-                    Wish::Reload | Wish::Upgrade => {}
-                },
-            }
-        }
-        if let Some(old_process) = self.old_process.take() {
-            // What the old process still hands over goes through this process.
-            let _ = tokio::time::timeout(patience, old_process).await;
-        }
-        ExitCode::SUCCESS
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use http::Method;
 use weir_control::{
-    CertificateUse, CertificatesState, Listening, OriginState, Phase, PickState, Status, VolumeUse,
+    CertificateUse, CertificatesState, Listening, OldProcess, OriginState, Phase, PickState, Status,
+    VolumeUse,
 };
 use weir_observe::{Count, SiteCount};
 
@@ -30,10 +31,7 @@ impl ShowStatus {
 
 fn show(status: &Status) -> String {
     let mut out = String::new();
-    let phase = match status.phase {
-        Phase::Serving => "serving",
-        Phase::Draining => "draining",
-    };
+    let phase = if status.phase == Phase::Serving { "serving" } else { "draining" };
     // Invariant: writing to a String cannot fail.
     let _ = writeln!(
         out,
@@ -46,6 +44,9 @@ fn show(status: &Status) -> String {
         let _ = writeln!(out, "  {name:<12} {value}");
     };
     line("listening", &format!("{}, {}", places(status), counted(status.workers, "worker")));
+    for old in &status.old_processes {
+        line("old process", &old_text(old));
+    }
     line("config", &config(status));
     if let Some(refused) = status.last_reload.as_ref().and_then(|last| last.refused.as_ref()) {
         let sentence = refused.lines().next().unwrap_or_default();
@@ -95,6 +96,19 @@ fn show(status: &Status) -> String {
         line("pick", &pick_text(pick));
     }
     out
+}
+
+/// A process that finishes its requests after an upgrade.
+fn old_text(old: &OldProcess) -> String {
+    let mut text = format!("pid {}, replaced {}", old.pid, old.since);
+    if let (Some(connections), Some(bytes)) = (old.connections, old.held_bytes) {
+        let connections = counted(usize::try_from(connections).unwrap_or(usize::MAX), "connection");
+        let _ = write!(text, ": {connections}, holds {}", size(bytes));
+    }
+    if let Some(left_s) = old.ends_in_s {
+        let _ = write!(text, ", ends within {}", lasted(Duration::from_secs(left_s)));
+    }
+    text
 }
 
 /// A script or a distributor, and what it has said.
@@ -382,6 +396,27 @@ mod tests {
             assert!(text.contains(&format!("  {line}\n")), "{line}\n{text}");
         }
         assert!(!show(&status()).contains("certificates"));
+    }
+
+    #[test]
+    fn old_processes_are_listed_with_what_they_hold_and_when_they_end() {
+        let old = OldProcess {
+            pid: 7,
+            since: "2026-12-01T00:00:00Z".to_owned(),
+            connections: Some(2),
+            held_bytes: Some(3 << 20),
+            ends: Some("2026-12-01T01:00:00Z".to_owned()),
+            ends_in_s: Some(3540),
+        };
+        let silent = OldProcess { pid: 6, since: old.since.clone(), ..OldProcess::default() };
+        let text = show(&Status { old_processes: vec![silent, old], ..status() });
+        for line in [
+            "  old process  pid 6, replaced 2026-12-01T00:00:00Z\n",
+            "  old process  pid 7, replaced 2026-12-01T00:00:00Z: 2 connections, holds 3.0 MiB, ends within \
+             59 min 0 s\n",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
     }
 
     /// Of a Weir that has nothing to tell.

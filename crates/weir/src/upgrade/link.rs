@@ -34,6 +34,12 @@ pub(crate) struct Received {
     pub(crate) sockets: Vec<OwnedFd>,
 }
 
+/// What goes with a message.
+struct Beside<'b> {
+    bytes: &'b [u8],
+    sockets: &'b [OwnedFd],
+}
+
 impl Link {
     /// Makes both ends; the second is for another process.
     pub(crate) fn pair() -> io::Result<(Link, OwnedFd)> {
@@ -53,8 +59,23 @@ impl Link {
         self.send(message, &[], &[])
     }
 
+    /// As [`Link::say`], where that need not wait for the other side.
+    pub(crate) fn say_now(&self, message: &Message) -> io::Result<()> {
+        self.put(message, Beside { bytes: &[], sockets: &[] }, SendFlags::DONTWAIT)
+    }
+
     /// Sends a message with bytes and descriptors.
     pub(crate) fn send(&self, message: &Message, bytes: &[u8], sockets: &[OwnedFd]) -> io::Result<()> {
+        self.put(message, Beside { bytes, sockets }, SendFlags::empty())
+    }
+
+    /// A copy of this end, for another process.
+    pub(crate) fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
+    }
+
+    fn put(&self, message: &Message, beside: Beside<'_>, flags: SendFlags) -> io::Result<()> {
+        let Beside { bytes, sockets } = beside;
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         if line.len() + bytes.len() > MESSAGE_BYTES_MAX || sockets.len() > SOCKETS_MAX {
@@ -66,7 +87,8 @@ impl Link {
         if !borrowed.is_empty() {
             beside.push(SendAncillaryMessage::ScmRights(&borrowed));
         }
-        sendmsg(&self.socket, &[IoSlice::new(&line), IoSlice::new(bytes)], &mut beside, SendFlags::NOSIGNAL)?;
+        let flags = flags | SendFlags::NOSIGNAL;
+        sendmsg(&self.socket, &[IoSlice::new(&line), IoSlice::new(bytes)], &mut beside, flags)?;
         Ok(())
     }
 

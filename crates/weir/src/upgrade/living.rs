@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A process that lived when this value was made. Nothing is known where the system does not say.
 #[derive(Debug)]
@@ -15,6 +15,13 @@ impl Living {
     pub(crate) fn of(pid: u32) -> Living {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         Living(pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
+    }
+
+    /// Ends the process at once. It may have ended, or be unknown to the system: then nothing happens.
+    pub(crate) fn kill(&self) {
+        if let Some(process) = &self.0 {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
     }
 
     /// Whether the process ends within that time, or has ended; false where that is not known. Blocks.

@@ -1,5 +1,6 @@
 //! The messages between two processes. Each is one line of JSON, with bytes behind it where its description
-//! says so, and descriptors beside it. Fields may be added; a change of the order gets another [`PROTOCOL`].
+//! says so, and descriptors beside it. Fields may be added; messages as well, for processes that say that
+//! they know them ([`LEVEL`]); a change of the order gets another [`PROTOCOL`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +12,10 @@ use weir_tls::Agreed;
 
 /// The version of the conversation. A new process does not take over from one that offers another version.
 pub(crate) const PROTOCOL: u32 = 1;
+
+/// Which messages a process knows: 0, those of the first versions; 1, also [`Message::Holds`],
+/// [`Message::Before`], [`Message::EndWithin`] and [`Message::ReopenLogs`]. No process is sent others.
+pub(crate) const LEVEL: u32 = 1;
 
 /// What TLS agreed on for a connection that is relayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +133,18 @@ pub(crate) struct HandedFind {
     pub(crate) gone_ms: Option<u64>,
 }
 
+/// What an old process still has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Holds {
+    /// Connections of clients.
+    pub(crate) connections: u64,
+    /// The ceiling of its memory, in bytes, which only falls.
+    pub(crate) bytes: u64,
+    /// In how many milliseconds it ends at the latest.
+    pub(crate) ends_in_ms: u64,
+}
+
 /// A message of either side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,6 +158,9 @@ pub(crate) enum Message {
         state: PathBuf,
         /// The old one's pid.
         pid: u32,
+        /// See [`LEVEL`].
+        #[serde(default)]
+        level: u32,
     },
     /// Carries the socket of the admin listener.
     Admin {
@@ -160,6 +180,9 @@ pub(crate) enum Message {
     Prepared {
         /// Its version.
         version: String,
+        /// See [`LEVEL`].
+        #[serde(default)]
+        level: u32,
     },
     /// The new process cannot take over, and says why.
     Failed {
@@ -196,6 +219,30 @@ pub(crate) enum Message {
     },
     /// The volumes are closed: the new one may open them.
     Volumes,
+    /// What the old process still has. It says so again when that changes.
+    Holds(Holds),
+    /// Carries the link to a process before the old one, which the new one attends from now on.
+    Before {
+        /// Its pid.
+        pid: u32,
+        /// See [`LEVEL`].
+        level: u32,
+        /// When it was replaced, in milliseconds since 1970.
+        since_ms: u64,
+        /// Whether it has not said yet that the volumes are closed.
+        has_volumes: bool,
+        /// Whether it was told to end sooner than it would.
+        is_told: bool,
+        /// What it has said last.
+        holds: Option<Holds>,
+    },
+    /// The old process is to end within that time, as if it were stopped.
+    EndWithin {
+        /// In milliseconds.
+        ms: u64,
+    },
+    /// The old process is to open its log files again.
+    ReopenLogs,
     /// The old process was told to end before the handover was complete. The new one ends as well.
     Ends,
 }

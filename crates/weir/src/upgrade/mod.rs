@@ -16,14 +16,21 @@
 //!   connection at its next request
 //!   marks of what it still invalidates     ─►  makes them durable
 //!                                          ◄─  taken
+//!   gives its cache back; what it holds    ─►  leaves that free of its memory
+//!   the links to those before it           ─►  attends them
 //!   closes its volumes                     ─►  opens them
+//!                                          ◄─  end within that time, open your logs again
 //! ```
 //!
 //! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and
 //! lets requests begin. Where the old process is killed after it has offered everything, the new one goes on
-//! by itself. Rooms: [`old`] the old side, [`new`] the new one, [`living`] whether a process has ended. ADR
-//! 0021.
+//! by itself. Rooms: [`old`] the old side up to the handover, [`leaving`] the rest of its life; [`new`] the
+//! new one up to the handover, [`before`] and [`attending`] what it knows of those before it and does for
+//! them; [`living`] whether a process has ended. ADR 0021, 0106.
 
+mod attending;
+pub(crate) mod before;
+pub(crate) mod leaving;
 pub(crate) mod link;
 mod living;
 pub(crate) mod message;

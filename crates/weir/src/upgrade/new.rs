@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -17,9 +16,10 @@ use weir_front::HandedOver;
 use weir_front::listen::{Family, Keeper, PassedListener, Peer};
 use weir_store::Mark;
 
+use super::before::Old;
 use super::link::{Link, Received};
 use super::living::Living;
-use super::message::{Message, PROTOCOL, Tls};
+use super::message::{LEVEL, Message, PROTOCOL, Tls};
 use super::{BY_STDIN, VARIABLE};
 use crate::wire_up::Server;
 
@@ -36,6 +36,8 @@ pub(crate) struct UpgradeOffer {
     link: Link,
     /// The old process.
     pub(crate) pid: u32,
+    /// See [`LEVEL`].
+    pub(crate) level: u32,
     old: Living,
     state: PathBuf,
     lock: Option<OwnedFd>,
@@ -44,11 +46,6 @@ pub(crate) struct UpgradeOffer {
     listeners: Vec<PassedListener>,
     tickets: Vec<u8>,
     origins: Option<OwnedFd>,
-}
-
-/// The link to the old process, once everything belongs to this one.
-pub(crate) struct OldProcess {
-    link: Link,
 }
 
 impl UpgradeOffer {
@@ -70,13 +67,13 @@ impl UpgradeOffer {
 
     fn receive(link: Link) -> anyhow::Result<UpgradeOffer> {
         let Received { message, mut sockets, bytes: tickets } = next(&link)?;
-        let Message::Offer { protocol, state, pid } = message else {
+        let Message::Offer { protocol, state, pid, level } = message else {
             bail!("it did not begin with an offer")
         };
         let (control, lock, origins) = (sockets.pop(), sockets.pop(), sockets.pop());
         let (admin, listeners, old) = (None, Vec::new(), Living::of(pid));
         let mut offered =
-            UpgradeOffer { link, pid, old, state, lock, control, admin, listeners, tickets, origins };
+            UpgradeOffer { link, pid, level, old, state, lock, control, admin, listeners, tickets, origins };
         if protocol != PROTOCOL {
             let why = format!(
                 "it speaks version {protocol} of the handover, and this program version \
@@ -154,17 +151,19 @@ impl UpgradeOffer {
 
     /// Reports that this process is prepared, and waits until the ledger is closed.
     pub(crate) fn prepared(&self) -> anyhow::Result<()> {
-        match self.ask(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned() })? {
+        let prepared = Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned(), level: LEVEL };
+        match self.ask(&prepared)? {
             Some(Message::Released) | None => Ok(()),
             Some(Message::Ends) => bail!(ENDS),
             _ => bail!("the running Weir did not release its ledger"),
         }
     }
 
-    /// Reports that this process takes connections, and waits until everything belongs to it.
-    pub(crate) fn ready(self) -> anyhow::Result<OldProcess> {
+    /// Reports that this process takes connections, and waits until everything belongs to it. Returns what is
+    /// to be attended from then on.
+    pub(crate) fn ready(self) -> anyhow::Result<Old> {
         match self.ask(&Message::Ready)? {
-            Some(Message::Yours) | None => Ok(OldProcess { link: self.link }),
+            Some(Message::Yours) | None => Ok(Old::replaced_now(self.pid, self.link, self.level)),
             Some(Message::Ends) => bail!(ENDS),
             _ => bail!("the running Weir did not hand over"),
         }
@@ -204,57 +203,36 @@ fn next(link: &Link) -> anyhow::Result<Received> {
     link.receive(Some(STEP_TIME_MAX))?.context("the running Weir has taken it back")
 }
 
-impl OldProcess {
-    /// Reports that this process answers commands.
-    pub(crate) fn settled(&self) {
-        if let Err(error) = self.link.say(&Message::Settled) {
-            tracing::warn!(%error, "cannot tell the old process that it has been replaced");
-        }
-    }
+/// A connection of an old process, as its message says it.
+pub(crate) struct Moved {
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) unix: bool,
+    pub(crate) port: Option<u16>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) input: Vec<u8>,
+}
 
-    /// Handles what comes from the old process until that has ended. Blocks.
-    pub(crate) fn attend(&self, server: &Arc<Server>) {
-        loop {
-            let received = match self.link.receive(None) {
-                Ok(Some(received)) => received,
-                Ok(None) => {
-                    server.be_alone();
-                    return tracing::info!("the old process has ended");
-                }
-                Err(error) => return tracing::error!(%error, "cannot read the old process's messages"),
-            };
-            self.heed(server, received);
-        }
-    }
-
-    fn heed(&self, server: &Arc<Server>, received: Received) {
-        let Received { message, bytes, mut sockets } = received;
-        match message {
-            Message::Connection { peer, unix, port, tls } => {
-                let Some(socket) = sockets.pop() else { return };
-                let relayed = tls.map(Tls::relayed);
-                server.adopt(HandedOver { relayed, port, ..handed_over(socket, peer, unix, bytes) });
-            }
-            Message::Marks => {
-                let failure = mark(server, &bytes).err();
-                if let Err(error) = self.link.say(&Message::Taken { failure }) {
-                    tracing::warn!(%error, "cannot tell the old process that its marks are durable");
-                }
-            }
-            Message::Volumes => server.take_volumes(),
-            other => tracing::warn!(?other, "the old process said something unexpected"),
-        }
+impl Server {
+    /// Continues a connection of an old process.
+    pub(crate) fn adopt_of(&self, socket: OwnedFd, moved: Moved) {
+        let Moved { peer, unix, port, tls, input } = moved;
+        let family = if unix { Family::Unix } else { Family::Tcp };
+        let peer = peer.map_or(Peer::Unix, Peer::Ip);
+        let relayed = tls.map(Tls::relayed);
+        self.adopt(HandedOver { socket, family, peer, port, input, relayed, held: None });
     }
 }
 
-fn handed_over(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> HandedOver {
-    let family = if unix { Family::Unix } else { Family::Tcp };
-    let peer = peer.map_or(Peer::Unix, Peer::Ip);
-    HandedOver { socket, family, peer, port: None, input, relayed: None, held: None }
+/// Reports that this process answers commands.
+pub(crate) fn settled(old: Old) -> Old {
+    if let Err(error) = old.link.say(&Message::Settled) {
+        tracing::warn!(%error, "cannot tell the old process that it has been replaced");
+    }
+    old
 }
 
 /// Makes marks of the old process durable; blocks.
-fn mark(server: &Server, bytes: &[u8]) -> Result<(), String> {
+pub(crate) fn mark(server: &Server, bytes: &[u8]) -> Result<(), String> {
     let marks = Mark::of_bytes(bytes).ok_or("marks that are none")?;
     let (done, durable) = mpsc::channel();
     let acknowledge = move |written: Result<_, weir_store::Unwritten>| {
@@ -274,7 +252,11 @@ mod tests {
         let (link, old) = (Link::over(there).unwrap(), Living::of(pid));
         let (state, admin, listeners) = (PathBuf::new(), None, Vec::new());
         let (tickets, origins, lock, control) = (Vec::new(), None, None, None);
-        (UpgradeOffer { link, pid, old, state, lock, control, admin, listeners, tickets, origins }, here)
+        let level = LEVEL;
+        (
+            UpgradeOffer { link, pid, level, old, state, lock, control, admin, listeners, tickets, origins },
+            here,
+        )
     }
 
     /// A process that has ended and is waited for by nobody yet.

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_control::{ControlThread, StateFolder, UpgradeOrder, Upgraded};
 use weir_front::HandedOver;
 use weir_front::listen::{Family, Keeper, Peer};
 use weir_store::{Mark, Successor};
 
 use super::link::{Link, Received, SOCKETS_MAX};
-use super::message::{Message, PROTOCOL, Tls};
+use super::message::{LEVEL, Message, PROTOCOL, Tls};
 use super::origins;
 use super::{BY_STDIN, VARIABLE};
 use crate::service::Service;
@@ -63,6 +64,29 @@ impl Invocation {
     }
 }
 
+/// The listening sockets of the control plane, until they are another process's.
+pub(crate) struct ControlSockets {
+    pub(crate) control: OwnedFd,
+    pub(crate) admin: OwnedFd,
+}
+
+/// The process that has taken over, as this one knows it.
+#[derive(Clone)]
+pub(crate) struct NewProcess {
+    pub(crate) link: Arc<Link>,
+    /// See [`LEVEL`].
+    pub(crate) level: u32,
+}
+
+/// What the new process tells this one to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// End within that time.
+    EndWithin(Duration),
+    /// Open the log files again.
+    ReopenLogs,
+}
+
 /// Everything that an upgrade hands over.
 pub(crate) struct Upgrader {
     pub(crate) invocation: Invocation,
@@ -70,12 +94,13 @@ pub(crate) struct Upgrader {
     pub(crate) state: Arc<StateFolder>,
     pub(crate) service: Arc<Service>,
     pub(crate) control: ControlThread,
-    pub(crate) control_socket: OwnedFd,
-    pub(crate) admin_socket: OwnedFd,
+    pub(crate) sockets: Mutex<Option<ControlSockets>>,
     pub(crate) admin_address: String,
     /// Notified once everything is handed over.
     pub(crate) handed_over: Arc<Notify>,
-    pub(crate) new_process: Mutex<Option<Arc<Link>>>,
+    pub(crate) new_process: Mutex<Option<NewProcess>>,
+    /// What the new process says; nothing more comes once that has gone.
+    pub(crate) told: Mutex<Option<UnboundedReceiver<Told>>>,
     /// The link to a process that is to take over and has not yet.
     pub(crate) coming: Mutex<Option<Arc<Link>>>,
 }
@@ -104,8 +129,8 @@ impl Upgrader {
             self.offer(&link, &origins).map_err(|error| format!("cannot offer the sockets: {error}"));
         offered.map_err(|why| child.failed(&link, why))?;
         *self.coming.lock() = Some(link.clone());
-        let version = child.expect(&link, PREPARE_TIME_MAX, |message| match message {
-            Message::Prepared { version } => Some(version),
+        let (version, level) = child.expect(&link, PREPARE_TIME_MAX, |message| match message {
+            Message::Prepared { version, level } => Some((version, level)),
             _ => None,
         })?;
         let paused = weir_clock::now().mono;
@@ -117,7 +142,7 @@ impl Upgrader {
         }
         let pid = child.pid();
         self.hand_over(&link, pid);
-        *new_process = Some(link);
+        *new_process = Some(NewProcess { link, level });
         let upgraded = Upgraded {
             pid,
             version,
@@ -144,24 +169,34 @@ impl Upgrader {
         }
     }
 
+    /// Has the new process attend the old ones before this one. Blocks.
+    pub(crate) fn hand_on_others(&self) {
+        let Some(new_process) = self.new_process.lock().clone() else { return };
+        if new_process.level > 0 {
+            self.server.hand_on(&new_process.link);
+        }
+    }
+
     /// Closes the volumes and says so to the new process. Blocks.
     pub(crate) fn hand_over_volumes(&self) {
-        let new_process = self.new_process.lock().clone();
-        let Some(new_process) = new_process else { return };
+        let Some(new_process) = self.new_process.lock().clone() else { return };
         self.server.close_volumes(VOLUMES_PATIENCE);
-        if let Err(error) = new_process.say(&Message::Volumes) {
+        if let Err(error) = new_process.link.say(&Message::Volumes) {
             tracing::error!(%error, "cannot tell the new process that the volumes are closed");
         }
     }
 
     fn offer(&self, link: &Link, origins: &File) -> io::Result<()> {
         let (state, pid) = (self.state.path().canonicalize()?, std::process::id());
-        let offer = Message::Offer { protocol: PROTOCOL, state, pid };
+        let offer = Message::Offer { protocol: PROTOCOL, state, pid, level: LEVEL };
         let tickets = self.server.certificates.export_tickets();
         let known = origins.try_clone()?.into();
-        link.send(&offer, &tickets, &[known, self.state.copy_lock()?, self.control_socket.try_clone()?])?;
-        let admin = Message::Admin { address: self.admin_address.clone() };
-        link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
+        let (control, admin) = match &*self.sockets.lock() {
+            Some(sockets) => (sockets.control.try_clone()?, sockets.admin.try_clone()?),
+            None => return Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        link.send(&offer, &tickets, &[known, self.state.copy_lock()?, control])?;
+        link.send(&Message::Admin { address: self.admin_address.clone() }, &[], &[admin])?;
         for listener in self.server.copy_listeners()? {
             let managed = listener.keeper == Keeper::Manager;
             for sockets in listener.sockets.chunks(SOCKETS_MAX) {
@@ -189,6 +224,8 @@ impl Upgrader {
             tracing::warn!("the control plane is busy; the old process may still answer a command");
         }
         self.state.hand_over();
+        // Should the new process fail, another one can have them at once.
+        drop(self.sockets.lock().take());
         self.server.observatory.history.leave();
         self.service.main_is_now(pid);
         let (handover, departing) = mpsc::channel();
@@ -204,8 +241,9 @@ impl Upgrader {
             Ok(Some(Received { message: Message::Settled, .. })) => {}
             other => tracing::warn!(?other, "the new process did not report that it answers commands"),
         }
-        let (told, taken) = mpsc::channel();
-        if let Err(error) = attend_answers(link.clone(), told) {
+        let ((answers, taken), (tells, told)) = (mpsc::channel(), unbounded_channel());
+        *self.told.lock() = Some(told);
+        if let Err(error) = attend_answers(link.clone(), answers, tells) {
             tracing::error!(%error, "cannot start the thread for the ledger; marks made here are lost when \
                                      this process ends");
         }
@@ -335,16 +373,22 @@ fn attend_departures(link: Arc<Link>, departing: Receiver<HandedOver>) -> io::Re
     Ok(())
 }
 
-/// Reads the new process's answers until it has gone.
-fn attend_answers(link: Arc<Link>, told: mpsc::Sender<Option<String>>) -> io::Result<()> {
+/// Reads what the new process says until it has gone.
+fn attend_answers(
+    link: Arc<Link>,
+    answers: mpsc::Sender<Option<String>>,
+    tells: UnboundedSender<Told>,
+) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weir-new-link".to_owned());
     thread.spawn(move || {
         while let Ok(Some(received)) = link.receive(None) {
-            if let Message::Taken { failure } = received.message
-                && told.send(failure).is_err()
-            {
-                return;
-            }
+            // What nobody waits for any more need not be known.
+            let _ = match received.message {
+                Message::Taken { failure } => answers.send(failure).is_ok(),
+                Message::EndWithin { ms } => tells.send(Told::EndWithin(Duration::from_millis(ms))).is_ok(),
+                Message::ReopenLogs => tells.send(Told::ReopenLogs).is_ok(),
+                _ => false,
+            };
         }
     })?;
     Ok(())

@@ -66,15 +66,17 @@ impl Server {
         self.edge.hand_over_ledger(successor);
     }
 
-    /// Sends connections to the new process from now on, each where its next request would begin.
+    /// Sends connections to the new process from now on, each where its next request would begin. What is
+    /// known of origins is the new one's to find out.
     pub(crate) fn leave(&self, handover: &HandoverSender) {
         self.edge.leave(handover);
         self.warmings.leave();
+        self.collector.configure(Vec::new(), Vec::new());
     }
 
-    /// Waits for the requests under way after [`Server::leave`]. Blocks.
-    pub(crate) fn finish_requests(&self, patience: Duration) {
-        self.edge.finish_requests(patience);
+    /// Gives the cache back after [`Server::leave`]. Blocks for a moment.
+    pub(crate) fn give_back(&self) {
+        self.edge.give_back();
     }
 
     /// Continues a connection of the old process.
@@ -91,13 +93,6 @@ impl Server {
     /// drives do, at most `patience`.
     pub(crate) fn close_volumes(&self, patience: Duration) {
         self.drives.release(patience);
-    }
-
-    /// The old process has ended.
-    pub(crate) fn be_alone(&self) {
-        // Also where it could not say that it has closed them.
-        self.take_volumes();
-        self.edge.own_content();
     }
 
     /// Opens the volumes that the old process has closed.

@@ -21,6 +21,7 @@ impl Server {
             sites,
             routes,
             workers: self.edge.workers(),
+            old_processes: self.before.shown(),
             listening: self
                 .edge
                 .listening()

@@ -3,9 +3,12 @@
 
 mod accounts;
 mod killed;
+mod lasting;
+mod memory;
 mod origins;
 mod secured;
 mod under_way;
+mod versions;
 mod volumes;
 
 use std::path::PathBuf;

@@ -20,7 +20,7 @@ tls = true
 [admin]
 listen = "{admin}"
 [limits]
-drain = "{drain}"
+{limits}
 [[certificate]]
 chain = "{folder}/live.pem"
 key = "{folder}/live.key"
@@ -34,10 +34,10 @@ upstream = "main"
 const LONG: usize = 6_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn start(origin: &Origin, authority: &Authority, drain: &str) -> Weir {
+pub(super) fn start(origin: &Origin, authority: &Authority, limits: &str) -> Weir {
     let setup = setup().arg("--workers").arg("2");
     setup.certificate("live", authority, &["x"]);
-    setup.run_config(&CONFIG.replace("{origin}", &origin.url()).replace("{drain}", drain))
+    setup.run_config(&CONFIG.replace("{origin}", &origin.url()).replace("{limits}", limits))
 }
 
 /// Answers a WebSocket's request, and sends back what comes.
@@ -55,13 +55,13 @@ fn chat(origin: &Origin) {
 }
 
 /// A client with something under way.
-enum Connection {
+pub(super) enum Connection {
     Http1(Client),
     Http2(Box<H2Client>, u32),
 }
 
 /// Over HTTP/1 and HTTP/2, without and with TLS.
-fn connections(weir: &Weir, authority: &Authority) -> Vec<(&'static str, Connection)> {
+pub(super) fn connections(weir: &Weir, authority: &Authority) -> Vec<(&'static str, Connection)> {
     let secure =
         |protocol| TlsClient::trusting(authority).protocols(&[protocol]).connect(weir.tls(), "x").unwrap();
     vec![
@@ -75,11 +75,15 @@ fn connections(weir: &Weir, authority: &Authority) -> Vec<(&'static str, Connect
 impl Connection {
     /// Begins a WebSocket.
     fn begin_chat(&mut self) {
+        self.begin_web_socket("/chat");
+    }
+
+    pub(super) fn begin_web_socket(&mut self, target: &str) {
         match self {
             Connection::Http1(client) => {
                 let lines = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                              Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n";
-                client.send(format!("GET /chat HTTP/1.1\r\nHost: x\r\n{lines}\r\n"));
+                client.send(format!("GET {target} HTTP/1.1\r\nHost: x\r\n{lines}\r\n"));
                 assert_eq!(client.recv().unwrap().status(), 101);
             }
             Connection::Http2(client, stream) => {
@@ -90,7 +94,7 @@ impl Connection {
                     (":method", "CONNECT"),
                     (":protocol", "websocket"),
                     (":scheme", scheme),
-                    (":path", "/chat"),
+                    (":path", target),
                     (":authority", "x"),
                     ("sec-websocket-version", "13"),
                 ];
@@ -101,7 +105,7 @@ impl Connection {
     }
 
     /// Begins a request with content, or without.
-    fn begin(&mut self, target: &str, content_bytes: Option<usize>) {
+    pub(super) fn begin(&mut self, target: &str, content_bytes: Option<usize>) {
         match (self, content_bytes) {
             (Connection::Http1(client), None) => drop(client.send_get("x", target, &[])),
             (Connection::Http1(client), Some(bytes)) => {
@@ -118,14 +122,14 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, bytes: &[u8], end: End) {
+    pub(super) fn send(&mut self, bytes: &[u8], end: End) {
         match self {
             Connection::Http1(client) => assert!(client.send(bytes)),
             Connection::Http2(client, stream) => client.data(*stream, bytes, end).unwrap(),
         }
     }
 
-    fn read_some(&mut self) -> Vec<u8> {
+    pub(super) fn read_some(&mut self) -> Vec<u8> {
         match self {
             Connection::Http1(client) => client.read_some(),
             Connection::Http2(client, stream) => client.recv_some(*stream).unwrap_or_default(),
@@ -145,7 +149,7 @@ impl Connection {
     }
 
     /// The whole answer.
-    fn answer(&mut self, name: &str) -> Vec<u8> {
+    pub(super) fn answer(&mut self, name: &str) -> Vec<u8> {
         let answer = match self {
             Connection::Http1(client) => client.recv(),
             Connection::Http2(client, stream) => {
@@ -169,7 +173,7 @@ fn uploads_downloads_and_web_sockets_end_whole_through_five_upgrades() {
         let body = exchange.body();
         exchange.reply(200, &[("X-Whole", &exchange.is_whole().to_string())], body);
     });
-    let mut weir = start(&origin, &authority, "100s");
+    let mut weir = start(&origin, &authority, "drain = \"100s\"");
     weir.client().get("x", "/held", &[]);
     let begun = || connections(&weir, &authority);
     let (mut chats, mut uploads, mut filling, mut held) = (begun(), begun(), begun(), begun());
@@ -217,10 +221,10 @@ fn uploads_downloads_and_web_sockets_end_whole_through_five_upgrades() {
 }
 
 #[test]
-fn a_web_socket_lives_on_after_an_upgrade_for_as_long_as_draining_may_take() {
+fn a_web_socket_lives_on_after_an_upgrade_for_as_long_as_an_old_process_may_take() {
     let (authority, origin) = (Authority::new(), origin());
     chat(&origin);
-    let mut weir = start(&origin, &authority, "3s");
+    let mut weir = start(&origin, &authority, "upgrade_drain = \"3s\"");
     let mut chats = connections(&weir, &authority);
     for (name, connection) in &mut chats {
         connection.begin_chat();

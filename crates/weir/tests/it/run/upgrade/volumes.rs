@@ -148,9 +148,58 @@ fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
     std::thread::sleep(Duration::from_millis(300));
     upgraded(&mut weir, &[]);
     await_volume(&weir);
+    let asked = origin.count("/film");
+    leave_page_cache(&weir);
     let answer = reader.recv().unwrap();
     assert!(answer.body == pattern(9, LENGTH), "{} bytes", answer.body.len());
+    assert_eq!(origin.count("/film"), asked, "all of it lies on the drive");
     assert_eq!(reader.get("x", "/film", &[("Range", "bytes=0-9")]).body, pattern(9, LENGTH)[..10]);
+}
+
+/// Has the kernel forget what it holds of the volume's files.
+fn leave_page_cache(weir: &Weir) {
+    for segment in std::fs::read_dir(weir.folder().join("volume/segments")).unwrap() {
+        let file = std::fs::File::open(segment.unwrap().path()).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+}
+
+#[test]
+fn a_reader_in_the_old_process_gets_no_other_bytes_where_the_new_one_drops_what_it_reads() {
+    const LENGTH: usize = 40_000_000;
+    let origin = origin();
+    origin.put("/film", Resource::fresh(pattern(9, LENGTH)).etag("\"1\"").ranges());
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"96MiB\"";
+    let mut weir = server(&[&origin])
+        .more(&format!("[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n{volume}"))
+        .start();
+    assert!(weir.get("/film").body == pattern(9, LENGTH));
+    weir.restart();
+    let mut reader = weir.client();
+    reader.send_get("x", "/film", &[]);
+    std::thread::sleep(Duration::from_millis(300));
+    upgraded(&mut weir, &[]);
+    await_volume(&weir);
+    let on_drive = |weir: &Weir| -> u64 {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", weir.pid())).unwrap().flatten();
+        let names = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        names.filter(|name| name.to_string_lossy().ends_with(".seg (deleted)")).count() as u64
+    };
+    let gone = |weir: &Weir| {
+        weir.metric("weir_volume_objects").is_some_and(|_| {
+            !weir.client().get("x", "/film", &[("Cache-Control", "only-if-cached")]).is_hit()
+        })
+    };
+    for number in 0..200 {
+        let path = format!("/other/{number}");
+        origin.put(&path, Resource::fresh(pattern(number, 1_000_000)));
+        assert!(weir.get(&path).body == pattern(number, 1_000_000));
+    }
+    until("the new process has dropped it", || gone(&weir));
+    until("no file that it dropped is held open by the old one", || on_drive(&weir) == 0);
+    let answer = reader.recv().unwrap();
+    assert!(answer.body == pattern(9, LENGTH), "{} bytes", answer.body.len());
 }
 
 #[test]
