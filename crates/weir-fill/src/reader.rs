@@ -4,6 +4,7 @@
 //! never mix two versions of a body.
 
 mod choose;
+mod own;
 pub mod refill;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -12,14 +13,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, STALLED_MAX, Store, Writing};
-use weir_upstream::OriginBody;
 
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
+use self::own::Own;
 use self::refill::Refill;
-use super::asks::Asks;
 use super::machine::{End, State};
-use super::refetch::{Refetch, Remainder, skip, strong};
-use super::turn::Turn;
+use super::refetch::{Refetch, strong};
+use super::witness::Witness;
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
@@ -83,13 +83,6 @@ enum Tried {
     Looked,
 }
 
-/// A reader's own request to an origin.
-struct Own {
-    body: OriginBody,
-    /// So many bytes come before those that it reads.
-    skip_bytes: u64,
-}
-
 /// A fill that a reader reads.
 pub struct Filled {
     /// None once the reader asks for the rest by itself: the fill need not go on for this reader.
@@ -134,30 +127,51 @@ pub(super) fn look(fill: &Fill, generation: &Generation, start: u64, bytes_max: 
 impl Reader {
     /// Reads the bytes `of` a generation that is held, whole or in part.
     pub fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Reader {
-        Reader {
-            generation: InUse::new(generation),
-            rest: of,
-            place: Place::default(),
-            tried: Tried::Nothing,
-            patience: None,
-            filled: None,
-            own: None,
-            refill,
-            blocks: OnceLock::new(),
-            in_memory: Weak::new(),
-            has_paused: false,
-        }
+        Reader::of(generation, of, refill, None)
     }
 
     /// Reads the bytes `of` a generation from a running fill, and has the rest loaded where the fill stops
     /// before the end. `of.end` is `u64::MAX` where the length is not known.
     pub fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
-        let generation = filled.generation.clone();
-        Reader { filled: Some(Box::new(filled)), ..Reader::new(generation, of, refill) }
+        Reader::of(filled.generation.clone(), of, refill, Some(Box::new(filled)))
+    }
+
+    fn of(
+        generation: Arc<Generation>,
+        rest: Interval,
+        refill: Option<Box<Refill>>,
+        filled: Option<Box<Filled>>,
+    ) -> Reader {
+        let mut reader = Reader {
+            rest,
+            place: Place::default(),
+            tried: Tried::Nothing,
+            patience: None,
+            filled,
+            own: None,
+            refill,
+            blocks: OnceLock::new(),
+            in_memory: Weak::new(),
+            has_paused: false,
+            generation: InUse::new(generation),
+        };
+        reader.note();
+        reader
+    }
+
+    /// Has the volume know of it, where it will need the volume.
+    fn note(&mut self) {
+        let Reader { filled, refill, generation, place, rest, .. } = self;
+        let refetch = refill.as_deref().map(|refill| &refill.refetch);
+        let refetch = refetch.or(filled.as_deref().map(|filled| &filled.refetch));
+        let client = || refetch.map_or(Witness::Unnamed, |refetch| refetch.witness).number();
+        let generation = filled.as_deref().map_or(&**generation, |filled| &filled.generation);
+        generation.note_reader(place, client, *rest);
     }
 
     /// Goes on with other bytes `of` the same generation.
     pub fn turn_to(&mut self, of: Interval) {
+        self.place.turn_to(of);
         (self.rest, self.own, self.tried, self.patience) = (of, None, Tried::Nothing, None);
         if let Some(refill) = &mut self.refill {
             // Whether the fill comes soon enough is decided again.
@@ -219,6 +233,7 @@ impl Reader {
             if self.own.is_some() {
                 return self.next_own().await;
             }
+            self.note();
             let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
             if let Some(piece) = self.read_memory(bytes_max) {
                 return Ok(Some(self.take(piece)));
@@ -250,7 +265,7 @@ impl Reader {
     /// have the blocks; from memory as long as they stay there. `unsent` are the last bytes of the last
     /// piece, which were not sent; returns them where they could not be had again.
     pub fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
-        self.place = Place::default();
+        self.place.let_go();
         self.has_paused = true;
         let generation = self.read_from();
         let holds = self.own.is_some() || !self.is_fill_needed() && generation.held_bytes() > 0;
@@ -280,6 +295,7 @@ impl Reader {
         (self.own, self.filled, self.tried, self.blocks) = (None, None, Tried::Nothing, OnceLock::new());
         self.generation = InUse::new(on_volume);
         self.refill.as_deref_mut().map(Refill::let_go);
+        self.note();
     }
 
     /// Whether it holds blocks that it could let go of later.
@@ -399,11 +415,18 @@ impl Reader {
             }
             Why::GapFailed => self.refill.as_deref().map_or("generation-gone", Refill::failure_word),
         };
-        Cut { word }
+        self.cut_by(word)
+    }
+
+    /// It cannot go on. Where its volume kept for it what was removed, it ends because that has an end.
+    fn cut_by(&self, word: &'static str) -> Cut {
+        Cut { word: if self.place.is_lost() { "kept-no-longer" } else { word } }
     }
 
     /// Takes a piece as sent, and has what is missing ahead of it loaded.
     fn take(&mut self, piece: Piece) -> Piece {
+        // It may give the piece back.
+        self.place.moved(self.rest.start);
         self.rest.start += bytes_of(&piece).len() as u64;
         (self.tried, self.patience) = (Tried::Nothing, None);
         if let Some(Filled { guard: Some(guard), generation, .. }) = self.filled.as_deref() {
@@ -431,7 +454,7 @@ impl Reader {
         let piece = piece.ok().flatten();
         if piece.is_none() {
             // With it the memory that was to take the bytes.
-            self.place = Place::default();
+            self.place.let_go();
             self.tried = Tried::Read(writing);
         }
         piece
@@ -518,57 +541,5 @@ impl Reader {
         self.tried = Tried::Nothing;
         begin(self.refill.as_deref_mut()?, &self.generation, self.rest);
         None
-    }
-
-    /// Asks for the rest, if the origin still has the same version.
-    async fn ask_own(&mut self) -> Result<Option<Piece>, Cut> {
-        let behind = Cut { word: "reader-behind" };
-        let (refetch, generation) = match (self.filled.as_deref_mut(), self.refill.as_deref()) {
-            (Some(filled), _) => {
-                filled.guard = None;
-                (&filled.refetch, &filled.generation)
-            }
-            (None, Some(refill)) => (&refill.refetch, &*self.generation),
-            (None, None) => return Err(behind),
-        };
-        let asks = Arc::<Asks>::default();
-        let rest = refetch.rest(generation, self.rest.start, || asks.clone()).await;
-        // It goes to one client alone.
-        asks.end(None);
-        let Remainder { body, skip_bytes, length } = rest.ok_or(behind)?;
-        self.rest.end = length.map_or(self.rest.end, |length| self.rest.end.min(length));
-        self.own = Some(Box::new(Own { body, skip_bytes }));
-        Ok(None)
-    }
-
-    async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
-        let Some(own) = &mut self.own else { return Ok(None) };
-        let too_short = Cut { word: "rest-too-short" };
-        let mut turn = Turn::default();
-        let bytes = loop {
-            match own.body.next().await.map_err(|error| Cut { word: error.word() })? {
-                None if own.skip_bytes > 0 => return Err(too_short),
-                None => break None,
-                Some(mut bytes) => {
-                    let received = bytes.len();
-                    skip(&mut bytes, &mut own.skip_bytes);
-                    if !bytes.is_empty() {
-                        break Some(bytes);
-                    }
-                    turn.received(received).await;
-                }
-            }
-        };
-        let Some(mut bytes) = bytes else {
-            // Of a body whose length nobody knows even now, this is the end.
-            let is_early = self.read_from().length().is_some_and(|length| length > self.rest.start);
-            if self.rest.end < u64::MAX || is_early {
-                return Err(too_short);
-            }
-            self.rest.end = self.rest.start;
-            return Ok(None);
-        };
-        bytes.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
-        Ok(Some(self.take(Piece::Bytes(bytes))))
     }
 }

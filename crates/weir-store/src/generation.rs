@@ -309,7 +309,7 @@ impl Generation {
     pub(crate) fn forget_on_disk(&self) {
         if let Some(body) = self.on_disk.get() {
             body.renew(self.key());
-            self.body.forget(&body.held());
+            self.body.forget(&body.held_for_all());
         }
     }
 
@@ -365,6 +365,27 @@ impl Generation {
         match self.on_disk.get() {
             Some(body) => Ok(body.read(self.key(), place, offset, max).await?.map(Piece::Bytes)),
             None => Err(Gone),
+        }
+    }
+
+    /// Has the volume know that a client reads bytes `of` this body at that place, where it will need the
+    /// volume for them: what leaves the volume meanwhile is kept for it (ADR 0105).
+    pub fn note_reader(&self, place: &mut Place, client: impl FnOnce() -> u64, of: Interval) {
+        let object = self.object();
+        if object == 0 || place.is_of(object) || self.is_whole_in_memory() {
+            return;
+        }
+        let is_short = |length: u64| length <= BLOCK_BYTES as u64;
+        let on_disk = self.on_disk.get();
+        if on_disk.is_none() && self.length().is_some_and(is_short) {
+            return;
+        }
+        if let Some(home) = self.home() {
+            let mut known = home.volume.begin_reading(object, client(), of);
+            if let Some(body) = on_disk {
+                known.tell(|| body.record());
+            }
+            place.set_known(known);
         }
     }
 

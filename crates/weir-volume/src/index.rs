@@ -6,7 +6,6 @@
 //! volume's writer changes the index.
 
 pub(crate) mod pending_removals;
-pub(crate) mod removed;
 pub(crate) mod segment;
 pub(crate) mod stocks;
 pub(crate) mod uses;

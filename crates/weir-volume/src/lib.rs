@@ -54,6 +54,7 @@ pub use format::superblock::NotAVolume;
 pub use freed::{Freed, FreedWait};
 pub use index::segment::Charge;
 pub use numbers::{Bears, Durable, Opening, Reached};
+pub use read::known::KnownReader;
 pub use read::reader::{Candidate, Checked, FIRST_READ_BYTES, Part, Position, ReadError, Record};
 pub use read::verify::{EachDone, Verified};
 pub use read::waits::Answer;

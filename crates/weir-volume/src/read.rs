@@ -2,6 +2,8 @@
 
 pub(crate) mod counted;
 pub(crate) mod first;
+pub(crate) mod held;
+pub(crate) mod known;
 pub(crate) mod locate;
 pub(crate) mod reader;
 pub(crate) mod scan;

@@ -11,12 +11,12 @@ use crate::eviction::EvictionListener;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
 use crate::index::pending_removals::PendingRemovals;
-use crate::index::removed::Removed;
 use crate::index::segment::{Segments, Space};
 use crate::index::stocks::Totals;
 use crate::index::uses::Uses;
 use crate::numbers::Durable;
 use crate::read::first::FirstRead;
+use crate::read::known::KnownReaders;
 use crate::settings::VolumeSettings;
 use crate::usage::{Counters, VolumeUsage};
 use crate::write::budget::WriteBudget;
@@ -34,8 +34,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Records that have left the index and may be back after a crash.
     pub(crate) pending_removals: PendingRemovals,
-    /// Where the records of removed objects lie, for their readers.
-    pub(crate) removed: Removed,
+    /// Who reads which body.
+    pub(crate) readers: Arc<KnownReaders>,
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,
     /// How far the ledger was durable when the newest frame of the journal was written.
@@ -91,7 +91,7 @@ impl Shared {
             space,
             counters,
             pending_removals: PendingRemovals::default(),
-            removed: Removed::default(),
+            readers: Arc::default(),
             stamp_max: AtomicU64::new(stamp_max),
             ledger_found: ledger,
             ledger: OnceLock::new(),
@@ -175,6 +175,8 @@ impl Shared {
             over_quota: of(&self.over_quota),
             swept: of(&counters.swept),
             segments_freed: of(&counters.segments_freed),
+            kept_bytes: self.segments.kept_bytes(),
+            kept_no_longer: of(&counters.kept_no_longer),
             read_errors: of(&counters.read_errors),
             write_errors: of(&counters.write_errors),
             full: of(&counters.full),

@@ -3,6 +3,7 @@
 mod ceiling;
 mod evictions;
 mod faults;
+mod kept;
 mod numbers;
 mod power;
 mod quota;

@@ -11,8 +11,8 @@ use crate::state::VolumeState;
 pub struct VolumeUsage {
     /// The ceiling in bytes.
     pub size_bytes: u64,
-    /// The bytes of all files: segments (the open one counts whole), index, and dropped segments that readers
-    /// still have open.
+    /// The bytes of all files: segments (the open one counts whole), index, and removed segments that are kept
+    /// for readers, or that readers still have open.
     pub used_bytes: u64,
     /// Objects in the index, partial ones included.
     pub objects: u64,
@@ -46,6 +46,10 @@ pub struct VolumeUsage {
     pub swept: u64,
     /// Segments that were freed because nothing in them was of use any more.
     pub segments_freed: u64,
+    /// The bytes of segments that were removed and are kept for those who read them.
+    pub kept_bytes: u64,
+    /// Readers for which something was kept no longer before they had read it.
+    pub kept_no_longer: u64,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes, syncs and the like that failed.
@@ -71,6 +75,7 @@ pub(crate) struct Counters {
     pub(crate) segments_dropped: AtomicU64,
     pub(crate) evicted: AtomicU64,
     pub(crate) segments_freed: AtomicU64,
+    pub(crate) kept_no_longer: AtomicU64,
     pub(crate) swept: AtomicU64,
     pub(crate) read_errors: AtomicU64,
     pub(crate) write_errors: AtomicU64,

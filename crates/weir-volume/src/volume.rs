@@ -4,6 +4,7 @@ mod budget;
 mod end;
 pub(crate) mod log;
 mod patience;
+mod readers;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -85,12 +86,6 @@ impl Volume {
     /// The places where records of that digest may be, newest first. Reads memory alone.
     pub fn find(&self, digest: u128) -> SmallVec<[Candidate; 4]> {
         self.shared.candidates(digest)
-    }
-
-    /// Where the record of a long object lies that was removed lately: for its readers.
-    pub fn find_removed(&self, object: u64) -> Option<Candidate> {
-        let (location, place) = self.shared.removed.find(object)?;
-        Some(Candidate { location, place })
     }
 
     /// The record of a candidate, if its key is `key`: the head, and a small object's body. May wait for the

@@ -181,6 +181,8 @@ fn in_use(report: VolumeReport) -> VolumeUse {
         evicted: usage.evicted,
         swept: usage.swept,
         segments_freed: usage.segments_freed,
+        kept_bytes: usage.kept_bytes,
+        kept_no_longer: usage.kept_no_longer,
         reinserted: usage.reinserted,
         over_quota: usage.over_quota,
         sweeps: sweeps.passes,

@@ -94,6 +94,12 @@ pub struct VolumeUse {
     /// Segments that were removed because nothing in them was alive.
     #[serde(default)]
     pub segments_freed: u64,
+    /// Bytes of removed segments that are kept for clients who read them.
+    #[serde(default)]
+    pub kept_bytes: u64,
+    /// Clients' bodies for which something removed was kept no longer before it was read.
+    #[serde(default)]
+    pub kept_no_longer: u64,
     /// Objects of a dropped segment that were written again because they were used.
     #[serde(default)]
     pub reinserted: u64,

@@ -13,6 +13,11 @@ const VOLUMES: &[Row<VolumeUse>] = &[
         volume.size_bytes as f64
     }),
     level("weir_volume_segments", "Segments: files that hold objects.", |volume| volume.segments as f64),
+    level(
+        "weir_volume_kept_bytes",
+        "Bytes of removed segments that are kept for clients who read them.",
+        |volume| volume.kept_bytes as f64,
+    ),
     level("weir_volume_index_bytes", "Memory of the volume's index, beyond that of the cache.", |volume| {
         volume.index_bytes as f64
     }),
@@ -55,6 +60,11 @@ const VOLUMES: &[Row<VolumeUse>] = &[
     count("weir_volume_segments_freed", "Segments removed because nothing in them was alive.", |volume| {
         volume.segments_freed
     }),
+    count(
+        "weir_volume_kept_no_longer",
+        "Clients' bodies for which something removed was kept no longer before it was read.",
+        |volume| volume.kept_no_longer,
+    ),
     count("weir_volume_sweeps", "Sweeps after which marks were dropped.", |volume| volume.sweeps),
     count("weir_volume_sweeps_failed", "Sweeps that failed; the volume begins them again.", |volume| {
         volume.sweeps_failed

@@ -10,7 +10,7 @@ use weir_policy::{CacheKey, Interval, Intervals};
 
 use super::VolumeTier;
 use crate::volume::VolumeState;
-use crate::volume::{Answer, Candidate, Part, Position, ReadError, Record, key};
+use crate::volume::{Answer, Candidate, KnownReader, Part, Position, ReadError, Record, key};
 
 /// The bytes are missing on the volume, or damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,46 @@ pub struct Gone;
 
 /// What a reader keeps between two reads of one body on the volume.
 #[derive(Debug, Default)]
-pub struct Place(Position);
+pub struct Place {
+    position: Position,
+    /// The volume knows of the reader, and keeps for it what it has yet to read.
+    known: Option<KnownReader>,
+}
+
+impl Place {
+    /// Gives back the memory that was to take the next bytes.
+    pub fn let_go(&mut self) {
+        self.position = Position::default();
+    }
+
+    /// The reader has come to an offset.
+    pub fn moved(&self, offset: u64) {
+        if let Some(known) = &self.known {
+            known.moved(offset);
+        }
+    }
+
+    /// The reader goes on with other bytes `of` the same body.
+    pub fn turn_to(&self, of: Interval) {
+        if let Some(known) = &self.known {
+            known.turn_to(of);
+        }
+    }
+
+    /// Whether the volume could keep something no longer that the reader had yet to read.
+    pub fn is_lost(&self) -> bool {
+        self.known.as_ref().is_some_and(KnownReader::is_lost)
+    }
+
+    /// Whether the volume knows that the reader reads that object.
+    pub(crate) fn is_of(&self, object: u64) -> bool {
+        self.known.as_ref().is_some_and(|known| known.object() == object)
+    }
+
+    pub(crate) fn set_known(&mut self, known: KnownReader) {
+        self.known = Some(known);
+    }
+}
 
 /// Where a body lies on a volume.
 #[derive(Debug)]
@@ -53,11 +92,24 @@ impl OnDiskBody {
 
     /// What can be read, as far as is known.
     pub(crate) fn held(&self) -> Intervals {
-        let mut held = self.tier.volume.held(&self.record.load());
+        self.without_lost(self.tier.volume.readable(&self.record.load()))
+    }
+
+    /// What the volume holds, as far as is known: not what it keeps for readers alone.
+    pub(crate) fn held_for_all(&self) -> Intervals {
+        self.without_lost(self.tier.volume.held(&self.record.load()))
+    }
+
+    fn without_lost(&self, mut held: Intervals) -> Intervals {
         for run in self.lost.lock().iter() {
             held.remove(run);
         }
         held
+    }
+
+    /// Where it lies, as far as is known.
+    pub(crate) fn record(&self) -> Arc<Record> {
+        self.record.load_full()
     }
 
     /// Looks up what has been written since. False where that would have to wait for the drive.
@@ -104,6 +156,9 @@ impl OnDiskBody {
         offset: u64,
         max: usize,
     ) -> Result<Option<Bytes>, Gone> {
+        if let Some(known) = &mut place.known {
+            known.tell(|| self.record());
+        }
         let mut result = self.look(place, offset, max).await;
         if let Ok(Part::Gap) = result {
             self.renew_waiting(key).await;
@@ -138,18 +193,18 @@ impl OnDiskBody {
 
     async fn look(&self, place: &mut Place, offset: u64, max: usize) -> Result<Part, ReadError> {
         let record = self.record.load_full();
-        place.0.make_room();
-        match self.tier.volume.try_read(&record, &mut place.0, offset, max) {
+        place.position.make_room();
+        match self.tier.volume.try_read(&record, &mut place.position, offset, max) {
             Err(ReadError::NotResident) => {}
             result => return result,
         }
         let tier = Arc::clone(&self.tier);
-        let mut position = std::mem::take(&mut place.0);
+        let mut position = std::mem::take(&mut place.position);
         let job = move || (tier.volume.read(&record, &mut position, offset, max), position);
         let answer = self.tier.ask(job).ok_or(ReadError::NotResident)?;
         // No answer in time: the drive may still have it.
         let (result, position) = answer.await.ok_or(ReadError::NotResident)?;
-        place.0 = position;
+        place.position = position;
         result
     }
 }
@@ -174,14 +229,14 @@ impl VolumeTier {
         body.is_whole().then_some(body)
     }
 
-    /// Whether the volume has all segments of a body.
+    /// Whether all of a body can be read.
     fn has_all(&self, record: &Record) -> bool {
         record
             .length
-            .is_some_and(|length| self.volume.held(record).contains(Interval { start: 0, end: length }))
+            .is_some_and(|length| self.volume.readable(record).contains(Interval { start: 0, end: length }))
     }
 
-    /// The current record of an object; of a long one that was removed lately its last one, so that its
+    /// The current record of an object; of one that was removed while it is read its last one, so that its
     /// readers go on.
     pub(crate) fn newest(
         &self,
@@ -193,7 +248,8 @@ impl VolumeTier {
         if let Some(record) = self.first(self.volume.find(own.digest), &own, number, wait)? {
             return Ok(Some(record));
         }
-        self.first(self.volume.find_removed(number), &own, number, wait)
+        let known = self.volume.record_of_readers(number);
+        Ok(known.filter(|known| self.volume.readable(known).length() > 0).map(Arc::unwrap_or_clone))
     }
 
     /// The current record of an object, which the volume counts. Never waits for the drive.

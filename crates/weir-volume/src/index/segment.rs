@@ -174,16 +174,18 @@ impl Geometry {
 
 type Table = BTreeMap<u32, Arc<Segment>>;
 
-/// The segments that exist, by slot. Readers take no lock; only the writer changes it.
+/// The segments that exist, by slot, and those that were removed and are kept for their readers, by number.
+/// Readers take no lock; only the writer changes it.
 #[derive(Debug)]
 pub(crate) struct Segments {
     pub(crate) geometry: Geometry,
     table: ArcSwap<Table>,
+    kept: ArcSwap<BTreeMap<u64, Arc<Segment>>>,
 }
 
 impl Segments {
     pub(crate) fn new(geometry: Geometry) -> Segments {
-        Segments { geometry, table: ArcSwap::default() }
+        Segments { geometry, table: ArcSwap::default(), kept: ArcSwap::default() }
     }
 
     /// The segment with an index entry's record, and the record's place in it.
@@ -210,6 +212,17 @@ impl Segments {
     pub(crate) fn has(&self, number: u64) -> bool {
         let table = self.table.load();
         table.get(&self.geometry.slot_of(number)).is_some_and(|segment| segment.number == number)
+    }
+
+    /// The segment of that number, also where it was removed and is kept for its readers.
+    pub(crate) fn readable(&self, number: u64) -> Option<Arc<Segment>> {
+        // In this order: the writer keeps a segment before it removes it.
+        self.segment(number).or_else(|| self.kept.load().get(&number).cloned())
+    }
+
+    /// Whether a segment can be read, by its readers or by all.
+    pub(crate) fn is_readable(&self, number: u64) -> bool {
+        self.has(number) || self.kept.load().contains_key(&number)
     }
 
     pub(crate) fn is_free(&self, number: u64) -> bool {
@@ -246,5 +259,30 @@ impl Segments {
         let mut table = Table::clone(&self.table.load());
         table.remove(&self.geometry.slot_of(number));
         self.table.store(Arc::new(table));
+    }
+
+    /// Keeps a segment for its readers. No entry of the index leads there.
+    pub(crate) fn keep(&self, segment: Arc<Segment>) {
+        let mut kept = BTreeMap::clone(&self.kept.load());
+        kept.insert(segment.number, segment);
+        self.kept.store(Arc::new(kept));
+    }
+
+    /// Keeps a segment no longer.
+    pub(crate) fn release(&self, number: u64) -> Option<Arc<Segment>> {
+        let mut kept = BTreeMap::clone(&self.kept.load());
+        let segment = kept.remove(&number);
+        self.kept.store(Arc::new(kept));
+        segment
+    }
+
+    /// How many bytes each kept segment takes on the drive.
+    pub(crate) fn kept(&self) -> BTreeMap<u64, u64> {
+        self.kept.load().iter().map(|(number, segment)| (*number, segment.bytes())).collect()
+    }
+
+    /// The bytes that all kept segments take on the drive.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept.load().values().map(|segment| segment.bytes()).sum()
     }
 }

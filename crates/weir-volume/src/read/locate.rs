@@ -1,17 +1,11 @@
 //! Where the records of an object lie, by their headers alone.
 
-use crate::format::record::{HEADER_BYTES, Header, Kind};
+use crate::format::record::{HEADER_BYTES, Header};
 use crate::index::{KeyHash, Location, Locations};
 use crate::read::reader::{ReadError, Wait};
 use crate::shared::Shared;
 
 impl Shared {
-    /// Whether the record at a location is the head of a body in several records.
-    pub(crate) fn is_long(&self, location: Location) -> bool {
-        let header = self.header_at(location);
-        header.is_ok_and(|header| header.is_some_and(|header| header.kind == Kind::Head))
-    }
-
     /// The header at a location, if there is one.
     fn header_at(&self, location: Location) -> Result<Option<Header>, ReadError> {
         let (segment, place) = self.segments.at(location).ok_or(ReadError::Gone)?;

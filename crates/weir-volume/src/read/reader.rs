@@ -5,12 +5,13 @@
 //! cannot be made otherwise. A file is held open for the length of one read. A segment that was dropped in
 //! between is a gap, never other bytes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_disk::DiskFile;
-use weir_policy::{Interval, Intervals};
+use weir_policy::Interval;
 
 use crate::format::record::{
     Described, ExtentRef, HEADER_BYTES, Header, Kind, LENGTH_UNKNOWN, Place, block_sum,
@@ -114,6 +115,56 @@ impl Record {
     /// The record without key, head and body: what is needed to read the body.
     pub fn for_reading(self) -> Record {
         Record { key: Bytes::new(), head: Bytes::new(), body: None, ..self }
+    }
+
+    /// What the readers of a body need of a record that was just written.
+    pub(crate) fn written(
+        header: Header,
+        (location, place): (Location, Place),
+        extents: Vec<ExtentRef>,
+    ) -> Record {
+        Record {
+            number: header.number,
+            stamp: header.stamp,
+            asked: header.stamp,
+            digest: header.digest,
+            key: Bytes::new(),
+            head: Bytes::new(),
+            length: (header.span != LENGTH_UNKNOWN).then_some(header.span),
+            location,
+            kind: header.kind,
+            place,
+            extents,
+            body: None,
+            own: None,
+        }
+    }
+
+    /// Adds the extents of an older record where this one has nothing.
+    pub(crate) fn with_older(mut self, older: &Record) -> Record {
+        let mut merged = Vec::with_capacity(self.extents.len().max(older.extents.len()));
+        let mut own = self.extents.iter().peekable();
+        for extent in &older.extents {
+            while let Some(before) = own.next_if(|own| own.offset < extent.end()) {
+                merged.push(*before);
+            }
+            if merged.last().is_none_or(|last: &ExtentRef| last.end() <= extent.offset) {
+                merged.push(*extent);
+            }
+        }
+        merged.extend(own);
+        self.extents = merged;
+        self
+    }
+
+    /// From the first to the last byte of the body in each of the segments that are asked for.
+    pub(crate) fn runs(&self, is_asked: impl Fn(u64) -> bool) -> BTreeMap<u64, Interval> {
+        let mut runs = BTreeMap::<u64, Interval>::new();
+        for extent in self.extents.iter().filter(|extent| is_asked(extent.place.segment)) {
+            let run = runs.entry(extent.place.segment);
+            run.or_insert(Interval { start: extent.offset, end: extent.end() }).end = extent.end();
+        }
+        runs
     }
 
     /// Its memory in bytes.
@@ -435,15 +486,6 @@ impl Shared {
         }
     }
 
-    /// The intervals of a body whose segments exist.
-    pub(crate) fn held(&self, record: &Record) -> Intervals {
-        let mut held = Intervals::new();
-        for extent in record.extents.iter().filter(|extent| self.segments.has(extent.place.segment)) {
-            held.insert(Interval { start: extent.offset, end: extent.end() });
-        }
-        held
-    }
-
     /// Reads a body at `offset`: at most `max` bytes, and at most [`PIECE_BYTES_MAX`].
     pub(crate) fn read(
         &self,
@@ -467,7 +509,7 @@ impl Shared {
         let after = record.extents.partition_point(|extent| extent.offset <= offset);
         let extent = record.extents[..after].last().filter(|extent| offset < extent.end());
         let Some(extent) = extent else { return Ok(Part::Gap) };
-        let Some(segment) = self.segments.segment(extent.place.segment) else { return Ok(Part::Gap) };
+        let Some(segment) = self.segments.readable(extent.place.segment) else { return Ok(Part::Gap) };
         let run = Run::of(*extent, offset, max);
         let mut bytes = run.room(std::mem::take(&mut position.room));
         let own = record.own.as_deref().filter(|own| own.extent == *extent);
@@ -541,31 +583,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-
-    /// Whether every byte of an object's body is what was stored. Bytes that went with their segment do not
-    /// count.
-    pub(crate) fn is_sound(&self, record: &Record) -> Result<bool, ReadError> {
-        let mut position = Position::default();
-        for extent in &record.extents {
-            let mut at = extent.offset;
-            while at < extent.end() {
-                match self.read(record, &mut position, at, PIECE_BYTES_MAX, Wait::Device) {
-                    Ok(Part::Bytes(bytes)) => at += bytes.0.len() as u64,
-                    Ok(Part::Gap) => break,
-                    Ok(Part::End) => return Ok(false),
-                    Err(ReadError::Gone) => {
-                        let is_there = self.segments.has(extent.place.segment);
-                        if is_there && self.counters.state() != VolumeState::Ejected {
-                            return Ok(false);
-                        }
-                        break;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(true)
     }
 }
 

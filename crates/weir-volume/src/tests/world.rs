@@ -12,7 +12,7 @@ use weir_disk::Disk;
 use weir_policy::{CacheKey, Interval};
 
 use crate::index::{KeyHash, Location};
-use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
+use crate::read::reader::{Part, Position, ReadError, Record, Wait};
 use crate::read::verify::{Verified, verify};
 use crate::recover::{OpenError, Recovered, open};
 use crate::settings::{Clock, VolumeSettings};
@@ -173,19 +173,33 @@ impl World {
         (0..times).for_each(|_| self.shared.uses.note(hash));
     }
 
-    /// Removes an object that may be read, and returns the record that its readers may still find.
-    pub(super) fn withdraw(&mut self, object: u64) -> Option<Record> {
+    /// Removes an object that may be read, and returns the record that its readers still find.
+    pub(super) fn withdraw(&mut self, object: u64) -> Option<Arc<Record>> {
         let key = self.key_of(object);
         self.note_removed(object);
         self.engine.withdraw(object, key.digest);
-        let (location, place) = self.shared.removed.find(object)?;
-        self.shared.record(Candidate { location, place }, &key.full, Wait::Device).ok()?
+        self.shared.readers.newest(object)
     }
 
     pub(super) fn remove(&mut self, object: u64) {
         let key = self.key_of(object);
         self.note_removed(object);
         self.engine.remove(object, key.digest);
+    }
+
+    /// Frees the segments in which nothing is of use, as a sweep does.
+    pub(super) fn reclaim(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _ = shared.reclaim(|free| {
+            let waiting = self.intake.wait_for(0, u64::MAX).unwrap();
+            self.engine.apply(free, waiting)
+        });
+    }
+
+    /// Ends the engine.
+    pub(super) fn stop(&mut self) {
+        let waiting = self.intake.wait_for(0, u64::MAX).unwrap();
+        assert!(!self.engine.apply(Command::Stop, waiting));
     }
 
     fn note_removed(&mut self, object: u64) {

@@ -370,28 +370,7 @@ impl Volume {
     /// # Errors
     /// Those of the drive.
     pub fn reclaim(&self) -> io::Result<u64> {
-        let shared = &self.shared;
-        let geometry = shared.segments.geometry;
-        let mut used = HashSet::new();
-        for shard in 0..shared.index.shards() {
-            used.extend(
-                shared.index.shard(shard).into_iter().map(|entry| geometry.slot(Location::of(entry))),
-            );
-        }
-        let (mut count, mut is_first) = (0, true);
-        for number in shared.segments.numbers() {
-            let is_empty = !used.contains(&geometry.slot_of(number));
-            let free = match shared.segments.segment(number).filter(|_| is_empty) {
-                Some(segment) => shared.free_of(&segment, is_first)?,
-                None => None,
-            };
-            if free.is_some_and(|free| self.say(free).is_ok()) {
-                count += 1;
-            } else {
-                is_first = false;
-            }
-        }
-        Ok(count)
+        self.shared.reclaim(|free| self.say(free).is_ok())
     }
 
     /// Removes an object as [`Volume::remove`] does, and counts it as swept.
@@ -415,6 +394,29 @@ enum Use {
 }
 
 impl Shared {
+    /// As [`Volume::reclaim`], of whoever may `say` it to the writer.
+    pub(crate) fn reclaim(&self, mut say: impl FnMut(Command) -> bool) -> io::Result<u64> {
+        let geometry = self.segments.geometry;
+        let mut used = HashSet::new();
+        for shard in 0..self.index.shards() {
+            used.extend(self.index.shard(shard).into_iter().map(|entry| geometry.slot(Location::of(entry))));
+        }
+        let (mut count, mut is_first) = (0, true);
+        for number in self.segments.numbers() {
+            let is_empty = !used.contains(&geometry.slot_of(number));
+            let free = match self.segments.segment(number).filter(|_| is_empty) {
+                Some(segment) => self.free_of(&segment, is_first)?,
+                None => None,
+            };
+            if free.is_some_and(&mut say) {
+                count += 1;
+            } else {
+                is_first = false;
+            }
+        }
+        Ok(count)
+    }
+
     /// The first record that the index has in a segment, from a unit on.
     fn next_entry(&self, number: u64, from: u32) -> Option<Place> {
         let geometry = self.segments.geometry;

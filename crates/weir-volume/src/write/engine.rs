@@ -8,6 +8,7 @@
 
 mod evict;
 mod evictions;
+pub(crate) mod kept;
 mod puts;
 mod quota;
 mod recount;
@@ -35,6 +36,7 @@ use crate::settings::{EXTENT_BYTES_MAX, FULL_PAUSE};
 use crate::shared::Shared;
 use crate::usage::Counters;
 use crate::write::books::Books;
+use crate::write::engine::kept::Kept;
 use crate::write::intake::{Command, Waiting};
 use crate::write::put::PutError;
 use crate::write::storing::Put;
@@ -96,6 +98,8 @@ pub(crate) struct Engine {
     stuck: Vec<Arc<Segment>>,
     /// Dropped segments that readers may still have open.
     dropped: Vec<Weak<Segment>>,
+    /// Dropped segments that are kept for readers.
+    kept: Kept,
     /// Segments were created or unlinked since their folder was synced.
     are_names_new: bool,
     /// Nothing is stored until then: there was no room.
@@ -154,6 +158,7 @@ impl Engine {
             unsynced_removals: Vec::new(),
             stuck: Vec::new(),
             dropped: Vec::new(),
+            kept: Kept::default(),
             are_names_new: start.are_names_new,
             paused_until: Duration::ZERO,
             now,
@@ -275,6 +280,7 @@ impl Engine {
     /// Counts a write error. After one that says "full", storing pauses for a while.
     fn note(&mut self, error: &std::io::Error) -> PutError {
         if self.shared.counters.note_write(error) {
+            self.release_all();
             self.paused_until = self.now + FULL_PAUSE;
             return PutError::Full;
         }
@@ -377,6 +383,7 @@ impl Engine {
         self.shared.counters.is_full.store(now < self.paused_until, Ordering::Relaxed);
         self.flush_due(is_pressed);
         self.sync_due();
+        self.step_kept();
         let more = self.step_dropping() | self.step_recount() | self.step_quota();
         self.step_checkpoint() || more
     }
@@ -407,6 +414,7 @@ impl Engine {
             Command::Recount(done) => self.recount_for(done),
             Command::Stop => {
                 self.sync();
+                self.release_all();
                 return false;
             }
         }

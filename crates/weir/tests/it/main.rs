@@ -156,6 +156,7 @@ mod send {
     mod narrow;
     mod paused;
     mod rates;
+    mod removed;
     mod slow_readers;
     mod streams;
     mod tiny;

@@ -7,10 +7,12 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use self::world::{Beside, Target, World};
+use weir_policy::Interval;
+
+use self::world::{Beside, Target, World, fetch};
 use super::{Pass, Stuck};
 use crate::catalogue::{Change, Rows};
-use crate::{Force, Stamp};
+use crate::{Force, Place, Stamp};
 
 const SEEDS: u64 = 60;
 
@@ -67,6 +69,43 @@ fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
         world.crash();
         world.assert_true();
         assert_eq!(world.store.volumes()[0].usage.objects, 10);
+    }
+}
+
+/// What a reader has begun it reads to the end, from the volume alone; no look-up finds it.
+#[test]
+fn a_body_that_is_swept_stays_for_those_who_read_it() {
+    const LENGTH: u64 = 400_000;
+    for target in [Target::All, Target::Site(2), Target::Tag(1), Target::Url(1), Target::Prefix(2)] {
+        let mut world = World::new(1, Beside::Nothing);
+        world.store(1, LENGTH, 1);
+        world.settle();
+        // Memory has none of it any more.
+        world.crash();
+        let found = world.find(1).unwrap();
+        let mut all = Vec::new();
+        assert!(fetch(&found, &mut Place::default(), &mut all, usize::MAX) && all.len() as u64 == LENGTH);
+        let (mut place, mut bytes) = (Place::default(), Vec::new());
+        found.note_reader(&mut place, || 7, Interval { start: 0, end: LENGTH });
+        assert!(fetch(&found, &mut place, &mut bytes, 100_000));
+        // Its segment is closed.
+        (50..54).for_each(|key| world.store(key, 200_000, 2));
+        world.settle();
+        world.purge(target, Force::Hard);
+        assert_eq!(world.pass(), Ok(()));
+        world.sync();
+        let usage = world.store.volumes()[0].usage;
+        assert!(usage.segments_freed > 0 && usage.kept_bytes > 0, "{target:?}: {usage:?}");
+        assert!(world.find(1).is_none());
+        assert!(fetch(&found, &mut place, &mut bytes, usize::MAX) && bytes == all, "{target:?}");
+        assert!(!place.is_lost());
+        // Nobody else reads there.
+        let mut stranger = Vec::new();
+        drop(place);
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(world.store.volumes()[0].usage.kept_bytes, 0);
+        assert!(!fetch(&found, &mut Place::default(), &mut stranger, usize::MAX));
+        world.assert_true();
     }
 }
 

@@ -151,14 +151,17 @@ impl Engine {
         }
     }
 
-    /// Drops a segment that nothing in the index names any more.
+    /// Drops a segment that nothing in the index names any more. What somebody reads there is kept for a while.
     pub(super) fn discard(&mut self, segment: &Arc<Segment>) {
+        let is_kept = self.keep(segment);
         self.shared.segments.remove(segment.number);
         self.books.drop_segment(segment.number);
         // A frame under way may name a segment that the journal does not know yet.
         self.pending.push(Change::Dropped { segment: segment.number });
         self.dropped.retain(|segment| segment.strong_count() > 0);
-        self.dropped.push(Arc::downgrade(segment));
+        if !is_kept {
+            self.dropped.push(Arc::downgrade(segment));
+        }
         self.unlink(Arc::clone(segment));
     }
 

@@ -201,7 +201,10 @@ impl Engine {
                 let owner = (self.shared.owner_of)(&put.key);
                 let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
                 let older = put.published.map(|location| (location, &put.counted));
-                put.published = Some(self.index_record(put.hash(), place, older, &counted));
+                let location = self.index_record(put.hash(), place, older, &counted);
+                put.published = Some(location);
+                let written = || Record::written(header, (location, place), put.extents.clone());
+                self.shared.readers.renew(object, written);
                 for run in put.extents.chunk_by(|one, next| one.place.segment == next.place.segment) {
                     if let Some(segment) = self.shared.segments.segment(run[0].place.segment) {
                         segment.note_named();
@@ -310,6 +313,8 @@ impl Engine {
                     &[whole],
                 );
                 let location = self.index_record(hash, place, None, &counted);
+                let written = || Record::written(header, (location, place), vec![whole]);
+                self.shared.readers.renew(object, written);
                 if let Some(put) = self.puts.get_mut(&object) {
                     (put.published, put.counted) = (Some(location), counted);
                     put.status.step();

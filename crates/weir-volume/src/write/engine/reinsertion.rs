@@ -167,7 +167,10 @@ impl Engine {
         let owner = (self.shared.owner_of)(&record.key);
         let counted = Counted::new(&self.shared.segments, owner, place.segment, &[whole]);
         let older = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
-        self.index_record(KeyHash::of(record.digest), place, Some((record.location, &older)), &counted);
+        let replaced = Some((record.location, &older));
+        let location = self.index_record(KeyHash::of(record.digest), place, replaced, &counted);
+        let written = || Record::written(header, (location, place), vec![whole]);
+        self.shared.readers.renew(record.number, written);
         Ok(())
     }
 

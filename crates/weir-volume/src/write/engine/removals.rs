@@ -6,6 +6,7 @@ use super::Engine;
 use crate::format::journal::Change;
 use crate::format::record::{Description, Header, Kind, Place};
 use crate::index::{KeyHash, Location, Locations};
+use crate::read::reader::Record;
 use crate::usage::Counters;
 use crate::write::put::PutError;
 use crate::write::tasks::{Dropping, FailedRemoval};
@@ -17,21 +18,7 @@ impl Engine {
         if self.puts.get(&object).is_some_and(|put| !put.extents.is_empty()) {
             let _ = self.finish(object, None);
         }
-        let locations = self.locations_of(object, digest);
-        for location in &locations {
-            if let Some((_, place)) = self.shared.segments.at(*location)
-                && self.shared.is_long(*location)
-            {
-                self.shared.removed.note(object, *location, place);
-            }
-        }
-        self.remove_at(object, digest, locations);
-    }
-
-    /// Removes an object for good: also if the index is lost.
-    pub(crate) fn remove(&mut self, object: u64, digest: u128) {
-        let locations = self.locations_of(object, digest);
-        self.remove_at(object, digest, locations);
+        self.remove(object, digest);
     }
 
     /// Where the index has the records of an object.
@@ -42,7 +29,21 @@ impl Engine {
         }
     }
 
-    fn remove_at(&mut self, object: u64, digest: u128, locations: Locations) {
+    /// Tells an object's readers where it lies, since no index says so from here on.
+    fn tell_readers(&self, object: u64, locations: &Locations) {
+        if !self.shared.readers.has(object) {
+            return;
+        }
+        let records = locations.iter().filter_map(|location| self.shared.any_record(*location).ok());
+        if let Some(record) = records.max_by_key(Record::place) {
+            self.shared.readers.renew(object, || record.for_reading());
+        }
+    }
+
+    /// Removes an object for good: also if the index is lost.
+    pub(crate) fn remove(&mut self, object: u64, digest: u128) {
+        let locations = self.locations_of(object, digest);
+        self.tell_readers(object, &locations);
         let running = self.puts.remove(&object);
         if let Some(put) = &running {
             put.status.fail(PutError::Removed);

@@ -26,9 +26,12 @@ impl Engine {
                 }
                 Err(error) => return Err(self.note(&error)),
             }
-            // Others have filled the file system: this volume shrinks.
-            if !self.drop_oldest() {
-                break;
+            // Others have filled the file system: this volume shrinks, and keeps nothing for readers.
+            if !self.release_all() {
+                if !self.drop_oldest() {
+                    break;
+                }
+                self.release_all();
             }
         }
         self.no_room()
@@ -61,7 +64,7 @@ impl Engine {
                 }
                 tries += 1;
                 std::thread::sleep(LEAVING_PAUSE);
-            } else if !self.drop_oldest() {
+            } else if !self.drop_oldest() && !self.release_for_room() {
                 return self.no_room();
             }
         }

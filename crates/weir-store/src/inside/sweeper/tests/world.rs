@@ -368,7 +368,7 @@ impl World {
         all.filter(|version| version.must == Must::Live).for_each(|version| version.must = Must::Nothing);
     }
 
-    fn find(&self, key: u64) -> Option<Arc<Generation>> {
+    pub(super) fn find(&self, key: u64) -> Option<Arc<Generation>> {
         let key = key_of(key);
         if let Found::Ask(ask) = self.store.find(key.digest, &key.full, key.site, &|_| true) {
             ask.wait();
@@ -482,13 +482,20 @@ fn bytes_of(found: &Generation) -> Option<Vec<u8>> {
         let (bytes, end) = crate::samples::read_from(found, 0, 100_000);
         return matches!(end, Read::End).then_some(bytes);
     }
+    let mut bytes = Vec::new();
+    fetch(found, &mut Place::default(), &mut bytes, usize::MAX).then_some(bytes)
+}
+
+/// Reads on from a volume until there are so many bytes, or all. False where something is gone.
+pub(super) fn fetch(found: &Generation, place: &mut Place, bytes: &mut Vec<u8>, most: usize) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (mut bytes, mut place) = (Vec::new(), Place::default());
-    loop {
-        match runtime.block_on(found.fetch(&mut place, bytes.len() as u64, 100_000)) {
+    while bytes.len() < most {
+        place.moved(bytes.len() as u64);
+        match runtime.block_on(found.fetch(place, bytes.len() as u64, 100_000)) {
             Ok(Some(Piece::Bytes(piece))) => bytes.extend_from_slice(&piece),
-            Ok(None) => return Some(bytes),
-            Err(_) => return None,
+            Ok(None) => return true,
+            Err(_) => return false,
         }
     }
+    true
 }
