@@ -536,12 +536,7 @@ pub const REASONS: &[Reason] = {
             "reader-behind",
             "The client was slower than a transfer of which memory keeps only the newest bytes.",
         ),
-        row(
-            Cut,
-            "kept-no-longer",
-            "The object was purged, replaced or evicted while it was read. Its volume kept the rest for ten \
-             minutes, or until that took more than a tenth of the volume, and the origin no longer has it.",
-        ),
+        row(Cut, "kept-no-longer", "It was purged or evicted, and its volume could keep the rest no longer."),
         row(Cut, "deserted", "The transfer had no readers any more."),
         row(Cut, "memory", "Memory had no room for the next bytes."),
         row(Cut, "fill-ended", "The transfer that was being read ended early."),

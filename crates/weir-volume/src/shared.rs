@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Records that have left the index and may be back after a crash.
     pub(crate) pending_removals: PendingRemovals,
-    /// Who reads which body.
+    /// Which bodies have readers.
     pub(crate) readers: Arc<KnownReaders>,
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,

@@ -11,8 +11,8 @@ use crate::state::VolumeState;
 pub struct VolumeUsage {
     /// The ceiling in bytes.
     pub size_bytes: u64,
-    /// The bytes of all files: segments (the open one counts whole), index, and removed segments that are kept
-    /// for readers, or that readers still have open.
+    /// The bytes of all files: segments (the open one counts whole), index, and removed segments that are
+    /// kept for readers, or that readers still have open.
     pub used_bytes: u64,
     /// Objects in the index, partial ones included.
     pub objects: u64,
@@ -46,7 +46,7 @@ pub struct VolumeUsage {
     pub swept: u64,
     /// Segments that were freed because nothing in them was of use any more.
     pub segments_freed: u64,
-    /// The bytes of segments that were removed and are kept for those who read them.
+    /// The bytes of segments that were removed and are kept for their readers.
     pub kept_bytes: u64,
     /// Readers for which something was kept no longer before they had read it.
     pub kept_no_longer: u64,

@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::reader::FIRST_READ_BYTES;
-
+/// The most bytes that are read at a record's place at once: a small object whole.
+pub const FIRST_READ_BYTES: usize = 16 << 10;
 const PAGE_BYTES: usize = 4 << 10;
 /// By so much a shorter record lowers the length, in bytes. A longer one raises it by [`LONGER_COUNT`] times
 /// that.

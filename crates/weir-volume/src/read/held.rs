@@ -1,4 +1,4 @@
-//! Which bytes of a body the volume has, for all or for those who read it already, and whether they are sound.
+//! Which bytes of a body the volume has, for all or for its present readers, and whether they are sound.
 
 use weir_policy::{Interval, Intervals};
 

@@ -1,7 +1,7 @@
-//! Who reads which body at the moment: how far each reader has come, and for which client it reads. What
+//! Which bodies have readers at the moment: how far each reader has come, and for which client it reads. What
 //! leaves the volume meanwhile is kept for these readers (`write::engine::kept`).
 //!
-//! It holds no bytes and no segments. Whoever reads a body of the volume piece by piece has a
+//! It holds no bytes and no segments. What reads a body of the volume piece by piece has a
 //! [`KnownReader`].
 
 use std::collections::{BTreeMap, HashMap};

@@ -18,13 +18,11 @@ use crate::format::record::{
 };
 use crate::index::Location;
 use crate::index::segment::Segment;
+use crate::read::first::FIRST_READ_BYTES;
 use crate::shared::Shared;
 use crate::state::VolumeState;
 use crate::usage::Counters;
 use crate::{BLOCK_BYTES, PIECE_BYTES_MAX};
-
-/// The most bytes that are read at a record's place at once: a small object whole.
-pub const FIRST_READ_BYTES: usize = 16 << 10;
 
 /// Bytes of a body that were checked against the checksum they were stored with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -237,7 +237,7 @@ fn at_most_a_tenth_is_kept_and_the_rest_is_counted() {
     assert!(kept(&world) <= SIZE / KEPT_PART && kept(&world) > SIZE / KEPT_PART / 2);
     assert_eq!(lost(&world), 4);
     assert!(!modest.known.is_lost());
-    assert_eq!(modest.finish(&world), SHORT, "who reads little is not cut for who reads much");
+    assert_eq!(modest.finish(&world), SHORT, "a client that reads little is not cut for another");
     for client in greedy {
         let is_lost = client.known.is_lost();
         assert_eq!(client.finish(&world) < LONG, is_lost);

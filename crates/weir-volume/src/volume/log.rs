@@ -394,7 +394,7 @@ enum Use {
 }
 
 impl Shared {
-    /// As [`Volume::reclaim`], of whoever may `say` it to the writer.
+    /// As [`Volume::reclaim`]; `say` tells the writer.
     pub(crate) fn reclaim(&self, mut say: impl FnMut(Command) -> bool) -> io::Result<u64> {
         let geometry = self.segments.geometry;
         let mut used = HashSet::new();

@@ -1,4 +1,4 @@
-//! What a volume does for those who read its bodies piece by piece.
+//! What a volume does for the readers of its bodies.
 
 use std::sync::Arc;
 

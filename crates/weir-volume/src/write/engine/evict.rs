@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Drops a segment that nothing in the index names any more. What somebody reads there is kept for a while.
+    /// Drops a segment that nothing in the index names any more. What is read is kept for a while.
     pub(super) fn discard(&mut self, segment: &Arc<Segment>) {
         let is_kept = self.keep(segment);
         self.shared.segments.remove(segment.number);

@@ -1,5 +1,5 @@
 //! Segments that were removed while they are read. Their files have no name any more, no entry of the index
-//! leads there, and after the end of the process they are gone. Until then those who read them can go on.
+//! leads there, and after the end of the process they are gone. Until then their readers go on.
 //!
 //! What is kept is part of the volume's size, and bounded by [`KEPT_PART`] and [`KEPT_TIME_MAX`]. It never
 //! keeps anything from being written: where nothing else makes room, it goes.

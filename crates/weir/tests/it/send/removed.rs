@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use weir_testkit::{
-    Authority, Client, H2Client, Origin, Resource, Socket, TlsClient, Weir, narrow, pattern, until,
+    Authority, Client, Gate, H2Client, Origin, Resource, Socket, TlsClient, Weir, narrow, pattern, until,
 };
 
-use crate::durable::settle;
+use crate::durable::{restart, settle};
 use crate::server::setup;
 
 const HOST: &str = "www.example.com";
+/// Responses with and without TLS are one object for clients behind a proxy that speaks TLS.
+const HTTPS: (&str, &str) = ("x-forwarded-proto", "https");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What the kernel receives ahead of a client that reads nothing.
 const RECEIVE_BYTES: usize = 64 << 10;
@@ -53,14 +55,14 @@ enum Slow {
 
 impl Slow {
     fn http1(mut client: Client, target: &str) -> Slow {
-        client.send_get(HOST, target, &[("X-Forwarded-Proto", "https")]);
+        client.send_get(HOST, target, &[HTTPS]);
         client.recv_head_only().unwrap();
         Slow::Http1(client, Vec::new())
     }
 
     fn http2(mut client: H2Client, target: &str) -> Slow {
         client.hold_windows();
-        let stream = client.ask("GET", HOST, target, &[("X-Forwarded-Proto", "https")]);
+        let stream = client.ask("GET", HOST, target, &[HTTPS]);
         client.recv_head(stream).unwrap();
         Slow::Http2(client, stream, Vec::new())
     }
@@ -120,18 +122,27 @@ impl Slow {
     }
 }
 
-/// Fills the volume with the first version of a body, and has clients read its beginning.
-fn begun(origin: &Origin, weir: &Weir, authority: &Authority, length: usize) -> (Vec<u8>, Vec<Slow>) {
+/// Fills the volume with the first version of a body.
+fn fill(origin: &Origin, weir: &Weir, length: usize) -> Vec<u8> {
     let (body, resource) = version(1, length);
     origin.put("/file", resource);
-    assert!(weir.client().get(HOST, "/file", &[("X-Forwarded-Proto", "https")]).body == body);
+    assert!(get(weir, "/file") == body);
     settle(weir);
+    body
+}
+
+/// Clients that have read the beginning.
+fn begin(weir: &Weir, authority: &Authority) -> Vec<Slow> {
     let mut slow = Slow::all(weir, authority, "/file");
     for client in &mut slow {
         assert!(client.read_to(FIRST_BYTES).len() >= FIRST_BYTES);
     }
     std::thread::sleep(PAUSE);
-    (body, slow)
+    slow
+}
+
+fn get(weir: &Weir, path: &str) -> Vec<u8> {
+    weir.client().patience(PATIENCE).get(HOST, path, &[HTTPS]).body
 }
 
 /// All of them get the whole first version, and nothing is kept for them any longer.
@@ -164,17 +175,17 @@ fn freed(weir: &Weir) -> f64 {
 fn downloads_end_after(arguments: &[&str], has_new: bool) {
     let origin = Origin::start();
     let (authority, weir) = start(&origin, "16MiB", "1GiB");
-    let (body, slow) = begun(&origin, &weir, &authority, LENGTH);
+    let body = fill(&origin, &weir, LENGTH);
+    let slow = begin(&weir, &authority);
     let (new, resource) = version(2, LENGTH);
     origin.put("/file", resource);
     purge(&weir, arguments);
-    let get = || weir.client().patience(PATIENCE).get(HOST, "/file", &[("X-Forwarded-Proto", "https")]);
     if has_new {
         // A soft purge loses nothing: the new version takes the place of the old one.
-        assert!(get().body == new);
+        assert!(get(&weir, "/file") == new);
     }
     until("the old version has left the volume", || freed(&weir) >= 2.0);
-    assert!(get().body == new, "no look-up finds it");
+    assert!(get(&weir, "/file") == new, "no look-up finds it");
     assert_whole(&weir, &body, slow);
 }
 
@@ -194,17 +205,41 @@ fn downloads_under_way_end_after_a_soft_purge() {
 }
 
 #[test]
+fn slow_downloads_of_a_file_that_still_arrives_end_after_a_purge() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let (authority, weir) = start(&origin, "16MiB", "1GiB");
+    let (body, resource) = version(1, LENGTH);
+    origin.put("/file", resource.body_gate(20 << 20, &gate));
+    // One client takes all that comes, so that others do not set the pace.
+    let mut quick = Slow::http1(weir.client().patience(PATIENCE), "/file");
+    let quick = std::thread::spawn(move || quick.read_to(LENGTH).to_vec());
+    let slow = begin(&weir, &authority);
+    until("much has come", || weir.metric("weir_volume_written_body_bytes_total") > Some(12e6));
+    let (new, resource) = version(2, LENGTH);
+    origin.put("/file", resource);
+    purge(&weir, &["https://www.example.com/file"]);
+    gate.open();
+    assert!(quick.join().unwrap() == body);
+    until("its first segment has left the volume", || freed(&weir) >= 1.0);
+    assert!(get(&weir, "/file") == new, "no look-up finds it");
+    assert_whole(&weir, &body, slow);
+}
+
+#[test]
 fn downloads_under_way_end_after_the_eviction_of_what_they_read() {
-    const SHORT: usize = 6_000_000;
+    const SHORT: usize = 9_000_000;
     let origin = Origin::start();
-    let (authority, weir) = start(&origin, "16MiB", "96MiB");
-    let (body, slow) = begun(&origin, &weir, &authority, SHORT);
+    let (authority, mut weir) = start(&origin, "16MiB", "128MiB");
+    let body = fill(&origin, &weir, SHORT);
+    // Memory has nothing of it any more.
+    restart(&mut weir, "TERM");
+    let slow = begin(&weir, &authority);
     // The origin has another version: nobody else has the rest.
     origin.put("/file", version(2, SHORT).1);
-    for number in 0..40 {
+    for number in 0..45 {
         let path = format!("/other/{number}");
         origin.put(&path, Resource::fresh(pattern(100 + number, 4_000_000)));
-        assert_eq!(weir.client().patience(PATIENCE).get(HOST, &path, &[]).body.len(), 4_000_000);
+        assert_eq!(get(&weir, &path).len(), 4_000_000);
     }
     until("it was evicted", || weir.metric("weir_volume_evicted_total") > Some(5.0));
     assert!(weir.metric("weir_volume_used_bytes") <= weir.metric("weir_volume_size_bytes"));
@@ -215,7 +250,8 @@ fn downloads_under_way_end_after_the_eviction_of_what_they_read() {
 fn a_download_of_which_more_than_a_tenth_of_the_volume_is_left_is_cut_and_counted() {
     let origin = Origin::start();
     let (authority, weir) = start(&origin, "16MiB", "256MiB");
-    let (body, mut slow) = begun(&origin, &weir, &authority, LENGTH);
+    let body = fill(&origin, &weir, LENGTH);
+    let mut slow = begin(&weir, &authority);
     origin.put("/file", version(2, LENGTH).1);
     purge(&weir, &["https://www.example.com/file"]);
     until("the old version has left the volume", || freed(&weir) >= 4.0);
