@@ -22,7 +22,7 @@ const SEGMENT: u64 = 64 * KIB;
 /// So long that it lies in several segments, and so short that all of them may be kept.
 const LONG: u64 = 300 * KIB;
 const SHORT: u64 = 90 * KIB;
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 6;
 const TICK: Duration = Duration::from_millis(500);
 
 fn world(seed: u64) -> World {
@@ -388,7 +388,7 @@ fn readers_get_the_right_bytes_or_are_cut_whatever_happens() {
         let (own, most) = course(seed);
         (ended, kept) = (ended + own, kept.max(most));
     }
-    assert!(ended > 20 && kept > SIZE / KEPT_PART / 2, "{ended} readers, {kept} bytes");
+    assert!(ended > 10 && kept > SIZE / KEPT_PART / 2, "{ended} readers, {kept} bytes");
 }
 
 #[test]
