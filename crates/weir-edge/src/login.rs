@@ -24,7 +24,9 @@ pub(crate) fn has_logged_in(exchange: &Exchange<'_, '_>, route: &Route) -> bool 
 
 /// The connections to origins that belong to the client's connection; `None` where no client can be told.
 pub(crate) fn of_client(exchange: &Exchange<'_, '_>) -> Option<LoginUse> {
-    let client = exchange.sharer().filter(|_| exchange.warming.is_none())?;
+    // Its address alone: who shares a network with it has not logged in.
+    exchange.sharer().filter(|_| exchange.warming.is_none())?;
+    let client = exchange.client()?.ip()?;
     let carries = match exchange.peer().trust {
         Trust::Untrusted => Carries::One,
         Trust::Trusted => Carries::Many,

@@ -1,7 +1,6 @@
 //! The data plane as connections call it.
 
 use std::any::Any;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -67,7 +66,7 @@ impl Service for Core {
         note.finish(done);
     }
 
-    fn named(&self, request: &Request) -> Option<IpAddr> {
+    fn named(&self, request: &Request) -> Option<weir_share::Client> {
         let trusted = self.trusted();
         let client = client_of(request.peer.peer, &trusted, &request.headers)?;
         client.sharer().filter(|_| !trusted.contains(&client))
@@ -99,8 +98,12 @@ impl Service for Core {
     }
 
     fn charge(&self, note: &Note<'_>, bytes: u64) -> Result<Box<dyn Any>, TooMany> {
-        let taken = self.shared.stalled.take(note.sharer(), bytes).ok_or(TooMany)?;
-        Ok(Box::new((taken, self.shared.store.charge_beside(bytes))))
+        self.charge_connection(note.sharer(), bytes).ok_or(TooMany)
+    }
+
+    fn charge_connection(&self, client: Option<weir_share::Client>, bytes: u64) -> Option<Box<dyn Any>> {
+        let taken = self.shared.stalled.take(client, bytes)?;
+        Some(Box::new((taken, self.shared.store.charge_beside(bytes))))
     }
 
     fn settle(&self) -> bool {

@@ -2,13 +2,13 @@
 //! protocol is found out that takes over. It must not read a request.
 
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::BytesMut;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::Count;
+use weir_share::Client;
 
 use crate::h2::PREFACE;
 use crate::handover::Relayed;
@@ -144,7 +144,7 @@ async fn greet<S: Service>(
 }
 
 /// The client whose limits a connection shares; `None` for one that stands for many.
-fn sharer(peer: Peer, trust: Trust) -> Option<IpAddr> {
+fn sharer(peer: Peer, trust: Trust) -> Option<Client> {
     peer.sharer().filter(|_| trust == Trust::Untrusted)
 }
 

@@ -3,7 +3,6 @@
 
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::sync::oneshot;
 use weir_clock as clock;
+use weir_share::Client;
 use weir_tls::{
     CHALLENGE_PROTOCOL, Certificates, Handshake, Hello, Identity, KeyKind, Opening, Session, Set, Step,
     TlsError,
@@ -128,7 +128,7 @@ impl Handshakes {
     /// be sent.
     pub(crate) async fn secure(
         &self,
-        client: Option<IpAddr>,
+        client: Option<Client>,
         socket: &Plain,
         input: &mut BytesMut,
         protocols: Protocols,
@@ -155,7 +155,7 @@ impl Handshakes {
     /// Waits for a whole ClientHello.
     async fn greeted(
         &self,
-        client: Option<IpAddr>,
+        client: Option<Client>,
         socket: &Plain,
         input: &mut BytesMut,
         out: &mut Vec<u8>,

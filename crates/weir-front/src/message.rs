@@ -5,7 +5,6 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -542,7 +541,7 @@ pub trait Service: Sized + 'static {
     fn done(&self, note: Self::Note<'_>, done: &Done);
 
     /// The client that a trusted proxy names for a request, by the address whose limits it shares.
-    fn named(&self, request: &Request) -> Option<IpAddr>;
+    fn named(&self, request: &Request) -> Option<weir_share::Client>;
 
     /// Answers something that is not a request.
     fn refuse(&self, why: &Refused) -> Response<Self>;
@@ -568,6 +567,10 @@ pub trait Service: Sized + 'static {
     /// # Errors
     /// The client keeps as much as it may: the response is to be cut.
     fn charge(&self, note: &Self::Note<'_>, bytes: u64) -> Result<Box<dyn Any>, TooMany>;
+
+    /// The same for a connection: what it holds for all its requests. `client` is `None` where it stands for
+    /// many; the result where this one has as much as it may.
+    fn charge_connection(&self, client: Option<weir_share::Client>, bytes: u64) -> Option<Box<dyn Any>>;
 
     /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go.
     /// True where it wants to be called again after a while.

@@ -2,7 +2,6 @@
 //! piece by piece or break off. It does not look at frames.
 
 use std::cell::Cell;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -159,6 +158,14 @@ impl Service for Small {
         Ok(Box::new(()))
     }
 
+    fn charge_connection(
+        &self,
+        _client: Option<weir_share::Client>,
+        _bytes: u64,
+    ) -> Option<Box<dyn std::any::Any>> {
+        Some(Box::new(()))
+    }
+
     fn begin<'c>(&'c self, _plan: &'c (), request: &'c mut Request) -> Note<'c> {
         self.running.set(self.running.get() + 1);
         assert!(self.running.get() <= RUNNING_MAX, "{} requests at once", self.running.get());
@@ -197,7 +204,7 @@ impl Service for Small {
         drop(note);
     }
 
-    fn named(&self, _request: &Request) -> Option<IpAddr> {
+    fn named(&self, _request: &Request) -> Option<weir_share::Client> {
         None
     }
 

@@ -4,8 +4,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::Instant;
+
+use weir_share::Client;
 
 use super::floods::{Level, RESETS_MAX};
 
@@ -19,7 +20,7 @@ const PENALTY: f64 = RESETS_MAX / 4.0;
 /// What is known of clients. Most have reset nothing of late, and nothing is known of them.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    levels: RefCell<HashMap<IpAddr, Level>>,
+    levels: RefCell<HashMap<Client, Level>>,
 }
 
 impl Named {
@@ -29,7 +30,7 @@ impl Named {
     }
 
     /// Notes that a client has reset a stream, or had it reset. True if it has passed its bound with that.
-    pub(super) fn reset(&self, client: IpAddr, now: Instant) -> bool {
+    pub(super) fn reset(&self, client: Client, now: Instant) -> bool {
         let mut levels = self.levels.borrow_mut();
         if levels.len() >= CLIENTS_MAX && !levels.contains_key(&client) {
             make_room(&mut levels, now);
@@ -43,19 +44,19 @@ impl Named {
     }
 
     /// Notes that a stream of a client ended whole.
-    pub(super) fn finished(&self, client: IpAddr) {
+    pub(super) fn finished(&self, client: Client) {
         if let Some(level) = self.levels.borrow_mut().get_mut(&client) {
             level.lower(1.0);
         }
     }
 
     /// Whether a client gets no other stream now.
-    pub(super) fn refuses(&self, client: IpAddr, now: Instant) -> bool {
+    pub(super) fn refuses(&self, client: Client, now: Instant) -> bool {
         self.levels.borrow_mut().get_mut(&client).is_some_and(|level| level.is_passed(now))
     }
 }
 
-fn make_room(levels: &mut HashMap<IpAddr, Level>, now: Instant) {
+fn make_room(levels: &mut HashMap<Client, Level>, now: Instant) {
     levels.retain(|_, level| level.height(now) > 0.0);
     if levels.len() < CLIENTS_MAX {
         return;
@@ -72,8 +73,8 @@ mod tests {
 
     use super::{CLIENTS_MAX, Named};
 
-    fn client(number: u32) -> IpAddr {
-        IpAddr::from(number.to_be_bytes())
+    fn client(number: u32) -> Client {
+        Client::of(IpAddr::from(number.to_be_bytes()))
     }
 
     #[test]

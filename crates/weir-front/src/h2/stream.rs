@@ -119,7 +119,10 @@ impl<S: Service> UnderWay<S> {
         if !self.has_content {
             return;
         }
-        self.shared.windows.begin(|bytes| self.shared.worker.service().charge(bytes));
+        let peer = &self.shared.peer;
+        let client = peer.peer.sharer().filter(|_| peer.trust == Trust::Untrusted);
+        let service = self.shared.worker.service();
+        self.shared.windows.begin(|bytes| service.charge_connection(client, bytes));
     }
 }
 

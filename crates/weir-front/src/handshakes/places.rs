@@ -4,8 +4,9 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
+
+use weir_share::{ByClient, Client};
 
 /// What one client may have of all places: so many parts of one.
 const CLIENT_SHARE: usize = 8;
@@ -25,15 +26,15 @@ struct State {
     next: u64,
     /// Those that count.
     taken: usize,
-    of_clients: HashMap<IpAddr, usize>,
+    of_clients: ByClient<u64>,
     /// Those that wait for their client, in the order in which they were taken; and so for each client.
     waiting: BTreeSet<u64>,
-    waiting_of_clients: BTreeSet<(IpAddr, u64)>,
+    waiting_of_clients: BTreeSet<(Client, u64)>,
 }
 
 #[derive(Debug)]
 struct Held {
-    client: Option<IpAddr>,
+    client: Option<Client>,
     waker: Option<Waker>,
     is_over: bool,
 }
@@ -57,17 +58,13 @@ impl State {
             waker.wake();
         }
         self.taken -= 1;
-        let Some(client) = held.client else { return };
-        if let Some(count) = self.of_clients.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_clients.remove(&client);
-            }
+        if let Some(client) = held.client {
+            self.of_clients.change(client, |count| *count -= 1);
         }
     }
 
     /// The place of a client that has waited for the longest.
-    fn longest_of(&self, client: IpAddr) -> Option<u64> {
+    fn longest_of(&self, client: Client) -> Option<u64> {
         self.waiting_of_clients.range((client, 0)..=(client, u64::MAX)).next().map(|(_, number)| *number)
     }
 }
@@ -79,10 +76,10 @@ impl Places {
 
     /// A place for a client, or for a connection that stands for many. `None` where it must not have one, and
     /// none of those that are taken waits.
-    pub(super) fn take(&self, client: Option<IpAddr>) -> Option<Place<'_>> {
+    pub(super) fn take(&self, client: Option<Client>) -> Option<Place<'_>> {
         let mut state = self.state.borrow_mut();
-        let of_client = client.and_then(|client| state.of_clients.get(&client)).copied().unwrap_or(0);
-        match client.filter(|_| of_client >= (self.most / CLIENT_SHARE).max(1)) {
+        let share = (self.most / CLIENT_SHARE).max(1) as u64;
+        match client.filter(|client| !state.of_clients.fits(*client, |count| *count, 1, share)) {
             Some(client) => {
                 let longest = state.longest_of(client)?;
                 state.end(longest);
@@ -97,7 +94,7 @@ impl Places {
         state.next += 1;
         state.taken += 1;
         if let Some(client) = client {
-            *state.of_clients.entry(client).or_insert(0) += 1;
+            state.of_clients.change(client, |count| *count += 1);
         }
         state.held.insert(number, Held { client, waker: None, is_over: false });
         Some(Place { places: self, number })
@@ -149,10 +146,10 @@ mod tests {
     use std::net::IpAddr;
     use std::task::{Context, Waker};
 
-    use super::{Place, Places};
+    use super::{Client, Place, Places};
 
-    fn client(number: u8) -> Option<IpAddr> {
-        Some(IpAddr::from([192, 0, 2, number]))
+    fn client(number: u8) -> Option<Client> {
+        Some(Client::of(IpAddr::from([192, 0, 2, number])))
     }
 
     fn waits(place: &Place<'_>) -> bool {
