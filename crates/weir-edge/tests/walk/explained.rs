@@ -55,6 +55,8 @@ const TABLE: &[Row] = &[
     row("GET /private", "pass", 200),
     row("PURGE /page", "local", 405),
     row("OPTIONS /page\r\nmax-forwards: 0", "local", 204),
+    row("GET /page\r\nauthorization: Basic eA==", "hit", 200),
+    row("GET /page\r\nauthorization: Negotiate eA==", "pass", 200),
 ];
 
 /// The requests made first, two seconds before [`AGED`].
