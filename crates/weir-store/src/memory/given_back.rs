@@ -9,8 +9,9 @@ use crate::generation::{Generation, Residence, Retirement};
 
 /// This part of the memory is left to a process that has given it back, for what it still has to fetch.
 const ROOM_PART: u64 = 32;
-/// At least so much: a few reserves of bodies that arrive.
+/// At least so much, a few reserves of bodies that arrive; but no more than a larger part.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
+const ROOM_PART_MIN: u64 = 8;
 /// What is left free for others is taken in pieces of this part of it, so that much of it is found where not
 /// all is.
 const PIECE_PART: u64 = 64;
@@ -47,7 +48,8 @@ impl Memory {
 
     /// Lowers the ceiling to what readers and transfers hold, with a little room. Returns it, in bytes.
     pub(crate) fn lower_ceiling(&self) -> u64 {
-        self.budget.lower((self.limits.memory_bytes / ROOM_PART).max(ROOM_BYTES_MIN))
+        let all = self.limits.memory_bytes;
+        self.budget.lower((all / ROOM_PART).max(ROOM_BYTES_MIN).min(all / ROOM_PART_MIN))
     }
 
     /// Leaves `bytes` free for other processes, evicting as needed, in place of what was left free for them
