@@ -390,7 +390,7 @@ pub struct Limits {
     /// The most connections of clients. Beyond it Weir closes the connection that has been idle for the
     /// longest, or, if none is idle, the new one. Default: what the process may open, less what origins,
     /// volumes and logs need, and no more than fit into half of the memory that is left beside `cache.memory`
-    /// and the fixed part, at 24 KiB each.
+    /// and the fixed part, at 64 KiB and `head` each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
     /// The most connections of one client (IPv6: of one /64; a /48 may have eight times as many). Weir closes

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod affinity;
+mod beside;
 mod cache_status;
 mod chunks;
 mod content;

@@ -53,7 +53,7 @@ impl Notes {
 /// Whether what was being stored broke off with a response that was cut for this reason. The fill of a client
 /// that is too slow goes on.
 pub(crate) fn breaks_fill(cut: &str) -> bool {
-    !matches!(cut, "send-stall" | "stall-share" | "read-rate")
+    !matches!(cut, "send-stall" | "memory-share" | "read-rate")
 }
 
 /// How much of a generation's body there is.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_front::listen::{Clients, Peer, TooMany, Trusted};
+use weir_front::listen::{Clients, Peer, Trusted};
 use weir_front::{Client, ClientLimits, Done, Refused, Request, Service};
 use weir_observe::Observer;
 use weir_wire::Target;
@@ -97,13 +97,9 @@ impl Service for Core {
         &self.observer
     }
 
-    fn charge(&self, note: &Note<'_>, bytes: u64) -> Result<Box<dyn Any>, TooMany> {
-        self.charge_connection(note.sharer(), bytes).ok_or(TooMany)
-    }
-
-    fn charge_connection(&self, client: Option<weir_share::Client>, bytes: u64) -> Option<Box<dyn Any>> {
-        let taken = self.shared.stalled.take(client, bytes)?;
-        Some(Box::new((taken, self.shared.store.charge_beside(bytes))))
+    fn charge_piece(&self, client: Option<weir_share::Client>) -> Option<Box<dyn Any>> {
+        let piece = self.shared.beside.take(client, &self.shared.store)?;
+        Some(Box::new(piece))
     }
 
     fn settle(&self) -> bool {

@@ -10,6 +10,7 @@ use weir_files::Files;
 use weir_store::Store;
 use weir_upstream::Upstream;
 
+use crate::beside::BesideRoom;
 use crate::content::laid::{Content, LaidIndex};
 use crate::plan::renamed::renamed;
 use crate::plan::{Plan, Route};
@@ -28,11 +29,10 @@ use weir_share::Room;
 /// Held request bodies take at most this share of the memory's ceiling. Where there is no room a body streams
 /// at once.
 const HOLD_SHARE: u64 = 8;
-/// One client has this share of it, and of the memory's ceiling for streams that take nothing.
+/// One client has this share of it.
 const CLIENT_SHARE: u64 = 16;
-/// What one client may have in any case: what a connection holds, and a hundred streams.
+/// What one client may have in any case: what a connection holds.
 const HOLD_CLIENT_BYTES_MIN: u64 = 256 << 10;
-const STALLED_CLIENT_BYTES_MIN: u64 = 1 << 20;
 
 /// One plan with its upstreams. A reload replaces it as a whole; requests keep the one that they began with.
 pub(crate) struct Running {
@@ -96,11 +96,11 @@ pub(crate) struct Shared {
     pub(crate) bells: Arc<Bells>,
     /// The connections and requests of each client.
     pub(crate) clients: Arc<Clients>,
+    /// What connections hold beyond what each is reckoned with.
+    pub(crate) beside: Arc<BesideRoom>,
     /// Where request bodies wait until they are whole, so that a slow client occupies no connection to an
     /// origin: bytes.
     pub(crate) hold: Arc<Room>,
-    /// What streams take whose clients take nothing: bytes.
-    pub(crate) stalled: Arc<Room>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
     /// Walks without a client.
@@ -120,8 +120,8 @@ impl Shared {
         let limit_bytes = store.usage().limit_bytes;
         let hold_bytes = limit_bytes / HOLD_SHARE;
         Shared {
+            beside: BesideRoom::new(limit_bytes),
             hold: Room::new(hold_bytes, (hold_bytes / CLIENT_SHARE).max(HOLD_CLIENT_BYTES_MIN)),
-            stalled: Room::new(u64::MAX, (limit_bytes / CLIENT_SHARE).max(STALLED_CLIENT_BYTES_MIN)),
             files: Files::new(running.plan.hot_limits()),
             store,
             inflight: Arc::new(Inflight::new(bells.clone())),

@@ -24,7 +24,7 @@ mod tunnel;
 pub mod worker;
 
 pub use handover::{HandedOver, HandoverSender, Relayed};
-pub use limits::{ClientLimits, ContentLimits};
+pub use limits::{CHARGE_BYTES, ClientLimits, ContentLimits};
 pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, HeldContent, Late, Length, LocalFuture, Pace,
     Part, PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn,

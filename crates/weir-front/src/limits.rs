@@ -47,6 +47,9 @@ pub(crate) const LET_GO_AFTER: Duration = Duration::from_millis(100);
 /// How often it is asked to let go of more, as long as it could: 1 s.
 pub(crate) const LET_GO_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Memory that a connection holds beyond what each is reckoned with is charged in pieces of 32 KiB.
+pub const CHARGE_BYTES: usize = 32 << 10;
+
 impl ClientLimits {
     /// Those of content, where a request's site says nothing else.
     pub fn content(&self) -> ContentLimits {

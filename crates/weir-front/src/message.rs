@@ -21,7 +21,7 @@ use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
 pub use crate::body::{Body, Cut};
 use crate::limits::{ClientLimits, ContentLimits};
-use crate::listen::{Clients, Peer, TooMany, Trusted};
+use crate::listen::{Clients, Peer, Trusted};
 
 /// A future that stays on its thread.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
@@ -68,6 +68,11 @@ impl PeerInfo {
     #[must_use]
     pub fn at_port(self, port: Option<u16>) -> PeerInfo {
         PeerInfo { port, ..self }
+    }
+
+    /// The client that has a share for this connection. A trusted peer and a unix socket speak for many.
+    pub fn sharer(&self) -> Option<weir_share::Client> {
+        self.peer.sharer().filter(|_| self.trust == Trust::Untrusted)
     }
 
     /// A place for content that is held until its request goes to an origin, in bytes; `None` where other
@@ -561,16 +566,10 @@ pub trait Service: Sized + 'static {
     /// Counters and logs of this core.
     fn observer(&self) -> &Observer;
 
-    /// Charges memory, in bytes, that the client of a request keeps which takes nothing, until what is
-    /// returned is dropped.
-    ///
-    /// # Errors
-    /// The client keeps as much as it may: the response is to be cut.
-    fn charge(&self, note: &Self::Note<'_>, bytes: u64) -> Result<Box<dyn Any>, TooMany>;
-
-    /// The same for a connection: what it holds for all its requests. `client` is `None` where it stands for
-    /// many; the result where this one has as much as it may.
-    fn charge_connection(&self, client: Option<weir_share::Client>, bytes: u64) -> Option<Box<dyn Any>>;
+    /// Charges one more piece ([`CHARGE_BYTES`](crate::CHARGE_BYTES)) of memory that connections of this
+    /// client hold, until what is returned is dropped. `None` where the client has its share, or nothing is
+    /// left. A connection that speaks for many has no client.
+    fn charge_piece(&self, client: Option<weir_share::Client>) -> Option<Box<dyn Any>>;
 
     /// A while has passed since a connection ended or went to rest: memory that is kept for reuse may go.
     /// True where it wants to be called again after a while.

@@ -84,6 +84,10 @@ rows! {
         Http2ConnectionsClosed: "", "HTTP/2 connections that have ended.", "";
         Http2Streams: "weir_http2_streams", "Streams that clients began on HTTP/2 connections.", "";
         Http2StreamsClosed: "", "HTTP/2 streams that have ended.", "";
+        Http2StreamsRefused:
+            "weir_http2_streams_refused",
+            "HTTP/2 streams refused before any work, as their connection or client held too much memory.",
+            "HTTP/2 streams refused for memory";
         FloodsOfResets:
             "weir_http2_floods_resets",
             "HTTP/2 connections ended, or clients of proxies refused, for too many resets.",

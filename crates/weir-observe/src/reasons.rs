@@ -514,7 +514,7 @@ pub const REASONS: &[Reason] = {
         row(Cut, "file-hangs", "The device of the file does not answer. Before the head it is a 503."),
         row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
         row(Cut, "client-share", "It gave way: its client had most `streams`, or most of lists of folders."),
-        row(Cut, "stall-share", "The client took nothing of streams that keep a 16th of `cache.memory`."),
+        row(Cut, "memory-share", "The client's connections hold all the memory that they may."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(
             Cut,

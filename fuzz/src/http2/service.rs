@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use weir_front::listen::{Clients, Peer, TooMany, Trusted, UnixPeers};
+use weir_front::listen::{Clients, Peer, Trusted, UnixPeers};
 use weir_front::{
     Body, Client, ClientLimits, Cut, Done, Fields, Head, Late, Pace, Part, Refused, Request, Response,
     SealedPart, Service, Turn,
@@ -154,15 +154,7 @@ impl Service for Small {
 
     fn plan(&self) {}
 
-    fn charge(&self, _note: &Note<'_>, _bytes: u64) -> Result<Box<dyn std::any::Any>, TooMany> {
-        Ok(Box::new(()))
-    }
-
-    fn charge_connection(
-        &self,
-        _client: Option<weir_share::Client>,
-        _bytes: u64,
-    ) -> Option<Box<dyn std::any::Any>> {
+    fn charge_piece(&self, _client: Option<weir_share::Client>) -> Option<Box<dyn std::any::Any>> {
         Some(Box::new(()))
     }
 

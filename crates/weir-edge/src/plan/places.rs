@@ -11,8 +11,10 @@ const VOLUME_FILES: u64 = 64;
 /// The largest segment of a volume in bytes, and the fewest segments.
 const SEGMENT_BYTES: u64 = 1 << 30;
 const SEGMENTS_MIN: u64 = 64;
-/// What a connection takes in memory while it is used, and how many there may be however little is left.
-const CONNECTION_BYTES: u64 = 24 << 10;
+/// What a connection may hold beside the head of its request: its task, what is read ahead of HTTP/1, two
+/// streams of HTTP/2, frames or records that its client does not take. What HTTP/2 holds beyond that is
+/// charged to the memory's ceiling. And how many there may be however little is left.
+const CONNECTION_BYTES: u64 = 64 << 10;
 const BY_MEMORY_MIN: u64 = 256;
 /// The part of the memory that is left for connections of clients: the rest is for indexes of volumes,
 /// sockets and the page cache.
@@ -38,7 +40,8 @@ pub(super) fn places(config: &Config, open_files: u64, left_bytes: Option<u64>) 
         segments.max(SEGMENTS_MIN) + VOLUME_FILES
     });
     let needed = origins.chain(volumes).fold(OWN_FILES, u64::saturating_add);
-    let by_memory = left_bytes.map_or(u64::MAX, |left| left / MEMORY_SHARE / CONNECTION_BYTES);
+    let each = CONNECTION_BYTES + config.limits.head.0;
+    let by_memory = left_bytes.map_or(u64::MAX, |left| left / MEMORY_SHARE / each);
     let all = config.limits.connections.map_or_else(
         || open_files.saturating_sub(needed).max(open_files / 4).min(by_memory.max(BY_MEMORY_MIN)),
         |named| u64::from(named.get()),
@@ -81,10 +84,11 @@ mod tests {
         const FILES: u64 = 1 << 20;
         let by_files = FILES as usize - 128 - 300;
         check(FILES, Some(64 << 30), "", (by_files, by_files / 8));
-        check(FILES, Some(480 << 20), "", (10240, 1280));
-        check(FILES, Some(24 << 20), "", (512, 64));
+        check(FILES, Some(480 << 20), "", (2560, 320));
+        check(FILES, Some(480 << 20), "[limits]\nhead = \"64KiB\"", (1920, 240));
+        check(FILES, Some(96 << 20), "", (512, 64));
         check(FILES, Some(0), "", (256, 32));
-        check(4096, Some(480 << 20), "", (4096 - 128 - 300, 458));
+        check(4096, Some(960 << 20), "", (4096 - 128 - 300, 458));
         check(FILES, Some(0), "[limits]\nconnections = 1000", (1000, 125));
     }
 }

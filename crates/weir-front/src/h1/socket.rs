@@ -18,8 +18,8 @@ use crate::taking::Taking;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::{Counters, SiteId};
 
-/// The most pipelined bytes that are kept during a response. More stay in the kernel.
-const AHEAD_BYTES_MAX: usize = 64 << 10;
+/// Pipelined bytes from which on no more are read during a response. The others stay in the kernel.
+const AHEAD_BYTES_MAX: usize = 4 << 10;
 /// How often a client of which nothing is read is checked for having left.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest piece that is copied behind the head and sent with it.

@@ -2,14 +2,15 @@
 //! has one request answered, [`client`] is the client of a stream, [`send`] its response, [`heads`] the
 //! fields of that, [`tunnel`] what an extended CONNECT becomes (RFC 8441). Beneath the crate, [`wire`] reads
 //! and writes, [`frames`] scans frame heads, [`floods`] bounds what a client may waste, and [`named`] what
-//! each client of a proxy may; [`ahead`] bounds what waits to be sent, [`windows`] what may come. It must not
-//! decide how a request is answered.
+//! each client of a proxy may; [`ahead`] bounds what waits to be sent, [`windows`] what may come, and
+//! [`held`] counts what a connection holds in memory. It must not decide how a request is answered.
 
 mod ahead;
 mod client;
 mod floods;
 mod frames;
 mod heads;
+mod held;
 mod named;
 mod send;
 mod serve;

@@ -2,7 +2,6 @@
 //! The end of the stream means that the body is whole; a body that breaks off resets it. It must not change
 //! what the service answered.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
@@ -20,7 +19,6 @@ use super::ahead::{Ahead, Piece, Progress};
 use super::client::{Side, StreamClient};
 use super::heads;
 use crate::limits::{ClientLimits, LET_GO_AFTER, LET_GO_AGAIN_AFTER};
-use crate::listen::TooMany;
 use crate::message::{Body, Client, Done, End, Head, Pace, Response, Sent, Service, Turn, Upload, gone};
 use crate::taking::Taking;
 
@@ -33,9 +31,6 @@ pub(super) const FRAME_HEAD_BYTES: u64 = 9;
 /// The bytes of a body without a length that are taken before there is room for them, to see whether it ends.
 const EARLY_BYTES_MAX: usize = 1 << 10;
 
-/// What a stream under way takes in memory beside its heads and its body: 8 KiB.
-const STREAM_BYTES: usize = 8 << 10;
-
 pub(super) const NOTHING_SENT: Sent =
     Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
 
@@ -44,10 +39,8 @@ pub(super) struct Through<'c> {
     pub(super) ahead: &'c Rc<Ahead>,
     pub(super) limits: &'c ClientLimits,
     pub(super) counters: &'c Counters,
-    /// The memory of the request's head.
-    pub(super) head_bytes: usize,
-    /// As [`Service::charge`].
-    pub(super) charge: &'c dyn Fn(u64) -> Result<Box<dyn Any>, TooMany>,
+    /// Holds the memory of the response's head; false if there is no room for it.
+    pub(super) holds: &'c dyn Fn(usize) -> bool,
 }
 
 /// How the client learns where a body ends.
@@ -121,13 +114,15 @@ pub(super) async fn respond<S: Service>(
             progress: Rc::default(),
             taking: None,
             stint: Stint::default(),
-            head_bytes,
-            charged: None,
         };
         let end = match sending.at_once() {
             Some(end) => end,
             // In memory of its own, which a body at hand does not need.
-            None => Box::pin(sending.run()).await,
+            None if (through.holds)(head_bytes) => Box::pin(sending.run()).await,
+            None => {
+                side.borrow_mut().reset(Reason::ENHANCE_YOUR_CALM);
+                End::Cut(MEMORY_SHARE)
+            }
         };
         sent = Sent { end, ..sending.sent };
     }
@@ -164,10 +159,6 @@ struct Sending<'c, 's, B, P> {
     /// The rate of the client, if a least rate applies.
     taking: Option<Taking>,
     stint: Stint,
-    /// The memory of the response's head.
-    head_bytes: usize,
-    /// What the stream takes in memory, once its client has taken nothing for a moment.
-    charged: Option<Box<dyn Any>>,
 }
 
 impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
@@ -201,7 +192,7 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     async fn run(&mut self) -> End {
         let end = self.all().await;
         if let End::Cut(word) = end {
-            if !matches!(word, SEND_STALL | STALL_SHARE | READ_RATE) {
+            if !matches!(word, SEND_STALL | MEMORY_SHARE | READ_RATE) {
                 // The reset would overtake what came before it.
                 tokio::task::yield_now().await;
                 let _ = self.drained().await;
@@ -415,12 +406,6 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
             if let_go_at.is_some_and(|at| now >= at) && taken == 0 {
                 // A client that takes nothing holds nothing that others could use.
                 self.body.let_go(Bytes::new());
-                let bytes = STREAM_BYTES + self.through.head_bytes + self.head_bytes;
-                if self.charged.is_none() {
-                    // To the end of the stream.
-                    let charged = (self.through.charge)(bytes as u64);
-                    self.charged = Some(charged.map_err(|TooMany| End::Cut(STALL_SHARE))?);
-                }
                 let_go_at = self.body.may_let_go().then(|| now + LET_GO_AGAIN_AFTER);
             }
             if taken > 0 {
@@ -474,10 +459,10 @@ impl<B: Body, P: Pace> Sending<'_, '_, B, P> {
     }
 }
 
-/// The words for a client that takes nothing, nothing of too many streams, or too little.
+/// The words for a client that takes nothing, or too little, or has its share of memory.
 const SEND_STALL: &str = "send-stall";
-const STALL_SHARE: &str = "stall-share";
 const READ_RATE: &str = "read-rate";
+const MEMORY_SHARE: &str = "memory-share";
 /// What was at hand is not any more.
 const GONE_BODY: End = End::Cut("generation-gone");
 

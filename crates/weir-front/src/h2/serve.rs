@@ -21,9 +21,10 @@ use weir_yield::Behind;
 use super::ahead::{Ahead, Piece};
 use super::floods::Flood;
 use super::heads::Sender;
+use super::held::Held;
 use super::named::Named;
 use super::send::AHEAD_OF_STREAM_BYTES_MAX;
-use super::stream::{self, Shared, UnderWay};
+use super::stream::{self, Shared, UnderWay, WIDE_BYTES};
 use super::windows::{STREAM_WINDOW_BYTES, WINDOW_BYTES, Windows};
 use super::wire::{Io, Wire};
 use crate::entrance::Entered;
@@ -32,6 +33,8 @@ use crate::worker::{ConnectionState, GateState, Worker};
 
 /// Streams of a connection at once.
 const STREAMS_MAX: u32 = 100;
+/// How long what is not held any more stays charged.
+const SPARE_AFTER: Duration = Duration::from_secs(1);
 /// What a field takes of SETTINGS_MAX_HEADER_LIST_SIZE beside its name and value (RFC 9113 §6.5.2).
 const LISTED_FIELD_BYTES: usize = 32;
 /// Turns of a connection before the other tasks of the core have theirs.
@@ -67,6 +70,8 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         streams: Cell::new(0),
         free_since: Cell::new(now),
         heads_bytes: Cell::new(0),
+        answered_bytes: Cell::new(0),
+        held: Held::default(),
         named: Named::default(),
         windows: Windows::default(),
         _sender: Sender::begin(),
@@ -80,6 +85,7 @@ pub(crate) async fn serve<S: Service>(worker: Rc<Worker<S>>, entered: Entered, s
         state,
         deadline,
         farewell: None,
+        spare_at: None,
         is_cut: false,
         last_word: LastWord(Some(Rc::clone(&shared.wire))),
         behind: Behind::default(),
@@ -146,6 +152,8 @@ struct Serving<S: Service> {
     deadline: Deadline,
     /// When the client was told that the connection ends.
     farewell: Option<Instant>,
+    /// When memory that is charged and not held any more is given back.
+    spare_at: Option<Instant>,
     /// Whether it ends without waiting for its streams.
     is_cut: bool,
     last_word: LastWord,
@@ -200,6 +208,9 @@ impl<S: Service> Serving<S> {
                 std::panic::resume_unwind(error.into_panic());
             }
         }
+        if shared.wire.borrow().wants_room() && shared.hold(WIDE_BYTES, 0) {
+            shared.wire.borrow_mut().widen();
+        }
         if !is_closed && shared.wire.borrow().begins_to_send() && self.behind.poll(cx).is_pending() {
             return Poll::Pending;
         }
@@ -217,8 +228,12 @@ impl<S: Service> Serving<S> {
         if self.shared.worker.gate_state() != GateState::Open {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
+        let Some(under_way) = UnderWay::begin(&self.shared, &request) else {
+            // Nothing was done of it: the client may ask again.
+            self.shared.count(Count::Http2StreamsRefused);
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        };
         self.shared.worker.set_idle(&self.state, None);
-        let under_way = UnderWay::begin(&self.shared);
         let mut stream = Box::pin(stream::run(under_way, request, respond));
         if stream.as_mut().poll(cx).is_pending() {
             self.streams.spawn_local(stream);
@@ -256,6 +271,9 @@ impl<S: Service> Serving<S> {
         if worker.set_idle(&self.state, is_idle.then(|| self.shared.free_since.get())) && is_idle {
             worker.give_back_later();
         }
+        if self.spare_at.is_none() && self.shared.has_spare() {
+            self.spare_at = Some(clock::mono() + SPARE_AFTER);
+        }
         if self.farewell.is_none()
             && (worker.gate_state() != GateState::Open || worker.service().is_draining())
         {
@@ -287,7 +305,7 @@ impl<S: Service> Serving<S> {
         let head = wire.head_begun().map(|begun| begun + limits.head_time_max);
         let stalled = wire.stalled_since().map(|since| since + limits.send_stall_max);
         let idle = (self.shared.streams.get() == 0).then(|| self.idle_until());
-        [head, stalled, idle].into_iter().flatten().min()
+        [head, stalled, idle, self.spare_at].into_iter().flatten().min()
     }
 
     fn idle_until(&self) -> Instant {
@@ -299,6 +317,9 @@ impl<S: Service> Serving<S> {
 
     /// Does what is due. False if it is not due any more.
     fn expire(&mut self, now: Instant) -> bool {
+        if self.spare_at.take_if(|at| now >= *at).is_some() {
+            self.shared.give_up_spare();
+        }
         let limits = Rc::clone(&self.shared.peer);
         let limits = &limits.limits;
         let wire = Rc::clone(&self.shared.wire);

@@ -18,6 +18,7 @@ use weir_wire::{ListedContent, Pseudo, Refusal, RequestHead, of_list};
 use super::ahead::{Ahead, Piece};
 use super::client::{Content, Side, StreamClient};
 use super::heads::{self, Sender};
+use super::held::Held;
 use super::named::Named;
 use super::send::{self, Through};
 use super::tunnel;
@@ -31,6 +32,12 @@ use crate::worker::Worker;
 const HEADS_BYTES_MAX: usize = 192 << 10;
 /// A head of so much has a place in any case, so that the large ones of one client leave some to others.
 const HEAD_BYTES_FREE: usize = 4 << 10;
+/// What a stream under way takes in memory beside its heads: its task, and what the crate `h2` keeps of it.
+const STREAM_BYTES: usize = 8 << 10;
+/// What the crate keeps of a stream whose short answer waits to leave, beside the head of its request.
+const ANSWERED_BYTES: usize = 3 << 10;
+/// What frames that gather, and their records of TLS, may take where it could be charged.
+pub(super) const WIDE_BYTES: usize = 128 << 10;
 
 const SEC_WEBSOCKET_KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 
@@ -46,6 +53,10 @@ pub(super) struct Shared<S: Service> {
     pub(super) free_since: Cell<Instant>,
     /// The memory of their heads.
     pub(super) heads_bytes: Cell<usize>,
+    /// The memory of streams that have ended while their answers may not have left.
+    pub(super) answered_bytes: Cell<usize>,
+    /// All that the connection holds of this.
+    pub(super) held: Held,
     /// What is known of the clients that a trusted proxy names.
     pub(super) named: Named,
     pub(super) windows: Windows,
@@ -85,55 +96,88 @@ impl<S: Service> Shared<S> {
             self.count(flood.count());
         }
     }
+
+    /// Holds so much more memory; false where there is none for it.
+    pub(super) fn hold(&self, bytes: usize, beside: usize) -> bool {
+        let charge = || self.worker.service().charge_piece(self.peer.sharer());
+        self.held.take(bytes, beside, &charge)
+    }
+
+    /// Whether more memory is charged than is held, or may not be held for long.
+    pub(super) fn has_spare(&self) -> bool {
+        self.wire.borrow().is_wide() || self.held.has_spare()
+    }
+
+    /// Gives back memory that is charged and not held any more.
+    pub(super) fn give_up_spare(&self) {
+        if self.wire.borrow_mut().narrow() {
+            self.held.give_back(WIDE_BYTES);
+        }
+        self.held.give_up_spare();
+    }
 }
 
-/// Counts a stream while it is under way.
+/// Counts a stream while it is under way, with what it holds in memory.
 pub(super) struct UnderWay<S: Service> {
     shared: Rc<Shared<S>>,
     head_bytes: usize,
+    /// The memory of the head of its response, where that waits.
+    response_bytes: Cell<usize>,
     has_content: bool,
 }
 
 impl<S: Service> UnderWay<S> {
-    pub(super) fn begin(shared: &Rc<Shared<S>>) -> UnderWay<S> {
+    /// Counts a stream that begins. `None` if there is no room for it: nothing was done of its request yet.
+    pub(super) fn begin(shared: &Rc<Shared<S>>, request: &http::Request<RecvStream>) -> Option<UnderWay<S>> {
+        let head_bytes = heads::memory_bytes(request.headers());
+        let all_heads = shared.heads_bytes.get() + head_bytes;
+        if all_heads > HEADS_BYTES_MAX && head_bytes > HEAD_BYTES_FREE {
+            return None;
+        }
+        // What has been answered has left the crate, unless the client takes nothing.
+        if !shared.wire.borrow().is_blocked() {
+            shared.answered_bytes.set(0);
+        }
+        let (bytes, answered) = (STREAM_BYTES + head_bytes, shared.answered_bytes.get());
+        if shared.streams.get() == 0 && answered == 0 {
+            shared.held.take_first(bytes);
+        } else if !shared.hold(bytes, answered) {
+            return None;
+        }
+        let has_content = !request.body().is_end_stream();
+        if has_content && !shared.windows.begin(|bytes| shared.hold(bytes, answered)) {
+            shared.held.give_back(bytes);
+            return None;
+        }
+        shared.heads_bytes.set(all_heads);
         shared.streams.set(shared.streams.get() + 1);
         shared.count(Count::Http2Streams);
-        UnderWay { shared: Rc::clone(shared), head_bytes: 0, has_content: false }
+        Some(UnderWay { shared: Rc::clone(shared), head_bytes, response_bytes: Cell::new(0), has_content })
     }
 
-    /// Counts the memory of its head; false if there is no room for it.
-    fn holds(&mut self, fields: &HeaderMap) -> bool {
-        let bytes = heads::memory_bytes(fields);
-        let all = self.shared.heads_bytes.get() + bytes;
-        if all > HEADS_BYTES_MAX && bytes > HEAD_BYTES_FREE {
-            return false;
+    /// Holds the head of the response while the client takes nothing; false if there is no room for it.
+    fn holds_response(&self, bytes: usize) -> bool {
+        if !self.shared.wire.borrow().is_blocked() {
+            return true;
         }
-        self.shared.heads_bytes.set(all);
-        self.head_bytes = bytes;
-        true
-    }
-
-    /// Makes room for the content that follows its head.
-    fn expects(&mut self, content: &RecvStream) {
-        self.has_content = !content.is_end_stream();
-        if !self.has_content {
-            return;
+        let holds = self.shared.hold(bytes, 0);
+        if holds {
+            self.response_bytes.set(self.response_bytes.get() + bytes);
         }
-        let peer = &self.shared.peer;
-        let client = peer.peer.sharer().filter(|_| peer.trust == Trust::Untrusted);
-        let service = self.shared.worker.service();
-        self.shared.windows.begin(|bytes| service.charge_connection(client, bytes));
+        holds
     }
 }
 
 impl<S: Service> Drop for UnderWay<S> {
     fn drop(&mut self) {
         let shared = &self.shared;
+        if self.has_content {
+            shared.windows.end(|bytes| shared.held.give_back(bytes));
+        }
+        shared.held.give_back(STREAM_BYTES + self.head_bytes + self.response_bytes.get());
+        shared.answered_bytes.set(shared.answered_bytes.get() + ANSWERED_BYTES + self.head_bytes);
         shared.heads_bytes.set(shared.heads_bytes.get() - self.head_bytes);
         shared.streams.set(shared.streams.get() - 1);
-        if self.has_content {
-            shared.windows.end();
-        }
         shared.free_since.set(clock::mono());
         shared.count(Count::Http2StreamsClosed);
     }
@@ -142,7 +186,7 @@ impl<S: Service> Drop for UnderWay<S> {
 /// Has the request of a stream answered, and sends the response. What few streams need has memory of its
 /// own.
 pub(super) async fn run<S: Service>(
-    mut under_way: UnderWay<S>,
+    under_way: UnderWay<S>,
     request: http::Request<RecvStream>,
     respond: SendResponse<Piece>,
 ) {
@@ -152,14 +196,9 @@ pub(super) async fn run<S: Service>(
     let (parts, stream) = request.into_parts();
     let limits = &shared.peer.limits;
     let is_whole = stream.is_end_stream();
-    under_way.expects(&stream);
     let side = RefCell::new(Side::Waiting(respond));
     let content = Content::new(stream, Rc::clone(&shared.wire), limits, at.mono);
     let mut client = StreamClient { content, side: &side, site: SiteId::NONE, interims: Interims::default() };
-    // Before anything is waited for.
-    if !under_way.holds(&parts.headers) {
-        return side.borrow_mut().reset(Reason::REFUSED_STREAM);
-    }
     let has_too_many = parts.headers.len() > limits.head.fields_max;
     let follows = match is_whole {
         true => ListedContent::None,
@@ -189,14 +228,9 @@ pub(super) async fn run<S: Service>(
     let plan = service.plan();
     let mut note = service.begin(&plan, &mut request);
     let mut response = service.call(&mut note, &mut client).await;
-    let charge = |bytes| service.charge(&note, bytes);
-    let through = Through {
-        ahead: &shared.ahead,
-        limits,
-        counters: service.observer().counters(),
-        head_bytes: under_way.head_bytes,
-        charge: &charge,
-    };
+    let holds = |bytes| under_way.holds_response(bytes);
+    let through =
+        Through { ahead: &shared.ahead, limits, counters: service.observer().counters(), holds: &holds };
     let done = match response.switch.take() {
         Some(switch) if is_connect => {
             Box::pin(tunnel::run(&mut client, &through, &mut response, *switch)).await
@@ -251,13 +285,8 @@ fn head_of(parts: Parts, content: ListedContent, limits: &weir_wire::Limits) -> 
 async fn refuse<S: Service>(client: &mut StreamClient<'_>, shared: &Shared<S>, why: &Refused) {
     let service = shared.worker.service();
     let limits = &shared.peer.limits;
-    let through = Through {
-        ahead: &shared.ahead,
-        limits,
-        counters: service.observer().counters(),
-        head_bytes: 0,
-        charge: &|_| Ok(Box::new(())),
-    };
+    let through =
+        Through { ahead: &shared.ahead, limits, counters: service.observer().counters(), holds: &|_| true };
     let done: Done = send::respond(client, &through, false, &mut service.refuse(why)).await;
     service.refused(why, shared.peer.peer, &done);
 }

@@ -24,8 +24,11 @@ use super::frames::{Code, Event, Frame, Kind, Scan};
 use crate::listen::Stream;
 use crate::message::Trust;
 
-/// Bytes that gather before they are written within a poll of the connection.
-const GATHER_BYTES_MAX: usize = 64 << 10;
+/// Bytes that gather before they are written within a poll of the connection: of any connection, and of one
+/// whose memory for it is charged.
+const GATHER_BYTES_MAX: (usize, usize) = (32 << 10, 64 << 10);
+/// The largest buffer that a connection keeps without a charge while its client takes nothing.
+const NARROW_BYTES_MAX: usize = 48 << 10;
 /// Bytes of heads that the crate decodes before its streams begin. A field takes at least one of them, and
 /// about a hundred bytes of memory.
 const TURN_HEAD_BYTES_MAX: usize = 2 << 10;
@@ -49,6 +52,14 @@ pub(crate) fn shrink() {
     SPARES.take();
 }
 
+/// What frames do that the crate has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CratesFrames {
+    Leave,
+    /// They find no room, since the client takes nothing.
+    Wait,
+}
+
 /// The socket of one connection, and what is known of the frames on it.
 pub(super) struct Wire {
     stream: Stream,
@@ -57,6 +68,9 @@ pub(super) struct Wire {
     /// Frames to be written, and how many bytes of them were.
     out: Vec<u8>,
     out_at: usize,
+    /// How many gather.
+    gather_max: usize,
+    crates: CratesFrames,
     /// Since when nothing could be written.
     stalled: Option<Instant>,
     incoming: Scan,
@@ -89,6 +103,8 @@ impl Wire {
             held: input,
             out: Vec::new(),
             out_at: 0,
+            gather_max: GATHER_BYTES_MAX.0,
+            crates: CratesFrames::Leave,
             stalled: None,
             incoming: Scan::behind(PREFACE.len()),
             outgoing: Scan::behind(0),
@@ -164,6 +180,43 @@ impl Wire {
         self.heads.push_back((stream, site));
     }
 
+    /// Whether the client does not take what gathers, of which more could be kept for it.
+    pub(super) fn wants_room(&self) -> bool {
+        self.is_blocked() && !self.is_wide()
+    }
+
+    /// Whether the crate has frames that find no room, since the client takes nothing.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.crates == CratesFrames::Wait
+    }
+
+    /// More may gather.
+    pub(super) fn widen(&mut self) {
+        self.gather_max = GATHER_BYTES_MAX.1;
+    }
+
+    /// Whether it may.
+    pub(super) fn is_wide(&self) -> bool {
+        self.gather_max == GATHER_BYTES_MAX.1
+    }
+
+    /// No more may gather, if all has left. Whether more could.
+    pub(super) fn narrow(&mut self) -> bool {
+        let narrows = self.is_wide() && self.out.is_empty() && self.stream.is_flushed();
+        if narrows {
+            self.gather_max = GATHER_BYTES_MAX.0;
+        }
+        narrows
+    }
+
+    /// Keeps no larger buffer than is charged, while the client takes nothing.
+    fn compact(&mut self) {
+        if !self.is_wide() && self.out.capacity() > NARROW_BYTES_MAX {
+            self.out = self.out.split_off(self.out_at);
+            self.out_at = 0;
+        }
+    }
+
     /// Whether something has gathered of which nothing was written.
     pub(super) fn begins_to_send(&self) -> bool {
         !self.out.is_empty() && self.out_at == 0 && self.stalled.is_none()
@@ -190,6 +243,7 @@ impl Wire {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.stream.poll_writable(cx)?.is_pending() {
                         self.stalled.get_or_insert(self.now);
+                        self.compact();
                         return Poll::Pending;
                     }
                 }
@@ -347,9 +401,14 @@ impl AsyncRead for Io {
 impl AsyncWrite for Io {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wire = &mut *self.0.borrow_mut();
-        if wire.out.len() - wire.out_at >= GATHER_BYTES_MAX {
-            ready!(wire.poll_flush(cx))?;
+        if wire.out.len() - wire.out_at >= wire.gather_max {
+            let flushed = wire.poll_flush(cx);
+            if flushed.is_pending() {
+                wire.crates = CratesFrames::Wait;
+            }
+            ready!(flushed)?;
         }
+        wire.crates = CratesFrames::Leave;
         if wire.out.capacity() == 0 {
             wire.out = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
         }

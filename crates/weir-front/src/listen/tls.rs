@@ -13,8 +13,8 @@ use weir_tls::{RECORD_BYTES_MAX, Session, TlsError};
 
 use super::Plain;
 
-/// The most bytes of one read: several full records.
-const READ_BYTES: usize = 64 << 10;
+/// The most bytes of one read: a full record.
+const READ_BYTES: usize = 17 << 10;
 /// The most plaintext of one write.
 const WRITE_BYTES: usize = 64 << 10;
 

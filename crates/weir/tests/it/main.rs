@@ -27,6 +27,7 @@ mod arrive {
     mod client;
     mod crowds;
     mod handshakes;
+    mod held;
     pub(crate) mod http2;
     mod http2_floods;
     mod http2_many;

@@ -383,34 +383,3 @@ fn two_clients_that_read_no_lists_do_not_use_up_their_memory() {
         }
     }
 }
-
-/// One client with streams that take nothing has a sixteenth of the memory; further ones are cut.
-#[test]
-fn one_client_that_takes_nothing_of_many_streams_leaves_the_memory_to_others() {
-    let origin = Origin::start();
-    let fresh = ("Cache-Control", "max-age=600");
-    origin.put("/large", Resource::new(vec![b'x'; 1 << 20]).header(fresh.0, fresh.1));
-    let weir = setup().run_config(&format!(
-        "[admin]\nlisten = \"{{admin}}\"\n[cache]\nmemory = \"64MiB\"\n\
-         [[listen]]\naddress = \"{{listen}}\"\nprotocols = [\"h2\", \"http/1.1\"]\n\
-         [upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n",
-        origin.url()
-    ));
-    assert_eq!(weir.get("/large").status(), 200);
-    let stalled = |client: usize| hundred(&weir, &named(client), 0, |_| "/large".to_owned());
-    let open = || weir.metric("weir_http2_streams_open").unwrap_or_default();
-    let _hog: Vec<H2Frames> = (0..6).map(|_| stalled(1)).collect();
-    // A stream takes 8 KiB and its heads: so many fit into four megabytes.
-    let cut = || weir.metric("weir_errors_total{reason=\"stall-share\"}").unwrap_or_default();
-    until("those beyond its share are cut, and no other one", || {
-        let before = cut();
-        std::thread::sleep(Duration::from_millis(500));
-        before >= 88.0 && before == cut() && cut() + open() == 600.0
-    });
-    assert!(open() > 300.0, "{} are left", open());
-    let before = open();
-    let _other = stalled(2);
-    until("another client's stay", || open() == before + 100.0);
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(open(), before + 100.0);
-}
