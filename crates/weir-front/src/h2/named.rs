@@ -71,7 +71,7 @@ mod tests {
     use std::net::IpAddr;
     use std::time::Duration;
 
-    use super::{CLIENTS_MAX, Named};
+    use super::{CLIENTS_MAX, Client, Named};
 
     fn client(number: u32) -> Client {
         Client::of(IpAddr::from(number.to_be_bytes()))

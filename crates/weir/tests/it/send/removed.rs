@@ -205,7 +205,7 @@ fn downloads_under_way_end_after_a_soft_purge() {
 }
 
 #[test]
-fn slow_downloads_of_a_file_that_still_arrives_end_after_a_purge() {
+fn slow_downloads_of_a_file_that_still_arrives_have_what_came_before_its_purge() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let (authority, weir) = start(&origin, "16MiB", "1GiB");
     let (body, resource) = version(1, LENGTH);
@@ -214,7 +214,7 @@ fn slow_downloads_of_a_file_that_still_arrives_end_after_a_purge() {
     let mut quick = Slow::http1(weir.client().patience(PATIENCE), "/file");
     let quick = std::thread::spawn(move || quick.read_to(LENGTH).to_vec());
     let slow = begin(&weir, &authority);
-    until("much has come", || weir.metric("weir_volume_written_body_bytes_total") > Some(12e6));
+    until("much has come", || weir.metric("weir_volume_written_body_bytes_total") > Some(19.5e6));
     let (new, resource) = version(2, LENGTH);
     origin.put("/file", resource);
     purge(&weir, &["https://www.example.com/file"]);
@@ -222,7 +222,11 @@ fn slow_downloads_of_a_file_that_still_arrives_end_after_a_purge() {
     assert!(quick.join().unwrap() == body);
     until("its first segment has left the volume", || freed(&weir) >= 1.0);
     assert!(get(&weir, "/file") == new, "no look-up finds it");
-    assert_whole(&weir, &body, slow);
+    // What came later was stored for nobody, and the origin has another version.
+    for mut client in slow {
+        let got = client.read_to(LENGTH);
+        assert!(got.len() > 19_000_000 && body.starts_with(got), "{} bytes", got.len());
+    }
 }
 
 #[test]
