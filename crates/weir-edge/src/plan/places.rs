@@ -83,7 +83,7 @@ mod tests {
     fn connections_fit_into_the_memory_that_is_left() {
         const FILES: u64 = 1 << 20;
         let by_files = FILES as usize - 128 - 300;
-        check(FILES, Some(64 << 30), "", (by_files, by_files / 8));
+        check(FILES, Some(1 << 40), "", (by_files, by_files / 8));
         check(FILES, Some(480 << 20), "", (2560, 320));
         check(FILES, Some(480 << 20), "[limits]\nhead = \"64KiB\"", (1920, 240));
         check(FILES, Some(96 << 20), "", (512, 64));
