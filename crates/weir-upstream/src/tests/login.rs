@@ -62,7 +62,7 @@ impl Client {
 
     /// Status and text of a response, read to its end.
     async fn ask(&self, request: OriginRequest) -> Result<(u16, String), OriginError> {
-        let request = OriginRequest { client: Some(self.address), ..request };
+        let request = OriginRequest { client: Some(self.address.into()), ..request };
         let mut response = self.upstream.send_for(Some(self.login()), request, None).await?;
         let status = response.status.as_u16();
         Ok((status, text(&mut response.body).await?))
