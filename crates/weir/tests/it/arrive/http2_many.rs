@@ -75,11 +75,16 @@ fn streams_that_one_client_has_reset_refuse_that_client_alone() {
     let weir = weir(&origin, "");
     let mut client = client(&weir);
     assert!(is_served(&mut client, "192.0.2.2"));
-    for _ in 0..110 {
-        let length = ("content-length", "9");
-        let stream = client.begin("POST", HOST, "/slow", &[of("192.0.2.1")[0], length]);
-        client.frames().send_frame(&Frame::data(stream, flag::END_STREAM, "more than nine"));
+    let own = [(":method", "POST"), (":scheme", "http"), (":authority", HOST), (":path", "/slow")];
+    let more = [of("192.0.2.1")[0], ("content-length", "9")];
+    for number in 0..130 {
+        // Beneath the client: what follows a stream that was refused is answered with a second reset.
+        let stream = 2 * number + 10_001;
+        let head = Frame::headers(stream, 0, hpack::literals(own.iter().chain(&more).copied()));
+        let data = Frame::data(stream, flag::END_STREAM, "more than nine");
+        assert!(client.frames().send_frames(&[head, data]), "{number}");
     }
+    client.skip_to(20_001);
     check(&weir, &mut client, "192.0.2.1", "made_resets");
 }
 
