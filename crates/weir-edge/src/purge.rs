@@ -1,7 +1,9 @@
 //! Purging: turns an order in words into marks of the ledger. [`by_client`] is `PURGE` and the like of a
-//! client that may purge: [`rights`] says how much it may, [`wanted`] which marks its request means. It must
-//! not search what is held: the cost of a purge does not depend on it.
+//! client that may purge: [`rights`] says how much it may, [`wanted`] which marks its request means,
+//! [`beyond`] what went without being named. It must not search what is held: the cost of a purge does not
+//! depend on it.
 
+pub(crate) mod beyond;
 pub(crate) mod by_client;
 mod held;
 mod names;

@@ -113,7 +113,7 @@ rows! {
             "requests for a purge refused";
         PurgesWidened:
             "weir_purges_widened",
-            "Purges by requests whose pattern could not be read, so that more was purged than it says.",
+            "Purges by requests that took more than they say: unread patterns, or no room for so many marks.",
             "purges wider than asked for";
         Panics: "weir_panics", "Requests and fills that panicked: please report them.", "panics";
         LogDropped:

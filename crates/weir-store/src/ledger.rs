@@ -40,7 +40,7 @@ pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
 pub use record::Unreadable;
 pub use retentions::{LIFETIME_MAX, TooMany};
-pub use scope::{Change, Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
+pub use scope::{Change, Force, Judged, Made, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
 
@@ -192,7 +192,7 @@ impl Ledger {
     /// Makes marks, in force at once. Returns the largest. They are written with the next batch, without
     /// waiting.
     pub fn mark(&self, wanted: &[Mark], now: Now) -> Stamp {
-        let stamp = self.enter(wanted, now, None);
+        let Made { stamp, .. } = self.enter(wanted, now, None);
         if let Some(book) = &self.book {
             book.pass(stamp);
         }
@@ -201,7 +201,7 @@ impl Ledger {
 
     /// Makes marks, in force at once. The ledger's thread calls `acknowledge` when they are durable, after
     /// one sync for all that came meanwhile. If that fails they are in force until the process ends.
-    pub fn purge(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
+    pub fn purge(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Made {
         self.enter(wanted, now, Some(acknowledge))
     }
 
@@ -212,18 +212,18 @@ impl Ledger {
     pub fn retain(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Result<Stamp, TooMany> {
         let _retaining = self.retaining.lock();
         self.marks.check_room(wanted)?;
-        Ok(self.enter(wanted, now, Some(acknowledge)))
+        Ok(self.enter(wanted, now, Some(acknowledge)).stamp)
     }
 
-    fn enter(&self, wanted: &[Mark], now: Now, acknowledge: Option<Acknowledge>) -> Stamp {
+    fn enter(&self, wanted: &[Mark], now: Now, acknowledge: Option<Acknowledge>) -> Made {
         match &self.book {
             Some(book) => book.enter(&self.marks, wanted, now, acknowledge),
             None => {
-                let stamp = self.marks.make(wanted, now, |_| {});
+                let made = self.marks.make(wanted, now, |_, _| {});
                 if let Some(acknowledge) = acknowledge {
-                    acknowledge(Ok(stamp));
+                    acknowledge(Ok(made.clone()));
                 }
-                stamp
+                made
             }
         }
     }

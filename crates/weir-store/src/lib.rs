@@ -53,7 +53,7 @@ pub use inside::{
     Page, PlaceOf, SiteStocks, StocksSeen, Sum, Twice, Unlisted, UrlMatch, Visitor, Wanted,
 };
 pub use ledger::{
-    Acknowledge, Asking, Change, Force, Judged, LIFETIME_MAX, Ledger, LedgerState, MARKS_MAX, Mark,
+    Acknowledge, Asking, Change, Force, Judged, LIFETIME_MAX, Ledger, LedgerState, MARKS_MAX, Made, Mark,
     OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, TooMany, Unreadable,
     Unwritten,
 };

@@ -37,7 +37,7 @@ use crate::generation::{BLOCK_BYTES, Body, Piece};
 use crate::generation::{Generation, Retirement};
 use crate::generation::{Head, detached, head_bytes};
 use crate::inside::{Ask, Inside, VolumeWrite};
-use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
+use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Made, Mark, Scope, Stamp};
 use crate::memory::{Limits, overhead_bytes};
 use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
@@ -511,11 +511,11 @@ impl Store {
     }
 
     /// Makes what the marks concern dead or stale, at once, running transfers included. Returns the largest
-    /// mark. The ledger's thread calls `acknowledge` once the marks are durable.
-    pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
-        let stamp = self.inside.memory.ledger.purge(marks, now, acknowledge);
+    /// mark, and what went beyond them. The ledger's thread calls `acknowledge` once the marks are durable.
+    pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Made {
+        let made = self.inside.memory.ledger.purge(marks, now, acknowledge);
         self.marked(marks);
-        stamp
+        made
     }
 
     /// Frees what is found at once, and keeps the marks from becoming too many.

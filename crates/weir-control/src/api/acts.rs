@@ -18,7 +18,8 @@ use crate::jobs::beside;
 use crate::turns::Kind;
 
 /// Why more went than was named.
-const WIDER: &str = "more than was asked for: it could not be told apart";
+const WIDER: &str =
+    "more than was asked for: it could not be told apart, or the ledger has no room for so many marks";
 /// Seconds until the sweeper has made room in the ledger.
 const RETRY_AFTER_S: &str = "10";
 

@@ -50,7 +50,8 @@ pub enum PurgeScope {
 pub struct Taken {
     /// How many objects that are, where it is known without a search.
     pub held: Option<u64>,
-    /// How the URLs begin that go in place of fewer, which cannot be told apart.
+    /// How the URLs begin that go in place of fewer, which cannot be told apart; the names of sites that go
+    /// as wholes.
     pub wider: Vec<String>,
 }
 
@@ -70,7 +71,8 @@ pub struct Purged {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
     /// How the URLs in keys begin that went in place of fewer, which fields, cookies or parameters choose.
-    /// Absent where no more went than was named.
+    /// Without `://`: the name of a site that went as a whole, or `everything`, since the ledger has no room
+    /// for so many marks. Absent where no more went than was named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wider: Vec<String>,
     /// How many pieces of content by hand lie there; no purge touches them. Absent without any.

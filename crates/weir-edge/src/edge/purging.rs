@@ -4,6 +4,7 @@ use weir_store::volume::{EachDone, Stock};
 use weir_store::{Acknowledge, Scope};
 
 use super::Edge;
+use crate::purge::beyond::Words;
 use crate::purge::{self, PurgeOrder};
 
 /// What a purge takes.
@@ -11,7 +12,8 @@ use crate::purge::{self, PurgeOrder};
 pub struct Purging {
     /// So many objects; `None` where finding that out would take a search.
     pub held: Option<u64>,
-    /// How the URLs begin that go in place of fewer, which cannot be told apart.
+    /// How the URLs begin that go in place of fewer, which cannot be told apart; the names of sites that go
+    /// as wholes, since the ledger has no room for so many marks of less.
     pub wider: Vec<String>,
 }
 
@@ -25,9 +27,12 @@ impl Edge {
     /// `acknowledge` is not called.
     pub fn purge(&self, orders: &[PurgeOrder], acknowledge: Acknowledge) -> Result<Purging, String> {
         let plan = self.plan();
-        let marks = purge::marks_of(&plan, orders)?;
+        let mut marks = purge::marks_of(&plan, orders)?;
         let held = purge::held_of(&self.shared.store, &plan, orders, &marks.all);
-        self.shared.store.purge(&marks.all, weir_clock::now(), acknowledge);
+        let made = self.shared.store.purge(&marks.all, weir_clock::now(), acknowledge);
+        let whole = Words::of(&marks.all).beyond(&plan, &made);
+        let held = held.filter(|_| whole.is_empty());
+        marks.wider.extend(whole);
         Ok(Purging { held, wider: marks.wider })
     }
 

@@ -88,6 +88,7 @@ mod tests {
     }
 
     fn marks(before: &str, now: &str) -> BTreeSet<String> {
+        let sites = ["a.test", "b.test", "*.test", "*"].map(weir_policy::site_hash);
         let shown = |mark: &Mark| match mark.scope {
             Scope::Site(site) => ["a.test", "b.test", "*.test", "*"]
                 .into_iter()
@@ -97,10 +98,10 @@ mod tests {
             scope => {
                 let is_it = |text: &String| {
                     matches!(scope, Scope::Prefix { length, .. } if length as usize == text.len())
-                        && scope.concerns(
-                            &weir_policy::CacheKey::new(text.clone().into()),
-                            &weir_policy::Tags::default(),
-                        )
+                        && sites.iter().any(|site| {
+                            let key = weir_policy::CacheKey::new(text.clone().into());
+                            scope.concerns(&key.of_site(*site), &weir_policy::Tags::default())
+                        })
                 };
                 let hosts = ["a.test", "b.test", "c.test"].into_iter();
                 let texts = hosts.flat_map(|host| {

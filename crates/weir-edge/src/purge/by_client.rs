@@ -8,8 +8,9 @@ use tokio::sync::oneshot;
 use weir_clock as clock;
 use weir_observe::{Act, Actor, Count, Entry, MARK_PATIENCE, RECORD_PATIENCE, SILENT_DRIVE};
 use weir_policy::purge::read;
-use weir_store::{Mark, Scope, Stamp, Unwritten};
+use weir_store::{Made, Scope, Stamp, Unwritten};
 
+use super::beyond::Words;
 use super::held::held;
 use super::rights::purger;
 use super::wanted::{From, Refused, Wanted};
@@ -18,7 +19,6 @@ use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::Response;
 use crate::route::Rights;
-use crate::shared::Shared;
 
 /// The methods that every client may use.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -28,11 +28,13 @@ const CACHE_PURGE_RESULT: HeaderName = HeaderName::from_static("cache-purge-resu
 
 /// Why more has gone than was asked for.
 const WIDER: &str = "more than was asked for: it could not be read or told apart";
+/// The same where the ledger is full.
+const NO_ROOM: &str = "more than was asked for: the ledger has no room for so many marks";
 
 /// Purges what the request asks for, where its client may; `route` is that of its own URL. Answers once the
 /// marks are durable and the history has its entry.
 pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Route>>) -> Response {
-    let wanted = match wanted(exchange, route.map(|route| &**route)) {
+    let mut wanted = match wanted(exchange, route.map(|route| &**route)) {
         Ok(wanted) => wanted,
         Err(reply) => {
             exchange.core.observer.counters().count(Count::PurgesRefused);
@@ -54,14 +56,12 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
         why: if wanted.is_wider { WIDER.to_owned() } else { String::new() },
         ..entry(exchange)
     };
-    let counters = exchange.core.observer.counters();
-    counters.count(Count::Purges);
+    exchange.core.observer.counters().count(Count::Purges);
     if wanted.is_wider {
-        counters.count(Count::PurgesWidened);
         tracing::warn!(purged = wanted.text, "a purge says more than can be read, and more was purged");
     }
-    let reply = match carried_out(shared, &wanted.marks, entry).await {
-        Ok(stamp) => purged(stamp, &wanted, held),
+    let reply = match carried_out(exchange, &mut wanted, entry).await {
+        Ok(stamp) => purged(stamp, &wanted, held.filter(|_| !wanted.is_beyond)),
         Err(why) => unwritten(&why),
     };
     local::answer(exchange, reply)
@@ -69,19 +69,37 @@ pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Ro
 
 /// Sets the marks, and waits until they are durable and the history has the entry. The entry is written also
 /// where the client does not wait. A disk on which the history cannot be written holds up no purge.
-async fn carried_out(shared: &Arc<Shared>, marks: &[Mark], mut entry: Entry) -> Result<Stamp, String> {
+async fn carried_out(
+    exchange: &Exchange<'_, '_>,
+    wanted: &mut Wanted,
+    mut entry: Entry,
+) -> Result<Stamp, String> {
+    let shared = &exchange.core.shared;
+    let words = Arc::new(Words::of(&wanted.marks));
+    let as_written = words.clone();
     let (done, written) = oneshot::channel();
     let (noted, recorded) = oneshot::channel();
     let observatory = shared.observatory.clone();
-    let acknowledge = move |result: Result<Stamp, Unwritten>| {
+    let acknowledge = move |result: Result<Made, Unwritten>| {
         match &result {
-            Ok(stamp) => entry.mark = Some(stamp.number()),
+            Ok(made) => {
+                entry.mark = Some(made.stamp.number());
+                if as_written.fall_short(made) {
+                    entry.why = NO_ROOM.to_owned();
+                }
+            }
             Err(error) => (entry.result, entry.why) = (Act::Failed, error.to_string()),
         }
-        drop(done.send(result));
+        drop(done.send(result.map(|made| made.stamp)));
         observatory.history.record_then(entry, Box::new(move |result| drop(noted.send(result))));
     };
-    shared.store.purge(marks, clock::now(), Box::new(acknowledge));
+    let made = shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
+    if !words.beyond(&exchange.running.plan, &made).is_empty() {
+        (wanted.is_beyond, wanted.result) = (true, "all");
+    }
+    if wanted.is_wider || wanted.is_beyond {
+        exchange.core.observer.counters().count(Count::PurgesWidened);
+    }
     let written = tokio::time::timeout(MARK_PATIENCE, written).await.map_err(|_| SILENT_DRIVE.to_owned())?;
     let written = written.map_err(|_| "the ledger's thread has ended".to_owned())?;
     let _ = tokio::time::timeout(RECORD_PATIENCE, recorded).await;
@@ -154,6 +172,9 @@ fn purged(stamp: Stamp, wanted: &Wanted, held: Option<u64>) -> Reply {
             "host with port, path and query must be as clients ask for them; all that begins with a text: \
              PURGE /text/.* with X-Purge-Method: regex, or weir purge --prefix\n",
         );
+    }
+    for url in &wanted.left {
+        body.push_str(&format!("not purged: {url}; the `purge` of a route there does not let this client\n"));
     }
     let mut reply = Reply::line(StatusCode::OK, "purged", body);
     // Invariant: words and digits are visible characters.

@@ -8,7 +8,7 @@ use weir_store::{PREFIX_BYTES_MAX, Scope};
 
 use super::Place;
 use crate::plan::Site;
-use crate::route::{KeyPath, Route, Unknown, Whose};
+use crate::route::{KeyPath, Purger, Rights, Route, Unknown, Whose};
 use crate::values::{OfRequest, Unasked};
 
 /// A URL in keys, or how it begins.
@@ -110,16 +110,7 @@ impl Place<'_> {
         let begin = format!("{}://{}", self.scheme.as_str(), self.host.as_str());
         let mut all = vec![Name::of(self.site, own(format!("{begin}{}", self.path_and_query)), false)];
         for method in [Method::GET, Method::HEAD] {
-            let view = RequestView {
-                method: &method,
-                scheme: self.scheme.as_str(),
-                host: self.host.as_str(),
-                path_and_query: &self.path_and_query,
-                headers: &headers,
-                has_body: false,
-                is_trusted: false,
-            };
-            for KeyPath { text, is_wider } in of(&view) {
+            for KeyPath { text, is_wider } in of(&self.view(&method, &headers)) {
                 let text = match text {
                     Beginning::Whole(text) => Beginning::Whole(format!("{begin}{text}")),
                     Beginning::Open(text) => Beginning::Open(format!("{begin}{text}")),
@@ -131,6 +122,34 @@ impl Place<'_> {
             }
         }
         all
+    }
+
+    /// The least that a client may purge of what is stored under the URL: by a GET or a HEAD, by whichever
+    /// port of ours. Several routes may store under one key.
+    pub(super) fn rights(&self, purger: &Purger<'_>) -> Rights {
+        let headers = HeaderMap::new();
+        let of_routes = |method: &Method| {
+            let view = self.view(method, &headers);
+            let mut routes = self.site.storing(&view, Unknown::Port);
+            if routes.is_empty() {
+                // A key of another URL may have this text.
+                routes = self.site.candidates(&view, Unknown::Port);
+            }
+            routes.iter().map(|route| route.purgers.rights(purger)).min()
+        };
+        [Method::GET, Method::HEAD].iter().filter_map(of_routes).min().unwrap_or(Rights::Nothing)
+    }
+
+    fn view<'a>(&'a self, method: &'a Method, headers: &'a HeaderMap) -> RequestView<'a> {
+        RequestView {
+            method,
+            scheme: self.scheme.as_str(),
+            host: self.host.as_str(),
+            path_and_query: &self.path_and_query,
+            headers,
+            has_body: false,
+            is_trusted: false,
+        }
     }
 
     fn known<'a>(&'a self, route: &'a Route, view: RequestView<'a>) -> OfRequest<'a> {

@@ -39,8 +39,12 @@ pub(crate) struct Wanted {
     pub(crate) scope: Value,
     /// The sites that are concerned.
     pub(crate) sites: Vec<String>,
+    /// The same URL by the other scheme, where the client may not purge that.
+    pub(crate) left: Vec<String>,
     /// Whether more goes than was asked for.
     pub(crate) is_wider: bool,
+    /// Whether a whole site went, since the ledger has no room for so many marks.
+    pub(crate) is_beyond: bool,
 }
 
 /// Why a client's purge is not carried out.
@@ -137,9 +141,9 @@ impl<'a> From<'a> {
         let (What::Url(path) | What::Prefix(path)) = what else { return of_site };
         let target = without_dots(path);
         let headers = HeaderMap::new();
-        let of_routes = |scheme| {
+        let of_routes = |(method, scheme): (&Method, &str)| {
             let view = RequestView {
-                method: &Method::GET,
+                method,
                 scheme,
                 host: "",
                 path_and_query: &target,
@@ -152,9 +156,12 @@ impl<'a> From<'a> {
             let rights = routes.iter().map(|route| route.purgers.rights(&self.purger));
             rights.min().unwrap_or(Rights::Nothing)
         };
-        ["http", "https"].into_iter().map(of_routes).fold(of_site, Rights::min)
+        let asked = [Method::GET, Method::HEAD];
+        let asked = asked.iter().flat_map(|method| ["http", "https"].map(|scheme| (method, scheme)));
+        asked.map(of_routes).fold(of_site, Rights::min)
     }
 
+    /// One URL, under each scheme where the client may purge it.
     fn one_url(&self, path: &str) -> Result<Wanted, Refused> {
         let site = self.plan.site(self.host.name()).ok_or(Refused::NoSite)?;
         if self.own == Rights::Nothing {
@@ -162,7 +169,14 @@ impl<'a> From<'a> {
         }
         let url = format!("{}{path}", self.host.as_str());
         let places = places(self.plan, &url).map_err(|_| Refused::NoSite)?;
-        let names: Vec<Name> = places.iter().flat_map(Place::names).collect();
+        let is_allowed = |place: &Place<'_>| place.rights(&self.purger) != Rights::Nothing;
+        let (may, left): (Vec<_>, Vec<_>) = places.into_iter().partition(is_allowed);
+        let url = match may.as_slice() {
+            [] => return Err(Refused::NotAllowed),
+            [one] => one.text(),
+            _ => url,
+        };
+        let names: Vec<Name> = may.iter().flat_map(Place::names).collect();
         let is_wider = names.iter().any(|name| name.is_wider);
         if is_wider && self.rights(site, &What::Prefix(path.to_owned())) != Rights::Anything {
             return Err(Refused::OneUrl);
@@ -174,7 +188,9 @@ impl<'a> From<'a> {
             scope: json!({ "url": url }),
             sites: vec![site.name.to_string()],
             url: Some(url),
+            left: left.iter().map(Place::text).collect(),
             is_wider,
+            is_beyond: false,
         })
     }
 

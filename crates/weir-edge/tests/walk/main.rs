@@ -18,6 +18,7 @@ mod kit;
 mod named;
 mod overrides;
 mod peers;
+mod purges;
 mod ranges;
 mod readings;
 mod rules;

@@ -10,6 +10,7 @@
 //! and wait) → *handed over* (marks go to the process that writes the file now), or back to *writing*,
 //! beginning with the whole ledger, where there is no new process after all.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +25,7 @@ use weir_policy::Now;
 use super::error::OpenError;
 use super::marks::Marks;
 use super::record::Record;
-use super::scope::{Force, Mark, Scope, Stamp};
+use super::scope::{Force, Made, Mark, Scope, Stamp};
 use super::scribe::{Nature, Past, Scribe};
 
 /// The most marks that wait to be written. Beyond it the whole ledger is written again.
@@ -35,9 +36,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long marks are collected that nobody waits for.
 const COLLECT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block, nor
+/// Called once a purge is durable, with what was made, or has failed to become so. It must not block, nor
 /// own a handle of the ledger or its store: dropping the last handle waits for the calling thread.
-pub type Acknowledge = Box<dyn FnOnce(Result<Stamp, Unwritten>) + Send>;
+pub type Acknowledge = Box<dyn FnOnce(Result<Made, Unwritten>) + Send>;
 
 /// The ledger's file could not be written. Its marks are in force, and are forgotten when the process ends.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -123,7 +124,7 @@ struct Desk {
 #[derive(Default)]
 struct Queue {
     records: Vec<Record>,
-    waiting: Vec<(Stamp, Acknowledge)>,
+    waiting: Vec<(Made, Acknowledge)>,
     /// More marks came than are queued.
     is_overfull: bool,
     /// The ledger keeps fewer marks than the file holds, or its number is far beyond it.
@@ -166,7 +167,7 @@ impl std::fmt::Debug for Queue {
 #[derive(Default)]
 struct Batch {
     records: Vec<Record>,
-    waiting: Vec<(Stamp, Acknowledge)>,
+    waiting: Vec<(Made, Acknowledge)>,
     is_overfull: bool,
     is_shorter: bool,
     /// The state of the book after a turn.
@@ -201,12 +202,12 @@ impl Book {
         wanted: &[Mark],
         now: Now,
         acknowledge: Option<Acknowledge>,
-    ) -> Stamp {
+    ) -> Made {
         let desk = &self.desk;
         let mut acknowledge = acknowledge;
         let mut is_awaited = acknowledge.is_some();
         let mut left = wanted.len();
-        let stamp = marks.make(wanted, now, |record| {
+        let made = marks.make(wanted, now, |record, wider| {
             let mut queue = desk.queue.lock();
             if queue.records.len() < QUEUED_MAX {
                 // The first mark begins the thread's pause; later ones must not begin it again.
@@ -220,16 +221,17 @@ impl Book {
             if left == 0
                 && let Some(acknowledge) = acknowledge.take()
             {
-                queue.waiting.push((Stamp(record.number), acknowledge));
+                let made = Made { stamp: Stamp(record.number), wider: wider.clone() };
+                queue.waiting.push((made, acknowledge));
             }
         });
         if let Some(acknowledge) = acknowledge {
-            desk.queue.lock().waiting.push((stamp, acknowledge));
+            desk.queue.lock().waiting.push((made.clone(), acknowledge));
         }
         if is_awaited {
             desk.entered.notify_one();
         }
-        stamp
+        made
     }
 
     /// Has the shorter ledger written. Until that is done the old marks may come back.
@@ -247,10 +249,11 @@ impl Book {
         {
             let mut queue = self.desk.queue.lock();
             queue.is_shorter = true;
-            let acknowledge = move |written: Result<Stamp, Unwritten>| {
+            let acknowledge = move |written: Result<Made, Unwritten>| {
                 let _ = tell.send(written.map(drop));
             };
-            queue.waiting.push((Stamp(0), Box::new(acknowledge)));
+            let made = Made { stamp: Stamp(0), wider: BTreeSet::new() };
+            queue.waiting.push((made, Box::new(acknowledge)));
         }
         self.desk.entered.notify_one();
         told.recv_timeout(NUMBER_TIME_MAX).unwrap_or_else(|_| Err(silent()))
@@ -400,8 +403,8 @@ impl Place {
         }
         desk.queue.lock().note(&written);
         desk.settled.notify_all();
-        for (stamp, acknowledge) in batch.waiting {
-            acknowledge(written.clone().map(|_| stamp));
+        for (made, acknowledge) in batch.waiting {
+            acknowledge(written.clone().map(|_| made));
         }
         written.map(|_| ())
     }

@@ -1,10 +1,11 @@
 //! The marks in memory, their limits, and what they say of a response.
 //!
 //! Beyond a limit marks of purges become fewer and wider, never weaker: those of URLs, prefixes and tags
-//! become marks of their sites, those of sites and of tags in all sites one of everything. Retentions of
-//! lifetimes are refused there ([`super::retentions`]).
+//! become marks of their sites, those of sites and of tags in all sites one of everything. A site pays for
+//! what it marks itself: as long as it has no more than its part of a table, no purge of another site makes
+//! its marks wider. Retentions of lifetimes are refused there ([`super::retentions`]).
 
-use std::collections::{BTreeSet, HashMap as StdHashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -13,14 +14,18 @@ use weir_policy::{CacheKey, Now, Tags};
 
 use super::record::Record;
 use super::retentions::{Retentions, TooMany};
-use super::scope::{Change, Force, Judged, Mark, Scope, Stamp};
-use super::tables::{Entry, Noted, Tables, tag_name};
+use super::scope::{Change, Force, Judged, Made, Mark, Scope, Stamp};
+use super::tables::{Entry, Noted, Tables, prefix_name, tag_name};
 use crate::digest::DigestMap;
 
 /// The most marks of each kind; about 100 bytes each.
 pub const MARKS_MAX: usize = 16_384;
-/// The most different lengths of marked prefixes. Each costs a look-up where a stamp is older than a mark.
+/// The most different lengths of marked prefixes of one site. Each costs what that site holds a look-up where
+/// a stamp is older than a mark.
 pub const PREFIX_LENGTHS_MAX: usize = 64;
+/// One site has one of so many parts of the room for marks of each kind, whatever others mark. Retentions get
+/// no more than that; purges may use more while there is room.
+pub(super) const PARTS: usize = 4;
 
 /// Where marks may concern something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,7 +145,7 @@ impl Marks {
 
     /// Whether purges are about to become wider. Retentions never do.
     pub(super) fn is_crowded(&self) -> bool {
-        self.purges.most() * 2 >= self.marks_max || self.purges.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
+        self.purges.most() * 2 >= self.marks_max || self.purges.most_lengths() * 2 >= PREFIX_LENGTHS_MAX
     }
 
     /// Whether there is room for the retentions among these marks.
@@ -159,28 +164,35 @@ impl Marks {
         reach
     }
 
-    /// Makes marks and numbers them. `enter` is called for each, in the order of their numbers.
-    pub(super) fn make(&self, wanted: &[Mark], now: Now, mut enter: impl FnMut(Record)) -> Stamp {
+    /// Makes marks and numbers them. `enter` is called for each, in the order of their numbers, with what has
+    /// become wider so far.
+    pub(super) fn make(
+        &self,
+        wanted: &[Mark],
+        now: Now,
+        mut enter: impl FnMut(Record, &BTreeSet<u64>),
+    ) -> Made {
         let _making = self.making.lock();
+        let mut wider = BTreeSet::new();
         let mut number = self.current.load(Ordering::Acquire);
         for mark in wanted {
             number += 1;
             let record = Record { number, mark: *mark, at: now.wall };
-            self.apply(&record, now.mono, now);
-            enter(record);
+            self.apply(&record, now.mono, now, &mut wider);
+            enter(record, &wider);
         }
         if !wanted.is_empty() {
             self.newest.store(number, Ordering::Release);
             self.current.store(number, Ordering::Release);
         }
-        Stamp(number)
+        Made { stamp: Stamp(number), wider }
     }
 
     /// Restores a mark that was made before. [`Marks::resume`] sets the counter.
     pub(super) fn restore(&self, record: &Record, now: Now) {
         let _making = self.making.lock();
         let ago = now.wall.duration_since(record.at).unwrap_or_default();
-        self.apply(record, now.mono.checked_sub(ago).unwrap_or(now.mono), now);
+        self.apply(record, now.mono.checked_sub(ago).unwrap_or(now.mono), now, &mut BTreeSet::new());
         self.newest.fetch_max(record.number, Ordering::AcqRel);
     }
 
@@ -202,40 +214,44 @@ impl Marks {
         Stamp(self.current.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Puts a mark in force that was made at the moment `made`.
-    fn apply(&self, record: &Record, made: Instant, now: Now) {
+    /// Puts a mark in force that was made at the moment `made`. Adds to `wider` which sites go as wholes.
+    fn apply(&self, record: &Record, made: Instant, now: Now, wider: &mut BTreeSet<u64>) {
         let Record { number, mark: Mark { scope, force }, at } = *record;
         if let Force::Lifetime(lifetime) = force {
             return self.retentions.apply(record, lifetime, now);
         }
         let tables = &self.purges;
         let own = Purges::of(number, force, Now { mono: made, wall: at });
-        match scope {
-            Scope::All => {}
-            Scope::Site(site) => return self.apply_to_site(site, &own),
+        let (site, has_room) = match scope {
+            Scope::All => (0, true),
+            Scope::Site(site) => return self.apply_to_site(site, &own, wider),
             Scope::Tag { site, hash } => {
                 let any = tables.any_tag.pin();
                 any.insert(site, any.get(&site).copied().unwrap_or_default().joined(&own));
-                self.make_room(&tables.tags, tag_name(site, hash));
+                (site, self.make_room(&tables.tags, (site, tag_name(site, hash)), wider))
             }
-            Scope::Url { digest, .. } => self.make_room(&tables.urls, digest),
+            Scope::Url { site, digest } => (site, self.make_room(&tables.urls, (site, digest), wider)),
             Scope::Prefix { site, digest, length } => {
-                if !tables.note_length(length, PREFIX_LENGTHS_MAX) {
-                    return self.apply_to_site(site, &own);
-                }
-                self.make_room(&tables.prefixes, digest);
+                let name = (site, prefix_name(site, digest));
+                let has_room = self.make_room(&tables.prefixes, name, wider);
+                (site, has_room && tables.note_length(site, length, PREFIX_LENGTHS_MAX))
             }
+        };
+        if has_room {
+            return tables.change(scope, |purges| purges.joined(&own));
         }
-        tables.change(scope, |purges| purges.joined(&own));
+        wider.insert(site);
+        self.apply_to_site(site, &own, wider);
     }
 
     /// Adds marks to those of a site, or to those of everything where the site is 0.
-    fn apply_to_site(&self, site: u64, own: &Purges) {
+    fn apply_to_site(&self, site: u64, own: &Purges, wider: &mut BTreeSet<u64>) {
         if site == 0 {
             return self.purges.change_all(|all| all.joined(own));
         }
         let sites = self.purges.sites.pin();
         if !sites.contains_key(&site) && sites.len() >= self.marks_max {
+            wider.insert(0);
             self.join_all(sites.values());
             sites.clear();
         }
@@ -248,22 +264,35 @@ impl Marks {
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Where a table is full, all marks of the site with the most become that site's mark.
-    fn make_room(&self, table: &DigestMap<Entry<Purges>>, wanted: u128) {
+    /// Makes room for a new mark of a site: where the table is full, all marks of a site become one mark of
+    /// it ([`payer`]). False where there is no room all the same.
+    fn make_room(
+        &self,
+        table: &DigestMap<Entry<Purges>>,
+        (site, name): (u64, u128),
+        wider: &mut BTreeSet<u64>,
+    ) -> bool {
         let table = table.pin();
-        if table.len() < self.marks_max || table.contains_key(&wanted) {
-            return;
+        if table.len() < self.marks_max || table.contains_key(&name) {
+            return true;
         }
-        let mut counts: StdHashMap<u64, usize> = StdHashMap::new();
+        if wider.contains(&site) {
+            // It has paid already, and that was not enough.
+            return false;
+        }
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
         for entry in table.values() {
             *counts.entry(entry.site).or_default() += 1;
         }
-        let Some((busiest, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
-        let of_site = table.values().filter(|entry| entry.site == busiest);
+        let paying = payer(&counts, site, self.marks_max / PARTS);
+        let of_site = table.values().filter(|entry| entry.site == paying);
         let joined = of_site.fold(Purges::default(), |joined, entry| joined.joined(&entry.noted));
-        self.apply_to_site(busiest, &joined);
+        wider.insert(paying);
+        self.apply_to_site(paying, &joined, wider);
         self.version.fetch_add(1, Ordering::SeqCst);
-        table.retain(|_, entry| entry.site != busiest);
+        table.retain(|_, entry| entry.site != paying);
+        self.purges.settle_lengths();
+        table.len() < self.marks_max
     }
 
     pub(super) fn judge(&self, key: &CacheKey, tags: &Tags, stamp: Stamp) -> Judged {
@@ -311,6 +340,18 @@ impl Marks {
         self.retentions.each(|record| records.push(record));
         records.sort_by_key(|record| record.number);
         (self.current().0, records)
+    }
+}
+
+/// Whose marks become wider for a new one of a site, in a table with so many of each site: those of the site
+/// with the most, where that has more than its part and this one less; otherwise its own. A mark of no single
+/// site (0) is an operator's, and pays last.
+fn payer(counts: &BTreeMap<u64, usize>, site: u64, part: usize) -> u64 {
+    let own = counts.get(&site).copied().unwrap_or(0);
+    let busiest = counts.iter().filter(|(other, _)| **other != 0).max_by_key(|(_, count)| **count);
+    match busiest {
+        Some((busiest, count)) if own < part && (*count > part || site == 0) => *busiest,
+        _ => site,
     }
 }
 

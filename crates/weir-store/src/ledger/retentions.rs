@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use weir_policy::{CacheKey, Now, Tags};
 
-use super::marks::{PREFIX_LENGTHS_MAX, Reach};
+use super::marks::{PARTS, PREFIX_LENGTHS_MAX, Reach};
 use super::record::Record;
 use super::scope::{Force, Mark, Scope, Stamp};
-use super::tables::{Entry, Noted, Tables, tag_name};
+use super::tables::{Entry, Noted, Tables, prefix_name, tag_name};
 use crate::digest::DigestMap;
 
 /// The longest lifetime of a retention.
@@ -21,9 +21,6 @@ pub const LIFETIME_MAX: Duration = Duration::from_secs(1 << 31);
 /// An order that lies further ahead of the clock counts as ended: the clock was set back while Weir was down,
 /// and how much of its time has passed is not known. Otherwise it would have all of it after each restart.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
-
-/// One site may have one of so many parts of the room, of each kind and of the lengths of prefixes.
-const PARTS: usize = 4;
 
 /// There are too many retentions that are not written into the heads yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,14 +40,12 @@ pub enum TooMany {
         /// How many there are.
         kept: usize,
     },
-    /// Prefixes of too many lengths, in all or of one site.
+    /// Prefixes of too many lengths of one site.
     #[error(
-        "there is room for lifetimes of prefixes of {most} different lengths{whose} at a time; try again in \
-         some seconds, or name a tag or a site"
+        "there is room for lifetimes of prefixes of {most} different lengths of one site at a time; try \
+         again in some seconds, or name a tag or a site"
     )]
     Lengths {
-        /// Empty, or words for one site.
-        whose: &'static str,
         /// How many there may be.
         most: usize,
     },
@@ -113,8 +108,7 @@ impl Retentions {
 
     /// Whether those that concern nothing any more should be dropped.
     pub(super) fn is_filling_up(&self) -> bool {
-        self.tables.most() * 16 >= self.retentions_max
-            || self.tables.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
+        self.tables.most() * 16 >= self.retentions_max || self.tables.most_lengths() * 2 >= PREFIX_LENGTHS_MAX
     }
 
     /// Whether there is room for more.
@@ -135,7 +129,7 @@ impl Retentions {
                     urls.insert(digest, site);
                 }
                 Scope::Prefix { site, digest, length } => {
-                    prefixes.insert(digest, site);
+                    prefixes.insert(prefix_name(site, digest), site);
                     lengths.insert((site, length));
                 }
             }
@@ -176,34 +170,26 @@ impl Retentions {
     }
 
     fn check_lengths(&self, wanted: BTreeSet<(u64, u32)>) -> Result<(), TooMany> {
-        let mut all: BTreeSet<(u64, u32)> = BTreeSet::new();
-        self.tables.each(|scope, _| {
-            if let Scope::Prefix { site, length, .. } = scope {
-                all.insert((site, length));
+        let of_sites = self.tables.lengths.pin();
+        let mut new: BTreeMap<u64, usize> = BTreeMap::new();
+        for (site, length) in wanted {
+            let is_kept = |kept: &Vec<u32>| kept.binary_search(&length).is_ok();
+            if !of_sites.get(&site).is_some_and(is_kept) {
+                *new.entry(site).or_default() += 1;
             }
-        });
-        let is_new = |lengths: &BTreeSet<(u64, u32)>| wanted.iter().any(|pair| !lengths.contains(pair));
-        if !is_new(&all) {
-            return Ok(());
         }
-        all.extend(&wanted);
-        let most = PREFIX_LENGTHS_MAX / PARTS;
-        let of_site = |site: u64| all.range((site, 0)..=(site, u32::MAX)).count();
-        if wanted.iter().any(|(site, _)| *site != 0 && of_site(*site) > most) {
-            return Err(TooMany::Lengths { whose: OF_A_SITE, most });
+        let kept = |site: &u64| of_sites.get(site).map_or(0, Vec::len);
+        match new.iter().any(|(site, new)| kept(site) + new > PREFIX_LENGTHS_MAX) {
+            true => Err(TooMany::Lengths { most: PREFIX_LENGTHS_MAX }),
+            false => Ok(()),
         }
-        let lengths: BTreeSet<u32> = all.iter().map(|(_, length)| *length).collect();
-        if lengths.len() > PREFIX_LENGTHS_MAX {
-            return Err(TooMany::Lengths { whose: "", most: PREFIX_LENGTHS_MAX });
-        }
-        Ok(())
     }
 
     /// Adds a retention that was given at `at`. Those of the file, and of another process, were checked when
     /// they were given: there may be as many again.
     pub(super) fn apply(&self, record: &Record, lifetime: Duration, now: Now) {
-        if let Scope::Prefix { length, .. } = record.mark.scope {
-            self.tables.note_length(length, usize::MAX);
+        if let Scope::Prefix { site, length, .. } = record.mark.scope {
+            self.tables.note_length(site, length, usize::MAX);
         }
         let retention = Retention::new(record.number, lifetime, record.at, now);
         let newer =

@@ -1,5 +1,6 @@
 //! What a mark may concern, how hard it is, and what it says of a generation. Values only.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use weir_policy::{CacheKey, Facts, StoredFlags, Tags, site_hash, tags};
@@ -32,9 +33,9 @@ pub enum Scope {
     All,
     /// All of a site, by [`site_hash`].
     Site(u64),
-    /// All URLs that begin with a text.
+    /// All URLs of a site that begin with a text.
     Prefix {
-        /// The site whose mark it becomes where marks are too many; 0 for none.
+        /// The site, whose mark it becomes where marks are too many; 0 for all sites.
         site: u64,
         /// xxh3-128 of the text.
         digest: u128,
@@ -77,8 +78,9 @@ impl Scope {
         match *self {
             Scope::All => true,
             Scope::Site(site) => site == key.site,
-            Scope::Prefix { digest, length, .. } => {
-                key.url().get(..length as usize).is_some_and(|begin| xxh3_128(begin) == digest)
+            Scope::Prefix { site, digest, length } => {
+                (site == 0 || site == key.site)
+                    && key.url().get(..length as usize).is_some_and(|begin| xxh3_128(begin) == digest)
             }
             Scope::Tag { site, hash } => {
                 (site == 0 || site == key.site)
@@ -135,6 +137,16 @@ impl Mark {
     pub fn lifetime(scope: Scope, lifetime: Duration) -> Mark {
         Mark { scope, force: Force::Lifetime(lifetime) }
     }
+}
+
+/// Marks that were made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The largest.
+    pub stamp: Stamp,
+    /// The sites that went as wholes, since there is no room for so many marks of less: their hashes; 0 for
+    /// everything.
+    pub wider: BTreeSet<u64>,
 }
 
 /// What all marks together say of a generation.

@@ -1,6 +1,7 @@
 //! What is noted of scopes, found by what concerns a generation: a table for each kind of scope, read without
 //! a lock. It knows no limit, and not what is noted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
@@ -42,14 +43,20 @@ pub(super) struct Tables<T> {
     /// By [`tag_name`].
     pub(super) tags: DigestMap<Entry<T>>,
     pub(super) urls: DigestMap<Entry<T>>,
+    /// By [`prefix_name`].
     pub(super) prefixes: DigestMap<Entry<T>>,
-    /// The lengths of `prefixes`, in order.
-    pub(super) lengths: ArcSwap<Vec<u32>>,
+    /// The lengths of the `prefixes` of each site, in order: what one site marks costs others no look-up.
+    pub(super) lengths: HashedMap<Vec<u32>>,
 }
 
 /// The name of a tag in a site: the tag's hash below the site's. No two tags of one site share one.
 pub(super) fn tag_name(site: u64, hash: u64) -> u128 {
     u128::from(site) << 64 | u128::from(hash)
+}
+
+/// The name of a prefix in a site, from which the site makes its digest again.
+pub(super) fn prefix_name(site: u64, digest: u128) -> u128 {
+    digest ^ u128::from(site)
 }
 
 impl<T: Noted> Tables<T> {
@@ -61,7 +68,7 @@ impl<T: Noted> Tables<T> {
             tags: digest_map(),
             urls: digest_map(),
             prefixes: digest_map(),
-            lengths: ArcSwap::default(),
+            lengths: HashMap::with_hasher(BuildHasherDefault::default()),
         }
     }
 
@@ -72,6 +79,11 @@ impl<T: Noted> Tables<T> {
     /// The most of one kind.
     pub(super) fn most(&self) -> usize {
         self.sites.len().max(self.tags.len()).max(self.urls.len()).max(self.prefixes.len())
+    }
+
+    /// The most lengths of prefixes of one site.
+    pub(super) fn most_lengths(&self) -> usize {
+        self.lengths.pin().values().map(Vec::len).max().unwrap_or(0)
     }
 
     /// Adds where to look for what is noted by marks newer than `since`.
@@ -105,20 +117,21 @@ impl<T: Noted> Tables<T> {
             Scope::Tag { site, hash } => change_in(&self.tags, tag_name(site, hash), (site, 0), change),
             Scope::Url { site, digest } => change_in(&self.urls, digest, (site, 0), change),
             Scope::Prefix { site, digest, length } => {
-                change_in(&self.prefixes, digest, (site, length), change);
+                change_in(&self.prefixes, prefix_name(site, digest), (site, length), change);
             }
         }
     }
 
-    /// Notes a length of marked prefixes. False where there are `most` lengths already.
-    pub(super) fn note_length(&self, length: u32, most: usize) -> bool {
-        let mut lengths = Vec::clone(&self.lengths.load());
+    /// Notes a length of marked prefixes of a site. False where it has `most` lengths already.
+    pub(super) fn note_length(&self, site: u64, length: u32, most: usize) -> bool {
+        let of_sites = self.lengths.pin();
+        let mut lengths = of_sites.get(&site).cloned().unwrap_or_default();
         let Err(place) = lengths.binary_search(&length) else { return true };
         if lengths.len() >= most {
             return false;
         }
         lengths.insert(place, length);
-        self.lengths.store(Arc::new(lengths));
+        of_sites.insert(site, lengths);
         true
     }
 
@@ -137,16 +150,22 @@ impl<T: Noted> Tables<T> {
         if !self.tags.is_empty() || !tags.is_complete() {
             self.look_by_tag(key.site, tags, add);
         }
-        let lengths = self.lengths.load();
-        if !lengths.is_empty() {
-            let (url, marked) = (key.url(), self.prefixes.pin());
+        if !self.prefixes.is_empty() {
+            self.look_by_prefix(key, add);
+        }
+    }
+
+    fn look_by_prefix(&self, key: &CacheKey, add: &mut impl FnMut(u64, &T)) {
+        let (url, of_sites, marked) = (key.url(), self.lengths.pin(), self.prefixes.pin());
+        for site in [0, key.site] {
+            let Some(lengths) = of_sites.get(&site) else { continue };
             let mut hasher = Xxh3::new();
             let mut from = 0;
             for length in lengths.iter().map(|length| *length as usize).take_while(|end| *end <= url.len()) {
                 hasher.update(&url[from..length]);
                 from = length;
-                if let Some(entry) = marked.get(&hasher.digest128()) {
-                    add(entry.site, &entry.noted);
+                if let Some(entry) = marked.get(&prefix_name(site, hasher.digest128())) {
+                    add(site, &entry.noted);
                 }
             }
         }
@@ -171,10 +190,20 @@ impl<T: Noted> Tables<T> {
         self.tags.pin().retain(|_, entry| is_new(&entry.noted));
         self.urls.pin().retain(|_, entry| is_new(&entry.noted));
         self.prefixes.pin().retain(|_, entry| is_new(&entry.noted));
-        let mut lengths: Vec<u32> = self.prefixes.pin().values().map(|entry| entry.length).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        self.lengths.store(Arc::new(lengths));
+        self.settle_lengths();
+    }
+
+    /// Forgets the lengths that no prefix has any more.
+    pub(super) fn settle_lengths(&self) {
+        let mut kept: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        for entry in self.prefixes.pin().values() {
+            kept.entry(entry.site).or_default().insert(entry.length);
+        }
+        let of_sites = self.lengths.pin();
+        of_sites.retain(|site, _| kept.contains_key(site));
+        for (site, lengths) in kept {
+            of_sites.insert(site, lengths.into_iter().collect());
+        }
     }
 
     /// Hands all to `each`, in no order.
@@ -187,8 +216,9 @@ impl<T: Noted> Tables<T> {
         for (digest, entry) in &self.urls.pin() {
             each(Scope::Url { site: entry.site, digest: *digest }, &entry.noted);
         }
-        for (digest, entry) in &self.prefixes.pin() {
-            let scope = Scope::Prefix { site: entry.site, digest: *digest, length: entry.length };
+        for (name, entry) in &self.prefixes.pin() {
+            let (site, digest) = (entry.site, prefix_name(entry.site, *name));
+            let scope = Scope::Prefix { site, digest, length: entry.length };
             each(scope, &entry.noted);
         }
     }

@@ -38,10 +38,10 @@ fn open(power: &CrashDisk) -> Result<Ledger, OpenError> {
 /// Purges and waits for the acknowledgement.
 fn purge(ledger: &Ledger, wanted: &[Mark]) -> Result<Stamp, Unwritten> {
     let (done, result) = mpsc::channel();
-    let stamp = ledger.purge(wanted, now(), Box::new(move |written| done.send(written).unwrap()));
+    let made = ledger.purge(wanted, now(), Box::new(move |written| done.send(written).unwrap()));
     let written = result.recv().unwrap();
-    assert!(written.iter().all(|acknowledged| *acknowledged == stamp));
-    written
+    assert!(written.iter().all(|acknowledged| *acknowledged == made));
+    written.map(|made| made.stamp)
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn many_who_come_together_share_a_sync() {
         ledger.purge(&[site(number)], now(), Box::new(move |written| done.send(written).unwrap()));
     }
     power.let_go();
-    let stamps: HashSet<u64> = (0..1000).map(|_| results.recv().unwrap().unwrap().number()).collect();
+    let stamps: HashSet<u64> = (0..1000).map(|_| results.recv().unwrap().unwrap().stamp.number()).collect();
     assert_eq!(stamps.len(), 1000);
     // At most two batches, each with one sync of the ledger and one of its end.
     assert!(power.syncs() - syncs <= 4, "{}", power.syncs() - syncs);
@@ -358,8 +358,9 @@ proptest! {
                     }
                     told.wanted.extend(&numbers);
                     drop(done);
-                    let written = results.iter().filter_map(|(number, stamp)| Some((number, stamp.ok()?)));
-            written.for_each(|(number, stamp)| told.note(number, stamp));
+                    for (number, written) in results {
+                        written.into_iter().for_each(|made| told.note(number, made.stamp));
+                    }
                 }
                 Act::Fail { operations, fault } => power.fail_at(operations, fault),
                 Act::Cut(seed) => {

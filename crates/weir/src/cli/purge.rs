@@ -156,21 +156,29 @@ fn show(purged: &Purged) -> String {
         0 => String::new(),
         count => format!("not touched: {} laid by hand\n", counted(count, "piece")),
     };
-    let more = match purged.wider.as_slice() {
+    let (begins, whole): (Vec<&str>, Vec<&str>) =
+        purged.wider.iter().map(String::as_str).partition(|text| text.contains("://"));
+    let mut more = match begins.as_slice() {
         [] => String::new(),
-        wider => format!(
+        begins => format!(
             "more than was named: fields, cookies or parameters choose keys there, so that all went that \
              begins with {}\n",
-            listed(wider)
+            listed(begins)
         ),
     };
+    if !whole.is_empty() {
+        more.push_str(&format!(
+            "more than was named: the ledger has no room for so many marks, so that all went of {}\n",
+            listed(&whole)
+        ));
+    }
     format!("{done}: {what} (mark {}){held}\n{more}{by_hand}{hint}", purged.mark)
 }
 
 /// The most texts that a sentence names.
 const LISTED_MAX: usize = 20;
 
-fn listed(texts: &[String]) -> String {
+fn listed(texts: &[&str]) -> String {
     let named = texts[..texts.len().min(LISTED_MAX)].join(", ");
     match texts.len().saturating_sub(LISTED_MAX) {
         0 => named,
@@ -222,6 +230,11 @@ mod tests {
         assert!(
             wider.contains("\nmore than was named") && wider.ends_with("http://a/, https://a/\n"),
             "{wider}"
+        );
+        let whole = show(&Purged { wider: vec!["a.test".into()], ..all() });
+        assert!(
+            whole.contains("no room for so many marks") && whole.ends_with("all went of a.test\n"),
+            "{whole}"
         );
         assert_eq!(show(&left), "purged: everything (mark 7)\nnot touched: 2 pieces laid by hand\n");
         assert_eq!(held(vec![url()], 2), "purged: a/b (mark 7); 2 held\n");

@@ -14,7 +14,7 @@ use weir_control::{
 };
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget, Purging, Unretained};
 use weir_observe::{Observatory, Snapshot};
-use weir_store::{Force, Stamp, Unwritten};
+use weir_store::{Force, Made, Unwritten};
 
 use super::{Extent, Fixed, Server, compile, inventory};
 use crate::explained::{self, explained};
@@ -75,8 +75,8 @@ impl DataPlane for Server {
     }
 
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<Taken, String> {
-        let acknowledge = move |written: Result<Stamp, Unwritten>| {
-            done(written.map(Stamp::number).map_err(|error| error.to_string()));
+        let acknowledge = move |written: Result<Made, Unwritten>| {
+            done(written.map(|made| made.stamp.number()).map_err(|error| error.to_string()));
         };
         let Purging { held, wider } = self.edge.purge(&purges(order), Box::new(acknowledge))?;
         Ok(Taken { held, wider })
@@ -88,8 +88,8 @@ impl DataPlane for Server {
         lifetime: Duration,
         done: PurgeDone,
     ) -> Result<(), RetentionRefusal> {
-        let acknowledge = move |written: Result<Stamp, Unwritten>| {
-            done(written.map(Stamp::number).map_err(|error| error.to_string()));
+        let acknowledge = move |written: Result<Made, Unwritten>| {
+            done(written.map(|made| made.stamp.number()).map_err(|error| error.to_string()));
         };
         let targets = scopes.iter().cloned().map(target).collect();
         self.edge.retain(targets, lifetime, Box::new(acknowledge)).map_err(|error| match error {

@@ -204,6 +204,7 @@ mod invalidate {
     mod orders;
     mod purge;
     mod retention;
+    mod shares;
     mod sweeping;
     mod wider;
 }

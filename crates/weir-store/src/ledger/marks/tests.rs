@@ -33,7 +33,7 @@ fn url(key: &CacheKey) -> Scope {
 
 impl Marks {
     fn one(&self, mark: Mark) -> Stamp {
-        self.make(&[mark], now(), |_| {})
+        self.make(&[mark], now(), |_, _| {}).stamp
     }
 
     fn is_dead(&self, key: &CacheKey, tags: &Tags, stamp: Stamp) -> bool {
@@ -86,10 +86,10 @@ fn a_hard_mark_beats_a_soft_one_and_the_earliest_soft_one_counts() {
     let marks = Marks::new(10);
     let (key, tags, before) = (key(1, "http://a.test/"), tags("red"), marks.current());
     let first = now();
-    marks.make(&[Mark::soft(Scope::tag(b"red"))], first, |_| {});
+    marks.make(&[Mark::soft(Scope::tag(b"red"))], first, |_, _| {});
     let between = marks.current();
     let second = Now { mono: first.mono + std::time::Duration::from_secs(5), ..first };
-    marks.make(&[Mark::soft(Scope::All)], second, |_| {});
+    marks.make(&[Mark::soft(Scope::All)], second, |_, _| {});
     assert_eq!(marks.judge(&key, &tags, before), stale_since(first));
     assert_eq!(marks.judge(&key, &tags, between), stale_since(second));
     marks.one(Mark::hard(Scope::Site(1)));
@@ -171,16 +171,38 @@ fn prefixes_of_too_many_lengths_become_a_mark_of_their_site() {
     let marks = Marks::new(1000);
     let before = marks.current();
     let text = format!("http://a.test/{}", "x".repeat(200));
-    for length in 0..PREFIX_LENGTHS_MAX {
-        marks.one(Mark::hard(Scope::prefix(1, &text[..14 + length])));
-    }
+    let prefix = |site: u64, length: usize| Mark::hard(Scope::prefix(site, &text[..length]));
+    let all: Vec<Mark> = (0..PREFIX_LENGTHS_MAX).map(|length| prefix(1, 14 + length)).collect();
+    assert_eq!(marks.make(&all, now(), |_, _| {}).wider, BTreeSet::new());
     let other = key(1, "http://other.test/");
     assert!(!marks.is_dead(&other, &Tags::default(), before));
-    marks.one(Mark::hard(Scope::prefix(1, &text[..150])));
+    assert_eq!(marks.make(&[prefix(2, 150)], now(), |_, _| {}).wider, BTreeSet::new(), "another site");
+    assert!(!marks.is_dead(&key(2, "http://b.test/"), &Tags::default(), before));
+    assert!(marks.is_dead(&key(2, &text), &Tags::default(), before));
+    assert_eq!(marks.make(&[prefix(1, 151)], now(), |_, _| {}).wider, BTreeSet::from([1]));
     assert!(marks.is_dead(&other, &Tags::default(), before));
     assert!(!marks.is_dead(&key(2, "http://b.test/"), &Tags::default(), before));
     marks.retire(marks.current());
-    assert_eq!((marks.count(), marks.purges.lengths.load().len()), (0, 0));
+    assert_eq!((marks.count(), marks.purges.most_lengths()), (0, 0));
+}
+
+/// A host that changes its site has marks of one text in both: neither takes the other's away.
+#[test]
+fn prefixes_of_two_sites_are_kept_apart() {
+    let marks = Marks::new(1000);
+    let (text, none) = ("http://a.test/", Tags::default());
+    let before = marks.current();
+    let of_one = marks.one(Mark::hard(Scope::prefix(1, text)));
+    marks.one(Mark::hard(Scope::prefix(2, text)));
+    let judged = |marks: &Marks| [1, 2, 3].map(|site| marks.is_dead(&key(site, text), &none, before));
+    assert_eq!(judged(&marks), [true, true, false]);
+    let restored = Marks::new(1000);
+    marks.snapshot().1.iter().for_each(|record| restored.restore(record, now()));
+    assert_eq!(judged(&restored), [true, true, false]);
+    marks.retire(of_one);
+    assert!(marks.is_dead(&key(2, text), &none, of_one) && !marks.is_dead(&key(1, text), &none, of_one));
+    marks.one(Mark::hard(Scope::prefix(0, text)));
+    assert!(marks.is_dead(&key(3, text), &none, of_one), "of no single site: of all");
 }
 
 #[test]
@@ -271,7 +293,7 @@ proptest! {
             }
             let ago = Duration::from_secs(second);
             let at = Now { mono: first.mono + ago, wall: first.wall + ago };
-            made.push((marks.make(&[mark], at, |_| {}), mark, at));
+            made.push((marks.make(&[mark], at, |_, _| {}).stamp, mark, at));
         }
         let (_, records) = marks.snapshot();
         let restored = Marks::new(marks_max);
@@ -316,6 +338,58 @@ proptest! {
     }
 }
 
+/// One of many URLs, tags or prefixes of a site.
+fn narrow() -> impl Strategy<Value = (u64, Scope)> {
+    (1..9_u64, 0..3_u8, 0..40_usize).prop_map(|(site, kind, at)| {
+        let text = format!("http://s{site}.test/{}", "x".repeat(at));
+        let scope = match kind {
+            0 => Scope::tag_of(site, text.as_bytes()),
+            1 => Scope::Url { site, digest: key(site, &text).digest },
+            _ => Scope::prefix(site, &format!("{text}y")),
+        };
+        (site, scope)
+    })
+}
+
+impl Marks {
+    /// Whether a site has more than its part of some table.
+    fn is_borrowing(&self, site: u64) -> bool {
+        let Tables { tags, urls, prefixes, .. } = &self.purges;
+        [tags, urls, prefixes].into_iter().any(|table| {
+            table.pin().values().filter(|entry| entry.site == site).count() > self.marks_max / PARTS
+        })
+    }
+}
+
+proptest! {
+    /// Whatever others purge, a purge of one site takes nothing of another that has no more than its part of
+    /// the room; what it takes of its own beyond its words is said, and no more than that.
+    #[test]
+    fn a_purge_of_one_site_is_paid_by_that_site(
+        orders in prop::collection::vec((narrow(), any::<bool>()), 1..200),
+        marks_max in 12..24_usize,
+    ) {
+        let marks = Marks::new(marks_max);
+        // The newest mark of all of a site, or of everything.
+        let whole = |site: u64| match site {
+            0 => marks.purges.all.load().newest(),
+            site => marks.purges.sites.pin().get(&site).map_or(0, Noted::newest),
+        };
+        for ((site, scope), is_hard) in orders {
+            let mark = if is_hard { Mark::hard(scope) } else { Mark::soft(scope) };
+            let borrowing: BTreeSet<u64> = (1..9).filter(|site| marks.is_borrowing(*site)).collect();
+            let (is_full, before) = (marks.purges.most() == marks_max, [1, 2, 3, 4, 5, 6, 7, 8].map(whole));
+            let wider = marks.make(&[mark], now(), |_, _| {}).wider;
+            prop_assert!(wider.iter().all(|gone| *gone == site || borrowing.contains(gone)), "{:?}", wider);
+            prop_assert!(is_full || wider.is_empty());
+            for (of, before) in (1..9).zip(before) {
+                prop_assert!(whole(of) == before || wider.contains(&of), "{} {:?}", of, wider);
+            }
+            prop_assert!(marks.purges.most() <= marks_max && whole(0) == 0);
+        }
+    }
+}
+
 /// What a head says after these marks, where the retention comes first or last.
 #[test]
 fn the_newest_of_retentions_and_soft_purges_decides() {
@@ -326,7 +400,7 @@ fn the_newest_of_retentions_and_soft_purges_decides() {
         let before = marks.current();
         for (mark, second) in acts {
             let at = begin.mono + Duration::from_secs(*second);
-            marks.make(&[*mark], Now { mono: at, ..begin }, |_| {});
+            marks.make(&[*mark], Now { mono: at, ..begin }, |_, _| {});
         }
         let change = match marks.judge(&key, &tags, before) {
             Judged::Changed(change) => change,
@@ -360,23 +434,13 @@ fn retentions_beyond_the_limit_are_refused_and_never_wider() {
     assert!(error.to_string().contains("8 lifetimes of URLs"), "{error}");
     assert!(marks.is_filling_up() && !marks.is_crowded(), "no purge becomes wider for them");
     let soft: Vec<Mark> = (0..100).map(|number| Mark::soft(of(number))).collect();
-    marks.make(&soft, now(), |_| {});
+    marks.make(&soft, now(), |_, _| {});
     let other = key(1, "http://a.test/other");
     assert!(is_stale(marks.judge(&other, &Tags::default(), before)), "purges became one of everything");
     let kept = marks.judge(&key(1, "http://a.test/5"), &Tags::default(), before);
     assert!(matches!(kept, Judged::Changed(Change { until: Some(_), .. })));
     marks.retire(marks.current());
     assert_eq!((marks.count(), marks.check_room(&[retention(8)])), (0, Ok(())));
-    let text = format!("http://a.test/{}", "x".repeat(200));
-    let prefix = |length: usize| Mark::lifetime(Scope::prefix(0, &text[..length]), Duration::ZERO);
-    let marks = Marks::new(1000);
-    let all: Vec<Mark> = (20..20 + PREFIX_LENGTHS_MAX).map(prefix).collect();
-    marks.make(&all, now(), |_| {});
-    assert_eq!(marks.check_room(&[prefix(30)]), Ok(()));
-    assert_eq!(
-        marks.check_room(&[prefix(150)]),
-        Err(TooMany::Lengths { whose: "", most: PREFIX_LENGTHS_MAX })
-    );
 }
 
 /// A token of one site cannot take the room of all others.
@@ -389,7 +453,7 @@ fn one_site_has_a_part_of_the_room() {
         Mark::lifetime(scope, Duration::from_secs(60))
     };
     let of_a: Vec<Mark> = (0..4).map(|number| of(a, number)).collect();
-    marks.make(&of_a, now(), |_| {});
+    marks.make(&of_a, now(), |_, _| {});
     let error = marks.check_room(&[of(a, 4)]).unwrap_err();
     assert_eq!(error, TooMany::Retentions { kind: "URLs", whose: " of one site", most: 4, kept: 4 });
     assert!(error.to_string().starts_with("there is room for 4 lifetimes of URLs of one site at"), "{error}");
@@ -408,11 +472,10 @@ fn one_site_has_a_part_of_the_room() {
     let prefix =
         |site: u64, length: usize| Mark::lifetime(Scope::prefix(site, &text[..length]), Duration::ZERO);
     let marks = Marks::new(1000);
-    let part = PREFIX_LENGTHS_MAX / 4;
-    let all: Vec<Mark> = (20..20 + part).map(|length| prefix(a, length)).collect();
+    let all: Vec<Mark> = (20..20 + PREFIX_LENGTHS_MAX).map(|length| prefix(a, length)).collect();
     assert_eq!(marks.check_room(&all), Ok(()));
-    marks.make(&all, now(), |_| {});
-    let refused = Err(TooMany::Lengths { whose: " of one site", most: part });
+    marks.make(&all, now(), |_, _| {});
+    let refused = Err(TooMany::Lengths { most: PREFIX_LENGTHS_MAX });
     assert_eq!(marks.check_room(&[prefix(a, 150)]), refused);
     assert_eq!(marks.check_room(&[prefix(a, 21)]), Ok(()), "that length is there");
     assert_eq!(marks.check_room(&[prefix(b, 150)]), Ok(()));
@@ -440,7 +503,7 @@ fn a_retention_counts_from_when_it_was_given_whatever_the_process() {
     let (key, tags, given) = (key(1, "http://a.test/"), Tags::default(), now());
     let marks = Marks::new(10);
     let before = marks.current();
-    marks.make(&[Mark::lifetime(Scope::Site(1), Duration::from_secs(600))], given, |_| {});
+    marks.make(&[Mark::lifetime(Scope::Site(1), Duration::from_secs(600))], given, |_, _| {});
     let (_, records) = marks.snapshot();
     let left = |wall_s: i64| {
         let wall = match wall_s {

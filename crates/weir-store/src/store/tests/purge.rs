@@ -20,7 +20,7 @@ fn put_tagged(store: &Store, number: u64, tags: &str) -> Arc<Generation> {
 fn purge(store: &Store, mark: Mark) -> Stamp {
     let (done, acknowledged) = mpsc::channel();
     store.purge(&[mark], now(), Box::new(move |written| done.send(written).unwrap()));
-    acknowledged.recv().unwrap().unwrap()
+    acknowledged.recv().unwrap().unwrap().stamp
 }
 
 fn is_stale(generation: &Generation) -> bool {

@@ -26,7 +26,7 @@ fn retain(store: &Store, scope: Scope, lifetime: Duration) -> Stamp {
     let (done, acknowledged) = mpsc::channel();
     let mark = Mark::lifetime(scope, lifetime);
     store.retain(&[mark], now(), Box::new(move |written| done.send(written).unwrap())).unwrap();
-    acknowledged.recv().unwrap().unwrap()
+    acknowledged.recv().unwrap().unwrap().stamp
 }
 
 fn purge(store: &Store, mark: Mark) {

@@ -105,7 +105,7 @@ impl Scene {
     fn soften(&self, random: &mut Random) {
         let number = random.below(KEYS);
         let scope = crate::samples::url(number);
-        let mark = self.store.purge(&[Mark::soft(scope)], now(), Box::new(|_| {}));
+        let mark = self.store.purge(&[Mark::soft(scope)], now(), Box::new(|_| {})).stamp;
         if let Some(generation) = find(&self.store, number) {
             let is_fresh = weir_policy::freshness(&generation.head().stored, now()).is_fresh();
             assert!(generation.stamp() >= mark || !is_fresh, "a fresh one was found after a soft purge");

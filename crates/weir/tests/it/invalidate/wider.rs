@@ -1,7 +1,7 @@
 //! Purges that say more than can be read or told apart: more goes than they say, never less, and the answer
 //! says so.
 
-use weir_testkit::{Origin, Resource, Response, Weir};
+use weir_testkit::{Client, Origin, Resource, Response, Weir, free_port};
 
 use crate::server::setup;
 
@@ -177,5 +177,55 @@ fn a_route_with_rules_of_its_own_is_purged_by_them() {
         assert_eq!(said.status(), 200, "{head} {keys}: {}", said.text());
         assert!(!weir.client().get("a.test", gone, &[]).is_hit(), "{head}");
         weir.client().get("a.test", gone, &[]);
+    }
+}
+
+/// A `PURGE` of one URL takes nothing that the `purge` of another route refuses its client, by scheme or by
+/// port.
+#[test]
+fn a_purge_takes_no_url_of_a_route_that_refuses_its_client() {
+    let port = free_port();
+    for (condition, is_by_port) in
+        [("scheme = \"https\"".to_owned(), false), (format!("port = {port}"), true)]
+    {
+        let origin = Origin::start();
+        origin.put("/x", Resource::fresh("body"));
+        let weir = setup().run_config(&format!(
+            "trusted_proxies = [\"127.0.0.1\"]\n[[listen]]\naddress = \"{{listen}}\"\n\
+             [[listen]]\naddress = \"127.0.0.1:{port}\"\n[upstream.main]\norigins = [\"{}\"]\n\
+             [[site]]\nhosts = [\"p.test\"]\nupstream = \"main\"\npurge = {{ allow = [\"192.0.2.7\"] }}\n\
+             [[site.route]]\n{condition}\npurge = {{ allow = [\"192.0.2.9\"] }}\n",
+            origin.url()
+        ));
+        let mut inner = weir.addr();
+        inner.set_port(port);
+        // By the site's rules, and by the route's.
+        let at = |is_route: bool| match (is_route, is_by_port) {
+            (true, true) => (Client::connect(inner), "http"),
+            (true, false) => (weir.client(), "https"),
+            (false, _) => (weir.client(), "http"),
+        };
+        let send = |method: &str, client: &str, is_route: bool| {
+            let (mut connection, scheme) = at(is_route);
+            connection.send(format!(
+                "{method} /x HTTP/1.1\r\nHost: p.test\r\nX-Forwarded-For: {client}\r\n\
+                 X-Forwarded-Proto: {scheme}\r\n\r\n"
+            ));
+            connection.recv().unwrap()
+        };
+        let hits = || [false, true].map(|is_route| send("GET", "192.0.2.7", is_route).is_hit());
+        hits();
+        assert_eq!(hits(), [true, true], "{condition}");
+        assert_eq!(send("PURGE", "192.0.2.7", true).status(), 405, "{condition}");
+        let said = send("PURGE", "192.0.2.7", false);
+        if is_by_port {
+            // One URL, whichever port its objects came by.
+            assert_eq!((said.status(), hits()), (405, [true, true]), "{}", said.text());
+        } else {
+            assert_eq!(said.status(), 200, "{}", said.text());
+            assert!(said.text().contains("not purged: https://p.test/x;"), "{}", said.text());
+            assert_eq!(said.header("cache-purge-result").as_deref(), Some("exact; count=1"));
+            assert_eq!(hits(), [false, true]);
+        }
     }
 }

@@ -264,7 +264,7 @@ impl World {
         let acknowledge = Box::new(move |result: Result<_, _>| done.send(result.is_ok()).unwrap_or_default());
         let stamp = match force {
             Force::Lifetime(_) => self.store.retain(&[mark], now(), acknowledge).unwrap(),
-            _ => self.store.purge(&[mark], now(), acknowledge),
+            _ => self.store.purge(&[mark], now(), acknowledge).stamp,
         };
         assert!(wait.recv().unwrap());
         self.purges.push((target, force, stamp));
