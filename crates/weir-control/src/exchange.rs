@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Either, Limited};
 use hyper::body::{Body, Incoming};
 use tokio::task::JoinHandle;
 use weir_observe::{Act as Ended, Entry};
+use weir_share::Client;
 
 use crate::access::{self, Peer};
 use crate::answer::{Answer, JSON, Refusal};
@@ -78,9 +79,12 @@ struct Asking {
 }
 
 impl Asking {
-    /// Who it is, or from where it comes.
+    /// Who it is, or the client that it comes from, as shares count it.
     fn who(&self) -> String {
-        let stranger = || self.peer.actor().to_string();
+        let stranger = || match &self.peer {
+            Peer::Client(Some(address)) => Client::of(*address).to_string(),
+            peer => peer.actor().to_string(),
+        };
         self.caller.as_ref().map_or_else(stranger, |caller| caller.identity.clone())
     }
 

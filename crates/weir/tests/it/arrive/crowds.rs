@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use weir_testkit::h2::{flag, hpack, kind, setting};
 use weir_testkit::{
-    Client, Frame, Gate, H2Client, H2Frames, Head, Origin, Resource, Response, Trouble, Weir, until,
+    Authority, Client, Frame, Gate, H2Client, H2Frames, Head, Origin, Resource, Response, TlsClient, Trouble,
+    Weir, until,
 };
 
 use super::http2::HOST;
@@ -313,29 +314,43 @@ fn two_clients_with_event_streams_do_not_use_up_the_streams() {
 
 #[test]
 fn two_clients_with_tunnels_do_not_use_up_the_streams() {
-    let (origin, ended) = endless();
-    let weir = weir(&origin, "", &format!("streams = 4\n{LONG}"));
-    let begin = |client: usize| {
-        let mut proxy = weir.client();
+    let (setup, authority, (origin, ended)) = (setup(), Authority::new(), endless());
+    setup.certificate("live", &authority, &[HOST]);
+    let weir = setup.run_config(&format!(
+        "[admin]\nlisten = \"{{admin}}\"\n[[listen]]\naddress = \"{{listen}}\"\n\
+         [[listen]]\naddress = \"{{tls}}\"\ntls = true\n\
+         [[certificate]]\nchain = \"live.pem\"\nkey = \"live.key\"\n\
+         [upstream.main]\norigins = [\"{}\"]\nstreams = 4\n{LONG}\n\
+         [[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n",
+        origin.url()
+    ));
+    let begin = |client: usize, is_secured: bool| {
+        let mut proxy = match is_secured {
+            true => Client::over(TlsClient::trusting(&authority).connect(weir.tls(), HOST).unwrap()),
+            false => weir.client(),
+        };
         let from = named(client);
-        proxy.send_get(
-            HOST,
-            "/ws",
-            &[("Connection", "Upgrade"), ("Upgrade", "x"), ("X-Forwarded-For", from.as_str())],
-        );
+        let fields = [("Connection", "Upgrade"), ("Upgrade", "x"), ("X-Forwarded-For", from.as_str())];
+        proxy.send_get(HOST, "/ws", &fields);
         let status = proxy.recv_head_only().map(|head| head.status);
         (proxy, status)
     };
     let mut hogs: Vec<Client> = Vec::new();
     for at in 0..4 {
-        let (client, status) = begin(1 + at % 2);
+        let (client, status) = begin(1 + at % 2, at % 2 == 1);
         assert_eq!(status, Ok(101));
         hogs.push(client);
     }
-    let (_other, status) = begin(10);
-    assert_eq!(status, Ok(101));
-    assert!(hogs[3].read_to_end().is_empty(), "the latest one ends, and is not reset");
-    until("its connection has ended", || ended.load(Ordering::SeqCst) == 1);
+    let mut others = Vec::new();
+    for other in 0..2 {
+        let (client, status) = begin(10 + other, false);
+        assert_eq!(status, Ok(101));
+        others.push(client);
+    }
+    for hog in &mut hogs[2..] {
+        assert!(hog.read_to_end().is_empty(), "the latest ones end, with TLS and without");
+    }
+    until("their connections have ended", || ended.load(Ordering::SeqCst) == 2);
     assert_eq!(origin_metric(&origin, &weir, "weir_origin_streams"), 4.0);
     hogs[0].send("x");
     assert!(!hogs[0].is_closed_within(Duration::from_millis(300)), "the others go on");
