@@ -81,16 +81,9 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "authorization",
-            "The request had `Authorization`, and the response does not say that it may be shared: \
-             `public`, `s-maxage` or `must-revalidate` (RFC 9111 §3.5).",
+            "The request had `Authorization`; the response has no `public`, `s-maxage` or `must-revalidate`.",
         ),
-        row(
-            NotStored,
-            "signature",
-            "The same, where the query has a signature as object storages have them (`X-Amz-Signature`, \
-             `X-Goog-Signature`, `Signature` with a key's name, `sig` with `se`, ...): what it opens is not for \
-             who has no such link any more. `public` says that it may be stored.",
-        ),
+        row(NotStored, "signature", "The same, where the query has a signature of an object storage."),
         row(
             NotStored,
             "vary-cookie",
@@ -233,12 +226,7 @@ pub const REASONS: &[Reason] = {
              is removed before). An origin that resolves it answers for a path that did not choose the \
              route.",
         ),
-        row(
-            NotHit,
-            "host-in-path",
-            "Past the cache: the path begins with two slashes. Some programs (PHP's `parse_url`, `URL` of Node) \
-             take what follows for a host, and answer for the path behind it.",
-        ),
+        row(NotHit, "host-in-path", "Past the cache: two slashes begin the path; some read a host there."),
         row(
             NotHit,
             "uncacheable",

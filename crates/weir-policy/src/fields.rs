@@ -71,8 +71,8 @@ pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
         && name.as_str().bytes().map(hyphenated).eq(other.as_str().bytes().map(hyphenated))
 }
 
-/// The byte of a name in lower case as a hyphen, where it is neither letter nor digit: no server is known that
-/// tells names apart by these bytes and makes variables of them.
+/// The byte of a name in lower case as a hyphen, where it is neither letter nor digit: no server is known
+/// that tells names apart by these bytes and makes variables of them.
 fn hyphenated(byte: u8) -> u8 {
     if byte.is_ascii_alphanumeric() { byte } else { b'-' }
 }

@@ -21,8 +21,8 @@ const SIGNATURES: [&str; 8] = [
     "sig",
 ];
 
-/// Parameters that stand beside a `Signature` or `sig` where it opens a storage: whose it is, or its end. Others
-/// use these two names for what opens nothing.
+/// Parameters that stand beside a `Signature` or `sig` where it opens a storage: whose it is, or its end.
+/// Others use these two names for what opens nothing.
 const BESIDE: [&str; 6] =
     ["awsaccesskeyid", "googleaccessid", "ossaccesskeyid", "accesskeyid", "key-pair-id", "se"];
 
@@ -40,8 +40,8 @@ const CHANGED: [HeaderName; 7] = [
     header::ACCEPT_ENCODING,
 ];
 
-/// Whether a request shows credentials to its origin: `Authorization`, or a signature in the query, which opens
-/// what it is for until it ends. A parameter that the route withholds from the origin opens nothing.
+/// Whether a request shows credentials to its origin: `Authorization`, or a signature in the query, which
+/// opens what it is for until it ends. A parameter that the route withholds from the origin opens nothing.
 pub(crate) fn has_credentials(request: &RequestView<'_>, rules: &KeyRules) -> bool {
     request.headers.contains_key(header::AUTHORIZATION) || opens(request, rules)
 }

@@ -226,7 +226,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-upstream/src/pool.rs",
     "crates/weir/src/answering/admin.rs",
     "crates/weir/src/answering/mod.rs",
-    "crates/weir/src/certificates/loader.rs",
+    "crates/weir/src/certificates/reading.rs",
     "crates/weir/src/certificates/mod.rs",
     "crates/weir/src/cli/run.rs",
     "crates/weir/src/cli/top/asking.rs",

@@ -210,7 +210,7 @@ fn cookies_have_the_flags_that_their_route_gives_them() {
     }
 }
 
-/// An origin with a page for all, which it shows nobody who comes with a cookie.
+/// An origin with a page for all, which it shows to no client with a cookie.
 fn of_two_kinds(control: &'static str, own: &'static [(&'static str, &'static str)], status: u16) -> Origin {
     let origin = Origin::start();
     origin.otherwise(move |exchange: &mut Exchange<'_>| {
@@ -240,7 +240,7 @@ fn a_cookie_of_one_client_does_not_take_what_all_have() {
         assert_eq!(origin.requests("/x").len(), 2);
         assert_eq!(origin.requests("/x")[1].header("cookie"), None);
         assert!(get(&weir, "/x", "").is_hit());
-        // Who asks by itself gets its own, and the page stays, for when the origin is gone.
+        // A client that waits gets its own, and the page stays, for when the origin is gone.
         let origin = of_two_kinds("max-age=1", own, status);
         let weir = server(&[&origin]).start();
         for asked in [&[][..], &[("Cache-Control", "no-cache")]] {

@@ -92,7 +92,8 @@ fn behind_host(path: &str) -> Option<&str> {
     }
 }
 
-/// As `new URL(path, base).pathname`: `\` is `/`, a dot may be encoded, and a host follows two slashes or more.
+/// As `new URL(path, base).pathname`: `\` is `/`, a dot may be encoded, and a host follows two slashes or
+/// more.
 fn whatwg(path: &str) -> String {
     let mut path = path.replace('\\', "/");
     if path.starts_with("//") {

@@ -181,7 +181,7 @@ fn a_signed_head_is_no_get_until_the_answer_was_public() {
 #[test]
 fn a_signature_of_the_host_alone_is_filled_at_once() {
     let open = Arc::new(AtomicBool::new(true));
-    let origin = storage("max-age=60", &open);
+    let origin = storage("public, max-age=60", &open);
     let weir = server(&[&origin]).start();
     for (names, is_stored) in [("host", true), ("host%3Brange", false)] {
         let path = format!("/x?X-Amz-SignedHeaders={names}&X-Amz-Signature=1");

@@ -39,7 +39,7 @@ enum Doubt {
     Dot = 32,
     /// Segments without a name are left out.
     Merged = 64,
-    /// What follows a `;` ends at `/` alone: parameters are taken off before anything else is read as a slash.
+    /// What follows a `;` ends at `/` alone: parameters are taken off before all else is read as a slash.
     Swallowed = 128,
 }
 
@@ -55,8 +55,8 @@ const SEPARATORS: u8 = Doubt::Slash as u8 | Doubt::Backslash as u8 | Doubt::Enco
 /// The ways in which origins may read a path that has a dot segment ([`has_dot_segment`]), or a `;` beside
 /// separators of which not all origins know, as it may swallow them, or that may begin with a host
 /// ([`may_name_host`]). `None` for others: no reading of them has more above a segment than
-/// [`read_path`](super::read_path) finds. Each way is read with its dot segments resolved, and with them kept, as
-/// by programs that normalise nothing.
+/// [`read_path`](super::read_path) finds. Each way is read with its dot segments resolved, and with them
+/// kept, as by programs that normalise nothing.
 ///
 /// # Errors
 /// There are too many.
@@ -67,7 +67,8 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
     let mut found = of_path(path)?;
     for rest in behind_hosts(path) {
         let more = of_path(rest)?;
-        let all = found.get_or_insert_with(|| Readings { paths: Vec::new(), has_marked_dots: false });
+        let own = || Readings { paths: vec![read_path(path).into_owned()], has_marked_dots: false };
+        let all = found.get_or_insert_with(own);
         match more {
             Some(more) => {
                 all.has_marked_dots |= more.has_marked_dots;
@@ -79,9 +80,9 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
     Ok(found)
 }
 
-/// Whether a path begins with two slashes: a reference of which the first name is a host (RFC 3986 §4.2). PHP's
-/// `parse_url`, `URL` of browsers and Node, the JDK and Python's `urlsplit` read the path of a request so; some
-/// take `\` for a slash.
+/// Whether a path begins with two slashes: a reference of which the first name is a host (RFC 3986 §4.2).
+/// PHP's `parse_url`, `URL` of browsers and Node, the JDK and Python's `urlsplit` read the path of a request
+/// so; some take `\` for a slash.
 pub fn may_name_host(path: &str) -> bool {
     matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..])
 }

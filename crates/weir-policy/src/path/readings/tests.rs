@@ -62,11 +62,11 @@ fn a_path_without_dots_is_read_in_one_way_and_no_path_in_a_thousand() {
 #[test]
 fn a_path_may_begin_with_a_host() {
     let of = |path: &str| readings(path).unwrap().unwrap().paths;
-    assert_eq!(of("//x/admin/y"), ["/admin/y"]);
-    assert_eq!(of("/\\x/admin/y"), ["/admin/y"]);
-    assert_eq!(of("///x//admin/y"), ["/admin/y"]);
-    assert_eq!(of("//x\\y/admin/z"), ["/y/admin/z", "/admin/z"]);
-    assert_eq!(of("//x"), ["/"]);
+    assert_eq!(of("//x/admin/y"), ["/x/admin/y", "/admin/y"]);
+    assert_eq!(of("/\\x/admin/y"), ["/x/admin/y", "/admin/y"]);
+    assert_eq!(of("///x//admin/y"), ["/x/admin/y", "/admin/y"]);
+    assert_eq!(of("//x\\y/admin/z"), ["/x/y/admin/z", "/y/admin/z", "/admin/z"]);
+    assert_eq!(of("//x"), ["/x", "/"]);
     assert!(of("//x/a/../admin/y").contains(&"/admin/y".to_owned()));
     assert_eq!(readings("/a//x/admin/y"), Ok(None));
 }

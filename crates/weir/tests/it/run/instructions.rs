@@ -1,6 +1,6 @@
 //! What a request costs, in instructions and allocations of the worker: counted by Valgrind in the build
-//! under test, and compared with what is checked in (`xtask/ratchets/instructions.txt`). Skipped where there is
-//! no Valgrind.
+//! under test, and compared with what is checked in (`xtask/ratchets/instructions.txt`). Skipped where there
+//! is no Valgrind.
 //!
 //! No time is measured, but Weir does some things by the clock, and so does more for the same requests beside
 //! other scenarios. What is left out therefore, or made the same each time:
