@@ -66,7 +66,7 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
     }
     let mut found = of_path(path)?;
     for rest in behind_hosts(path) {
-        let more = of_path(rest)?;
+        let more = of_path(&rest)?;
         let own = || Readings { paths: vec![read_path(path).into_owned()], has_marked_dots: false };
         let all = found.get_or_insert_with(own);
         match more {
@@ -74,7 +74,7 @@ pub fn readings(path: &str) -> Result<Option<Readings>, TooMany> {
                 all.has_marked_dots |= more.has_marked_dots;
                 all.paths.extend(more.paths);
             }
-            None => all.paths.push(read_path(rest).into_owned()),
+            None => all.paths.push(read_path(&rest).into_owned()),
         }
     }
     Ok(found)
@@ -87,13 +87,19 @@ pub fn may_name_host(path: &str) -> bool {
     matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..])
 }
 
-/// What follows the host with which a path may begin. It may end at a `\`.
-fn behind_hosts(path: &str) -> impl Iterator<Item = &str> {
+/// What follows the host with which a path may begin, as a path. It may end at a `\`.
+fn behind_hosts(path: &str) -> impl Iterator<Item = String> {
     let named = path.trim_start_matches(['/', '\\']);
-    let behind = |end: Option<usize>| end.map_or("/", |at| &named[at..]);
-    let (short, long) = (behind(named.find(['/', '\\'])), behind(named.find('/')));
-    let all = [Some(short), Some(long).filter(|long| *long != short)];
-    all.into_iter().flatten().filter(move |_| may_name_host(path))
+    let ends = [named.find(['/', '\\']), named.find('/')];
+    let count = match ends {
+        _ if !may_name_host(path) => 0,
+        [first, second] if first == second => 1,
+        _ => 2,
+    };
+    ends.into_iter().take(count).map(|end| match end {
+        Some(at) => format!("/{}", &named[at + 1..]),
+        None => "/".to_owned(),
+    })
 }
 
 /// The ways of a path that begins with no host.

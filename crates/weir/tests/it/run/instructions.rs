@@ -27,6 +27,8 @@ use crate::server::setup;
 const REQUESTS: usize = 20;
 /// Counts differ by some per mille from run to run: tables with random seeds, clocks.
 const TOLERANCE_PERCENT: u64 = 5;
+/// Calls are counted on all threads, and some of them allocate by the clock: so many a request.
+const ALLOCATIONS_BESIDE: u64 = 4;
 /// Those of another compiler may differ by so much.
 const TOLERANCE_OF_COMPILERS_PERCENT: u64 = 25;
 /// Valgrind writes what it has counted, and begins again, where this is called. Only [`mark`] asks for it.
@@ -91,7 +93,7 @@ fn a_request_costs_no_more_than_it_did() {
             "a {name} costs {} instructions; {most} are allowed: {rule}",
             now.instructions
         );
-        let most = known.allocations + (known.allocations * tolerance).div_ceil(100);
+        let most = known.allocations + known.allocations * tolerance / 100 + ALLOCATIONS_BESIDE;
         assert!(
             now.allocations <= most,
             "a {name} makes {} allocations; {most} are allowed: {rule}",
