@@ -293,8 +293,8 @@ fn allocations(text: &str) -> u64 {
     for line in text.lines() {
         if let Some(function) = line.strip_prefix("cfn=").or_else(|| line.strip_prefix("fn=")) {
             let (number, name) = function.split_once(' ').unwrap_or((function, ""));
-            let of_allocator = |last: &&str| name.ends_with(&format!("GlobalAlloc>::{last}"));
-            if name.contains("MiMalloc") && ALLOCATES.iter().any(|last| of_allocator(&last)) {
+            let is_call = |last: &&str| name.ends_with(&format!("GlobalAlloc>::{last}"));
+            if name.contains("MiMalloc") && ALLOCATES.iter().any(is_call) {
                 allocators.insert(number);
             }
             is_allocator = line.starts_with("cfn=") && allocators.contains(number);

@@ -50,7 +50,7 @@ fn version(number: u64, length: usize) -> (Vec<u8>, Resource) {
 /// A client that has read the beginning of a body.
 enum Slow {
     Http1(Client, Vec<u8>),
-    Http2(H2Client, u32, Vec<u8>),
+    Http2(Box<H2Client>, u32, Vec<u8>),
 }
 
 impl Slow {
@@ -64,7 +64,7 @@ impl Slow {
         client.hold_windows();
         let stream = client.ask("GET", HOST, target, &[HTTPS]);
         client.recv_head(stream).unwrap();
-        Slow::Http2(client, stream, Vec::new())
+        Slow::Http2(Box::new(client), stream, Vec::new())
     }
 
     /// One of each: HTTP/1 and HTTP/2, without TLS and with.
