@@ -385,3 +385,22 @@ fn a_reload_under_load_keeps_the_connections_of_all_origins_but_those_that_it_ch
     assert_eq!([a.connections(), b.connections()], connections);
     assert!(c.total() > 0);
 }
+
+#[test]
+fn an_origin_that_is_down_at_the_start_is_back_with_its_first_answer() {
+    let at = format!("127.0.0.1:{}", weir_testkit::free_port());
+    let weir = server(&[]).origins(&format!("\"http://{at}\"")).start();
+    weir.await_stderr("origin is gone");
+    assert!(weir.command(&["origins"]).stdout.contains("failing"));
+    let listener = std::net::TcpListener::bind(&at).unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut head = [0; 4096];
+        assert!(std::io::Read::read(&mut socket, &mut head).unwrap() > 0);
+        std::io::Write::write_all(&mut socket, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+    });
+    assert_eq!(weir.get("/").text(), "hi");
+    answering.join().unwrap();
+    weir.await_stderr("origin is back");
+    assert!(!weir.command(&["origins"]).stdout.contains("failing"));
+}
