@@ -22,6 +22,7 @@ mod parameters;
 mod product;
 mod ratchet;
 mod rooms;
+mod rows;
 mod rules;
 mod source;
 mod syntax;

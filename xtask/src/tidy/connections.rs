@@ -5,12 +5,10 @@
 //! clients; what is kept is a field of one of [`STRUCTS`]. A rule cannot judge what a row says; a row that
 //! names what is not there offends as well.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result};
 use syn::visit::{self, Visit};
 
-use super::loops::rows;
+use super::rows::{Named, Says};
 use super::source::{Offence, Source};
 use super::syntax::is_for_tests;
 
@@ -54,36 +52,18 @@ const STRUCTS: &[(&str, &str)] = &[
 /// # Errors
 /// A file that is not Rust.
 pub(super) fn judge(sources: &[Source]) -> Result<Vec<Offence>> {
-    let Some(page) = sources.iter().find(|source| source.path == PAGE) else {
-        return Ok(vec![Offence { path: PAGE.to_owned(), line: 1, what: "no such page".to_owned() }]);
+    let says = Says {
+        page: PAGE,
+        lacks_row: "counts by connection, or is kept with one",
+        is_nowhere: "has no such",
     };
-    let rows = rows(&page.text);
-    let mut offences = Vec::new();
-    let mut there = BTreeSet::new();
-    for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {
-        let Some(path) = source.path.strip_prefix("crates/") else { continue };
-        for name in names(source, path)? {
-            let row = (path.to_owned(), name);
-            if !rows.iter().any(|(_, named)| *named == row) {
-                let declared = [format!(" {}:", row.1), format!("{}:", row.1)];
-                let is_here = |line: &str| declared.iter().any(|it| line.contains(it.as_str()));
-                let line = source.text.lines().position(is_here).unwrap_or_default() + 1;
-                let what =
-                    format!("`{}` counts by connection, or is kept with one: give it a row in {PAGE}", row.1);
-                offences.push(source.offence(line, what));
-            }
-            there.insert(row);
-        }
-    }
-    let stale = rows.iter().filter(|(_, row)| !there.contains(row));
-    offences.extend(stale.map(|(line, (path, name))| {
-        page.offence(*line, format!("`{path}` has no such `{name}`, or the row lacks a cell"))
-    }));
-    Ok(offences)
+    says.judge(sources, names)
 }
 
 /// The names of a file that need a row.
-fn names(source: &Source, path: &str) -> Result<Vec<String>> {
+fn names(source: &Source) -> Result<Vec<Named>> {
+    let path = source.path.strip_prefix("crates/").filter(|_| source.is_rust() && !source.is_test());
+    let Some(path) = path else { return Ok(Vec::new()) };
     let is_in = |place: &&str| if place.ends_with('/') { path.starts_with(place) } else { path == *place };
     let structs = STRUCTS.iter().filter(|(file, _)| *file == path).map(|(_, name)| *name).collect();
     let has_counts = FILES.iter().any(is_in);
@@ -92,7 +72,13 @@ fn names(source: &Source, path: &str) -> Result<Vec<String>> {
         let file = syn::parse_file(&source.text).with_context(|| format!("parse {}", source.path))?;
         found.visit_file(&file);
     }
-    Ok(found.names)
+    let named = found.names.into_iter().map(|name| {
+        let declared = [format!(" {name}:"), format!("{name}:")];
+        let is_here = |line: &str| declared.iter().any(|it| line.contains(it.as_str()));
+        let line = source.text.lines().position(is_here).unwrap_or_default() + 1;
+        Named { name, line, needs_row: true }
+    });
+    Ok(named.collect())
 }
 
 struct Found {

@@ -6,19 +6,16 @@
 //! done. A share is given where a function of `weir_share` is asked ([`SHARES`]). A rule cannot judge what a
 //! row says; a row that names what is not there offends as well.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result};
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprCall, ExprMethodCall, Signature};
 
+use super::rows::{Named, Says};
 use super::source::{Offence, Source};
 use super::syntax::is_for_tests;
 
 /// The page with the rows: a file, its functions, and what there is to say.
 const PAGE: &str = "docs/loops.md";
-/// The cells of a row: file, functions, pieces, time, share.
-const CELLS: usize = 5;
 
 /// The crates that talk to peers, or have what is needed by all that do.
 const CRATES: &[&str] = &[
@@ -52,29 +49,12 @@ const COUNTS: &[&str] = &["clients", "claimants"];
 /// # Errors
 /// A file that is not Rust.
 pub(super) fn judge(sources: &[Source]) -> Result<Vec<Offence>> {
-    let Some(page) = sources.iter().find(|source| source.path == PAGE) else {
-        return Ok(vec![Offence { path: PAGE.to_owned(), line: 1, what: "no such page".to_owned() }]);
+    let says = Says {
+        page: PAGE,
+        lacks_row: "waits in a loop, makes a line or gives a share",
+        is_nowhere: "has no function",
     };
-    let rows = rows(&page.text);
-    let mut offences = Vec::new();
-    let mut there = BTreeSet::new();
-    for source in sources.iter().filter(|source| is_judged(source)) {
-        let path = source.path.trim_start_matches("crates/");
-        for function in functions(source)? {
-            let row = (path.to_owned(), function.name);
-            if function.needs_row && !rows.iter().any(|(_, named)| *named == row) {
-                let what =
-                    format!("`{}` waits in a loop, makes a line or gives a share: {PAGE} needs a row", row.1);
-                offences.push(source.offence(function.line, what));
-            }
-            there.insert(row);
-        }
-    }
-    let stale = rows.iter().filter(|(_, row)| !there.contains(row));
-    offences.extend(stale.map(|(line, (path, name))| {
-        page.offence(*line, format!("`{path}` has no function `{name}`, or the row lacks a cell"))
-    }));
-    Ok(offences)
+    says.judge(sources, |source| if is_judged(source) { functions(source) } else { Ok(Vec::new()) })
 }
 
 fn is_judged(source: &Source) -> bool {
@@ -86,30 +66,7 @@ fn is_judged(source: &Source) -> bool {
         && !is_double
 }
 
-/// The files and functions, or other names, of a page, each with its line. One that lacks a cell names none.
-pub(super) fn rows(text: &str) -> Vec<(usize, (String, String))> {
-    let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with("| `weir-"));
-    lines
-        .flat_map(|(at, line)| {
-            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let is_whole = cells.len() == CELLS && cells.iter().all(|cell| !cell.is_empty());
-            let names = if is_whole { cells[1] } else { "" };
-            let path = cells[0].trim_matches('`').to_owned();
-            names
-                .split(',')
-                .map(move |name| (at + 1, (path.clone(), name.trim().trim_matches('`').to_owned())))
-                .collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-struct Function {
-    name: String,
-    line: usize,
-    needs_row: bool,
-}
-
-fn functions(source: &Source) -> Result<Vec<Function>> {
+fn functions(source: &Source) -> Result<Vec<Named>> {
     let file = syn::parse_file(&source.text).with_context(|| format!("parse {}", source.path))?;
     let mut found = Found { source, functions: Vec::new() };
     found.visit_file(&file);
@@ -118,7 +75,7 @@ fn functions(source: &Source) -> Result<Vec<Function>> {
 
 struct Found<'s> {
     source: &'s Source,
-    functions: Vec<Function>,
+    functions: Vec<Named>,
 }
 
 impl Found<'_> {
@@ -131,7 +88,7 @@ impl Found<'_> {
         let declared = [format!("fn {name}("), format!("fn {name}<")];
         let at = self.source.text.lines().position(|line| declared.iter().any(|it| line.contains(it)));
         let line = at.unwrap_or_default() + 1;
-        self.functions.push(Function { name, line, needs_row: waits.are_found });
+        self.functions.push(Named { name, line, needs_row: waits.are_found });
     }
 }
 

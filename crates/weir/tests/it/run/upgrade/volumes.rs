@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use weir_testkit::{Origin, Resource, Weir, pattern, until};
+use weir_testkit::{Client, Origin, Resource, Weir, pattern, until};
 
 use super::{Load, origin, upgraded};
 use crate::durable::settle;
@@ -134,20 +134,26 @@ fn objects_fetched_before_the_volume_moved_outlive_a_kill() {
     }
 }
 
+/// A reader of `/film`, which lies on the drive, in the process before an upgrade.
+fn film_across_an_upgrade(weir: &mut Weir, film: &[u8]) -> Client {
+    assert!(weir.get("/film").body == film);
+    weir.restart();
+    let mut reader = weir.client();
+    reader.send_get("x", "/film", &[]);
+    // Its kernel's buffers take some. The rest is read after the old process has released the volume.
+    std::thread::sleep(Duration::from_millis(300));
+    upgraded(weir, &[]);
+    await_volume(weir);
+    reader
+}
+
 #[test]
 fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
     const LENGTH: usize = 40_000_000;
     let origin = origin();
     origin.put("/film", Resource::fresh(pattern(9, LENGTH)).etag("\"1\"").ranges());
     let mut weir = on_disk(&origin, "16MiB").start();
-    assert!(weir.get("/film").body == pattern(9, LENGTH));
-    weir.restart();
-    let mut reader = weir.client();
-    reader.send_get("x", "/film", &[]);
-    // Its kernel's buffers take some. The rest is read after the old process has released the volume.
-    std::thread::sleep(Duration::from_millis(300));
-    upgraded(&mut weir, &[]);
-    await_volume(&weir);
+    let mut reader = film_across_an_upgrade(&mut weir, &pattern(9, LENGTH));
     let asked = origin.count("/film");
     leave_page_cache(&weir);
     let answer = reader.recv().unwrap();
@@ -174,13 +180,7 @@ fn a_reader_in_the_old_process_gets_no_other_bytes_where_the_new_one_drops_what_
     let mut weir = server(&[&origin])
         .more(&format!("[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n{volume}"))
         .start();
-    assert!(weir.get("/film").body == pattern(9, LENGTH));
-    weir.restart();
-    let mut reader = weir.client();
-    reader.send_get("x", "/film", &[]);
-    std::thread::sleep(Duration::from_millis(300));
-    upgraded(&mut weir, &[]);
-    await_volume(&weir);
+    let mut reader = film_across_an_upgrade(&mut weir, &pattern(9, LENGTH));
     let on_drive = |weir: &Weir| -> u64 {
         let files = std::fs::read_dir(format!("/proc/{}/fd", weir.pid())).unwrap().flatten();
         let names = files.filter_map(|file| std::fs::read_link(file.path()).ok());
