@@ -143,8 +143,8 @@ async fn greet<S: Service>(
     None
 }
 
-/// The client whose limits a connection shares; `None` for one that stands for many.
-fn sharer(peer: Peer, trust: Trust) -> Option<Client> {
+/// The client that has a share for a connection. A trusted peer and a unix socket speak for many.
+pub(crate) fn sharer(peer: Peer, trust: Trust) -> Option<Client> {
     peer.sharer().filter(|_| trust == Trust::Untrusted)
 }
 

@@ -70,11 +70,6 @@ impl PeerInfo {
         PeerInfo { port, ..self }
     }
 
-    /// The client that has a share for this connection. A trusted peer and a unix socket speak for many.
-    pub fn sharer(&self) -> Option<weir_share::Client> {
-        self.peer.sharer().filter(|_| self.trust == Trust::Untrusted)
-    }
-
     /// A place for content that is held until its request goes to an origin, in bytes; `None` where other
     /// requests of the connection hold so much that there is no room. One request alone always has a place.
     pub fn hold(self: &Rc<PeerInfo>, bytes: usize) -> Option<HeldContent> {

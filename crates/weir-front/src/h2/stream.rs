@@ -24,6 +24,7 @@ use super::send::{self, Through};
 use super::tunnel;
 use super::windows::Windows;
 use super::wire::Wire;
+use crate::entrance::sharer;
 use crate::interim::Interims;
 use crate::message::{Done, End, PeerInfo, Refused, Request, Service, Trust};
 use crate::worker::Worker;
@@ -99,7 +100,8 @@ impl<S: Service> Shared<S> {
 
     /// Holds so much more memory; false where there is none for it.
     pub(super) fn hold(&self, bytes: usize, beside: usize) -> bool {
-        let charge = || self.worker.service().charge_piece(self.peer.sharer());
+        let client = || sharer(self.peer.peer, self.peer.trust);
+        let charge = || self.worker.service().charge_piece(client());
         self.held.take(bytes, beside, &charge)
     }
 
