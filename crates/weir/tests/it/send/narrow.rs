@@ -1,6 +1,8 @@
 //! Clients with receive buffers of 8 KiB that read little, in little memory: all of them get their bodies
 //! whole in the end, and nobody else waits for them meanwhile.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use weir_testkit::{Client, Drive, Gate, Origin, Resource, Shape, Trouble, Weir, pattern, until};
@@ -142,24 +144,40 @@ fn a_reader_behind_a_body_of_unknown_length_gets_the_rest() {
 #[test]
 fn a_reader_behind_a_body_of_unknown_length_is_cut_where_the_rest_ends_early() {
     const LENGTH: usize = 20_000_000;
-    let (origin, all, rest) = (Origin::start(), Gate::new(), Gate::new());
-    let first_sent = [Gate::new(), Gate::new()];
-    let (gates, body) = ((all.clone(), rest.clone(), first_sent.clone()), pattern(7, LENGTH));
+    const FIRST: usize = 18_000_000;
+    // More than a socket of Weir holds for the slow one, and less than where memory begins to have the last 8 MiB.
+    const REST_BEGINS: usize = 7_000_000;
+    let (origin, body) = (Origin::start(), pattern(7, LENGTH));
+    let gates: [Gate; 4] = std::array::from_fn(|_| Gate::new());
+    let [is_behind, all, rest_begun, rest] = gates.clone();
+    let got = Arc::new(AtomicUsize::new(0));
+    let got_by_other = Arc::clone(&got);
     origin.on("/x", move |exchange| {
-        let (all, rest, first_sent) = &gates;
-        let (gate, is_sent, first, end) = match exchange.request.header("range") {
-            None => (all, &first_sent[0], 18_000_000, LENGTH),
-            Some(_) => (rest, &first_sent[1], 10_000_000, 15_000_000),
-        };
+        let [is_behind, all, rest_begun, rest] = &gates;
+        let is_rest = exchange.request.header("range").is_some();
         exchange.send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\n");
         exchange.send("Transfer-Encoding: chunked\r\n\r\n");
-        for (piece, ending) in [(&body[..first], "\r\n"), (&body[first..end], "\r\n0\r\n\r\n")] {
-            exchange.send(format!("{:x}\r\n", piece.len()));
-            exchange.send(piece);
-            exchange.send(ending);
-            is_sent.open();
-            gate.pass();
+        let mut send = |from: usize, to: usize| {
+            exchange.send(format!("{:x}\r\n", to - from));
+            exchange.send(&body[from..to]);
+            exchange.send("\r\n");
+        };
+        if is_rest {
+            send(0, REST_BEGINS);
+            rest_begun.open();
+            rest.pass();
+            send(REST_BEGINS, 15_000_000);
+        } else {
+            // The other one has each piece before the next is sent: memory leaves the slow one behind alone.
+            for from in (0..FIRST).step_by(FIRST / 36) {
+                send(from, from + FIRST / 36);
+                until("another has it", || got.load(Relaxed) >= from + FIRST / 36);
+            }
+            is_behind.open();
+            all.pass();
+            send(FIRST, LENGTH);
         }
+        exchange.send("0\r\n\r\n");
     });
     // On a busy machine it takes a while until the slow one asks for the rest; meanwhile nothing comes.
     let patience = Duration::from_secs(120);
@@ -168,14 +186,18 @@ fn a_reader_behind_a_body_of_unknown_length_is_cut_where_the_rest_ends_early() {
     let mut slow = ask(&weir, "/x").patience(patience);
     until("it has been asked for", || origin.count("/x") == 1);
     std::thread::scope(|scope| {
-        let other = || Client::connect(weir.addr()).patience(patience).get("localhost", "/x", &[]);
-        let other = scope.spawn(other);
-        first_sent[0].pass();
+        let mut other = Client::connect(weir.addr()).patience(patience);
+        let other = scope.spawn(move || {
+            other.send_get("localhost", "/x", &[]);
+            other.recv_into(&mut |piece| {
+                got_by_other.fetch_add(piece.len(), Relaxed);
+            })
+        });
+        is_behind.pass();
         let slow = scope.spawn(move || slow.recv());
-        // The rest has begun, and is longer than what sockets hold.
-        first_sent[1].pass();
+        rest_begun.pass();
         all.open();
-        assert_eq!(other.join().unwrap().body.len(), LENGTH);
+        assert!(other.join().unwrap().is_ok());
         rest.open();
         match slow.join().unwrap() {
             Err(Trouble::Cut(got)) => assert!(pattern(7, LENGTH).starts_with(&got.body)),
