@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::adjust::Found;
-use crate::agent::record::Record;
-use crate::agent::said::Said;
-use crate::check::state::State;
+use crate::choice::adjust::Found;
+use crate::choice::roster::Member;
 use crate::clock;
-use crate::health::{Against, Cause, Health};
+use crate::health::agent::record::Record;
+use crate::health::agent::said::Said;
+use crate::health::check::state::State;
+use crate::health::ejection::{Against, Cause, Health};
+use crate::health::standing::Order;
 use crate::origin::Origin;
-use crate::roster::Member;
 use crate::settings::Role;
-use crate::standing::Order;
 use crate::upstream::Upstream;
 
 /// The longest that a process believes another that an origin is ejected, or that DNS does not name it.

@@ -12,6 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock;
 
+pub(crate) mod orca;
+
 /// The most names that one source has at an origin.
 pub const NAMES_MAX: usize = 512;
 /// The most sources of an origin.

@@ -5,105 +5,62 @@
 //! header, follow a redirect, buffer a body, or use a connection again after anything unexpected happened on
 //! it (RFC 9110 §9.2.2, RFC 9112 §9, RFC 9209).
 //!
-//! A request goes through [`Upstream::send`] → `pick` → `pool` (idle connection, or a permit and `connect`) →
-//! `exchange` (head, body) → [`OriginResponse`], whose [`OriginBody`] gives the connection back once the body
-//! has come whole.
+//! A request goes through [`Upstream::send`] → `choice::pick` → `client::pool` (idle connection, or a permit
+//! and `connect`) → `client::exchange` (head, body) → [`OriginResponse`], whose [`OriginBody`] gives the
+//! connection back once the body has come whole.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod address;
-mod adjust;
-pub mod affinity;
-mod agent;
-mod answer;
-mod attempt;
-mod body;
-mod budget;
+mod again;
 mod carry;
-mod check;
+mod choice;
+mod client;
 mod clock;
-mod conduct;
-mod connect;
-mod connection;
-mod decided;
-mod decider;
-mod dns;
 mod error;
-mod exchange;
-mod explain;
 mod gauges;
-mod guests;
 mod health;
-mod hedge;
-mod homes;
-mod listed;
-mod load;
-mod login;
-mod moves;
-mod named;
-mod names;
-mod node;
-mod notice;
-mod once;
-mod orca;
 mod origin;
-mod outgoing;
-mod page;
-mod pick;
-mod pool;
-mod ramp;
 mod request;
 mod response;
-mod retry;
-mod roster;
-mod seat;
-mod send;
-mod service;
-mod session;
-mod session_end;
+mod sessions;
 mod settings;
-pub mod simulated;
 mod snapshot;
-mod standing;
-mod tally;
-mod tended;
-mod timer;
-mod tls;
-mod transport;
-mod tunnel;
 mod upstream;
-mod wait;
-mod waits;
 
 #[cfg(test)]
 mod tests;
 
-pub use adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
-pub use attempt::{Attempt, AttemptEnd, AttemptLog, Link};
-pub use body::OriginBody;
+pub use again::track::{Attempt, AttemptEnd, AttemptLog, Link};
 pub use carry::{CarriedAgent, CarriedCheck, CarriedFind, CarriedOrigin};
-pub use check::CheckLog;
-pub use decider::{
+pub use choice::adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
+pub use choice::decider::{
     About, Decider, DeciderForm, DeciderSnapshot, Deciders, Deciding, Decision, Denial, Kind, OriginView,
     Origins, Question,
 };
+pub use choice::explain::{Explained, ExplainedOrigin, WhyNot};
+pub use choice::listed::{OriginListed, UpstreamListed};
+pub use choice::pick::{
+    Asked, HashOf, Metered, MeteredSettings, Pick, PickWord, Picked, Picking, Reason, Whose, host_point,
+};
+pub use choice::simulated;
+pub use client::body::OriginBody;
+pub use client::login::{Carries, LoginUse, Logins, logs_in};
+pub use client::page::{Feed, PageFault, PageServer};
+pub use client::tally::Tally;
+pub use client::tunnel::Tunnel;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
-pub use explain::{Explained, ExplainedOrigin, WhyNot};
 pub use gauges::{
     AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, ReportSettings, Setting,
     is_name as is_metric_name,
 };
-pub use listed::{OriginListed, UpstreamListed};
-pub use login::{Carries, LoginUse, Logins, logs_in};
+pub use health::check::CheckLog;
+pub use health::standing::{Order, Standing};
 pub use origin::Origin;
-pub use page::{Feed, PageFault, PageServer};
-pub use pick::{
-    Asked, HashOf, Metered, MeteredSettings, Pick, PickWord, Picked, Picking, Reason, Whose, host_point,
-};
 pub use request::{Hurry, Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{Length, OriginResponse, Times};
-pub use session_end::SessionEnd;
+pub use sessions::affinity;
+pub use sessions::session_end::SessionEnd;
 pub use settings::{
     AgentSettings, Bounds, CheckAsk, CheckRequest, CheckSettings, ClientCertificate, Ejection, OriginAddress,
     OriginSettings, Retries, RetryOn, Role, Timeouts, TlsSettings, UpstreamSettings, Verify,
@@ -112,15 +69,12 @@ pub use snapshot::{
     AgentSnapshot, CheckSnapshot, HedgesSnapshot, LastCheck, OriginSnapshot, SessionsSnapshot,
     UpstreamSnapshot,
 };
-pub use standing::{Order, Standing};
-pub use tally::Tally;
-pub use tunnel::Tunnel;
 pub use upstream::{Gauged, Upstream};
 
 /// What fuzz targets call.
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing {
-    pub use crate::affinity::fuzzing::sessions;
-    pub use crate::agent::fuzzing::agent_line;
-    pub use crate::orca::fuzzing::orca;
+    pub use crate::gauges::orca::fuzzing::orca;
+    pub use crate::health::agent::fuzzing::agent_line;
+    pub use crate::sessions::affinity::fuzzing::sessions;
 }

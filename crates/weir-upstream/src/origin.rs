@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 
-use crate::address::{Addresses, Resolver};
-use crate::agent;
-use crate::agent::said::Said;
-use crate::attempt::{AttemptLog, Track, Turn};
-use crate::check::record::Record;
-use crate::check::state::State;
+use crate::again::retry::{Failure, Stage};
+use crate::again::track::{AttemptLog, Track, Turn};
+use crate::choice::load::Load;
+use crate::choice::pick::{self, PickCounts};
+use crate::choice::roster::Signal;
+use crate::client::address::{Addresses, Resolver};
+use crate::client::pool::{Pool, PoolBounds};
+use crate::client::tls::{self, Tls};
 use crate::clock;
-use crate::conduct::{Conduct, Met};
 use crate::error::{Blame, OriginError, Seen, UpstreamError};
 use crate::gauges::Gauges;
-use crate::health::{Cause, Event, Health, Suspect, Verdict};
-use crate::load::Load;
-use crate::notice::Notice;
-use crate::pick::{self, PickCounts};
-use crate::pool::{Pool, PoolBounds};
-use crate::ramp::Ramp;
-use crate::retry::{Failure, Stage};
-use crate::roster::Signal;
+use crate::health::agent;
+use crate::health::agent::said::Said;
+use crate::health::check::record::Record;
+use crate::health::check::state::State;
+use crate::health::conduct::{Conduct, Met};
+use crate::health::ejection::{Cause, Event, Health, Suspect, Verdict};
+use crate::health::notice::Notice;
+use crate::health::ramp::Ramp;
+use crate::health::standing::{Marks, Naming, Order, Standing};
 use crate::settings::{Ejection, OriginAddress, OriginSettings, TlsSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
-use crate::standing::{Marks, Naming, Order, Standing};
-use crate::tls::{self, Tls};
 
 /// How an origin is reached.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::{Notify, mpsc};
 use weir_share::Client;
 
-use crate::affinity::Session;
-use crate::attempt::AttemptLog;
-use crate::pick::{Asked, Picking};
-use crate::tally::Tally;
+use crate::again::track::AttemptLog;
+use crate::choice::pick::{Asked, Picking};
+use crate::client::tally::Tally;
+use crate::sessions::affinity::Session;
 
 /// A request towards an origin.
 #[derive(Debug)]

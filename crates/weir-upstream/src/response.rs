@@ -6,11 +6,11 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use weir_wire::Framing;
 
-use crate::affinity::OriginId;
-use crate::body::OriginBody;
+use crate::choice::pick::Picked;
+use crate::client::body::OriginBody;
+use crate::client::tunnel::Tunnel;
 use crate::origin::Origin;
-use crate::pick::Picked;
-use crate::tunnel::Tunnel;
+use crate::sessions::affinity::OriginId;
 
 /// How long an origin's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::affinity::Affinity;
-use crate::decider::Deciders;
+use crate::choice::decider::Deciders;
+use crate::choice::pick::Pick;
 use crate::error::UpstreamError;
 use crate::gauges::ReportSettings;
-use crate::pick::Pick;
+use crate::sessions::affinity::Affinity;
 
 pub use check::{AgentSettings, CheckAsk, CheckRequest, CheckSettings};
 pub use eject::Ejection;

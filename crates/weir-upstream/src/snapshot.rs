@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::health::Cause;
-use crate::pick::{PickWord, Reason};
-use crate::standing::Standing;
+use crate::choice::pick::{PickWord, Reason};
+use crate::health::ejection::Cause;
+use crate::health::standing::Standing;
 
 /// An upstream at one moment.
 #[derive(Clone, Debug)]

@@ -11,31 +11,31 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use weir_share::Client;
 
-use crate::address::{self, Resolver};
-use crate::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Found, Wanted};
-use crate::affinity::{Affinity, By, OriginId};
-use crate::attempt::{AttemptEnd, AttemptLog, Turn};
-use crate::check::CheckLog;
-use crate::check::tend::tend as tend_checks;
+use crate::again::attempt::new_connection;
+use crate::again::track::{AttemptEnd, AttemptLog, Turn};
+use crate::choice::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Found, Wanted};
+use crate::choice::dns;
+use crate::choice::guests::Guests;
+use crate::choice::listed::{self, UpstreamListed};
+use crate::choice::names;
+use crate::choice::pick::Pick;
+use crate::choice::roster::{Awaits, Member, Roster, Signal};
+use crate::client::address::{self, Resolver};
 use crate::clock;
-use crate::dns;
 use crate::error::UpstreamError;
 use crate::gauges::Gauges;
-use crate::guests::Guests;
-use crate::listed::{self, UpstreamListed};
-use crate::names;
-use crate::node;
-use crate::once::new_connection;
+use crate::health::check::CheckLog;
+use crate::health::check::tend::tend as tend_checks;
+use crate::health::ramp::Ramp;
+use crate::health::standing::Naming;
 use crate::origin::{Origin, Place};
-use crate::pick::Pick;
-use crate::ramp::Ramp;
-use crate::roster::{Awaits, Member, Roster, Signal};
+use crate::sessions::affinity::{Affinity, By, OriginId};
+use crate::sessions::node;
 use crate::settings::{
     AgentSettings, Bounds, CheckSettings, OriginAddress, OriginSettings, RetryOn, Role, Timeouts,
     UpstreamSettings,
 };
 use crate::snapshot::{HedgesSnapshot, UpstreamSnapshot};
-use crate::standing::Naming;
 
 /// One `[upstream.NAME]`.
 pub struct Upstream {

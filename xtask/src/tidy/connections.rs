@@ -25,14 +25,14 @@ const FILES: &[&str] = &[
     "weir-front/src/interim.rs",
     "weir-front/src/message.rs",
     "weir-front/src/tunnel.rs",
-    "weir-upstream/src/body.rs",
-    "weir-upstream/src/connection.rs",
-    "weir-upstream/src/exchange.rs",
-    "weir-upstream/src/login.rs",
-    "weir-upstream/src/once.rs",
-    "weir-upstream/src/outgoing.rs",
-    "weir-upstream/src/pool.rs",
-    "weir-upstream/src/tunnel.rs",
+    "weir-upstream/src/client/body.rs",
+    "weir-upstream/src/client/connection.rs",
+    "weir-upstream/src/client/exchange.rs",
+    "weir-upstream/src/client/login.rs",
+    "weir-upstream/src/again/attempt.rs",
+    "weir-upstream/src/client/outgoing.rs",
+    "weir-upstream/src/client/pool.rs",
+    "weir-upstream/src/client/tunnel.rs",
 ];
 
 /// What holds a connection's state, and the limits of clients.
@@ -42,9 +42,9 @@ const STRUCTS: &[(&str, &str)] = &[
     ("weir-front/src/h1/mod.rs", "Conn"),
     ("weir-front/src/h2/stream.rs", "Shared"),
     ("weir-front/src/h2/wire.rs", "Wire"),
-    ("weir-upstream/src/connection.rs", "Connection"),
-    ("weir-upstream/src/login.rs", "State"),
-    ("weir-upstream/src/pool.rs", "Lease"),
+    ("weir-upstream/src/client/connection.rs", "Connection"),
+    ("weir-upstream/src/client/login.rs", "State"),
+    ("weir-upstream/src/client/pool.rs", "Lease"),
 ];
 
 /// Names without a row, and rows without such a name.

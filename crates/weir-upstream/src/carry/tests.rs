@@ -1,10 +1,10 @@
 //! A process and the one that takes its place know the same.
 
 use super::*;
-use crate::adjust::Adjustments;
+use crate::choice::adjust::Adjustments;
+use crate::health::standing::Standing;
 use crate::settings::{AgentSettings, CheckAsk, CheckSettings, OriginSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
-use crate::standing::Standing;
 
 fn settings() -> UpstreamSettings {
     let every = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::scripted::{fetch, get, gone, serve, settings};
 use crate::Upstream;
-use crate::address::Resolver;
-use crate::adjust::Adjustments;
+use crate::choice::adjust::Adjustments;
+use crate::client::address::Resolver;
 use crate::upstream::Past;
 
 type Answers = Arc<Mutex<io::Result<Vec<SocketAddr>>>>;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::scripted::{Scripted, fetch, get, ok, serve, settings};
-use crate::conduct::{Conduct, Counted, Met, PLACES, Seen, slow};
-use crate::health::{Cause, Suspect};
+use crate::health::conduct::{Conduct, Counted, Met, PLACES, Seen, slow};
+use crate::health::ejection::{Cause, Suspect};
 use crate::{Ejection, OriginRequest, Upstream, clock};
 
 const WINDOW: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use weir_share::Client;
 
 use super::scripted::{Scripted, get, head, serve, settings};
-use crate::pool::{Demand, Grant, Permit, Pool, PoolBounds, Took};
+use crate::client::pool::{Demand, Grant, Permit, Pool, PoolBounds, Took};
 use crate::{Bound, OriginError, OriginRequest, OriginResponse, Share, Upstream};
 
 const CONNECTIONS: usize = 256;

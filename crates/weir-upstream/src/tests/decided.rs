@@ -6,10 +6,10 @@ use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::scripted::{Peer, Scripted, get, gone, ok, serve, settings, text};
-use crate::affinity::{OriginId, Session};
-use crate::decider::{
+use crate::choice::decider::{
     About, Decider, DeciderForm, DeciderSnapshot, Deciders, Deciding, Decision, Denial, Kind, Question,
 };
+use crate::sessions::affinity::{OriginId, Session};
 use crate::{OriginError, OriginRequest, PickWord, Picking, Reason, Role, Upstream, UpstreamSettings, Whose};
 
 /// A decider that says what it is told, after a turn of the runtime where it is slow.

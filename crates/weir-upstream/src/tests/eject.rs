@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::scripted::{Scripted, fetch, get, ok, serve, settings};
-use crate::health::Cause;
+use crate::health::ejection::Cause;
 use crate::{Ejection, OriginRequest, Role, Upstream};
 
 /// An origin that answers its name, or 500 when it is told to be ill, and to `/broken` always.

@@ -2,8 +2,8 @@
 
 use super::balance::order;
 use super::scripted::settings;
-use crate::affinity::{OriginId, Session};
-use crate::pick::{HashOf, Pick, Picking, Reason};
+use crate::choice::pick::{HashOf, Pick, Picking, Reason};
+use crate::sessions::affinity::{OriginId, Session};
 use crate::{Asked, Order, Role, Standing, Upstream, WhyNot};
 
 #[tokio::test]

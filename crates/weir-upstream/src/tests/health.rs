@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::Ejection;
 use crate::clock;
-use crate::health::{Cause, Event, Health, Suspect};
+use crate::health::ejection::{Cause, Event, Health, Suspect};
 
 fn rules() -> Ejection {
     Ejection {

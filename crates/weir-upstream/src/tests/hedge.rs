@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::scripted::{Peer, Scripted, fetch, get, ok, request, serve, settings, text};
-use crate::affinity::Session;
-use crate::budget::FLOOR;
+use crate::again::budget::FLOOR;
+use crate::sessions::affinity::Session;
 use crate::{
     Attempt, AttemptEnd, AttemptLog, HedgesSnapshot, OriginError, OriginRequest, OutBody, Pick, Reason,
     Retries, RetryOn, Upstream, UpstreamSettings,
@@ -109,7 +109,7 @@ async fn field(change: impl FnOnce(&mut UpstreamSettings)) -> Field {
     settings.retries = Retries { hedge_per_mille: Some(500), ..Retries::default() };
     change(&mut settings);
     let field = Field { upstream: Upstream::new(settings).unwrap(), origins, log: Arc::default() };
-    for _ in 0..crate::waits::SAMPLES_MIN {
+    for _ in 0..crate::again::waits::SAMPLES_MIN {
         fetch(&field.upstream, get("/")).await.unwrap();
     }
     let signal = &field.upstream.signal;

@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 use weir_share::Client;
 
 use super::scripted::{Peer, Scripted, fetch, get, ok, serve, settings};
-use crate::affinity::Session;
-use crate::moves::{Mover, Moves, Offer, Room};
-use crate::standing::Order;
+use crate::again::moves::{Mover, Moves, Offer, Room};
+use crate::health::standing::Order;
+use crate::sessions::affinity::Session;
 use crate::{Change, OriginError, OriginRequest, Upstream};
 
 /// Room for so many, for those of a number below `for_below`.

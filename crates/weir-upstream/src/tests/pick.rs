@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use http::HeaderMap;
 use proptest::prelude::*;
 
-use crate::load::{Board, Load};
-use crate::pick::{
+use crate::choice::load::{Board, Load};
+use crate::choice::pick::{
     Asked, Field, HashOf, Lane, Moment, Pick, Picked, Picking, Place, Sequence, Turns, mixed, seed,
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::scripted::{fetch, get, serve, settings};
-use crate::ramp::Ramp;
+use crate::health::ramp::Ramp;
 use crate::{Change, Order, Upstream, clock};
 
 const OVER: Duration = Duration::from_secs(30);

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::scripted::{Scripted, fetch, get, gone, head, ok, request, serve, settings, text, upstream};
-use crate::budget::{Budget, FLOOR};
-use crate::retry::{Failure, Kind, Next, Stage, Tries, after_status, decide};
+use crate::again::budget::{Budget, FLOOR};
+use crate::again::retry::{Failure, Kind, Next, Stage, Tries, after_status, decide};
 use crate::{Bound, OriginError, OriginRequest, OutBody, OutPart, Retries, Retry, RetryOn, Upstream, clock};
 
 fn check(stage: Stage, kind: Kind, error: OriginError, allowed: Retry, replayable: bool, expect: Next) {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::adjust::Change;
-use crate::affinity::{Affinity, By, OriginId, Place, Reading, Session, SessionOf};
-use crate::session_end::SessionEnd;
+use crate::choice::adjust::Change;
+use crate::health::standing::Order;
+use crate::sessions::affinity::{Affinity, By, OriginId, Place, Reading, Session, SessionOf};
+use crate::sessions::session_end::SessionEnd;
 use crate::settings::{OriginAddress, OriginSettings, Role, UpstreamSettings};
-use crate::standing::Order;
 use crate::upstream::Upstream;
 
 fn origin(number: usize) -> OriginSettings {

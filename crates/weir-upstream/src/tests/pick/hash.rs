@@ -3,7 +3,7 @@
 use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 
 use super::{Group, Tried, of_path};
-use crate::pick::{Asked, HashOf, Pick, Picking, Reason, Whose, host_point};
+use crate::choice::pick::{Asked, HashOf, Pick, Picking, Reason, Whose, host_point};
 
 const KEYS: usize = 50_000;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::Group;
-use crate::pick::{Pick, Ranks, mixed};
+use crate::choice::pick::{Pick, Ranks, mixed};
 
 const ORIGINS: usize = 1000;
 

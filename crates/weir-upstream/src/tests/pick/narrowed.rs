@@ -1,7 +1,7 @@
 //! What one pick leaves open the next one decides; what each takes account of.
 
 use super::{Group, Tried, of_path};
-use crate::pick::{HashOf, Pick, PickWord, Picking, Reason, Whose};
+use crate::choice::pick::{HashOf, Pick, PickWord, Picking, Reason, Whose};
 
 fn choose(group: &mut Group, picks: &[Pick]) -> (usize, PickWord, Reason) {
     let picking = Picking::default();

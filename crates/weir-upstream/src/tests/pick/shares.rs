@@ -1,7 +1,7 @@
 //! Shares at a million picks are those of the weights, as far as chance allows.
 
 use super::{Group, all_picks};
-use crate::pick::{Pick, PickWord, Picking, Whose};
+use crate::choice::pick::{Pick, PickWord, Picking, Whose};
 
 const PICKS: u32 = 1_000_000;
 /// Above it lies one in ten thousand of the values that chance gives with seven degrees of freedom.

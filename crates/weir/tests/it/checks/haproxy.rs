@@ -59,7 +59,8 @@ fn haproxy_reacts_as_the_table_says() {
         eprintln!("skipped: there is no haproxy");
         return;
     }
-    let table = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../weir-upstream/src/agent/haproxy.txt");
+    let table =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../weir-upstream/src/health/agent/haproxy.txt");
     let before = std::fs::read_to_string(&table).unwrap();
     let line = Arc::new(Mutex::new(b"\n".to_vec()));
     let asked = Arc::new(AtomicUsize::new(0));
